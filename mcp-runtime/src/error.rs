@@ -73,6 +73,17 @@ pub enum Fault {
         /// The required capabilities, in the form in which a client declares them.
         required: serde_json::Value,
     },
+    /// The sender of the request lacks scopes. [`Context::require_scope`](crate::Context::require_scope) returns it.
+    ///
+    /// Over HTTP, if the response has not begun, its status is 403 and its challenge names the scopes, so that the
+    /// client can obtain a token with them.
+    ///
+    /// See [Scope challenge handling](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling).
+    #[non_exhaustive]
+    InsufficientScope {
+        /// Every scope that the operation requires.
+        required: Vec<String>,
+    },
     /// The user must visit web pages before the request can be processed.
     /// [`Context::url_elicitation_required`](crate::Context::url_elicitation_required) returns it.
     ///
@@ -142,6 +153,11 @@ impl Fault {
         Self::Overloaded(message.into())
     }
 
+    /// Creates the error for a request that the server ends because it shuts down.
+    pub(crate) fn shutting_down() -> Self {
+        Self::internal("the server is shutting down")
+    }
+
     /// Returns the class of the fault, if it has one.
     pub(crate) fn class(&self) -> Option<FaultClass> {
         match self {
@@ -150,6 +166,7 @@ impl Fault {
                 Some(FaultClass::Mismatch)
             }
             Self::Overloaded(_) => Some(FaultClass::Overloaded),
+            Self::InsufficientScope { .. } => Some(FaultClass::InsufficientScope),
             _ => None,
         }
     }
@@ -179,6 +196,8 @@ pub(crate) enum FaultClass {
     /// The version, headers or capabilities of the client are invalid for the request.
     Mismatch,
     Overloaded,
+    /// The sender lacks scopes, which the source of the request has recorded.
+    InsufficientScope,
 }
 
 impl fmt::Display for Fault {
@@ -197,6 +216,10 @@ impl fmt::Display for Fault {
             Self::MissingCapability { required } => {
                 write!(f, "the client has not declared the capability {}", capability_names(required))
             }
+            Self::InsufficientScope { required } => match required.as_slice() {
+                [scope] => write!(f, "the operation requires the scope `{scope}`"),
+                scopes => write!(f, "the operation requires the scopes `{}`", scopes.join("`, `")),
+            },
             Self::UrlElicitationRequired { .. } => f.write_str("the user must visit a web page first"),
             Self::InvalidAnswer { key, reason } => write!(f, "the client's answer to `{key}` is invalid: {reason}"),
             Self::AnswerError { method, message } => {

@@ -101,8 +101,9 @@ impl Handle {
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
-        let added =
-            engine.change(|registry| registry.with(Selection { entries, names: &engine.names, states: &states }));
+        let added = engine.change(|registry| {
+            registry.with(Selection { entries, names: &engine.names, scopes: &engine.scopes, states: &states })
+        });
         added.map(drop)
     }
 

@@ -9,8 +9,8 @@ use mcp_runtime_lock::{FILE_NAME, Lock};
 
 use crate::{
     failure::Failure,
+    output::{out, outln},
     probe,
-    stdout::{out, outln},
     target::{SHUTDOWN_TIMEOUT, TargetArgs, is_url},
     workspace::Workspace,
 };

@@ -333,6 +333,6 @@ impl Session {
 /// Returns an error if the result cannot be serialized.
 pub(crate) fn print_raw(result: &impl serde::Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(result).map_err(|error| Failure::connection(error.to_string()))?;
-    crate::stdout::outln!("{json}");
+    crate::output::print_json(&json);
     Ok(())
 }

@@ -30,9 +30,13 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
     }
     #[cfg(feature = "http")]
     for (left, right) in [
-        ("--http <ADDRESS>", "Serve HTTP on this address, such as 127.0.0.1:8080, instead of stdio"),
+        (
+            "--http <ADDRESS>",
+            "Serve HTTP on this address, such as 127.0.0.1:8080 or unix:/run/x.sock, instead of stdio",
+        ),
         ("--allow-host <HOST>", "Allow HTTP requests to this host instead of loopback names; may be repeated"),
         ("--allow-origin <ORIGIN>", "Allow HTTP requests from web pages of this origin; may be repeated"),
+        ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
         ("--legacy-sse", "Also serve the HTTP transport of protocol revision 2024-11-05"),
     ] {
         line(&mut out, left, right);

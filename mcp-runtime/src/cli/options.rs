@@ -7,7 +7,7 @@ use super::{
     usage_error::UsageError,
 };
 #[cfg(feature = "http")]
-use crate::transport::http::HttpOptions;
+use crate::transport::http::{HttpAddress, HttpOptions, InvalidHttpAddress};
 use crate::{
     engine::StateKey,
     handler::{Contract, schema::nearest},
@@ -30,7 +30,7 @@ pub(super) struct Options {
 pub(super) enum Mode {
     Serve,
     #[cfg(feature = "http")]
-    Http(std::net::SocketAddr),
+    Http(HttpAddress),
     List,
     Schema,
     Call {
@@ -49,8 +49,19 @@ const STATE_KEY: &str = "MCP_STATE_KEY";
 const KNOWN: &[&str] = &["call", "help", "list", "schema", "state-key", "version"];
 /// The options of every server with HTTP.
 #[cfg(feature = "http")]
-const KNOWN: &[&str] =
-    &["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "state-key", "version"];
+const KNOWN: &[&str] = &[
+    "allow-host",
+    "allow-origin",
+    "call",
+    "help",
+    "http",
+    "legacy-sse",
+    "list",
+    "schema",
+    "socket-mode",
+    "state-key",
+    "version",
+];
 
 #[cfg(not(feature = "http"))]
 const ONE_OF: &str = "`--list`, `--schema` and `--call`";
@@ -94,7 +105,7 @@ impl Options {
                     options.state_keys.push(parse_key("--state-key", &key)?);
                 }
                 #[cfg(feature = "http")]
-                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" => {
+                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" | "--socket-mode" => {
                     options.http(&word, &mut words)?;
                     http_option = Some(word.clone());
                 }
@@ -122,18 +133,17 @@ impl Options {
     #[cfg(feature = "http")]
     fn http(&mut self, word: &str, words: &mut Words) -> Result<(), UsageError> {
         if word == "--http" {
-            let address = words.value(word, "an address, such as 127.0.0.1:8080")?;
-            let parsed = address.parse().map_err(|_| {
-                UsageError(format!(
-                    "invalid address `{address}`, expected an IP address and a port, such as 127.0.0.1:8080"
-                ))
-            })?;
-            return self.set_mode(Mode::Http(parsed));
+            let address: HttpAddress = words
+                .value(word, "an address, such as 127.0.0.1:8080")?
+                .parse()
+                .map_err(|error: InvalidHttpAddress| UsageError(error.to_string()))?;
+            return self.set_mode(Mode::Http(address));
         }
         let http = std::mem::take(&mut self.http);
         self.http = match word {
             "--allow-host" => http.allow_host(words.value(word, "a host, such as mcp.example.com")?),
             "--allow-origin" => http.allow_origin(words.value(word, "an origin, such as https://app.example.com")?),
+            "--socket-mode" => http.socket_mode(parse_mode(&words.value(word, "permissions, such as 660")?)?),
             _ => http.legacy_sse(true),
         };
         Ok(())
@@ -203,6 +213,15 @@ fn parse_keys(text: &str) -> Result<Vec<StateKey>, UsageError> {
 
 fn parse_key(source: &str, key: &str) -> Result<StateKey, UsageError> {
     key.parse().map_err(|error| UsageError(format!("`{source}`: {error}")))
+}
+
+/// Parses the permissions of a file, in octal as for `chmod`.
+#[cfg(feature = "http")]
+fn parse_mode(text: &str) -> Result<u32, UsageError> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| {
+        UsageError(format!("`--socket-mode`: invalid permissions `{text}`, expected octal digits, such as 660"))
+    })
 }
 
 /// The words of a command line.
@@ -316,7 +335,12 @@ mod tests {
             assert_eq!(parse(words).unwrap_err().0, why, "{words:?}");
         }
         #[cfg(feature = "http")]
-        for option in ["--allow-host=mcp.example.com", "--allow-origin=https://app.example.com", "--legacy-sse"] {
+        for option in [
+            "--allow-host=mcp.example.com",
+            "--allow-origin=https://app.example.com",
+            "--legacy-sse",
+            "--socket-mode=660",
+        ] {
             let UsageError(message) = parse(&[option]).unwrap_err();
             let name = option.split('=').next().unwrap();
             assert!(message.starts_with(&format!("`{name}` requires `--http`\nhelp: ")), "{message}");

@@ -16,8 +16,9 @@ use crate::{
     },
     registry, revision,
     server::{BuiltServer, Server},
+    stderr,
     testing::TestClient,
-    transport::{Stdio, stderr},
+    transport::Stdio,
 };
 
 /// The exit code for an invalid command line.
@@ -134,7 +135,7 @@ async fn run(
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {
                 let banner = show::terminal_banner(package, server.engine());
-                let _ = io::Write::write_all(&mut io::stderr(), banner.as_bytes());
+                stderr::writer().push(banner.as_bytes());
             }
             server.serve_claimed(stdio).await.map_err(Failure::new)?;
         }
@@ -146,12 +147,12 @@ async fn run(
 async fn serve_http(
     package: &Package,
     server: &BuiltServer,
-    address: std::net::SocketAddr,
+    address: crate::transport::http::HttpAddress,
     options: crate::transport::http::HttpOptions,
 ) -> io::Result<()> {
     let path = options.path.clone();
     let listener = server.bind_http(address, options).await?;
-    super::address::report(package, &format!("http://{}{path}", listener.address()))?;
+    super::address::report(package, &listener.address().url(&path))?;
     listener.serve(crate::transport::shutdown_signal(server.engine().limits.grace_period)).await;
     Ok(())
 }
@@ -188,6 +189,7 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
     let input = Input {
         arguments: &arguments,
         contract,
+        violations: None,
         states: &Arc::new(StateMap::default()),
         context: None,
         encoding: &encoding,

@@ -1,12 +1,18 @@
 //! Configuring, building and serving a server.
 
+mod authorization;
+mod build;
 mod built;
 mod capabilities;
 mod error;
+mod functions;
+mod introduction;
+mod limits;
 #[cfg(not(all(feature = "http", feature = "skills")))]
 mod missing_features;
 #[allow(clippy::module_inception)]
 mod server;
+mod tasks;
 
 pub use built::BuiltServer;
 pub use error::ServeError;

@@ -1,9 +1,13 @@
 //! A client for tests that talks to a server in memory, without a process or a socket.
 
+mod calls;
 mod client;
+mod completion;
+mod messages;
 mod notification;
 mod question;
 mod result;
+mod subscription;
 mod task;
 mod wire;
 

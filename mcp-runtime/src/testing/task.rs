@@ -2,7 +2,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{CallResult, RpcError, TestClient};
+use super::{
+    client::TestClient,
+    result::{CallResult, RpcError},
+};
 use crate::backend::TaskStatus;
 
 /// The time between two polls of a task.

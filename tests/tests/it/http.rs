@@ -1,9 +1,11 @@
 //! HTTP over sockets: clients of every revision, and misbehaving clients.
 
+mod authorization;
 mod background;
 mod changes;
 mod client;
 mod client_requests;
+mod expensive;
 mod guard;
 mod legacy;
 mod limits;
@@ -21,6 +23,8 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+#[cfg(unix)]
+mod unix;
 mod urls;
 
 use std::{

@@ -155,7 +155,7 @@ fn entries_contain_options_and_doc_comments() {
     assert_eq!((*name, *title), ("find-notes", Some("Search notes")));
     assert_eq!(*description, "Find notes.\n\nEvery word must\nappear.");
     assert_eq!(icons.iter().map(|icon| &*icon.src).collect::<Vec<_>>(), ["https://example.com/icon.png"]);
-    assert_eq!((*tags, *scopes), (&["notes", "search"][..], &["notes:read"][..]));
+    assert_eq!((*tags, *scopes), (&["notes", "search"][..], &[&["notes:read"][..]][..]));
     assert_eq!(*meta, [("acme/beta", "true"), ("acme/order", "-1.5"), ("acme/words", r#"["a","\"b\""]"#)]);
     assert_eq!(timeout.map(|timeout| timeout.as_secs()), Some(60));
     let hints = tool.hints;

@@ -1,12 +1,16 @@
 use std::{fmt, sync::Arc};
 
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use crate::{
     engine::{call::callee::Callee, request::caller::Caller},
+    error::Fault,
     handler::{
         CallFuture, Context, Contract, Encoding, Finished, Input, StateMap,
         entry::{CommonEntry, EntryInfo, EntryKind, Handler, Hints},
+        run_check,
+        schema::Violation,
     },
     jsonrpc::{Id, raw},
 };
@@ -90,6 +94,8 @@ pub(crate) struct CallInfo {
     /// Whether log events of the function are sent to the client.
     pub(crate) forwards_log: bool,
     pub(crate) encoding: Arc<Encoding>,
+    /// The permits that limit the slow checks of the request's sender, if the transport has several senders.
+    pub(crate) check_share: Option<Arc<Semaphore>>,
 }
 
 impl Call {
@@ -183,10 +189,15 @@ impl Call {
         if let CalledFunction::Completion(complete) = &info.function {
             return complete(&arguments).await;
         }
+        let violations = match check_in_advance(&info, &arguments).await {
+            Ok(violations) => violations,
+            Err(fault) => return Finished { body: Vec::new(), outcome: Err(fault.into()) },
+        };
         let running = {
             let input = Input {
                 arguments: &arguments,
                 contract: &info.contract,
+                violations: violations.as_deref(),
                 states: &info.states,
                 context: info.context.as_ref(),
                 encoding: &info.encoding,
@@ -202,6 +213,20 @@ impl Call {
             Err(error) => Finished { body: Vec::new(), outcome: Err(error) },
         }
     }
+}
+
+/// Checks the arguments on another thread if that may take long. Otherwise, they are checked when they are decoded.
+///
+/// # Errors
+///
+/// Fails if the server is shutting down.
+async fn check_in_advance(info: &CallInfo, arguments: &Arc<str>) -> Result<Option<Vec<Violation>>, Fault> {
+    if !info.contract.is_slow_to_check(arguments) {
+        return Ok(None);
+    }
+    let (contract, arguments) = (Arc::clone(&info.contract), Arc::clone(arguments));
+    let violations = run_check(info.check_share.clone(), move || contract.check(&arguments)).await;
+    violations.map(Some).ok_or_else(Fault::shutting_down)
 }
 
 impl fmt::Debug for Call {

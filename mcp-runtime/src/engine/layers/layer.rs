@@ -78,6 +78,11 @@ impl Next {
         }
     }
 
+    /// Returns a continuation without layers.
+    pub(crate) fn without_layers() -> Self {
+        Self::new(Vec::new())
+    }
+
     /// Returns a future that runs the call through all layers.
     pub(crate) fn start(self, call: Call) -> CallFuture {
         Box::pin(async move { self.run(call).await.finished })

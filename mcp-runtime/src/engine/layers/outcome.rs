@@ -132,6 +132,7 @@ impl Outcome {
         let input = Input {
             arguments: "{}",
             contract: &info.contract,
+            violations: None,
             states: &info.states,
             context: None,
             encoding: &info.encoding,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::notifier::write_meta;
+use super::meta::write_meta;
 use crate::{jsonrpc::write, model::Level};
 
 /// The level that a log message of a call must reach to be sent to the client.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Amount, Context};
-use crate::{jsonrpc::write, model::Level};
+use crate::model::Level;
 
 /// Sends notifications of a call that have additional data in `_meta`. [`Context::with_meta`] creates it.
 ///
@@ -36,13 +36,5 @@ impl Notifier<'_> {
     /// Sends a log message with the name of a logger. See [`Context::log_as`].
     pub fn log_as(&self, logger: &str, level: Level, data: impl Serialize) {
         self.context.send_log(logger, level, data, &self.meta);
-    }
-}
-
-/// Writes `_meta` after another member, unless it is empty.
-pub(super) fn write_meta(out: &mut Vec<u8>, meta: &Map<String, Value>) {
-    if !meta.is_empty() {
-        out.extend_from_slice(br#","_meta":"#);
-        write::plain(out, meta);
     }
 }

@@ -198,8 +198,8 @@ pub struct CommonEntry {
     pub icons: &'static [Icon],
     /// Labels for [`Server::only`](crate::Server::only).
     pub tags: &'static [&'static str],
-    /// The OAuth scopes that a caller must have.
-    pub scopes: &'static [&'static str],
+    /// The OAuth scopes that a caller must have: groups of alternatives, one of each of which is required.
+    pub scopes: &'static [&'static [&'static str]],
     /// The members of `_meta`: names, and values as JSON.
     pub meta: &'static [(&'static str, &'static str)],
     /// The maximum duration of a call, if it differs from the server's default.

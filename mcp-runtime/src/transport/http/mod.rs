@@ -6,6 +6,8 @@
 //!
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
+mod address;
+mod authorization;
 mod body;
 mod buffers;
 mod endpoint;
@@ -16,19 +18,22 @@ mod limits;
 mod options;
 mod peers;
 mod post;
-mod principal;
+mod reader;
 mod request;
 mod request_body;
 mod response;
 mod routing;
+mod sender;
 mod serve;
 mod service;
 mod session;
 mod session_requests;
 mod sse;
 
+pub use address::{HttpAddress, InvalidHttpAddress};
+pub(crate) use authorization::Authorization;
+pub use authorization::MetadataService;
 pub use body::HttpBody;
 pub use options::HttpOptions;
-pub use principal::Principal;
 pub(crate) use serve::Listener;
 pub use service::HttpService;

@@ -156,6 +156,11 @@ impl ReceivedBody {
         Self { first: Bytes::new(), joined: None, memory: None, received_at: now, _receiving: limits.start_receiving() }
     }
 
+    /// Takes the memory that is reserved for the body.
+    pub(super) fn take_memory(&mut self) -> Option<PeerPermit> {
+        self.memory.take()
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         self.joined.as_ref().map_or(&*self.first, |joined| joined)
     }

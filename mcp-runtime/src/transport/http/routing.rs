@@ -7,8 +7,8 @@ use http::{Method, StatusCode, header::ACCEPT_ENCODING, request::Parts};
 use super::{
     endpoint::Endpoint,
     headers::{self, SESSION, VERSION},
-    principal::Principal,
     response::{self, HttpResponse},
+    sender,
     session::ActiveSession,
 };
 use crate::{error::Fault, excerpt::excerpt, revision};
@@ -99,7 +99,7 @@ fn find_session(
     let mut ids = request.headers.get_all(&SESSION).iter();
     let Some(id) = ids.next() else { return Ok(None) };
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
-    let found = id.and_then(|id| endpoint.sessions().find(id, Principal::of(request), now));
+    let found = id.and_then(|id| endpoint.sessions().find(id, sender::principal(request), now));
     found.map(Some).ok_or_else(|| Box::new(session_not_found()))
 }
 

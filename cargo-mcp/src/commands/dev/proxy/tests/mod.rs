@@ -1,0 +1,4 @@
+mod builds;
+mod changes;
+mod ends;
+mod script;

@@ -1,0 +1,210 @@
+use std::{fmt, sync::Arc, time::SystemTime};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Principal;
+
+/// The authenticated sender of a request: a principal, the scopes it was granted, and what else is known about it.
+///
+/// Over HTTP, an `Authenticator` creates it from the credentials of a request, or a middleware inserts it into the
+/// extensions of the request. Functions read it with [`Context::identity`](crate::Context::identity).
+///
+/// Everything that outlives a request belongs to the [`Principal`]. Scopes and claims belong to one request: the next
+/// request of the same principal may have others.
+///
+/// Clones share their data, so an authenticator can keep identities in a cache.
+///
+/// ```
+/// use mcp_runtime::{Identity, Principal};
+/// use serde_json::json;
+///
+/// let identity = Identity::new(Principal::of_subject("https://id.example.com", "248289761001"))
+///     .with_scopes(["notes:read", "notes:write"])
+///     .with_claims(json!({"email": "ada@example.com"}));
+/// assert!(identity.has_scope("notes:write"));
+///
+/// #[derive(serde::Deserialize)]
+/// struct Claims {
+///     email: String,
+/// }
+/// let claims: Claims = identity.claims().unwrap();
+/// assert_eq!(claims.email, "ada@example.com");
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Identity {
+    known: Arc<Known>,
+    #[cfg(feature = "http")]
+    response_headers: Option<Box<http::HeaderMap>>,
+}
+
+/// What is known about the sender.
+#[derive(Clone)]
+struct Known {
+    principal: Principal,
+    scopes: Vec<Box<str>>,
+    expires_at: Option<SystemTime>,
+    claims: Value,
+}
+
+impl Identity {
+    /// Creates the identity of a principal, without scopes, expiry and claims.
+    pub fn new(principal: impl Into<Principal>) -> Self {
+        let known = Known { principal: principal.into(), scopes: Vec::new(), expires_at: None, claims: Value::Null };
+        Self {
+            known: Arc::new(known),
+            #[cfg(feature = "http")]
+            response_headers: None,
+        }
+    }
+
+    /// Adds scopes that the sender was granted.
+    pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let scopes = scopes.into_iter().map(|scope| scope.into().into_boxed_str());
+        Arc::make_mut(&mut self.known).scopes.extend(scopes);
+        self
+    }
+
+    /// Sets the time at which the credentials expire.
+    ///
+    /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may go on with
+    /// what a request has started, such as an event stream.
+    pub fn with_expiry(mut self, at: SystemTime) -> Self {
+        Arc::make_mut(&mut self.known).expires_at = Some(at);
+        self
+    }
+
+    /// Sets the claims: what the credentials state about the sender, usually the JSON object of an access token.
+    /// Replaces earlier claims.
+    pub fn with_claims(mut self, claims: Value) -> Self {
+        Arc::make_mut(&mut self.known).claims = claims;
+        self
+    }
+
+    /// Adds a header to the response to this request, such as a `DPoP-Nonce` for the next one. Clones of the identity
+    /// that were created earlier do not have it.
+    #[cfg(feature = "http")]
+    pub fn with_response_header(mut self, name: http::HeaderName, value: http::HeaderValue) -> Self {
+        self.response_headers.get_or_insert_default().append(name, value);
+        self
+    }
+
+    /// Returns the principal.
+    pub fn principal(&self) -> &Principal {
+        &self.known.principal
+    }
+
+    /// Returns the scopes that the sender was granted, without those that they imply.
+    pub fn scopes(&self) -> impl Iterator<Item = &str> {
+        self.known.scopes.iter().map(|scope| &**scope)
+    }
+
+    /// Returns whether the sender was granted exactly this scope.
+    ///
+    /// Scopes that another scope implies are not considered. [`Context::require_scope`](crate::Context::require_scope)
+    /// considers them.
+    pub fn has_scope(&self, scope: &str) -> bool {
+        self.scopes().any(|granted| granted == scope)
+    }
+
+    /// Returns the time at which the credentials expire.
+    pub fn expires_at(&self) -> Option<SystemTime> {
+        self.known.expires_at
+    }
+
+    /// Returns a member of the claims, such as `email`.
+    pub fn claim(&self, name: &str) -> Option<&Value> {
+        self.known.claims.get(name)
+    }
+
+    /// Decodes the claims.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the claims do not have the form of `T`. Without claims, the value is `null`.
+    pub fn claims<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        T::deserialize(&self.known.claims)
+    }
+
+    /// Separates the headers for the response, which belong to one response, from the identity.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_response_headers(mut self) -> (Self, Option<http::HeaderMap>) {
+        let headers = self.response_headers.take().map(|headers| *headers);
+        (self, headers)
+    }
+
+    /// Returns the headers for the response.
+    #[cfg(feature = "http")]
+    pub fn response_headers(&self) -> Option<&http::HeaderMap> {
+        self.response_headers.as_deref()
+    }
+}
+
+impl From<Principal> for Identity {
+    fn from(principal: Principal) -> Self {
+        Self::new(principal)
+    }
+}
+
+/// Omits the claims, which may be personal data, so that an identity can be logged.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Known { principal, scopes, expires_at, claims: _ } = &*self.known;
+        f.debug_struct("Identity")
+            .field("principal", principal)
+            .field("scopes", scopes)
+            .field("expires_at", expires_at)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_of_a_clone_does_not_reach_the_original() {
+        let cached = Identity::new("ada").with_scopes(["notes:read"]);
+        let changed = cached.clone().with_scopes(["notes:write"]).with_expiry(SystemTime::UNIX_EPOCH);
+        assert_eq!(cached.scopes().collect::<Vec<_>>(), ["notes:read"]);
+        assert_eq!(cached.expires_at(), None);
+        assert_eq!(changed.scopes().collect::<Vec<_>>(), ["notes:read", "notes:write"]);
+    }
+
+    #[test]
+    fn scopes_are_compared_exactly() {
+        let identity = Identity::new("ada").with_scopes(["notes:read"]);
+        for (scope, expected) in [("notes:read", true), ("notes:Read", false), ("notes", false), ("", false)] {
+            assert_eq!(identity.has_scope(scope), expected, "{scope}");
+        }
+    }
+
+    #[test]
+    fn claims_are_absent_or_decoded_and_never_logged() {
+        let identity = Identity::new("ada");
+        assert_eq!(identity.claims::<Option<u32>>().unwrap(), None);
+        assert!(identity.claims::<u32>().is_err());
+        assert_eq!(identity.claim("email"), None);
+        let identity = identity
+            .with_claims(json!({"email": "ada@example.com"}))
+            .with_expiry(SystemTime::UNIX_EPOCH + Duration::from_secs(1));
+        assert_eq!(identity.claim("email"), Some(&json!("ada@example.com")));
+        let debug = format!("{identity:?}");
+        assert!(debug.contains("ada") && !debug.contains("example.com"), "{debug}");
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn response_headers_belong_to_one_response() {
+        let cached = Identity::new("ada");
+        let value = http::HeaderValue::from_static("n-1");
+        let identity = cached.clone().with_response_header(http::HeaderName::from_static("dpop-nonce"), value);
+        assert!(cached.response_headers().is_none());
+        assert_eq!(identity.response_headers().unwrap()["dpop-nonce"], "n-1");
+    }
+}

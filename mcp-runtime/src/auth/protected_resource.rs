@@ -1,0 +1,185 @@
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::Challenge;
+
+/// What clients are told about a server that requires authorization: its identifier, and who issues tokens for it.
+///
+/// The runtime serves it as the metadata of the protected resource at the well-known URIs, and refers to it in every
+/// challenge.
+///
+/// ```
+/// use mcp_runtime::ProtectedResource;
+///
+/// let resource = ProtectedResource::new()
+///     .resource("https://mcp.example.com/mcp")
+///     .authorization_server("https://id.example.com")
+///     .documentation("https://example.com/docs/api");
+/// assert_eq!(resource.identifier(), Some("https://mcp.example.com/mcp"));
+/// ```
+///
+/// See [Authorization server location](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/authorization-server-discovery#authorization-server-location)
+/// and [RFC 9728](https://www.rfc-editor.org/rfc/rfc9728#section-2).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[must_use]
+pub struct ProtectedResource {
+    resource: Option<String>,
+    authorization_servers: Vec<String>,
+    scopes_supported: Option<Vec<String>>,
+    challenges: Vec<Challenge>,
+    /// The other members of the metadata.
+    members: BTreeMap<String, Value>,
+}
+
+impl ProtectedResource {
+    /// Creates an empty description.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the identifier of the resource: the URL of the MCP endpoint as clients know it, such as
+    /// `https://mcp.example.com/mcp`.
+    ///
+    /// It is never taken from the `Host` of a request, which the sender chooses, except on loopback addresses: without
+    /// an identifier, clients on the same machine are told the URL that they use, and all others receive no metadata.
+    pub fn resource(mut self, url: impl Into<String>) -> Self {
+        self.resource = Some(url.into());
+        self
+    }
+
+    /// Adds an authorization server that issues tokens for the resource, by its issuer identifier.
+    pub fn authorization_server(mut self, issuer: impl Into<String>) -> Self {
+        let issuer = issuer.into();
+        if !self.authorization_servers.contains(&issuer) {
+            self.authorization_servers.push(issuer);
+        }
+        self
+    }
+
+    /// Sets the scopes that clients request if a challenge names none: those for basic use. Default: every scope that
+    /// the functions of the server require. `offline_access` is omitted, since it concerns the authorization server.
+    ///
+    /// See [Scope minimization](https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#scope-minimization).
+    pub fn scopes_supported(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.scopes_supported = Some(scopes.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Sets the ways in which bearer tokens can be sent. Default: `header`, the only way that the runtime accepts.
+    /// Without any, bearer tokens are not accepted.
+    pub fn bearer_methods(self, methods: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let methods: Vec<String> = methods.into_iter().map(Into::into).collect();
+        self.member("bearer_methods_supported", methods)
+    }
+
+    /// Adds a challenge, which names an authentication scheme that the server accepts. Default: `Bearer`. Every 401 and
+    /// 403 response contains all of them.
+    ///
+    /// ```
+    /// use mcp_runtime::{Challenge, ProtectedResource};
+    ///
+    /// // Only tokens that are bound to a key are accepted.
+    /// let resource = ProtectedResource::new()
+    ///     .challenge(Challenge::new("DPoP").with_parameter("algs", "ES256 EdDSA"))
+    ///     .bearer_methods([""; 0])
+    ///     .dpop_signing_algorithms(["ES256", "EdDSA"])
+    ///     .dpop_required(true);
+    /// ```
+    pub fn challenge(mut self, challenge: Challenge) -> Self {
+        self.challenges.push(challenge);
+        self
+    }
+
+    /// Sets the name of the resource for users. Default: the title or the name of the server.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.member("resource_name", name.into())
+    }
+
+    /// Sets the URL of a page for developers.
+    pub fn documentation(self, url: impl Into<String>) -> Self {
+        self.member("resource_documentation", url.into())
+    }
+
+    /// Sets the URL of a page about how clients may use the data of the resource.
+    pub fn policy(self, url: impl Into<String>) -> Self {
+        self.member("resource_policy_uri", url.into())
+    }
+
+    /// Sets the URL of the terms of service.
+    pub fn terms_of_service(self, url: impl Into<String>) -> Self {
+        self.member("resource_tos_uri", url.into())
+    }
+
+    /// Sets the algorithms with which proofs of possession may be signed.
+    ///
+    /// See [RFC 9449](https://www.rfc-editor.org/rfc/rfc9449).
+    pub fn dpop_signing_algorithms(self, algorithms: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let algorithms: Vec<String> = algorithms.into_iter().map(Into::into).collect();
+        self.member("dpop_signing_alg_values_supported", algorithms)
+    }
+
+    /// Sets whether every token must be bound to a key of the client with a proof of possession.
+    pub fn dpop_required(self, required: bool) -> Self {
+        self.member("dpop_bound_access_tokens_required", required)
+    }
+
+    /// Sets another member of the metadata. Replaces an earlier value.
+    ///
+    /// The members `resource`, `authorization_servers` and `scopes_supported` have their own methods and cannot be set
+    /// here.
+    pub fn member(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.members.insert(name.into(), value.into());
+        self
+    }
+
+    /// Returns the identifier of the resource.
+    pub fn identifier(&self) -> Option<&str> {
+        self.resource.as_deref()
+    }
+
+    /// Returns the issuer identifiers of the authorization servers.
+    pub fn authorization_servers(&self) -> &[String] {
+        &self.authorization_servers
+    }
+
+    /// Returns the scopes that clients request by default, if they are set.
+    pub(crate) fn supported_scopes(&self) -> Option<&[String]> {
+        self.scopes_supported.as_deref()
+    }
+
+    /// Returns the challenges that were added.
+    pub(crate) fn challenges(&self) -> &[Challenge] {
+        &self.challenges
+    }
+
+    /// Returns the other members of the metadata.
+    pub(crate) fn members(&self) -> &BTreeMap<String, Value> {
+        &self.members
+    }
+
+    /// Combines the descriptions of several authenticators for the same resource: their authorization
+    /// servers and challenges are joined, and of everything else, what is set here has precedence.
+    ///
+    /// ```
+    /// use mcp_runtime::ProtectedResource;
+    ///
+    /// let tokens = ProtectedResource::new().resource("https://mcp.example.com").authorization_server("https://a.example");
+    /// let other = ProtectedResource::new().authorization_server("https://b.example");
+    /// assert_eq!(tokens.or(other).authorization_servers().len(), 2);
+    /// ```
+    pub fn or(mut self, other: Self) -> Self {
+        self.resource = self.resource.or(other.resource);
+        self = other.authorization_servers.into_iter().fold(self, Self::authorization_server);
+        self.scopes_supported = self.scopes_supported.or(other.scopes_supported);
+        for challenge in other.challenges {
+            if !self.challenges.contains(&challenge) {
+                self.challenges.push(challenge);
+            }
+        }
+        for (name, value) in other.members {
+            self.members.entry(name).or_insert(value);
+        }
+        self
+    }
+}

@@ -1,0 +1,152 @@
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{
+    Amount, Context, Notifier,
+    log::{self, LogThreshold},
+    progress,
+};
+use crate::{model::Level, revision::Feature};
+
+/// Progress and log messages.
+impl Context {
+    /// Reports progress to the client: `done` of `total`, with a message for the user.
+    ///
+    /// `total` is a number, or `()` if it is unknown. An empty message is omitted. Nothing is sent if the client did
+    /// not request progress, if `done` has not increased, or within 10 ms of the previous notification unless the work
+    /// is complete.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Copy files.
+    /// #[tool]
+    /// fn copy(ctx: &Context, files: Vec<String>) {
+    ///     for (done, file) in files.iter().enumerate() {
+    ///         ctx.progress(done, files.len(), file);
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// In a task, the message also becomes the status message of the task, even if the client did not request progress.
+    ///
+    /// See [Progress](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress).
+    pub fn progress(&self, done: impl Amount, total: impl Amount, message: impl AsRef<str>) {
+        self.send_progress(done.amount(), total.amount(), message.as_ref(), &Map::new());
+    }
+
+    pub(super) fn send_progress(
+        &self,
+        done: Option<f64>,
+        total: Option<f64>,
+        message: &str,
+        meta: &Map<String, Value>,
+    ) {
+        let parts = &self.inner.parts;
+        if let Some(status) = &parts.task_status
+            && !message.is_empty()
+        {
+            status.set(message);
+        }
+        let Some(token) = &parts.progress_token else { return };
+        let Some(done) = done.filter(|done| done.is_finite()) else { return };
+        let total = total.filter(|total| total.is_finite());
+        if self.inner.lifetime.has_ended() || !self.inner.progress.admits(done, total) {
+            return;
+        }
+        let message = if parts.dialect.has(Feature::ProgressMessage) { message } else { "" };
+        parts.peer.notify(&progress::notification(token, done, total, message, meta));
+    }
+
+    /// Sends a log message to the client if the client asked for messages of this level.
+    ///
+    /// `data` is text or any serializable value; a value that fails to serialize is dropped. Messages must not contain
+    /// secrets.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, Level, tool};
+    /// /// Reload the index.
+    /// #[tool]
+    /// fn reload(ctx: &Context) {
+    ///     ctx.log(Level::Notice, "reloading");
+    ///     ctx.log(Level::Info, serde_json::json!({"files": 7, "milliseconds": 12}));
+    /// }
+    /// ```
+    ///
+    /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
+    pub fn log(&self, level: Level, data: impl Serialize) {
+        self.log_as("", level, data);
+    }
+
+    /// Sends a log message with the name of a logger. See [`log`](Self::log).
+    pub fn log_as(&self, logger: &str, level: Level, data: impl Serialize) {
+        self.send_log(logger, level, data, &Map::new());
+    }
+
+    pub(super) fn send_log(&self, logger: &str, level: Level, data: impl Serialize, meta: &Map<String, Value>) {
+        let parts = &self.inner.parts;
+        if self.inner.lifetime.has_ended() || !self.logs(level) || !parts.peer.admits_log_message() {
+            return;
+        }
+        match log::notification(logger, level, &data, meta) {
+            Ok(message) => {
+                parts.peer.notify(&message);
+            }
+            Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
+        }
+    }
+
+    /// Sends a log message of level `debug`.
+    pub fn debug(&self, data: impl Serialize) {
+        self.log(Level::Debug, data);
+    }
+
+    /// Sends a log message of level `info`.
+    pub fn info(&self, data: impl Serialize) {
+        self.log(Level::Info, data);
+    }
+
+    /// Sends a log message of level `warning`.
+    pub fn warning(&self, data: impl Serialize) {
+        self.log(Level::Warning, data);
+    }
+
+    /// Sends a log message of level `error`.
+    pub fn error(&self, data: impl Serialize) {
+        self.log(Level::Error, data);
+    }
+
+    /// Adds a member to the `_meta` of the notifications that are sent with the returned notifier.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Copy files.
+    /// #[tool]
+    /// fn copy(ctx: &Context, files: Vec<String>) {
+    ///     for (done, file) in files.iter().enumerate() {
+    ///         ctx.with_meta("com.example/file", &**file).progress(done, files.len(), "copying");
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// See [`_meta`](https://modelcontextprotocol.io/specification/2025-11-25/basic#meta).
+    pub fn with_meta(&self, key: impl Into<String>, value: impl Into<Value>) -> Notifier<'_> {
+        Notifier { context: self, meta: Map::new() }.with_meta(key, value)
+    }
+
+    /// Returns whether a log message of this level would be sent.
+    pub fn logs(&self, level: Level) -> bool {
+        match self.inner.parts.log {
+            LogThreshold::Session => level >= self.inner.parts.peer.session_level(),
+            LogThreshold::Request(threshold) => threshold.is_some_and(|threshold| level >= threshold),
+        }
+    }
+
+    /// Returns whether events of a target are forwarded to the client in addition to those of the function's crate.
+    #[cfg(feature = "log")]
+    pub(crate) fn forwards_target(&self, target: &str) -> bool {
+        let is_inside = |module: &String| {
+            target.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        self.inner.parts.log_targets.as_deref().is_some_and(|modules| modules.iter().any(is_inside))
+    }
+}

@@ -1,0 +1,149 @@
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Context;
+use crate::{
+    handler::{ask::object_member, peer::ClientInfo},
+    jsonrpc::raw,
+    revision::{Feature, Revision},
+};
+
+/// The request, its client and its transport.
+impl Context {
+    /// Returns the id of the request, as JSON. Log records of the call carry the same id.
+    pub fn request_id(&self) -> &str {
+        self.inner.parts.id.as_json()
+    }
+
+    /// Returns the name of the tool or prompt, or the URI of the resource.
+    pub fn name(&self) -> &str {
+        &self.inner.parts.name
+    }
+
+    /// Returns the protocol revision of the request.
+    pub fn revision(&self) -> Revision {
+        self.inner.parts.dialect.revision()
+    }
+
+    /// Returns the name and version that the client reports about itself. They are not verified.
+    pub fn client(&self) -> Option<&ClientInfo> {
+        self.inner.parts.client.as_ref()
+    }
+
+    /// Returns the name of the authenticated caller: that of its [`identity`](Self::identity), or the `Principal` that
+    /// a middleware inserted into the extensions of the HTTP request.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Return the name of the user.
+    /// #[tool(read_only)]
+    /// fn whoami(ctx: &Context) -> Result<String, &'static str> {
+    ///     ctx.principal().map(str::to_owned).ok_or("sign in first")
+    /// }
+    /// ```
+    pub fn principal(&self) -> Option<&str> {
+        self.inner.parts.principal.as_deref()
+    }
+
+    /// Returns one value of the request's `_meta`, such as `traceparent`. Of duplicate members, the last one counts.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Return the trace of the request.
+    /// #[tool(read_only)]
+    /// fn trace(ctx: &Context) -> Option<String> {
+    ///     ctx.meta("traceparent")?.as_str().map(str::to_owned)
+    /// }
+    /// ```
+    pub fn meta(&self, key: &str) -> Option<serde_json::Value> {
+        let value = raw::member(self.inner.parts.meta.as_deref()?, key)?;
+        serde_json::from_str(value).ok()
+    }
+
+    /// Returns an experimental capability that the client declared: an object, which may be empty. Returns `None` if
+    /// the client did not declare it.
+    ///
+    /// The client's declaration of all its capabilities is limited to 64 KiB.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Render a chart.
+    /// #[tool]
+    /// fn chart(ctx: &Context) -> &'static str {
+    ///     if ctx.client_experimental("com.example/charts").is_some() { "an interactive chart" } else { "a picture" }
+    /// }
+    /// ```
+    ///
+    /// See [Capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation).
+    pub fn client_experimental(&self, name: &str) -> Option<Value> {
+        self.client_capability("experimental", name)
+    }
+
+    /// Returns the settings of an extension that the client declared: an object, which may be empty. Returns `None` if
+    /// the client did not declare it, or if the revision has no extensions; 2026-07-28 is the first that has them.
+    ///
+    /// The client's declaration of all its capabilities is limited to 64 KiB.
+    ///
+    /// See [Extension negotiation](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning).
+    pub fn client_extension(&self, name: &str) -> Option<Value> {
+        if self.inner.parts.dialect.has(Feature::Extensions) {
+            self.client_capability("extensions", name)
+        } else {
+            None
+        }
+    }
+
+    /// Returns an object in a member of the client's capabilities.
+    fn client_capability(&self, member: &str, name: &str) -> Option<Value> {
+        let parts = &self.inner.parts;
+        let capabilities = match &parts.capabilities {
+            Some(capabilities) => &**capabilities,
+            None => object_member(parts.meta.as_deref()?, "io.modelcontextprotocol/clientCapabilities")?,
+        };
+        let declared = object_member(object_member(capabilities, member)?, name)?;
+        serde_json::from_str(declared).ok()
+    }
+
+    /// Returns the headers of the HTTP request, or `None` over other transports.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Return the language of the user.
+    /// #[tool(read_only)]
+    /// fn language(ctx: &Context) -> Option<String> {
+    ///     ctx.headers()?.get("accept-language")?.to_str().ok().map(str::to_owned)
+    /// }
+    /// ```
+    #[cfg(feature = "http")]
+    pub fn headers(&self) -> Option<&http::HeaderMap> {
+        Some(self.head()?.headers())
+    }
+
+    /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
+    #[cfg(feature = "http")]
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.head()?.extensions().get()
+    }
+
+    /// Returns the remote address of the HTTP connection: the client's, or that of the nearest proxy.
+    ///
+    /// Returns `None` if the service is mounted into another framework, which may provide the address as an
+    /// [extension](Self::extension).
+    #[cfg(feature = "http")]
+    pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
+        self.head()?.peer_addr()
+    }
+
+    /// Closes the SSE stream that would carry the response, which frees the connection during a long call.
+    ///
+    /// The client reconnects after `retry` and receives the messages that were sent in the meantime. This method
+    /// affects only clients of revision 2025-11-25 over HTTP.
+    ///
+    /// See [Sending messages](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server).
+    pub fn close_sse_stream(&self, retry: Duration) {
+        if self.inner.parts.dialect.has(Feature::StreamPolling) && !self.inner.lifetime.has_ended() {
+            self.inner.parts.peer.close_sse_stream(retry);
+        }
+    }
+}

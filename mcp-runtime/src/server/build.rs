@@ -1,0 +1,157 @@
+use std::{any::TypeId, sync::Arc};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Server, built::BuiltServer, error::ServeError};
+use crate::{
+    engine::{Engine, Profile},
+    error::BuildError,
+    handle::Handle,
+    registry::{Registry, Selection, ServerCapabilities, Skills},
+};
+
+/// Building and serving.
+impl Server {
+    /// Checks that the server can be built, for use in a test.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// struct Db;
+    ///
+    /// /// Count the rows.
+    /// #[tool]
+    /// fn rows(db: &Db) -> u64 {
+    ///     0
+    /// }
+    ///
+    /// let error = Server::empty("db", "1.0.0").with::<rows>().check().unwrap_err();
+    /// assert!(error.to_string().contains("Db"));
+    /// assert!(Server::empty("db", "1.0.0").with::<rows>().with_state(Db).check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
+    pub fn check(self) -> Result<(), BuildError> {
+        self.build().map(drop)
+    }
+
+    /// Builds the server and serves stdio. See [`BuiltServer::serve_stdio`].
+    ///
+    /// ```
+    /// # use mcp_runtime::{ServeError, Server};
+    /// # #[allow(dead_code)]
+    /// async fn run() -> Result<(), ServeError> {
+    ///     Server::new("notes", "1.0.0").serve_stdio().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be built, or if stdin or stdout fails.
+    pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        Ok(self.build()?.serve_stdio().await?)
+    }
+
+    /// Builds the server and serves one client over a pair of byte streams. See [`BuiltServer::serve`].
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # /// Add two numbers.
+    /// # #[tool]
+    /// # fn add(a: f64, b: f64) -> f64 { a + b }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let (client, server) = tokio::io::duplex(4096);
+    /// let (reader, writer) = tokio::io::split(server);
+    /// # drop(client);
+    /// Server::empty("adder", "1.0.0").with::<add>().serve(reader, writer).await.unwrap();
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the server cannot be built, or if a stream fails.
+    pub async fn serve<R, W>(self, reader: R, writer: W) -> Result<(), ServeError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        Ok(self.build()?.serve(reader, writer).await?)
+    }
+
+    /// Checks the server and generates its schemas, once for any number of connections.
+    ///
+    /// # Errors
+    ///
+    /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
+    pub fn build(mut self) -> Result<BuiltServer, BuildError> {
+        #[cfg(feature = "lock")]
+        crate::lock::intercept::reject_foreign_main();
+        self.states.insert_builtin(Arc::new(self.handle.clone()));
+        #[cfg(feature = "skills")]
+        let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {
+            self.problems.extend(problems);
+            Skills::default()
+        });
+        #[cfg(not(feature = "skills"))]
+        let skills = Skills::default();
+        self.check_scopes();
+        #[cfg(feature = "http")]
+        let authorization = self.authorization();
+        let Profile { names, scopes, .. } = &self.profile;
+        let selection = Selection { entries: self.entries, names, scopes, states: &self.states };
+        let registry = Registry::new(skills, self.profile.forwards_log, self.profile.schemas);
+        let registry = match (registry.with(selection), self.problems) {
+            (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
+            (Ok(_), problems) => return Err(BuildError::new(problems)),
+            (Err(error), mut problems) => {
+                problems.extend_from_slice(error.problems());
+                return Err(BuildError::new(problems));
+            }
+        };
+        let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
+        let changes = self.handle.is_issued() || registry.takes(TypeId::of::<Handle>());
+        let engine = Arc::new(Engine::new(registry, self.states, self.profile, changes));
+        self.handle.connect(&engine);
+        log_built(&engine);
+        let built = BuiltServer::new(engine, self.handle);
+        #[cfg(feature = "http")]
+        let built = built.authorized(authorization);
+        Ok(built)
+    }
+}
+
+/// Logs what was built, and warns about what is probably a mistake.
+fn log_built(engine: &Engine) {
+    let registry = engine.registry();
+    tracing::info!(
+        server = engine.identity.name,
+        tools = registry.tools().len(),
+        resources = registry.resources().len(),
+        templates = registry.templates().len(),
+        prompts = registry.prompts().len(),
+        skills = registry.skills().all().len(),
+        "server built"
+    );
+    if registry.capabilities() == ServerCapabilities::default() {
+        tracing::warn!(
+            "the server has no functions: no linked crate has an annotated function, or all of them were filtered out"
+        );
+    }
+    if registry.skills().is_served() && registry.skills().all().is_empty() {
+        tracing::warn!("the skill directories contain no `SKILL.md`");
+    }
+    for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
+        let common = &tool.entry.common;
+        let source = format_args!("{}:{}", common.source.file, common.source.line);
+        tracing::warn!(
+            tool = tool.function.name,
+            %source,
+            "tool without a description: models need one to decide when to call it; add a doc comment to the function"
+        );
+    }
+    for location in engine.names.unused() {
+        tracing::warn!(%location, "`Server::rename` or `Server::prefix` selects no function");
+    }
+}

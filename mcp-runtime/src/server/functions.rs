@@ -1,0 +1,181 @@
+use std::panic::Location;
+
+use super::Server;
+use crate::{
+    engine::{Caller, Visibility},
+    handler::entry::{Collect, EntryInfo},
+    registry::Change,
+};
+
+/// Selecting, renaming and hiding functions.
+impl Server {
+    /// Adds a function by its name, or the functions of a `#[tools]` block by the name of its type.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// let server = Server::empty("adder", "1.0.0").with::<add>();
+    /// assert!(server.check().is_ok());
+    /// ```
+    pub fn with<C: Collect>(mut self) -> Self {
+        self.entries.extend_from_slice(C::entries());
+        self
+    }
+
+    /// Adds functions like [`with`](Self::with), but disabled. [`Handle::enable`](crate::Handle::enable) enables them.
+    ///
+    /// ```
+    /// use mcp_runtime::{Handle, Revision, Server, tool};
+    ///
+    /// /// Delete everything.
+    /// #[tool(destructive)]
+    /// fn delete() {}
+    ///
+    /// /// Enable `delete`.
+    /// #[tool]
+    /// fn unlock(handle: &Handle) -> bool {
+    ///     handle.enable::<delete>()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let server = Server::empty("files", "1.0.0").with::<unlock>().disabled::<delete>();
+    /// let mut client = server.test_client(Revision::V2026_07_28);
+    /// assert!(client.call("delete", ()).await.is_err());
+    /// client.call("unlock", ()).await.unwrap();
+    /// assert!(client.call("delete", ()).await.is_ok());
+    /// # });
+    /// ```
+    pub fn disabled<C: Collect>(mut self) -> Self {
+        self.disabled.extend_from_slice(C::entries());
+        self.with::<C>()
+    }
+
+    /// Keeps only the functions for which `keep` returns `true`, of those added so far.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// // Everything except one method of a `#[tools]` block.
+    /// server.only(|entry| entry.function != "Notes::delete")
+    /// # }
+    /// ```
+    pub fn only(mut self, keep: impl Fn(&EntryInfo<'_>) -> bool) -> Self {
+        self.entries.retain(|entry| keep(&entry.info()));
+        self
+    }
+
+    /// Keeps only the functions with at least one of these tags.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.only_tags(["search", "files"])
+    /// # }
+    /// ```
+    pub fn only_tags(self, tags: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let tags: Vec<_> = tags.into_iter().collect();
+        self.only(|entry| tags.iter().any(|tag| entry.has_tag(tag.as_ref())))
+    }
+
+    /// Keeps only the functions of these crates, named as in their `Cargo.toml`.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.only_crates([env!("CARGO_PKG_NAME"), "toolbox"])
+    /// # }
+    /// ```
+    pub fn only_crates(self, crates: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let crates: Vec<_> = crates.into_iter().collect();
+        self.only(|entry| crates.iter().any(|krate| krate.as_ref() == entry.krate))
+    }
+
+    /// Puts `prefix` in front of the names of the functions for which `applies` returns `true`, so that libraries whose
+    /// names clash can be used together.
+    ///
+    /// The new names are used everywhere: in lists, calls, completions, logs and lock files. URIs do not change. The rule
+    /// also applies to functions that are added later, by [`with`](Self::with) or by a [`Handle`](crate::Handle). Several rules may
+    /// apply to a function, in the order in which they are added. A rule that applies to no function is logged as a
+    /// warning when the server is built.
+    ///
+    /// ```
+    /// # mod toolbox {
+    /// /// Search the web.
+    /// #[mcp_runtime::tool]
+    /// pub fn search(query: &str) {}
+    /// # }
+    /// use mcp_runtime::{Revision, Server};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// // A library would be selected with `entry.krate == "toolbox"`.
+    /// let server = Server::empty("search", "1.0.0").with::<toolbox::search>();
+    /// let server = server.prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
+    /// let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
+    /// assert_eq!(tools[0]["name"], "web_search");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if a resulting name is invalid, or if two tools or two prompts have the same name.
+    #[track_caller]
+    pub fn prefix(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        prefix: impl Into<String>,
+    ) -> Self {
+        self.profile.names.push(applies, Change::Prefix(prefix.into()), Location::caller());
+        self
+    }
+
+    /// Renames the function for which `applies` returns `true`. Otherwise like [`prefix`](Self::prefix).
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Search the web.
+    /// #[tool]
+    /// fn search(query: &str) {}
+    ///
+    /// let server = Server::empty("search", "1.0.0").with::<search>();
+    /// let server = server.rename(|entry| entry.is::<search>(), "search_web");
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the name is invalid, or if two tools or two prompts have the same name.
+    #[track_caller]
+    pub fn rename(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        name: impl Into<String>,
+    ) -> Self {
+        self.profile.names.push(applies, Change::Rename(name.into()), Location::caller());
+        self
+    }
+
+    /// Hides functions from the callers for which `is_visible` returns `false`. Hidden functions are not listed, and
+    /// calls to them fail as if they did not exist.
+    ///
+    /// The closure is called for every request, so it should be fast. All clients are notified of changed lists, even
+    /// if the changed functions are hidden from them. In revision 2026-07-28, shared caches may not store the lists of a
+    /// server with this rule, even if it hides nothing: their `cacheScope` is `private`.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.visible_to(|caller, entry| !entry.has_tag("admin") || caller.principal() == Some("root"))
+    /// # }
+    /// ```
+    pub fn visible_to(mut self, is_visible: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.profile.visibility = Some(Visibility::new(is_visible));
+        self
+    }
+}

@@ -1,0 +1,107 @@
+use super::{Server, capabilities};
+use crate::model::Icon;
+
+/// Describing the server to its clients.
+impl Server {
+    /// Sets the programmatic name of the server.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.profile.identity.name = name.into();
+        self
+    }
+
+    /// Sets the version of the server.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.profile.identity.version = version.into();
+        self
+    }
+
+    /// Sets the display name of the server.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.profile.identity.title = Some(title.into());
+        self
+    }
+
+    /// Sets the description of the server. `main!()` and `#[server]` use the crate's description by default.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.profile.identity.description = Some(description.into());
+        self
+    }
+
+    /// Sets the website of the server. `main!()` and `#[server]` use the crate's homepage by default.
+    pub fn website_url(mut self, url: impl Into<String>) -> Self {
+        self.profile.identity.website_url = Some(url.into());
+        self
+    }
+
+    /// Adds an icon.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Icon, Server};
+    /// # fn configure(server: Server) -> Server {
+    /// server.icon(Icon::new("https://example.com/icon.svg").with_mime_type("image/svg+xml").with_size("any"))
+    /// # }
+    /// ```
+    pub fn icon(mut self, icon: Icon) -> Self {
+        self.profile.identity.icons.push(icon);
+        self
+    }
+
+    /// Sets instructions that tell the model how to use the server.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.instructions("Search before you add a note. Titles are unique.")
+    /// # }
+    /// ```
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.profile.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Declares an experimental capability, which is not part of the specification. `settings` must be an object.
+    /// Functions read those of the client with [`Context::client_experimental`](crate::Context::client_experimental).
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # use serde_json::json;
+    /// let server = Server::empty("charts", "1.0.0").experimental("com.example/charts", json!({"formats": ["svg"]}));
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if `settings` is not an object, or if the capability is declared twice.
+    pub fn experimental(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
+        let declared = &mut self.profile.declared.experimental;
+        self.problems.extend(capabilities::declare(declared, "experimental capability", name.into(), settings.into()));
+        self
+    }
+
+    /// Declares an extension of the protocol, with its settings. `name` needs a prefix, as in `com.example/charts`, and
+    /// `settings` must be an object. Functions read the extensions of the client with
+    /// [`Context::client_extension`](crate::Context::client_extension).
+    ///
+    /// Only clients of revision 2026-07-28 or later receive it: earlier revisions have no extensions.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # use serde_json::json;
+    /// let server = Server::empty("charts", "1.0.0").extension("com.example/charts", json!({}));
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the name is not valid as a `_meta` key with a prefix, if it names an extension
+    /// that the framework declares itself, if `settings` is not an object, or if the extension is declared twice.
+    ///
+    /// See [Capabilities](https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities).
+    pub fn extension(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
+        let name = name.into();
+        self.problems.extend(capabilities::check_extension(&name));
+        let declared = &mut self.profile.declared.extensions;
+        self.problems.extend(capabilities::declare(declared, "extension", name, settings.into()));
+        self
+    }
+}

@@ -1,0 +1,130 @@
+use std::time::Duration;
+
+use super::Server;
+use crate::engine::{PingSchedule, SessionRates, StateKey};
+
+/// Limits and timeouts.
+impl Server {
+    /// Sets the timeout of calls whose annotation does not set one. The default is 5 minutes; `None` disables the
+    /// timeout.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.timeout(Duration::from_secs(30))
+    /// # }
+    /// ```
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.profile.limits.timeout = timeout.into();
+        self
+    }
+
+    /// Sets the timeout of requests to the client, such as elicitation and sampling. The default is 10 minutes. The
+    /// wait does not count towards the timeout of the call.
+    ///
+    /// In revision 2026-07-28 a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
+    pub fn ask_timeout(mut self, timeout: Duration) -> Self {
+        self.profile.limits.answer_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum number of calls in flight on one connection. The default is 1024. Further calls are rejected.
+    pub fn max_in_flight(mut self, calls: usize) -> Self {
+        self.profile.limits.in_flight = calls.max(1);
+        self
+    }
+
+    /// Sets the maximum size of a message. The default is 16 MiB. Longer messages are rejected.
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.profile.limits.message_bytes = bytes.max(1);
+        self
+    }
+
+    /// Sets the maximum rates of log messages, completions and requests about tasks in a session.
+    pub fn session_rates(mut self, rates: SessionRates) -> Self {
+        self.profile.limits.rates = rates;
+        self
+    }
+
+    /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The default
+    /// is 5 seconds.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.profile.limits.grace_period = grace;
+        self
+    }
+
+    /// Sets the maximum number of items on a page of a list. The default is 1000.
+    pub fn page_size(mut self, items: usize) -> Self {
+        self.profile.limits.page_size = items.max(1);
+        self
+    }
+
+    /// Sets how long clients of revision 2026-07-28 may cache lists. The default is one minute.
+    ///
+    /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: with
+    /// [`visible_to`](Self::visible_to), all lists are `private`, and if a resource has a `list` function, so is the list
+    /// of resources. The contents of resources that functions read are always `private` and not cached.
+    ///
+    /// See [Caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field).
+    pub fn list_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.list_ttl = ttl;
+        self
+    }
+
+    /// Pings clients that are silent for `interval`, and ends the session of a client that does not answer within
+    /// `limit`. Both are clamped to between one millisecond and a year. By default, the server sends no pings, since
+    /// not every client answers them.
+    ///
+    /// Any message of a client shows that it is alive. The server looks for messages once per `interval`, so a ping
+    /// follows the last message after at most twice that time. Over HTTP, a client is pinged only while it has a stream
+    /// open for messages that belong to no request, which it opens with GET. `limit` should exceed the longest time for
+    /// which a function blocks its thread.
+    ///
+    /// When a session ends, its calls are cancelled. Over HTTP, its streams close, and requests that contain its id are
+    /// rejected with status 404. Over stdio, the connection ends as if the input had ended. Clients of revision
+    /// 2026-07-28 are never pinged: they have no sessions, and servers send them no requests.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.ping_interval(Duration::from_secs(30), Duration::from_secs(60))
+    /// # }
+    /// ```
+    ///
+    /// See [Ping](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping).
+    pub fn ping_interval(mut self, interval: Duration, limit: Duration) -> Self {
+        self.profile.limits.pings = Some(PingSchedule::new(interval, limit));
+        self
+    }
+
+    /// Sets how long the sealed state of a request remains valid between two rounds. The default is one hour.
+    pub fn state_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.round_ttl = ttl;
+        self
+    }
+
+    /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key opens
+    /// existing state, so that keys can be rotated by adding the new one in front.
+    ///
+    /// By default, the server generates a random key that no other process knows. Replicas of a server must share a
+    /// key. The option `--state-key` and the environment variable `MCP_STATE_KEY` take precedence.
+    ///
+    /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests
+    /// of the request and its questions, and is accepted only together with them.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, StateKey, StateKeyError};
+    /// # fn configure(server: Server, new: &str, old: &str) -> Result<Server, StateKeyError> {
+    /// let keys: [StateKey; 2] = [new.parse()?, old.parse()?];
+    /// Ok(server.state_keys(keys))
+    /// # }
+    /// ```
+    ///
+    /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
+    pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
+        self.profile.state_keys = keys.into_iter().collect();
+        self
+    }
+}

@@ -1,0 +1,46 @@
+use std::{sync::Arc, time::Duration};
+
+use super::Server;
+use crate::backend::{TaskLimits, TaskStore};
+
+/// Storing and limiting tasks.
+impl Server {
+    /// Sets the store of tasks. By default they are kept in memory.
+    pub fn task_store(mut self, store: impl TaskStore) -> Self {
+        self.profile.task_store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets the time to live, counted from creation, of tasks whose client does not request one. The default is one
+    /// hour. An expired task is deleted, and cancelled if it is still running.
+    pub fn task_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.tasks.default_ttl = ttl;
+        self
+    }
+
+    /// Sets the maximum time to live that a client may request for a task. The default is one day.
+    pub fn max_task_ttl(mut self, ttl: Duration) -> Self {
+        self.profile.limits.tasks.max_ttl = ttl;
+        self
+    }
+
+    /// Sets the interval at which clients should poll their tasks. The default is one second.
+    pub fn task_poll_interval(mut self, interval: Duration) -> Self {
+        self.profile.limits.tasks.poll_interval = interval;
+        self
+    }
+
+    /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected,
+    /// or run as plain calls if their tool allows it.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, TaskLimits};
+    /// # fn configure(server: Server) -> Server {
+    /// server.max_tasks(TaskLimits::default().total(10_000).per_owner(50))
+    /// # }
+    /// ```
+    pub fn max_tasks(mut self, limits: TaskLimits) -> Self {
+        self.profile.limits.tasks.limits = limits;
+        self
+    }
+}

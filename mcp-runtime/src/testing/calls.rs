@@ -1,0 +1,171 @@
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    client::TestClient,
+    notification::ProgressUpdate,
+    result::{CallResult, RpcError},
+    task::TestTask,
+};
+
+/// Calling tools, reading resources and getting prompts.
+impl TestClient {
+    /// Calls a tool.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server. A tool error is a result, see [`CallResult::is_error`].
+    pub async fn call(&mut self, name: &str, arguments: impl Serialize) -> Result<CallResult, RpcError> {
+        let arguments = object(arguments);
+        self.request("tools/call", json!({"name": name, "arguments": arguments})).await.map(CallResult)
+    }
+
+    /// Calls a tool and returns its result with the progress that it reported.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Revision, Server, tool};
+    ///
+    /// /// Bake bread.
+    /// #[tool]
+    /// async fn bake(ctx: &Context) -> &'static str {
+    ///     ctx.progress(1, 2, "kneaded");
+    ///     ctx.progress(2, 2, "baked");
+    ///     "bread"
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("bakery", "1.0.0").with::<bake>().test_client(Revision::V2026_07_28);
+    /// let (result, updates) = client.call_with_progress("bake", ()).await.unwrap();
+    /// assert_eq!(result.text(), "bread");
+    /// assert_eq!(updates[1].message.as_deref(), Some("baked"));
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn call_with_progress(
+        &mut self,
+        name: &str,
+        arguments: impl Serialize,
+    ) -> Result<(CallResult, Vec<ProgressUpdate>), RpcError> {
+        let (arguments, token) = (object(arguments), self.next_id);
+        let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": token}});
+        let result = self.request("tools/call", params).await.map(CallResult)?;
+        Ok((result, self.wire.take_matching(|notification| ProgressUpdate::read(notification, token))))
+    }
+
+    /// Calls a tool as a task, in the revisions that have tasks: 2025-11-25 and 2026-07-28.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the call did not become a task.
+    pub async fn start_task(&mut self, name: &str, arguments: impl Serialize) -> Result<TestTask, RpcError> {
+        let mut params = json!({"name": name, "arguments": object(arguments)});
+        if !self.revision.is_stateless() {
+            params["task"] = json!({});
+        }
+        let result = self.task_request("tools/call", params).await?;
+        Ok(TestTask::read(&result).unwrap_or_else(|| panic!("the call of `{name}` did not become a task: {result}")))
+    }
+
+    /// Reads a resource and returns its contents.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, resource};
+    ///
+    /// /// The time.
+    /// #[resource("clock://{zone}")]
+    /// fn time(zone: String) -> Option<&'static str> {
+    ///     (zone == "utc").then_some("12:00")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("clock", "1.0.0").with::<time>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.read("clock://utc").await.unwrap()[0]["text"], "12:00");
+    /// assert!(client.read("clock://moon").await.is_err());
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn read(&mut self, uri: &str) -> Result<Vec<Value>, RpcError> {
+        let mut result = self.request("resources/read", json!({"uri": uri})).await?;
+        Ok(serde_json::from_value(result["contents"].take()).unwrap_or_default())
+    }
+
+    /// Gets a prompt and returns the result.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, prompt};
+    ///
+    /// /// Greet a person.
+    /// #[prompt]
+    /// fn greet(name: String) -> String {
+    ///     format!("Greet {name}.")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("texts", "1.0.0").with::<greet>().test_client(Revision::V2026_07_28);
+    /// let prompt = client.prompt("greet", serde_json::json!({"name": "Ada"})).await.unwrap();
+    /// assert_eq!(prompt["messages"][0]["content"]["text"], "Greet Ada.");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn prompt(&mut self, name: &str, arguments: impl Serialize) -> Result<Value, RpcError> {
+        let arguments = object(arguments);
+        self.request("prompts/get", json!({"name": name, "arguments": arguments})).await
+    }
+
+    /// Lists the tools of all pages.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, tool};
+    ///
+    /// /// Do nothing.
+    /// #[tool(read_only)]
+    /// fn rest() {}
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("empty", "1.0.0").with::<rest>().test_client(Revision::V2025_11_25);
+    /// assert_eq!(client.tools().await.unwrap()[0]["annotations"]["readOnlyHint"], true);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn tools(&mut self) -> Result<Vec<Value>, RpcError> {
+        self.list("tools/list", "tools").await
+    }
+
+    /// Lists the entries of all pages, for any list method.
+    pub(crate) async fn list(&mut self, method: &str, member: &str) -> Result<Vec<Value>, RpcError> {
+        let mut items = Vec::new();
+        let mut params = json!({});
+        loop {
+            let mut page = self.request(method, params).await?;
+            items.extend(page[member].as_array_mut().map(std::mem::take).unwrap_or_default());
+            match page["nextCursor"].take() {
+                Value::String(cursor) => params = json!({ "cursor": cursor }),
+                _ => return Ok(items),
+            }
+        }
+    }
+}
+
+fn object(arguments: impl Serialize) -> Value {
+    match serde_json::to_value(arguments) {
+        Ok(Value::Null) => Value::Object(Map::new()),
+        Ok(value) => value,
+        Err(error) => panic!("cannot serialize the arguments: {error}"),
+    }
+}

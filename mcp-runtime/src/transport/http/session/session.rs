@@ -1,0 +1,179 @@
+use std::{
+    collections::BTreeMap,
+    ops::Deref,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{
+    engine::{Outbox, Session, session_ended},
+    transport::http::sse::stream::{AttachedStream, EventStream, StreamMemory},
+};
+
+/// The maximum number of streams that one session keeps for a client that may reconnect.
+const MAX_STREAMS: usize = 32;
+
+/// One session.
+#[derive(Debug)]
+pub(in crate::transport::http) struct HttpSession {
+    pub(in crate::transport::http) session: Arc<Session>,
+    memory: StreamMemory,
+    state: Mutex<SessionState>,
+    /// The number of [`ActiveSession`]s.
+    active: AtomicUsize,
+    /// Whether any request has used the session after `initialize`.
+    pub(super) is_used: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(super) struct SessionState {
+    pub(super) last_used: Instant,
+    next_stream: u64,
+    pub(super) streams: BTreeMap<u64, Arc<EventStream>>,
+}
+
+/// A complete stream that no response carries, and the session it belongs to.
+pub(super) struct AbandonedStream<'a> {
+    session: &'a HttpSession,
+    id: u64,
+    pub(super) has_unsent: bool,
+    pub(super) opened: Instant,
+}
+
+/// A session that is not idle: held by its requests in progress and its open responses.
+#[derive(Debug)]
+pub(in crate::transport::http) struct ActiveSession {
+    session: Arc<HttpSession>,
+    /// The time at which the request or response ended. If not set, it ends when this value is dropped.
+    pub(in crate::transport::http) end: Option<Instant>,
+}
+
+impl HttpSession {
+    pub(super) fn new(session: Arc<Session>, memory: StreamMemory) -> Self {
+        let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
+        memory.watch(&session.outbox);
+        Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
+    }
+
+    /// Fails the session's calls and ends its streams.
+    pub(super) fn end(&self) {
+        self.session.end();
+        let streams = std::mem::take(&mut self.state().streams);
+        // The state is unlocked before the streams are dropped.
+        drop(streams);
+    }
+
+    /// Fails the calls that a request has started if another request has ended the session in the meantime.
+    pub(in crate::transport::http) fn fail_if_ended(&self) {
+        if self.session.has_ended() {
+            self.session.in_flight.fail_all(&session_ended());
+        }
+    }
+
+    pub(super) fn activate(self: &Arc<Self>) -> ActiveSession {
+        self.active.fetch_add(1, Ordering::AcqRel);
+        ActiveSession { session: Arc::clone(self), end: None }
+    }
+
+    /// Opens a stream for the responses that an outbox will receive. Drops the oldest stream, preferably one that is
+    /// over, if the session has too many.
+    pub(in crate::transport::http) fn open_stream(&self, outbox: Arc<Outbox>) -> AttachedStream {
+        let mut state = self.state();
+        let id = state.next_stream;
+        state.next_stream += 1;
+        let stream = Arc::new(EventStream::new(id, outbox, true, &self.memory));
+        let attached = stream.attach();
+        state.streams.insert(id, stream);
+        if state.streams.len() > MAX_STREAMS {
+            let over = state.streams.iter().find(|(id, stream)| **id != 0 && stream.is_over()).map(|(id, _)| *id);
+            let oldest = over.or_else(|| state.streams.keys().copied().find(|id| *id != 0));
+            oldest.and_then(|id| state.streams.remove(&id));
+        }
+        attached
+    }
+
+    /// Returns the stream for messages that belong to no request.
+    pub(in crate::transport::http) fn general_stream(&self) -> AttachedStream {
+        let new = || Arc::new(EventStream::new(0, Arc::clone(&self.session.outbox), false, &self.memory));
+        // If the session has ended in the meantime, its outbox is closed, which ends the stream.
+        self.state().streams.entry(0).or_insert_with(new).attach()
+    }
+
+    /// Returns the stream with this id, unless it was dropped.
+    pub(in crate::transport::http) fn stream(&self, id: u64) -> Option<AttachedStream> {
+        self.state().streams.get(&id).map(EventStream::attach)
+    }
+
+    pub(super) fn abandoned_streams(&self) -> Vec<AbandonedStream<'_>> {
+        let state = self.state();
+        let abandoned = state.streams.iter().filter(|(_, stream)| is_abandoned(stream));
+        let describe = |(id, stream): (&u64, &Arc<EventStream>)| {
+            let (has_unsent, opened) = (stream.has_unsent(), stream.opened());
+            AbandonedStream { session: self, id: *id, has_unsent, opened }
+        };
+        abandoned.map(describe).collect()
+    }
+
+    fn touch(&self, now: Instant) {
+        let mut state = self.state();
+        state.last_used = now.max(state.last_used);
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.active.load(Ordering::Acquire) == 0 && self.session.in_flight.count() == 0
+    }
+
+    fn is_idle_for(&self, time: Duration, now: Instant) -> bool {
+        self.is_idle() && now.saturating_duration_since(self.state().last_used) > time
+    }
+
+    /// Returns whether the session has ended, or has been idle for `idle_timeout`.
+    pub(super) fn is_over(&self, idle_timeout: Duration, now: Instant) -> bool {
+        self.session.has_ended() || self.is_idle_for(idle_timeout, now)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for HttpSession {
+    fn drop(&mut self) {
+        self.session.end();
+    }
+}
+
+/// Returns whether a stream is complete, and no response carries it or is about to. Streams are attached only with the
+/// session's state locked, so the result holds as long as the caller keeps the lock.
+fn is_abandoned(stream: &EventStream) -> bool {
+    !stream.is_attached() && stream.is_complete()
+}
+
+impl AbandonedStream<'_> {
+    /// Removes the stream unless a client has resumed it in the meantime. Returns whether it was removed.
+    pub(super) fn evict(&self) -> bool {
+        let mut state = self.session.state();
+        let is_still_abandoned = state.streams.get(&self.id).is_some_and(|stream| is_abandoned(stream));
+        let evicted = if is_still_abandoned { state.streams.remove(&self.id) } else { None };
+        drop(state);
+        evicted.is_some()
+    }
+}
+
+impl Deref for ActiveSession {
+    type Target = HttpSession;
+
+    fn deref(&self) -> &HttpSession {
+        &self.session
+    }
+}
+
+impl Drop for ActiveSession {
+    fn drop(&mut self) {
+        self.session.touch(self.end.unwrap_or_else(Instant::now));
+        self.session.active.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,259 @@
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use super::{
+    session::{ActiveSession, HttpSession},
+    stream_eviction::{PeerSession, StreamEviction},
+};
+use crate::{
+    engine::Session,
+    random,
+    transport::http::{
+        options::HttpOptions,
+        peers::{Peer, PeerPermit, Pool, Resource},
+        sse::stream::StreamMemory,
+    },
+};
+
+/// The sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
+type Table = HashMap<Arc<str>, Entry, foldhash::fast::RandomState>;
+
+/// All sessions of one server.
+#[derive(Debug)]
+pub(in crate::transport::http) struct Sessions {
+    table: Mutex<Table>,
+    /// One permit for each session.
+    pool: Pool,
+    idle_timeout: Duration,
+    stream_eviction: StreamEviction,
+}
+
+/// A session in the table.
+#[derive(Debug)]
+struct Entry {
+    session: Arc<HttpSession>,
+    permit: PeerPermit,
+}
+
+impl Sessions {
+    pub(in crate::transport::http) fn new(options: &HttpOptions) -> Self {
+        Self {
+            table: Mutex::default(),
+            pool: Pool::new(Resource::Sessions, options.max_sessions, options.max_peer_share),
+            idle_timeout: options.session_idle,
+            stream_eviction: StreamEviction::default(),
+        }
+    }
+
+    /// Returns the memory that all streams of the server share, including those without a session.
+    pub(in crate::transport::http) fn memory(&self) -> &StreamMemory {
+        self.stream_eviction.memory()
+    }
+
+    /// Adds a session of a peer and returns its id. If there are too many sessions, evicts idle ones. Returns `None` if
+    /// none is idle, or if the operating system provides no random bytes.
+    pub(in crate::transport::http) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
+        let permit = self.reserve(peer)?;
+        let id = new_id()?;
+        let session = Arc::new(HttpSession::new(session, self.memory().of_peer(peer)));
+        self.table().insert(Arc::clone(&id), Entry { session, permit });
+        Some(id)
+    }
+
+    /// Returns a permit for a session of a peer. If there are too many sessions, evicts idle ones. Returns `None` if
+    /// none is idle.
+    pub(in crate::transport::http) fn reserve(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
+        self.pool
+            .try_acquire(peer, 1)
+            .or_else(|| {
+                self.sweep(Instant::now());
+                self.pool.try_acquire(peer, 1)
+            })
+            .or_else(|| {
+                evict_idle(&mut self.table(), (self.pool.free() > 0).then_some(peer));
+                self.pool.try_acquire(peer, 1)
+            })
+    }
+
+    /// Returns the session with this id and keeps it from becoming idle. Returns `None` if another principal opened it,
+    /// or if it has expired or ended, in which case it is removed.
+    pub(in crate::transport::http) fn find(
+        &self,
+        id: &str,
+        principal: Option<&str>,
+        now: Instant,
+    ) -> Option<ActiveSession> {
+        let mut table = self.table();
+        // For other principals the session does not exist, so their requests must not keep it from expiring either.
+        let found = table.get(id).map(|entry| &entry.session);
+        let session = found.filter(|found| found.session.info.principal.as_deref() == principal)?;
+        if session.is_over(self.idle_timeout, now) {
+            table.remove(id);
+            return None;
+        }
+        session.session.record_sign_of_life();
+        session.is_used.store(true, Ordering::Relaxed);
+        // Activated while the table is locked, so that no other thread evicts it as idle.
+        Some(HttpSession::activate(session))
+    }
+
+    /// Ends a session: fails its calls and ends its streams.
+    pub(in crate::transport::http) fn close(&self, id: &str) {
+        let removed = self.table().remove(id);
+        if let Some(Entry { session, .. }) = removed {
+            session.end();
+        }
+    }
+
+    /// Ends every session.
+    pub(in crate::transport::http) fn close_all(&self) {
+        let sessions = std::mem::take(&mut *self.table());
+        // The table must be unlocked here: cancelled calls access it as they end.
+        sessions.into_values().for_each(|entry| entry.session.end());
+    }
+
+    /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its
+    /// streams. Also removes sessions that have ended because their clients no longer respond.
+    pub(in crate::transport::http) fn sweep(&self, now: Instant) {
+        self.table().retain(|_, entry| !entry.session.is_over(self.idle_timeout, now));
+    }
+
+    /// Evicts abandoned streams if the memory of all streams is full.
+    pub(in crate::transport::http) fn evict_streams(&self) {
+        self.stream_eviction.run(|| self.by_peer());
+    }
+
+    fn by_peer(&self) -> Vec<PeerSession> {
+        let session = |entry: &Entry| (Arc::clone(&entry.session), Arc::clone(entry.permit.peer()));
+        self.table().values().map(session).collect()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes idle sessions of a peer, by default of the one that has the most: first those that were never used, then
+/// those that have been idle longest. Removes 1/64 of the peer's sessions, so that the next new ones need no scan.
+fn evict_idle(table: &mut Table, peer: Option<&Arc<Peer>>) {
+    let is_idle = |entry: &&Entry| entry.session.is_idle();
+    let peer = peer.or_else(|| {
+        let peers = table.values().filter(is_idle).map(|entry| entry.permit.peer());
+        peers.max_by_key(|peer| peer.used(Resource::Sessions))
+    });
+    let Some(peer) = peer.map(Arc::clone) else { return };
+    let idle = table.iter().filter(|(_, entry)| is_idle(entry) && Arc::ptr_eq(entry.permit.peer(), &peer));
+    let key = |entry: &Entry| (entry.session.is_used.load(Ordering::Relaxed), entry.session.state().last_used);
+    let mut idle: Vec<_> = idle.map(|(id, entry)| (key(entry), Arc::clone(id))).collect();
+    idle.sort_unstable();
+    idle.truncate((peer.used(Resource::Sessions) / 64).max(1));
+    tracing::warn!(evicted = idle.len(), "too many sessions: evicting idle ones");
+    for (_, id) in idle {
+        table.remove(&id);
+    }
+}
+
+/// Returns a random session id in visible ASCII, or `None` if the operating system provides no random bytes.
+pub(in crate::transport::http) fn new_id() -> Option<Arc<str>> {
+    random::id().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Outbox;
+    use crate::transport::http::peers::{Peers, Share};
+
+    const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\"}\n";
+
+    fn peers() -> Arc<Peers> {
+        Arc::new(Peers::new(Share::new(0.75)))
+    }
+
+    fn open(sessions: &Sessions, peer: &Arc<Peer>) -> Arc<HttpSession> {
+        let id = sessions.open(Arc::new(Session::for_test()), peer).expect("the session is opened");
+        Arc::clone(&sessions.table()[&id].session)
+    }
+
+    /// A message of one byte more than a quarter of the memory.
+    fn quarter(sessions: &Sessions) -> Vec<u8> {
+        let mut line = vec![b'x'; sessions.memory().max() / 4 + 1];
+        line.push(b'\n');
+        line
+    }
+
+    #[test]
+    fn the_excess_of_a_peer_evicts_its_own_streams() {
+        let sessions = Sessions::new(&HttpOptions::default());
+        let peers = peers();
+        let (ada, eve) = (open(&sessions, &peers.principal("ada")), open(&sessions, &peers.principal("eve")));
+        // The stream of the other peer is the oldest, and has been sent.
+        let stream = ada.open_stream(Outbox::for_test());
+        stream.append(LINE);
+        assert!(stream.after(0).is_some());
+        drop(stream);
+        for _ in 0..4 {
+            eve.open_stream(Outbox::for_test()).append(&quarter(&sessions));
+        }
+        sessions.evict_streams();
+        assert_eq!((ada.state().streams.len(), eve.state().streams.len()), (1, 3));
+    }
+
+    #[test]
+    fn sessions_beyond_a_limit_evict_idle_ones_of_the_largest_peer() {
+        let sessions = Sessions::new(&HttpOptions::default().max_sessions(8));
+        let peers = peers();
+        let [ada, eve, bob] = ["ada", "eve", "bob"].map(|name| peers.principal(name));
+        let counts = || [&ada, &eve, &bob].map(|peer| peer.used(Resource::Sessions));
+        let first = open(&sessions, &ada);
+        for _ in 0..20 {
+            drop(open(&sessions, &eve));
+        }
+        // 6 of the 7 that are left.
+        assert_eq!(counts(), [1, 6, 0]);
+        drop(open(&sessions, &bob));
+        assert_eq!(counts(), [1, 6, 1]);
+        // The table is full. Each new session evicts one of the peer with the most.
+        for expected in [[1, 5, 2], [1, 4, 3]] {
+            drop(open(&sessions, &bob));
+            assert_eq!(counts(), expected);
+        }
+        assert!(!first.session.has_ended());
+    }
+
+    #[test]
+    fn sessions_that_were_never_used_are_evicted_first() {
+        let sessions = Sessions::new(&HttpOptions::default().max_sessions(4).max_peer_share(1.0));
+        let ada = peers().principal("ada");
+        let ids: Vec<_> = (0..4)
+            .map(|_| sessions.open(Arc::new(Session::for_test()), &ada).expect("the session is opened"))
+            .collect();
+        for used in [0, 3] {
+            assert!(sessions.find(&ids[used], None, Instant::now()).is_some());
+        }
+        for expected in [[true, false, true, true], [true, false, false, true], [false, false, false, true]] {
+            let new = sessions.open(Arc::new(Session::for_test()), &ada).expect("an idle session is evicted");
+            assert!(sessions.find(&new, None, Instant::now()).is_some());
+            assert_eq!([0, 1, 2, 3].map(|id| sessions.table().contains_key(&ids[id])), expected);
+        }
+    }
+
+    #[test]
+    fn fully_sent_streams_are_evicted_before_older_ones() {
+        let sessions = Sessions::new(&HttpOptions::default());
+        let session = open(&sessions, &peers().principal("ada"));
+        // The first stream has an unsent message.
+        for is_sent in [false, true, true] {
+            let stream = session.open_stream(Outbox::for_test());
+            stream.append(LINE);
+            assert!(!is_sent || stream.after(0).is_some());
+        }
+        for remaining in [vec![1, 3], vec![1], vec![]] {
+            sessions.stream_eviction.evict_down_to(sessions.memory().used() - 1, &sessions.by_peer());
+            assert_eq!(session.state().streams.keys().copied().collect::<Vec<_>>(), remaining);
+        }
+    }
+}
