@@ -162,7 +162,7 @@ mod transport;
 #[cfg(feature = "http")]
 pub use auth::{
     AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Challenge, IdentityFromExtensions,
-    ProtectedResource, credentials,
+    ProtectedResource, TokenFile, credentials,
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Challenge;
+use super::challenge::Challenge;
 
 /// What clients are told about a server that requires authorization: its identifier, and who issues tokens for it.
 ///
@@ -59,6 +59,12 @@ impl ProtectedResource {
 
     /// Sets the scopes that clients request if a challenge names none: those for basic use. Default: every scope that
     /// the functions of the server require. `offline_access` is omitted, since it concerns the authorization server.
+    ///
+    /// ```
+    /// use mcp_runtime::ProtectedResource;
+    ///
+    /// let resource = ProtectedResource::new().scopes_supported(["notes:read"]);
+    /// ```
     ///
     /// See [Scope minimization](https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#scope-minimization).
     pub fn scopes_supported(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {

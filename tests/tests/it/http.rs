@@ -23,6 +23,8 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+#[cfg(target_os = "linux")]
+mod token;
 #[cfg(unix)]
 mod unix;
 mod urls;

@@ -121,6 +121,18 @@ impl Call {
     }
 
     /// Returns the behaviour hints of a tool. They are empty for other calls.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, Next, Outcome};
+    /// /// Rejects calls that change something while the server is in maintenance.
+    /// async fn maintenance(call: Call, next: Next) -> Outcome {
+    ///     if call.hints().read_only == Some(true) {
+    ///         return next.run(call).await;
+    ///     }
+    ///     Outcome::error(&call, "the server is in maintenance; only reading is possible")
+    /// }
+    /// # mcp_runtime::layers::from_fn(maintenance);
+    /// ```
     pub fn hints(&self) -> Hints {
         self.info.hints
     }
@@ -147,11 +159,36 @@ impl Call {
     }
 
     /// Returns one of the arguments, without validation.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, Next, Outcome};
+    /// async fn only_own_region(call: Call, next: Next) -> Outcome {
+    ///     match call.argument("region") {
+    ///         Some(region) if region != "eu" => Outcome::error(&call, "only the region `eu` is available"),
+    ///         _ => next.run(call).await,
+    ///     }
+    /// }
+    /// # mcp_runtime::layers::from_fn(only_own_region);
+    /// ```
     pub fn argument(&self, name: &str) -> Option<Value> {
         serde_json::from_str(raw::member(&self.arguments, name)?).ok()
     }
 
     /// Replaces the arguments. The new ones are validated like those of the client.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, Next, Outcome};
+    /// async fn trim(mut call: Call, next: Next) -> Outcome {
+    ///     if let Ok(mut arguments) = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(call.arguments()) {
+    ///         for text in arguments.values_mut().filter(|value| value.is_string()) {
+    ///             *text = text.as_str().unwrap_or_default().trim().into();
+    ///         }
+    ///         call.set_arguments(arguments);
+    ///     }
+    ///     next.run(call).await
+    /// }
+    /// # mcp_runtime::layers::from_fn(trim);
+    /// ```
     pub fn set_arguments(&mut self, arguments: Map<String, Value>) {
         self.arguments = Value::Object(arguments).to_string().into();
     }
