@@ -10,8 +10,9 @@ use std::{
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::{
+    output::errln,
     schema::{display_number, display_value},
-    style::{DIM, ERROR, WARNING, sanitize},
+    style::{DIM, ERROR, WARNING, escape},
 };
 
 /// Stderr, with progress bars below the lines.
@@ -41,7 +42,7 @@ impl Console {
     pub(crate) fn progress(&self, token: &str, done: f64, total: Option<f64>, message: Option<&str>) {
         if !self.is_terminal {
             let total = total.map(|total| format!("/{}", display_number(total))).unwrap_or_default();
-            let message = message.map(|message| format!(" {}", sanitize(message))).unwrap_or_default();
+            let message = message.map(|message| format!(" {message}")).unwrap_or_default();
             return self.line(&format!("progress: {}{total}{message}", display_number(done)));
         }
         if self.held().is_some() {
@@ -54,7 +55,7 @@ impl Console {
             Some(total) if total > 0.0 => bar.set_position((done / total * 1000.0).clamp(0.0, 1000.0) as u64),
             _ => bar.tick(),
         }
-        bar.set_message(message.map_or_else(|| display_number(done), |message| sanitize(message).into_owned()));
+        bar.set_message(message.map_or_else(|| display_number(done), |message| escape(message).into_owned()));
     }
 
     /// Shows a status message without progress.
@@ -65,7 +66,7 @@ impl Console {
             if self.is_terminal {
                 self.progress(token, 0.0, None, Some(message));
             } else {
-                self.line(&format!("status: {}", sanitize(message)));
+                self.line(&format!("status: {message}"));
             }
         }
     }
@@ -78,14 +79,14 @@ impl Console {
             _ => DIM,
         };
         let logger = logger.map(|logger| format!(" {logger}")).unwrap_or_default();
-        self.line(&format!("{style}{level}{style:#}{}: {}", sanitize(&logger), sanitize(&display_value(data))));
+        self.line(&format!("{style}{level}{style:#}{logger}: {}", display_value(data)));
     }
 
     /// Prints a line above the bars.
     pub(crate) fn line(&self, line: &str) {
         match &mut *self.held() {
             Some(held) => held.push(line.to_owned()),
-            None => self.bars.suspend(|| anstream::eprintln!("{line}")),
+            None => self.bars.suspend(|| errln!("{line}")),
         }
     }
 

@@ -15,7 +15,7 @@ use rmcp::model::{ContentBlock, Resource, ResourceContents};
 
 use crate::{
     failure::Failure,
-    stdout::outln,
+    output::{errln, outln},
     style::{DIM, NAME},
 };
 
@@ -44,7 +44,7 @@ impl Files {
             ContentBlock::Audio(audio) => self.save(&audio.data, &audio.mime_type)?,
             ContentBlock::Resource(embedded) => self.print_resource(&embedded.resource)?,
             ContentBlock::ResourceLink(link) => outln!("{}", describe_link(link)),
-            _ => anstream::eprintln!("unsupported content in the result; `--raw` shows it"),
+            _ => errln!("unsupported content in the result; `--raw` shows it"),
         }
         Ok(())
     }
@@ -66,7 +66,7 @@ impl Files {
 
     fn save(&self, base64: &str, mime: &str) -> Result<(), Failure> {
         let path = self.write(&decode_base64(base64)?, mime)?;
-        anstream::eprintln!("saved {}", path.display());
+        errln!("saved {}", path.display());
         Ok(())
     }
 

@@ -2,7 +2,10 @@
 
 use std::{fmt::Display, process::ExitCode};
 
-use anstyle::{AnsiColor, Style};
+use crate::{
+    output::errln,
+    style::{AnsiColor, ERROR, Style},
+};
 
 /// Why a command failed, and what to do about it.
 #[derive(Debug)]
@@ -68,20 +71,16 @@ impl Failure {
 
     /// Prints the failure to stderr.
     pub(crate) fn print(&self) {
-        let (red, cyan) = (bold(AnsiColor::Red), bold(AnsiColor::Cyan));
+        const HELP: Style = Style::color(AnsiColor::Cyan).bold();
         if !self.message.is_empty() {
-            anstream::eprintln!("{red}error{red:#}: {}", self.message);
+            errln!("{ERROR}error{ERROR:#}: {}", self.message);
         }
         for help in &self.help {
-            anstream::eprintln!("{cyan}help{cyan:#}: {help}");
+            errln!("{HELP}help{HELP:#}: {help}");
         }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.kind as u8)
     }
-}
-
-fn bold(color: AnsiColor) -> Style {
-    Style::new().fg_color(Some(color.into())).bold()
 }

@@ -18,10 +18,15 @@ use rmcp::{
 use tokio::{
     io::{AsyncRead, ReadBuf},
     process::{ChildStdin, ChildStdout, Command},
+    task::JoinHandle,
 };
+
+use crate::output::{forward, server_stderr};
 
 /// The time that a program has to exit after its stdin is closed, and again after it is asked to terminate.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time to print the remaining output on stderr after the program has exited.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum length of a recorded line.
 const MAX_LINE: usize = 200;
 
@@ -92,6 +97,8 @@ pub(crate) struct Program {
     // Declared before the process, so that the pipes are closed first.
     pipes: AsyncRwTransport<RoleClient, ObservedStdout, ChildStdin>,
     process: Box<dyn ChildWrapper>,
+    /// Prints what the program writes to stderr.
+    log: Option<JoinHandle<()>>,
     observer: ProcessObserver,
 }
 
@@ -102,7 +109,7 @@ impl Program {
     ///
     /// Returns an error if the program cannot be started.
     pub(crate) fn start(mut command: Command, observer: ProcessObserver) -> io::Result<Self> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(server_stderr());
         let mut wrapped = CommandWrap::from(command);
         wrapped.wrap(KillOnDrop);
         #[cfg(unix)]
@@ -112,14 +119,19 @@ impl Program {
         let (Some(output), Some(input)) = pipes else {
             return Err(io::Error::other("stdin and stdout are not piped"));
         };
+        let log = process.stderr().take().map(|stderr| tokio::spawn(forward(stderr)));
         let output = ObservedStdout { output, observer: observer.clone() };
-        Ok(Self { pipes: AsyncRwTransport::new(output, input), process, observer })
+        Ok(Self { pipes: AsyncRwTransport::new(output, input), process, log, observer })
     }
 
     async fn exits_within(&mut self, limit: Duration) -> bool {
         match tokio::time::timeout(limit, self.process.wait()).await {
             Ok(Ok(status)) => {
                 self.observer.record_exit(status);
+                if let Some(log) = self.log.take() {
+                    // Descendants of the program may hold the pipe open.
+                    let _ = tokio::time::timeout(DRAIN_TIMEOUT, log).await;
+                }
                 true
             }
             Ok(Err(_)) | Err(_) => false,

@@ -183,5 +183,7 @@ impl Parser {
     }
 }
 
+// With a path, because `fuzz/` includes this file from another directory.
 #[cfg(test)]
+#[path = "sse/tests.rs"]
 mod tests;

@@ -5,14 +5,17 @@ use std::io::IsTerminal;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value};
 
-use crate::stdout::outln;
+use crate::{
+    output::{outln, print_json},
+    style::escape,
+};
 
 /// Prints structured content: as tables in a terminal, and otherwise as JSON.
 pub(crate) fn print(value: &Value) {
     if std::io::stdout().is_terminal() {
         outln!("{}", render(value, None));
     } else {
-        outln!("{}", serde_json::to_string_pretty(value).unwrap_or_default());
+        print_json(&serde_json::to_string_pretty(value).unwrap_or_default());
     }
 }
 
@@ -67,7 +70,7 @@ fn empty(width: Option<u16>) -> Table {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => escape(text).into_owned(),
         Value::Array(items) if items.iter().all(|item| !item.is_object() && !item.is_array()) => {
             items.iter().map(cell).collect::<Vec<_>>().join(", ")
         }

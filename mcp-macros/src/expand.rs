@@ -90,8 +90,8 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     let is_collectable = check_block(&block, &mut errors);
-    let ToolsSyntax { block, methods, krate } = ToolsSyntax::read(options, block, &mut errors);
-    let tools = Tools::check((*block.self_ty).clone(), methods, krate, &mut errors);
+    let ToolsSyntax { block, methods, scopes, krate } = ToolsSyntax::read(options, block, &mut errors);
+    let tools = Tools::check((*block.self_ty).clone(), methods, &scopes, krate, &mut errors);
     let private = crate_name::private(tools.krate.as_ref());
     if errors.is_empty() {
         let tools = emit::tools(&tools, true, &private);

@@ -31,7 +31,7 @@ use proc_macro::TokenStream;
 /// | `idempotent` | repeating a call with the same arguments has no further effect |
 /// | `open_world` | the tool reaches other systems, as clients assume by default; `= false`: it does not |
 /// | `task` | calls may become tasks: alone, `= "required"` or `= "deferred"`; see below |
-/// | `scopes("…", …)` | the OAuth scopes that a caller needs; reserved for authorization, and not enforced yet |
+/// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
 /// | `icon = "https://…"` | an icon |
 /// | `icons("https://…", …)` | several icons |
@@ -96,7 +96,7 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `last_modified = "2025-01-12T15:00:58Z"` | the time of the last change; sent since revision 2025-06-18 |
 /// | `list = function` | a function that returns the resources of a template as `Vec<ResourceLink>` |
 /// | `complete(variable = function, …)` | functions that complete variables |
-/// | `scopes("…", …)` | the OAuth scopes that a caller needs; reserved for authorization, and not enforced yet |
+/// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
 /// | `icon = "https://…"` | an icon |
 /// | `icons("https://…", …)` | several icons |
@@ -118,7 +118,7 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `name = "…"` | the name for programs; by default the name of the function |
 /// | `title = "…"` | the name for people |
 /// | `description = "…"` | the description, instead of the doc comment; also `include_str!("…")` |
-/// | `scopes("…", …)` | the OAuth scopes that a caller needs; reserved for authorization, and not enforced yet |
+/// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
 /// | `icon = "https://…"` | an icon |
 /// | `icons("https://…", …)` | several icons |
@@ -137,6 +137,7 @@ pub fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// | option | effect |
 /// | --- | --- |
+/// | `scopes("…", …)` | the OAuth scopes that every method requires, in addition to its own |
 /// | `crate = path` | the path of `mcp_runtime`, if it is re-exported |
 #[proc_macro_attribute]
 pub fn tools(options: TokenStream, item: TokenStream) -> TokenStream {

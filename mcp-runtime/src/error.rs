@@ -73,6 +73,17 @@ pub enum Fault {
         /// The required capabilities, in the form in which a client declares them.
         required: serde_json::Value,
     },
+    /// The sender of the request lacks scopes. [`Context::require_scope`](crate::Context::require_scope) returns it.
+    ///
+    /// Over HTTP, if the response has not begun, its status is 403 and its challenge names the scopes, so that the
+    /// client can obtain a token with them.
+    ///
+    /// See [Scope challenge handling](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#scope-challenge-handling).
+    #[non_exhaustive]
+    InsufficientScope {
+        /// Every scope that the operation requires.
+        required: Vec<String>,
+    },
     /// The user must visit web pages before the request can be processed.
     /// [`Context::url_elicitation_required`](crate::Context::url_elicitation_required) returns it.
     ///
@@ -123,11 +134,34 @@ pub enum Fault {
 
 impl Fault {
     /// Creates an error for parameters that are missing, unknown or invalid.
+    ///
+    /// ```
+    /// use mcp_runtime::Fault;
+    ///
+    /// fn page(number: &str) -> Result<u32, Fault> {
+    ///     number.parse().map_err(|_| Fault::invalid_params(format!("`{number}` is not a page number")))
+    /// }
+    /// # assert!(page("x").is_err());
+    /// ```
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::InvalidParams(message.into())
     }
 
     /// Creates an error for a URI that names no resource.
+    ///
+    /// ```
+    /// use mcp_runtime::{Fault, resource};
+    ///
+    /// /// A chapter of the manual.
+    /// #[resource("manual://{chapter}")]
+    /// fn chapter(chapter: u8) -> Result<&'static str, Fault> {
+    ///     match chapter {
+    ///         1 => Ok("Installation"),
+    ///         _ => Err(Fault::resource_not_found(format!("manual://{chapter}"))),
+    ///     }
+    /// }
+    /// # assert!(chapter(2).is_err());
+    /// ```
     pub fn resource_not_found(uri: impl Into<String>) -> Self {
         Self::ResourceNotFound(uri.into())
     }
@@ -142,6 +176,11 @@ impl Fault {
         Self::Overloaded(message.into())
     }
 
+    /// Creates the error for a request that the server ends because it shuts down.
+    pub(crate) fn shutting_down() -> Self {
+        Self::internal("the server is shutting down")
+    }
+
     /// Returns the class of the fault, if it has one.
     pub(crate) fn class(&self) -> Option<FaultClass> {
         match self {
@@ -150,6 +189,7 @@ impl Fault {
                 Some(FaultClass::Mismatch)
             }
             Self::Overloaded(_) => Some(FaultClass::Overloaded),
+            Self::InsufficientScope { .. } => Some(FaultClass::InsufficientScope),
             _ => None,
         }
     }
@@ -179,6 +219,8 @@ pub(crate) enum FaultClass {
     /// The version, headers or capabilities of the client are invalid for the request.
     Mismatch,
     Overloaded,
+    /// The sender lacks scopes, which the source of the request has recorded.
+    InsufficientScope,
 }
 
 impl fmt::Display for Fault {
@@ -197,6 +239,10 @@ impl fmt::Display for Fault {
             Self::MissingCapability { required } => {
                 write!(f, "the client has not declared the capability {}", capability_names(required))
             }
+            Self::InsufficientScope { required } => match required.as_slice() {
+                [scope] => write!(f, "the operation requires the scope `{scope}`"),
+                scopes => write!(f, "the operation requires the scopes `{}`", scopes.join("`, `")),
+            },
             Self::UrlElicitationRequired { .. } => f.write_str("the user must visit a web page first"),
             Self::InvalidAnswer { key, reason } => write!(f, "the client's answer to `{key}` is invalid: {reason}"),
             Self::AnswerError { method, message } => {
@@ -238,6 +284,18 @@ impl BuildError {
     }
 
     /// Returns the problems, one sentence each.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # struct Db;
+    /// # struct Cache;
+    /// /// Count the rows.
+    /// #[tool]
+    /// fn rows(db: &Db, cache: &Cache) {}
+    ///
+    /// let error = Server::empty("db", "1.0.0").with::<rows>().check().unwrap_err();
+    /// assert_eq!(error.problems().len(), 2);
+    /// ```
     pub fn problems(&self) -> &[String] {
         &self.problems
     }

@@ -23,6 +23,7 @@
 //! - [Testing](testing): calls in memory, questions to the client, lock files.
 //! - [Organizing](organizing): tools over modules and crates.
 //! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
+//! - [Authorization](authorization): who may call, and with which scopes.
 //! - [Deploying](deploying): a container, a systemd service, nginx.
 //!
 //! **Advice**
@@ -68,6 +69,9 @@ pub mod organizing {
 #[cfg(any(feature = "http", not(doctest)))]
 pub mod http {
     #![doc = include_str!("../docs/http.md")]
+}
+pub mod authorization {
+    #![doc = include_str!("../docs/authorization.md")]
 }
 pub mod deploying {
     #![doc = include_str!("../docs/deploying.md")]

@@ -135,6 +135,9 @@ mod cli;
 mod engine;
 mod error;
 mod excerpt;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guide;
 mod handle;
 mod handler;
@@ -148,16 +151,20 @@ mod model;
 mod race;
 mod random;
 mod registry;
+#[cfg(feature = "http")]
+mod replace_file;
 mod revision;
 mod server;
+mod stderr;
 mod testing;
 mod transport;
 
 #[cfg(feature = "http")]
 pub use auth::{
-    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Challenge, ProtectedResource,
+    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Challenge, IdentityFromExtensions,
+    ProtectedResource, TokenFile, credentials,
 };
-pub use auth::{Identity, Principal};
+pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
     InputResponse, MemoryTasks, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
     TaskStore, TaskStoreError, Timestamp,
@@ -199,7 +206,7 @@ pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
-pub use transport::http::{HttpBody, HttpOptions, HttpService};
+pub use transport::http::{HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress, MetadataService};
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]

@@ -1,6 +1,6 @@
 //! Logging: a subscriber that writes to stderr, and a layer that forwards the events of functions to the client.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt, sync::LazyLock};
 
 use serde_json::{Map, Value};
 use tracing::{
@@ -14,17 +14,23 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use crate::{handler::current_call, model::Level, transport::stderr};
+use crate::{
+    handler::{current_call, entry::Entry},
+    model::Level,
+    stderr,
+};
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///
 /// Add it to a subscriber of your own; the one that `main!()` and `#[server]` install already includes it. The layer
-/// does nothing unless [`Server::forward_log`](crate::Server::forward_log) is set.
+/// does nothing unless [`Server::forward_log`](crate::Server::forward_log) is set, which decides whose events are
+/// forwarded. A filter of the layer limits them further.
 ///
 /// ```
-/// use tracing_subscriber::layer::SubscriberExt as _;
+/// use tracing_subscriber::{Layer as _, filter::LevelFilter, layer::SubscriberExt as _};
 ///
-/// let subscriber = tracing_subscriber::registry().with(mcp_runtime::log_layer());
+/// let forwarding = mcp_runtime::log_layer().with_filter(LevelFilter::INFO);
+/// let subscriber = tracing_subscriber::registry().with(forwarding);
 /// ```
 pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Send + Sync {
     ForwardToClient
@@ -33,19 +39,20 @@ pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Se
 /// Installs a subscriber that writes to stderr, unless the program has installed one. If stderr is not read, events are
 /// dropped.
 ///
-/// `RUST_LOG` sets the filter, such as `info,my_crate=debug`. The default is `warn`: many clients start a process for
-/// each conversation and show its stderr to the user, so a server without problems writes nothing.
+/// `RUST_LOG` sets the filter, such as `info,my_crate=debug`. It applies to stderr and to what is forwarded to clients.
+/// Without it, stderr shows warnings only, since many clients start a process for each conversation and show its stderr
+/// to the user, and clients receive the levels that they request.
 pub(crate) fn install() {
     let requested = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
-    let default = || Targets::new().with_default(LevelFilter::WARN);
-    let (filter, invalid) = match requested {
-        Some(Ok(filter)) => (filter, None),
-        Some(Err(error)) => (default(), Some(error)),
-        None => (default(), None),
+    let all_from = |level| Targets::new().with_default(level);
+    let (filter, forwarded, invalid) = match requested {
+        Some(Ok(filter)) => (filter.clone(), filter, None),
+        Some(Err(error)) => (all_from(LevelFilter::WARN), all_from(LevelFilter::WARN), Some(error)),
+        None => (all_from(LevelFilter::WARN), all_from(LevelFilter::TRACE), None),
     };
     let stderr = tracing_subscriber::fmt::layer().with_writer(|| stderr::writer().clone()).with_filter(filter);
     // Fails if the program has installed another subscriber, which takes precedence.
-    let _ = tracing_subscriber::registry().with(stderr).with(log_layer()).try_init();
+    let _ = tracing_subscriber::registry().with(stderr).with(log_layer().with_filter(forwarded)).try_init();
     if let Some(error) = invalid {
         tracing::warn!(%error, "ignoring invalid `RUST_LOG`, expected `level` or `target=level`, separated by commas");
     }
@@ -63,7 +70,8 @@ impl<S: Subscriber> Layer<S> for ForwardToClient {
             tracing::Level::INFO => Level::Info,
             tracing::Level::DEBUG | tracing::Level::TRACE => Level::Debug,
         };
-        if !context.logs(level) {
+        let target = event.metadata().target();
+        if !context.logs(level) || !(is_own(target) || context.forwards_target(target)) {
             return;
         }
         let mut fields = Fields(Map::new());
@@ -77,8 +85,22 @@ impl<S: Subscriber> Layer<S> for ForwardToClient {
             }
             (_, None) => Value::Object(fields),
         };
-        context.log_as(event.metadata().target(), level, data);
+        context.log_as(target, level, data);
     }
+}
+
+/// The crates of the program that define annotated functions, as module paths name them.
+static OWN_CRATES: LazyLock<BTreeSet<&str>> =
+    LazyLock::new(|| inventory::iter::<Entry>().map(|entry| crate_of(entry.common().source.module)).collect());
+
+/// Returns whether a crate that defines annotated functions has emitted an event. Events of other libraries may contain
+/// what clients must not see, such as queries and headers.
+fn is_own(target: &str) -> bool {
+    OWN_CRATES.contains(crate_of(target))
+}
+
+fn crate_of(module: &str) -> &str {
+    module.split_once("::").map_or(module, |(name, _)| name)
 }
 
 /// The fields of an event.

@@ -11,8 +11,9 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
+    output::outln,
     session::{RequestOptions, Server, Session, SessionArgs, print_raw, rejection, suggest_package, with},
-    stdout::outln,
+    style::escape_line,
     target::pair,
     uri_template::variables,
 };
@@ -84,7 +85,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         if args.json {
             return print_raw(&result);
         }
-        result.completion.values.iter().for_each(|value| outln!("{value}"));
+        result.completion.values.iter().for_each(|value| outln!("{}", escape_line(value)));
         if result.completion.has_more == Some(true) {
             let total = result.completion.total.map(|total| format!(" of {total}")).unwrap_or_default();
             let shown = result.completion.values.len();

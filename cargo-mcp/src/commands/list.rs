@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::{
     failure::Failure,
     host::HostArgs,
+    output::outln,
     schema::Schema,
     session::{Server, Session, SessionArgs, print_raw, with},
-    stdout::outln,
-    style::{DIM, HEADING, NAME, WARNING},
+    style::{DIM, HEADING, NAME, WARNING, escape_line},
 };
 
 /// List the tools, resources and prompts of a server
@@ -193,19 +193,23 @@ struct Argument<'a> {
     description: &'a str,
 }
 
+impl Argument<'_> {
+    fn label(&self) -> String {
+        format!("{}{}", escape_line(self.name), if self.optional { "?" } else { "" })
+    }
+}
+
 /// Prints `name(argument, optional?)  Title  [hints]`.
 fn print_heading(name: &str, arguments: Option<&[Argument<'_>]>, title: Option<&str>, hints: &[&str]) {
-    let arguments = arguments.map(|arguments| {
-        let names = arguments.iter().map(|each| format!("{}{}", each.name, if each.optional { "?" } else { "" }));
-        format!("({})", names.collect::<Vec<_>>().join(", "))
-    });
-    let title = title.map(|title| format!("  {title}")).unwrap_or_default();
+    let arguments = arguments
+        .map(|arguments| format!("({})", arguments.iter().map(Argument::label).collect::<Vec<_>>().join(", ")));
+    let title = title.map(|title| format!("  {}", escape_line(title))).unwrap_or_default();
     let hints = match hints {
         [] => String::new(),
         hints if hints.contains(&"destructive") => format!("  {WARNING}[{}]{WARNING:#}", hints.join(", ")),
         hints => format!("  {DIM}[{}]{DIM:#}", hints.join(", ")),
     };
-    outln!("  {NAME}{name}{NAME:#}{}{title}{hints}", arguments.unwrap_or_default());
+    outln!("  {NAME}{}{NAME:#}{}{title}{hints}", escape_line(name), arguments.unwrap_or_default());
 }
 
 fn print_description(text: Option<&str>) {
@@ -215,12 +219,11 @@ fn print_description(text: Option<&str>) {
 }
 
 fn print_arguments(arguments: &[Argument<'_>]) {
-    let name = |each: &Argument<'_>| format!("{}{}", each.name, if each.optional { "?" } else { "" });
-    let width = arguments.iter().map(|each| name(each).chars().count()).max().unwrap_or_default();
+    let width = arguments.iter().map(|each| each.label().chars().count()).max().unwrap_or_default();
     for each in arguments {
         let description =
             if each.description.is_empty() { String::new() } else { format!("{DIM}{}{DIM:#}", each.description) };
-        let parts = [format!("{:width$}", name(each)), each.kind.clone(), description];
+        let parts = [format!("{:width$}", each.label()), each.kind.clone(), description];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         outln!("      {}", parts.join("  ").trim_end());
     }
@@ -240,8 +243,8 @@ fn print_template(template: &ResourceTemplate) {
 }
 
 fn print_uri(uri: &str, title: &str, kind: &str) {
-    let kind = if kind.is_empty() { String::new() } else { format!("  {DIM}[{kind}]{DIM:#}") };
-    outln!("  {NAME}{uri}{NAME:#}  {title}{kind}");
+    let kind = if kind.is_empty() { String::new() } else { format!("  {DIM}[{}]{DIM:#}", escape_line(kind)) };
+    outln!("  {NAME}{}{NAME:#}  {}{kind}", escape_line(uri), escape_line(title));
 }
 
 fn print_prompt(prompt: &Prompt) {

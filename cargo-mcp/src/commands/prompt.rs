@@ -13,9 +13,9 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
+    output::{errln, outln},
     schema::Schema,
     session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
-    stdout::outln,
     style::{DIM, NAME},
 };
 
@@ -117,7 +117,7 @@ async fn get(session: &Session, prompt: &Prompt, arguments: Map<String, Value>) 
 fn print(prompt: &Prompt, result: &GetPromptResult, args: &Args) -> Result<(), Failure> {
     let files = Files::new(args.output.as_deref(), &prompt.name);
     if let Some(description) = &result.description {
-        anstream::eprintln!("{DIM}{description}{DIM:#}");
+        errln!("{DIM}{description}{DIM:#}");
     }
     for (at, message) in result.messages.iter().enumerate() {
         if at > 0 {

@@ -15,8 +15,8 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::{name_list, nearest},
+    output::{errln, outln},
     session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
-    stdout::outln,
 };
 
 /// Read a resource
@@ -120,10 +120,10 @@ const MAX_SUGGESTIONS: usize = 10;
 fn print(contents: &ResourceContents, uri: &str) -> Result<(), Failure> {
     match contents {
         ResourceContents::TextResourceContents { text, .. } => {
-            out(text.as_bytes())?;
-            if !text.ends_with('\n') && std::io::stdout().is_terminal() {
-                outln!();
+            if !std::io::stdout().is_terminal() {
+                return out(text.as_bytes());
             }
+            outln!("{}", text.strip_suffix('\n').unwrap_or(text));
             Ok(())
         }
         ResourceContents::BlobResourceContents { blob, mime_type, .. } => {
@@ -132,7 +132,7 @@ fn print(contents: &ResourceContents, uri: &str) -> Result<(), Failure> {
                 return out(&bytes);
             }
             let path = Files::new(None, uri).write(&bytes, mime_type.as_deref().unwrap_or_default())?;
-            anstream::eprintln!("saved {}", path.display());
+            errln!("saved {}", path.display());
             Ok(())
         }
         _ => Err(Failure::tool("unsupported kind of resource; `--json` shows it")),
@@ -161,7 +161,7 @@ fn write(result: &ReadResourceResult, path: &Path, uri: &str) -> Result<(), Fail
             write_new(path, &bytes).map_err(|error| unwritable(path, &error))?;
             path.to_owned()
         };
-        anstream::eprintln!("saved {}", path.display());
+        errln!("saved {}", path.display());
     }
     Ok(())
 }

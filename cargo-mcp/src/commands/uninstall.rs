@@ -9,7 +9,7 @@ use super::install::{
 use crate::{
     failure::Failure,
     near::suggest,
-    stdout::outln,
+    output::{errln, outln},
     target::is_url,
     temporary::Access,
     workspace::{BuildArgs, Workspace},
@@ -113,7 +113,7 @@ impl Removal {
                 let written = self.file.write(&self.after.text(), Access::Private)?;
                 outln!("{}: uninstalled `{name}` from {path}", self.client.title);
                 if let Some(backup) = written.backup {
-                    anstream::eprintln!("  backup: {}", backup.display());
+                    errln!("  backup: {}", backup.display());
                 }
             }
         }

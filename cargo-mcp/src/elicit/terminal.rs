@@ -9,8 +9,9 @@ use super::{check, reply::Reply};
 use crate::{
     coerce::coerce,
     failure::Failure,
+    output::errln,
     schema::{InvalidValue, Schema, display_value},
-    style::{DIM, NAME, sanitize},
+    style::{DIM, NAME, escape, escape_line},
 };
 
 /// Why a prompt was not answered.
@@ -63,7 +64,7 @@ pub(crate) fn form(
             return Ok(Reply::Accept(form));
         }
         for (name, value) in &form {
-            anstream::eprintln!("  {DIM}{name}:{DIM:#} {}", display_value(value));
+            errln!("  {DIM}{name}:{DIM:#} {}", display_value(value));
         }
         match menu(&["Send it", "Change it", DECLINE, CANCEL])? {
             "Send it" => return Ok(Reply::Accept(form)),
@@ -78,18 +79,18 @@ pub(crate) fn form(
 pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failure> {
     const OPEN: &str = "Open it in the browser";
     print_question(server, message);
-    anstream::eprintln!("  {}", sanitize(url));
+    errln!("  {url}");
     let parsed = url::Url::parse(url).ok();
     let web = parsed.as_ref().filter(|url| matches!(url.scheme(), "http" | "https"));
     if let Some(host) = web.and_then(url::Url::host_str) {
-        anstream::eprintln!("  {DIM}at{DIM:#} {NAME}{host}{NAME:#}");
+        errln!("  {DIM}at{DIM:#} {NAME}{host}{NAME:#}");
     }
     let choices = ["I will open it myself", DECLINE, CANCEL];
     let choices: Vec<&'static str> = web.map(|_| OPEN).into_iter().chain(choices).collect();
     match menu(&choices)? {
         OPEN => {
             if let Err(error) = open::that_detached(url) {
-                anstream::eprintln!("cannot start a browser ({error}); open the page yourself");
+                errln!("cannot start a browser ({error}); open the page yourself");
             }
             Ok(Reply::Consent)
         }
@@ -100,7 +101,7 @@ pub(crate) fn url(server: &str, message: &str, url: &str) -> Result<Reply, Failu
 }
 
 fn print_question(server: &str, message: &str) {
-    anstream::eprintln!("{NAME}{}{NAME:#} asks: {}", sanitize(server), sanitize(message));
+    errln!("{NAME}{server}{NAME:#} asks: {message}");
 }
 
 /// Waits until the user has completed a page.
@@ -133,7 +134,7 @@ fn field(root: &Arc<Map<String, Value>>, name: &str, before: Option<&Value>) -> 
     let prompt = FieldPrompt {
         root,
         name,
-        label: format!("{}:", sanitize(property.title().unwrap_or(name))),
+        label: format!("{}:", escape_line(property.title().unwrap_or(name))),
         help: help(property, required),
         initial: before.or(property.default()).cloned(),
         required,
@@ -158,7 +159,7 @@ fn help(property: Schema<'_>, required: bool) -> String {
     let optional = (!required).then(|| "optional".to_owned());
     let parts =
         [property.description().map(str::to_owned), what, optional, Some("Esc to decline or cancel".to_owned())];
-    sanitize(&parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")).into_owned()
+    escape(&parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")).into_owned()
 }
 
 /// A prompt for one field.
@@ -187,7 +188,7 @@ fn entries(schema: Schema<'_>) -> Vec<MenuItem> {
     let choices = schema.choices().unwrap_or_default();
     let entry = |choice: &crate::schema::Choice<'_>| MenuItem {
         value: Some(choice.value.clone()),
-        label: sanitize(&choice.title.map_or_else(|| choice.name(), str::to_owned)).into_owned(),
+        label: escape_line(&choice.title.map_or_else(|| choice.name(), str::to_owned)),
     };
     choices.iter().map(entry).collect()
 }
@@ -243,7 +244,7 @@ impl FieldPrompt<'_> {
             Ok(if is_valid || (optional && chosen.is_empty()) {
                 Validation::Valid
             } else {
-                Validation::Invalid(format!("expected {expected}").into())
+                Validation::Invalid(escape(&format!("expected {expected}")).into_owned().into())
             })
         };
         let chosen = MultiSelect::new(&self.label, entries)
@@ -265,17 +266,19 @@ impl FieldPrompt<'_> {
                 (true, false) => Validation::Valid,
                 (false, _) => match value(text, &root, &name) {
                     Ok(_) => Validation::Valid,
-                    Err(error) => Validation::Invalid(error.to_string().into()),
+                    Err(error) => Validation::Invalid(escape(&error.to_string()).into_owned().into()),
                 },
             })
         };
         let default = self.initial.as_ref().map(display_value);
+        let shown = default.as_deref().map(escape_line);
         let text = Text::new(&self.label).with_help_message(&self.help).with_validator(validator);
-        let text = match &default {
-            Some(default) => text.with_default(default),
+        let text = match &shown {
+            Some(shown) => text.with_default(shown),
             None => text,
         };
         let text = text.prompt()?;
+        let text = default.filter(|_| shown.as_ref() == Some(&text)).unwrap_or(text);
         if text.is_empty() && !has_default && !self.required {
             return Ok(None);
         }

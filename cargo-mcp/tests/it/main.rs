@@ -9,8 +9,12 @@ mod check;
 mod common;
 mod complete;
 mod completions;
+#[cfg(unix)]
+mod dev;
 mod elicit;
 mod examples;
+#[cfg(unix)]
+mod hostile;
 mod install;
 mod list;
 mod new;

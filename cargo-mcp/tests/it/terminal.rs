@@ -48,6 +48,12 @@ impl Terminal {
         self.0.get_process().get_echo().expect("the terminal has settings")
     }
 
+    /// Waits for the command to exit and returns its output.
+    pub(crate) fn output(mut self) -> String {
+        let captures = self.0.expect(Eof).expect("the command exits");
+        String::from_utf8_lossy(captures.as_bytes()).into_owned()
+    }
+
     /// Waits for the command to exit and returns its exit code.
     #[track_caller]
     pub(crate) fn exit_code(mut self) -> i32 {

@@ -14,7 +14,7 @@ use crate::model::{Call, Common, Execution, ParameterSource};
 ///     description: "Find notes.",
 ///     icons: &[],
 ///     tags: &["notes"],
-///     scopes: &[],
+///     scopes: &[&["notes:read"]],
 ///     meta: &[("acme/beta", "true")],
 ///     timeout: Some(Duration::from_millis(30000)),
 ///     blocking: false,
@@ -33,7 +33,7 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
     let title = option(common.title.as_ref());
     let description = docs(&common.description);
     let icons = slice(common.icons.iter().map(|uri| quote_spanned!(here=> #private::Icon::of(#uri))));
-    let (tags, scopes) = (slice(tags), slice(scopes));
+    let (tags, scopes) = (slice(tags), slice(scopes.iter().map(slice)));
     let meta = slice(common.meta.iter().map(|(key, value)| quote_spanned!(here=> (#key, #value))));
     let duration = |milliseconds| quote_spanned!(here=> ::core::time::Duration::from_millis(#milliseconds));
     let timeout = option(common.timeout_milliseconds.map(duration));

@@ -5,7 +5,7 @@ use syn::{Ident, LitStr, Path, ext::IdentExt};
 use super::{Call, EnclosingType, Execution, Kind, duration::milliseconds, literal::Literal, signature};
 use crate::{
     errors::Errors,
-    syntax::{CommonSyntax, Docs, Function, MetaSyntax},
+    syntax::{CommonSyntax, Docs, Function, MetaSyntax, ScopeSyntax},
 };
 
 /// The parts that tools, resources and prompts have in common.
@@ -15,7 +15,8 @@ pub(crate) struct Common {
     pub(crate) description: Docs,
     pub(crate) icons: Vec<String>,
     pub(crate) tags: Vec<String>,
-    pub(crate) scopes: Vec<String>,
+    /// Groups of alternatives: one scope of each group is required.
+    pub(crate) scopes: Vec<Vec<String>>,
     /// Keys, and their values as JSON.
     pub(crate) meta: Vec<(String, String)>,
     pub(crate) timeout_milliseconds: Option<u64>,
@@ -43,7 +44,7 @@ impl Common {
             description: given.description.map_or(docs, Docs::of),
             icons: given.icons.iter().filter_map(|icon| checked_icon(icon, errors)).collect(),
             tags: distinct("tag", &given.tags, errors),
-            scopes: given.scopes.iter().filter_map(|scope| checked_scope(scope, errors)).collect(),
+            scopes: checked_scopes(&given.scopes, errors),
             meta: checked_meta(&given.meta, errors),
             timeout_milliseconds: given.timeout.as_ref().and_then(|timeout| checked_timeout(timeout, errors)),
             call,
@@ -87,9 +88,32 @@ fn checked_icon(icon: &LitStr, errors: &mut Errors) -> Option<String> {
     None
 }
 
+/// Checks the scopes that a function or a block requires.
+pub(super) fn checked_scopes(given: &[ScopeSyntax], errors: &mut Errors) -> Vec<Vec<String>> {
+    let mut groups: Vec<Vec<String>> = Vec::new();
+    for scope in given {
+        let alternatives: &[LitStr] = match scope {
+            ScopeSyntax::One(scope) => std::slice::from_ref(scope),
+            ScopeSyntax::Any(alternatives) => alternatives,
+        };
+        let names = distinct("scope", alternatives, errors);
+        let valid = alternatives.iter().filter_map(|scope| checked_scope(scope, errors)).count();
+        if groups.contains(&names) {
+            errors.on(&alternatives[0], format_args!("duplicate scope `{}`", names.join("`, `")));
+        } else if valid == alternatives.len() {
+            groups.push(names);
+        }
+    }
+    groups
+}
+
 /// Checks a scope, which is a token of [RFC 6749](https://www.rfc-editor.org/rfc/rfc6749#section-3.3).
 fn checked_scope(scope: &LitStr, errors: &mut Errors) -> Option<String> {
     let name = scope.value();
+    if name == "offline_access" {
+        errors.on(scope, "the scope `offline_access` concerns the authorization server and cannot be required");
+        return None;
+    }
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '"' && c != '\\') {
         return Some(name);
     }

@@ -2,8 +2,11 @@
 
 use syn::{Path, Type};
 
-use super::{EnclosingType, Prompt, Resource, Tool};
-use crate::{errors::Errors, syntax::Method};
+use super::{EnclosingType, Prompt, Resource, Tool, common::checked_scopes};
+use crate::{
+    errors::Errors,
+    syntax::{Method, ScopeSyntax},
+};
 
 /// The annotated methods of a type.
 pub(crate) struct Tools {
@@ -20,14 +23,37 @@ pub(crate) enum Entry {
 }
 
 impl Tools {
-    pub(crate) fn check(ty: Type, methods: Vec<Method>, krate: Option<Path>, errors: &mut Errors) -> Self {
+    pub(crate) fn check(
+        ty: Type,
+        methods: Vec<Method>,
+        scopes: &[ScopeSyntax],
+        krate: Option<Path>,
+        errors: &mut Errors,
+    ) -> Self {
         let enclosing_type = EnclosingType::Impl(Box::new(ty.clone()));
         let check = |method| match method {
             Method::Tool(tool) => Entry::Tool(Tool::check(*tool, &enclosing_type, errors).0),
             Method::Resource(resource) => Entry::Resource(Resource::check(*resource, &enclosing_type, errors).0),
             Method::Prompt(prompt) => Entry::Prompt(Prompt::check(*prompt, &enclosing_type, errors).0),
         };
-        Self { ty, entries: methods.into_iter().map(check).collect(), krate }
+        let mut entries: Vec<_> = methods.into_iter().map(check).collect();
+        let scopes = checked_scopes(scopes, errors);
+        entries.iter_mut().for_each(|entry| entry.add_scopes(&scopes));
+        Self { ty, entries, krate }
+    }
+}
+
+impl Entry {
+    /// Adds the scopes of the block to those of the method.
+    fn add_scopes(&mut self, scopes: &[Vec<String>]) {
+        let common = match self {
+            Self::Tool(tool) => &mut tool.common,
+            Self::Resource(resource) => &mut resource.common,
+            Self::Prompt(prompt) => &mut prompt.common,
+        };
+        let own = std::mem::take(&mut common.scopes);
+        common.scopes = scopes.to_vec();
+        common.scopes.extend(own.into_iter().filter(|group| !scopes.contains(group)));
     }
 }
 

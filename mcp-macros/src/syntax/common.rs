@@ -2,8 +2,9 @@
 
 use proc_macro2::Span;
 use syn::{
-    Expr, LitStr, Path, Token,
+    Expr, Ident, LitStr, Path, Token,
     parse::{Parse, ParseStream},
+    punctuated::Punctuated,
 };
 
 use super::options::{OptionSpec, Options, spec};
@@ -16,7 +17,7 @@ pub(super) const NAMES: [OptionSpec; 3] = [
 ];
 
 pub(super) const OTHERS: [OptionSpec; 8] = [
-    spec("scopes", r#"scopes("notes:read", …)"#),
+    spec("scopes", r#"scopes("notes:read", …)` or `scopes(any("notes:read", …), …)"#),
     spec("tags", r#"tags("a label", …)"#),
     spec("icon", r#"icon = "https://…""#),
     spec("icons", r#"icons("https://…", …)"#),
@@ -31,13 +32,38 @@ pub(crate) struct CommonSyntax {
     pub(crate) name: Option<LitStr>,
     pub(crate) title: Option<LitStr>,
     pub(crate) description: Option<Expr>,
-    pub(crate) scopes: Vec<LitStr>,
+    pub(crate) scopes: Vec<ScopeSyntax>,
     pub(crate) tags: Vec<LitStr>,
     pub(crate) icons: Vec<LitStr>,
     pub(crate) timeout: Option<LitStr>,
     pub(crate) blocking: Option<(bool, Span)>,
     pub(crate) meta: Vec<MetaSyntax>,
     pub(crate) krate: Option<Path>,
+}
+
+/// `"scope"` or `any("scope", …)`
+pub(crate) enum ScopeSyntax {
+    One(LitStr),
+    Any(Vec<LitStr>),
+}
+
+impl Parse for ScopeSyntax {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if input.peek(LitStr) {
+            return Ok(Self::One(input.parse()?));
+        }
+        let name: Ident = input.parse()?;
+        if name != "any" {
+            return Err(syn::Error::new(name.span(), "expected a string or `any(…)`"));
+        }
+        let alternatives;
+        syn::parenthesized!(alternatives in input);
+        if alternatives.is_empty() {
+            return Err(alternatives.error("expected a string"));
+        }
+        let alternatives = Punctuated::<LitStr, Token![,]>::parse_terminated(&alternatives)?;
+        Ok(Self::Any(alternatives.into_iter().collect()))
+    }
 }
 
 /// `"key" = literal`
@@ -60,7 +86,7 @@ impl CommonSyntax {
             name: options.text("name", errors),
             title: options.text("title", errors),
             description: options.text_or_macro("description", errors),
-            scopes: options.texts("scopes", errors),
+            scopes: options.list("scopes", errors),
             tags: options.texts("tags", errors),
             icons: options.text("icon", errors).into_iter().chain(options.texts("icons", errors)).collect(),
             timeout: options.text("timeout", errors),

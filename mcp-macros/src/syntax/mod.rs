@@ -13,7 +13,7 @@ mod tool;
 mod tools;
 
 pub(crate) use argument::ArgumentSyntax;
-pub(crate) use common::{CommonSyntax, MetaSyntax};
+pub(crate) use common::{CommonSyntax, MetaSyntax, ScopeSyntax};
 pub(crate) use docs::{DocFragment, Docs};
 pub(crate) use elicit::{ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax};
 pub(crate) use function::{Function, Parameter};
@@ -45,7 +45,7 @@ pub(crate) fn option_tables() -> [(&'static str, Vec<OptionTable>); 6] {
         ("tool", vec![table("Options", &tool::KNOWN), table("Options of parameters", &[&argument::KNOWN])]),
         ("resource", vec![table("Options", &resource::KNOWN)]),
         ("prompt", vec![table("Options", &prompt::KNOWN)]),
-        ("tools", only_crate()),
+        ("tools", vec![("Options".to_owned(), vec!["scopes".to_owned(), "crate".to_owned()])]),
         ("elicit", vec![of_type, fields, variants]),
         ("server", only_crate()),
     ]

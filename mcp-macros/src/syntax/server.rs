@@ -51,7 +51,7 @@ fn runtime_above() -> Option<String> {
 }
 
 /// Parses the options of an attribute whose only option is `crate`.
-pub(super) fn only_crate(attribute: &'static str, given: TokenStream, errors: &mut Errors) -> Option<Path> {
+fn only_crate(attribute: &'static str, given: TokenStream, errors: &mut Errors) -> Option<Path> {
     static OTHERS: [OptionSpec; 8] = common::OTHERS;
     let mut options = Options::new(attribute, OTHERS.iter().filter(|known| known.name == "crate"));
     options.read(given, errors);

@@ -5,9 +5,9 @@ use quote::ToTokens;
 use syn::{ImplItem, ItemImpl, Meta, Path};
 
 use super::{
-    Function, PromptSyntax, ResourceSyntax, ToolSyntax,
+    Function, PromptSyntax, ResourceSyntax, ScopeSyntax, ToolSyntax, common,
     function::{RawFunction, kind_of},
-    server::only_crate,
+    options::{OptionSpec, Options},
 };
 use crate::errors::Errors;
 
@@ -15,6 +15,8 @@ use crate::errors::Errors;
 pub(crate) struct ToolsSyntax {
     pub(crate) block: ItemImpl,
     pub(crate) methods: Vec<Method>,
+    /// The scopes that all methods require.
+    pub(crate) scopes: Vec<ScopeSyntax>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -37,7 +39,10 @@ impl Method {
 
 impl ToolsSyntax {
     pub(crate) fn read(given: TokenStream, mut block: ItemImpl, errors: &mut Errors) -> Self {
-        let krate = only_crate("tools", given, errors);
+        static OTHERS: [OptionSpec; 8] = common::OTHERS;
+        let mut options = Options::new("tools", OTHERS.iter().filter(|known| is_of_block(known.name)));
+        options.read(given, errors);
+        let (scopes, krate) = (options.list("scopes", errors), options.path("crate", errors));
         let mut methods = Vec::new();
         for item in &mut block.items {
             let ImplItem::Fn(method) = item else { continue };
@@ -57,8 +62,13 @@ impl ToolsSyntax {
                 "annotate methods with `#[tool]`, `#[resource]` or `#[prompt]`",
             );
         }
-        Self { block, methods, krate }
+        Self { block, methods, scopes, krate }
     }
+}
+
+/// Returns whether an option applies to a whole block.
+fn is_of_block(option: &str) -> bool {
+    matches!(option, "scopes" | "crate")
 }
 
 fn read(raw: RawFunction, kinds: &[syn::Attribute], errors: &mut Errors) -> Method {

@@ -8,7 +8,7 @@ use super::Principal;
 /// The authenticated sender of a request: a principal, the scopes it was granted, and what else is known about it.
 ///
 /// Over HTTP, an `Authenticator` creates it from the credentials of a request, or a middleware inserts it into the
-/// extensions of the request. Functions read it with `Context::identity`.
+/// extensions of the request. Functions read it with [`Context::identity`](crate::Context::identity).
 ///
 /// Everything that outlives a request belongs to the [`Principal`]. Scopes and claims belong to one request: the next
 /// request of the same principal may have others.
@@ -70,6 +70,15 @@ impl Identity {
     ///
     /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may go on with
     /// what a request has started, such as an event stream.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use mcp_runtime::Identity;
+    ///
+    /// let identity = Identity::new("ada").with_expiry(SystemTime::now() + Duration::from_secs(300));
+    /// assert!(identity.expires_at().is_some());
+    /// ```
     pub fn with_expiry(mut self, at: SystemTime) -> Self {
         Arc::make_mut(&mut self.known).expires_at = Some(at);
         self
@@ -102,8 +111,15 @@ impl Identity {
 
     /// Returns whether the sender was granted exactly this scope.
     ///
-    /// Scopes that another scope implies are not considered. `Context::require_scope`
+    /// Scopes that another scope implies are not considered. [`Context::require_scope`](crate::Context::require_scope)
     /// considers them.
+    ///
+    /// ```
+    /// use mcp_runtime::Identity;
+    ///
+    /// let identity = Identity::new("ada").with_scopes(["notes:read"]);
+    /// assert!(identity.has_scope("notes:read") && !identity.has_scope("notes:write"));
+    /// ```
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes().any(|granted| granted == scope)
     }
@@ -114,6 +130,13 @@ impl Identity {
     }
 
     /// Returns a member of the claims, such as `email`.
+    ///
+    /// ```
+    /// use mcp_runtime::Identity;
+    ///
+    /// let identity = Identity::new("ada").with_claims(serde_json::json!({"tenant": "acme"}));
+    /// assert_eq!(identity.claim("tenant"), Some(&"acme".into()));
+    /// ```
     pub fn claim(&self, name: &str) -> Option<&Value> {
         self.known.claims.get(name)
     }
@@ -125,6 +148,13 @@ impl Identity {
     /// Returns an error if the claims do not have the form of `T`. Without claims, the value is `null`.
     pub fn claims<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         T::deserialize(&self.known.claims)
+    }
+
+    /// Separates the headers for the response, which belong to one response, from the identity.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_response_headers(mut self) -> (Self, Option<http::HeaderMap>) {
+        let headers = self.response_headers.take().map(|headers| *headers);
+        (self, headers)
     }
 
     /// Returns the headers for the response.

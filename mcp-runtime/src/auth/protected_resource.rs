@@ -60,6 +60,12 @@ impl ProtectedResource {
     /// Sets the scopes that clients request if a challenge names none: those for basic use. Default: every scope that
     /// the functions of the server require. `offline_access` is omitted, since it concerns the authorization server.
     ///
+    /// ```
+    /// use mcp_runtime::ProtectedResource;
+    ///
+    /// let resource = ProtectedResource::new().scopes_supported(["notes:read"]);
+    /// ```
+    ///
     /// See [Scope minimization](https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#scope-minimization).
     pub fn scopes_supported(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes_supported = Some(scopes.into_iter().map(Into::into).collect());
@@ -141,6 +147,21 @@ impl ProtectedResource {
     /// Returns the issuer identifiers of the authorization servers.
     pub fn authorization_servers(&self) -> &[String] {
         &self.authorization_servers
+    }
+
+    /// Returns the scopes that clients request by default, if they are set.
+    pub(crate) fn supported_scopes(&self) -> Option<&[String]> {
+        self.scopes_supported.as_deref()
+    }
+
+    /// Returns the challenges that were added.
+    pub(crate) fn challenges(&self) -> &[Challenge] {
+        &self.challenges
+    }
+
+    /// Returns the other members of the metadata.
+    pub(crate) fn members(&self) -> &BTreeMap<String, Value> {
+        &self.members
     }
 
     /// Combines the descriptions of several authenticators for the same resource: their authorization

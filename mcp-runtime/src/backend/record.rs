@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::time::{Timestamp, millis};
+use crate::auth::Scopes;
 
 /// A task as a [`TaskStore`](crate::TaskStore) keeps it: a call that runs detached from the request that started it.
 ///
@@ -16,6 +17,9 @@ pub struct TaskRecord {
     pub id: String,
     /// The principal or session that the task belongs to. Empty if knowing the id is enough to use the task.
     pub owner: String,
+    /// The scopes that are required to read the result of the task, in addition to being its owner.
+    #[serde(default, skip_serializing_if = "Scopes::is_empty")]
+    pub scopes: Scopes,
     /// The number of changes since the task was created.
     pub version: u64,
     /// The state of the call.
@@ -50,6 +54,7 @@ impl TaskRecord {
         Self {
             id: id.into(),
             owner: owner.into(),
+            scopes: Scopes::default(),
             version: 0,
             status: TaskStatus::Working,
             message: None,

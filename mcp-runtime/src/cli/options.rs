@@ -7,7 +7,7 @@ use super::{
     usage_error::UsageError,
 };
 #[cfg(feature = "http")]
-use crate::transport::http::HttpOptions;
+use crate::transport::http::{HttpAddress, HttpOptions, InvalidHttpAddress};
 use crate::{
     engine::StateKey,
     handler::{Contract, schema::nearest},
@@ -23,6 +23,9 @@ pub(super) struct Options {
     pub(super) state_keys: Vec<StateKey>,
     #[cfg(feature = "http")]
     pub(super) http: HttpOptions,
+    /// The file with the token that every HTTP request must carry.
+    #[cfg(feature = "http")]
+    pub(super) token_file: Option<std::path::PathBuf>,
 }
 
 /// What the program does.
@@ -30,7 +33,7 @@ pub(super) struct Options {
 pub(super) enum Mode {
     Serve,
     #[cfg(feature = "http")]
-    Http(std::net::SocketAddr),
+    Http(HttpAddress),
     List,
     Schema,
     Call {
@@ -49,8 +52,20 @@ const STATE_KEY: &str = "MCP_STATE_KEY";
 const KNOWN: &[&str] = &["call", "help", "list", "schema", "state-key", "version"];
 /// The options of every server with HTTP.
 #[cfg(feature = "http")]
-const KNOWN: &[&str] =
-    &["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "state-key", "version"];
+const KNOWN: &[&str] = &[
+    "allow-host",
+    "allow-origin",
+    "call",
+    "help",
+    "http",
+    "legacy-sse",
+    "list",
+    "schema",
+    "socket-mode",
+    "state-key",
+    "token-file",
+    "version",
+];
 
 #[cfg(not(feature = "http"))]
 const ONE_OF: &str = "`--list`, `--schema` and `--call`";
@@ -70,6 +85,8 @@ impl Options {
             state_keys: Vec::new(),
             #[cfg(feature = "http")]
             http: HttpOptions::default(),
+            #[cfg(feature = "http")]
+            token_file: None,
         };
         #[cfg(feature = "http")]
         let mut http_option = None;
@@ -94,7 +111,7 @@ impl Options {
                     options.state_keys.push(parse_key("--state-key", &key)?);
                 }
                 #[cfg(feature = "http")]
-                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" => {
+                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" | "--socket-mode" | "--token-file" => {
                     options.http(&word, &mut words)?;
                     http_option = Some(word.clone());
                 }
@@ -122,18 +139,21 @@ impl Options {
     #[cfg(feature = "http")]
     fn http(&mut self, word: &str, words: &mut Words) -> Result<(), UsageError> {
         if word == "--http" {
-            let address = words.value(word, "an address, such as 127.0.0.1:8080")?;
-            let parsed = address.parse().map_err(|_| {
-                UsageError(format!(
-                    "invalid address `{address}`, expected an IP address and a port, such as 127.0.0.1:8080"
-                ))
-            })?;
-            return self.set_mode(Mode::Http(parsed));
+            let address: HttpAddress = words
+                .value(word, "an address, such as 127.0.0.1:8080")?
+                .parse()
+                .map_err(|error: InvalidHttpAddress| UsageError(error.to_string()))?;
+            return self.set_mode(Mode::Http(address));
+        }
+        if word == "--token-file" {
+            self.token_file = Some(words.value(word, "the path of a file")?.into());
+            return Ok(());
         }
         let http = std::mem::take(&mut self.http);
         self.http = match word {
             "--allow-host" => http.allow_host(words.value(word, "a host, such as mcp.example.com")?),
             "--allow-origin" => http.allow_origin(words.value(word, "an origin, such as https://app.example.com")?),
+            "--socket-mode" => http.socket_mode(parse_mode(&words.value(word, "permissions, such as 660")?)?),
             _ => http.legacy_sse(true),
         };
         Ok(())
@@ -166,7 +186,7 @@ impl Options {
             return Err(if word.len() > 1 && word.starts_with('-') {
                 unknown_option(word, contract)
             } else {
-                UsageError(format!("unexpected argument `{word}`"))
+                unexpected_argument(word, contract)
             });
         };
         let Some(flag) = Flag::find(contract, name) else { return Err(unknown_option(word, contract)) };
@@ -203,6 +223,15 @@ fn parse_keys(text: &str) -> Result<Vec<StateKey>, UsageError> {
 
 fn parse_key(source: &str, key: &str) -> Result<StateKey, UsageError> {
     key.parse().map_err(|error| UsageError(format!("`{source}`: {error}")))
+}
+
+/// Parses the permissions of a file, in octal as for `chmod`.
+#[cfg(feature = "http")]
+fn parse_mode(text: &str) -> Result<u32, UsageError> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| {
+        UsageError(format!("`--socket-mode`: invalid permissions `{text}`, expected octal digits, such as 660"))
+    })
 }
 
 /// The words of a command line.
@@ -242,10 +271,24 @@ impl Words {
     }
 }
 
-fn unknown_option(option: &str, contract: &Contract) -> UsageError {
+/// Returns the names of all options, sorted.
+fn option_names(contract: &Contract) -> Vec<String> {
     let mut names: Vec<String> = Flag::all(contract).map(|flag| flag.name()).collect();
     names.extend(KNOWN.iter().map(|&name| name.to_owned()));
     names.sort_unstable();
+    names
+}
+
+fn unexpected_argument(word: &str, contract: &Contract) -> UsageError {
+    let mut message = format!("unexpected argument `{word}`");
+    if option_names(contract).iter().any(|name| name == word) {
+        message.push_str(&format!("\nhelp: did you mean `--{word}`?"));
+    }
+    UsageError(message)
+}
+
+fn unknown_option(option: &str, contract: &Contract) -> UsageError {
+    let names = option_names(contract);
     let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
     let list = list.join(", ");
     let mut message = format!("unknown option `{option}`, expected one of {list}");
@@ -305,6 +348,7 @@ mod tests {
             (&["-"], "unexpected argument `-`"),
             (&["-x"], &short_option("-x")),
             (&["a=b"], "unexpected argument `a=b`"),
+            (&["list"], "unexpected argument `list`\nhelp: did you mean `--list`?"),
             (&["--list=all"], "unexpected value `all` for `--list`"),
             (
                 &["--state-key", "short"],
@@ -316,7 +360,13 @@ mod tests {
             assert_eq!(parse(words).unwrap_err().0, why, "{words:?}");
         }
         #[cfg(feature = "http")]
-        for option in ["--allow-host=mcp.example.com", "--allow-origin=https://app.example.com", "--legacy-sse"] {
+        for option in [
+            "--allow-host=mcp.example.com",
+            "--allow-origin=https://app.example.com",
+            "--legacy-sse",
+            "--socket-mode=660",
+            "--token-file=token",
+        ] {
             let UsageError(message) = parse(&[option]).unwrap_err();
             let name = option.split('=').next().unwrap();
             assert!(message.starts_with(&format!("`{name}` requires `--http`\nhelp: ")), "{message}");

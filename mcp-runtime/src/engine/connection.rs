@@ -14,9 +14,11 @@ use super::{
         response,
     },
     dispatch,
+    methods::required_scopes::required_scopes,
     outbox::Outbox,
     rates::FlowControl,
     request::{
+        access::check_scopes,
         context::{ConnectionContext, RequestContext},
         dialect::RequestDialect,
         params::Params,
@@ -24,6 +26,7 @@ use super::{
     shared::Engine,
 };
 use crate::{
+    auth::Scopes,
     error::{Fault, FaultClass},
     jsonrpc::{Id, Incoming, Malformed, Message, Transmission, parse, raw},
     revision::{self, Dialect, Feature},
@@ -142,7 +145,7 @@ impl Connection {
     pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> ReceiveOutcome {
         self.context.clock.set(now);
         if let Some(session) = self.context.session.get() {
-            session.record_message();
+            session.record_sign_of_life();
         }
         let text = match std::str::from_utf8(without_bom(bytes)) {
             Ok(text) => text,
@@ -203,6 +206,13 @@ impl Connection {
         self.context.outbox.poll_output(cx)
     }
 
+    /// Records that the client has made room for output that was waiting.
+    pub(crate) fn record_read(&self) {
+        if let Some(session) = self.context.session.get() {
+            session.record_sign_of_life();
+        }
+    }
+
     /// Waits until the session that was opened on this connection has ended because its client no longer responds.
     pub(crate) fn until_unresponsive(&self) -> impl Future<Output = ()> + use<> {
         let outbox = self.context.engine.limits.pings.map(|_| Arc::clone(&self.context.outbox));
@@ -224,9 +234,9 @@ impl Connection {
         self.context.in_flight.end_listeners();
     }
 
-    /// Cancels every call in flight and every open `subscriptions/listen` request.
-    pub(crate) fn cancel_all(&self) {
-        self.context.in_flight.cancel_all();
+    /// Fails every call in flight, and ends the open `subscriptions/listen` requests with their responses.
+    pub(crate) fn fail_all(&self, fault: &Fault) {
+        self.context.in_flight.fail_all(fault);
     }
 
     pub(crate) fn shared_engine(&self) -> Arc<Engine> {
@@ -289,6 +299,9 @@ impl Connection {
             }
             _ => {}
         }
+        if let Err(fault) = self.check_batch_scopes(messages.clone()) {
+            return self.reject_batch(messages, &fault, out);
+        }
         let batch = Arc::new(Batch::new());
         let sink = Sink::Batch(Arc::clone(&batch));
         let mut response = Vec::new();
@@ -302,6 +315,54 @@ impl Connection {
         }
         batch.skip(out);
         outcome
+    }
+
+    /// Checks that the sender has the scopes of all requests of a batch, so that either all of them run or none.
+    fn check_batch_scopes(&self, messages: raw::Elements<'_>) -> Result<(), Fault> {
+        let Some(source) = &self.context.source else { return Ok(()) };
+        let scopes = messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))));
+        check_scopes(&self.context.engine.access, &**source, &scopes)
+    }
+
+    /// Responds to every request of a batch with the same error. Its other messages have no effect.
+    fn reject_batch(&mut self, messages: raw::Elements<'_>, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
+        let batch = Batch::new();
+        let mut response = Vec::new();
+        for message in messages {
+            if let Ok(Incoming::Request(_, id)) = Message::read(message) {
+                response.clear();
+                response::write_error(&mut response, self.default_dialect(), Some(&id), fault);
+                batch.add(&response);
+            }
+        }
+        batch.skip(out);
+        ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
+    }
+
+    /// Returns the scopes that a message requires.
+    fn scopes_of(&self, message: Result<Incoming<'_>, Malformed<'_>>) -> Scopes {
+        let Ok(Incoming::Request(message, id)) = message else { return Scopes::default() };
+        let connection = &self.context;
+        let params = Params::read(message.params.as_ref());
+        let dialect = RequestDialect::determine(self.session_dialect(), None, &message.method, &params);
+        let dialect = dialect.unwrap_or(RequestDialect { dialect: self.default_dialect(), level: None });
+        let registry = connection.engine.registry();
+        let (id, sink) = (&id, &Sink::Line);
+        let request = RequestContext { connection, dialect: &dialect, params: &params, id, sink, registry: &registry };
+        required_scopes(&message.method, &request)
+    }
+
+    /// Returns the scopes that a transmission requires, without handling it.
+    #[cfg(feature = "http")]
+    pub(crate) fn required_scopes(&self, bytes: &[u8]) -> Scopes {
+        match std::str::from_utf8(without_bom(bytes)).map(parse) {
+            Ok(Transmission::One(message)) => self.scopes_of(message),
+            Ok(Transmission::Batch(messages)) => {
+                let messages = messages.take(self.context.engine.limits.batch_messages);
+                messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))))
+            }
+            Err(_) => Scopes::default(),
+        }
     }
 
     /// Writes an error response without an id.

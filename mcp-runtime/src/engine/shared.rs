@@ -17,11 +17,12 @@ use super::{
     weak_set::WeakSet,
 };
 use crate::{
+    auth::{AccessRules, Identity},
     backend::TaskStore,
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
-    registry::{Names, Pager, Registry},
+    registry::{Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
 };
 
@@ -34,6 +35,8 @@ pub(crate) struct Profile {
     pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
     pub(crate) forwards_log: bool,
+    /// The targets whose events are forwarded in addition to those of the functions' crates.
+    pub(crate) log_targets: Vec<String>,
     /// The form in which the schemas of tools are listed.
     pub(crate) schemas: SchemaProfile,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
@@ -45,6 +48,14 @@ pub(crate) struct Profile {
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
     pub(crate) names: Names,
+    pub(crate) access: AccessRules,
+    pub(crate) scopes: ScopeRules,
+    /// Whether lists omit what the caller may not use.
+    pub(crate) hides_unauthorized: bool,
+    /// Whether a transport requires its senders to be authenticated.
+    pub(crate) authenticates: bool,
+    /// The identity of whoever sends messages over a transport that does not identify senders.
+    pub(crate) local_identity: Option<Identity>,
 }
 
 /// A built server: the state that its connections share.
@@ -64,6 +75,7 @@ pub(crate) struct Engine {
     pub(crate) limits: Limits,
     /// Whether log events of functions are sent to the clients that called them.
     pub(crate) forwards_log: bool,
+    pub(crate) log_targets: Option<Arc<[String]>>,
     pub(super) state_keys: Arc<StateKeys>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
@@ -71,6 +83,11 @@ pub(crate) struct Engine {
     pub(super) roots_hook: Option<RootsHook>,
     /// The names of functions, including those that will be added.
     pub(crate) names: Names,
+    pub(crate) access: Arc<AccessRules>,
+    /// The scopes of functions, including those that will be added.
+    pub(crate) scopes: ScopeRules,
+    pub(crate) hides_unauthorized: bool,
+    pub(crate) local_identity: Option<Identity>,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
@@ -83,6 +100,7 @@ impl Engine {
             declared,
             limits,
             forwards_log,
+            log_targets,
             schemas: _,
             state_keys,
             visibility,
@@ -90,9 +108,16 @@ impl Engine {
             layers,
             roots_hook,
             names,
+            access,
+            scopes,
+            hides_unauthorized,
+            authenticates,
+            local_identity,
         } = profile;
-        let encodings = revision::DIALECTS
-            .map(|dialect| Arc::new(introduction::encoding(dialect, &identity, visibility.is_some())));
+        // What is listed for one caller is not for everybody.
+        let is_private = visibility.is_some() || hides_unauthorized || authenticates;
+        let encodings =
+            revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
@@ -107,10 +132,15 @@ impl Engine {
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
             forwards_log,
+            log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),
             visibility,
             layers,
             roots_hook,
             names,
+            access: Arc::new(access),
+            scopes,
+            hides_unauthorized,
+            local_identity,
             encodings,
         }
     }

@@ -14,7 +14,7 @@ pub(crate) struct Encoding {
     pub(crate) features: Features,
     /// The members of `_meta` in every result, as JSON; empty if the dialect has none.
     pub(crate) identity: Vec<u8>,
-    /// Whether lists depend on the caller, in which case shared caches must not store them.
+    /// Whether all lists depend on the caller, in which case shared caches must not store them.
     pub(crate) is_private: bool,
 }
 
@@ -25,8 +25,17 @@ impl Encoding {
 
     /// Writes how long and by whom a result may be cached, if the dialect supports cache hints.
     pub(crate) fn cache_hints(&self, out: &mut Vec<u8>, ttl: Duration) {
+        self.write_cache_hints(out, ttl, self.is_private);
+    }
+
+    /// Writes how long a result that may depend on the caller may be cached, if the dialect supports cache hints.
+    pub(crate) fn private_cache_hints(&self, out: &mut Vec<u8>, ttl: Duration) {
+        self.write_cache_hints(out, ttl, true);
+    }
+
+    fn write_cache_hints(&self, out: &mut Vec<u8>, ttl: Duration, is_private: bool) {
         if self.has(Feature::CacheHints) {
-            let scope = if self.is_private { "private" } else { "public" };
+            let scope = if is_private { "private" } else { "public" };
             out.extend_from_slice(format!(r#","ttlMs":{},"cacheScope":"{scope}""#, ttl.as_millis()).as_bytes());
         }
     }

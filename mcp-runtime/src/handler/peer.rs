@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 
-use crate::model::Level;
+use crate::{auth::Identity, model::Level};
 
 /// The connection on which a call was received.
 pub(crate) trait Peer: Send + Sync {
@@ -32,8 +32,18 @@ pub(crate) trait RequestHead: Send + Sync {
     #[cfg(feature = "http")]
     fn peer_addr(&self) -> Option<std::net::SocketAddr>;
 
+    /// Returns the authenticated sender.
+    fn identity(&self) -> Option<&Identity>;
+
+    /// Records the scopes that the sender has to request, for the response of the transport. Replaces those of an
+    /// earlier operation of the same request.
+    fn demand_scopes(&self, scopes: &[String]);
+
     /// Returns the permits that limit the blocking functions of the sender.
     fn blocking_share(&self) -> Option<&Arc<Semaphore>>;
+
+    /// Returns the permits that limit the slow checks of the sender's arguments.
+    fn check_share(&self) -> Option<&Arc<Semaphore>>;
 }
 
 /// Omits the contents: headers carry credentials.

@@ -9,6 +9,7 @@ use super::{
     entries::{Function, Prompt, Registered, Resource, Tool},
     headers::headers,
     names::Names,
+    scopes::ScopeRules,
     skills::Skills,
 };
 use crate::{
@@ -35,14 +36,15 @@ pub(super) struct NewEntries {
 /// A builder that registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
     names: &'a Names,
+    scopes: &'a ScopeRules,
     states: &'a StateMap,
     schemas: SchemaProfile,
     problems: Vec<String>,
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(names: &'a Names, states: &'a StateMap, schemas: SchemaProfile) -> Self {
-        Self { names, states, schemas, problems: Vec::new() }
+    pub(super) fn new(names: &'a Names, scopes: &'a ScopeRules, states: &'a StateMap, schemas: SchemaProfile) -> Self {
+        Self { names, scopes, states, schemas, problems: Vec::new() }
     }
 
     /// Registers entries. Those with problems are left out.
@@ -117,7 +119,7 @@ impl<'a> Builder<'a> {
                 let contract = contract.with_mime_type(mime_type);
                 let arguments = common.arguments.iter();
                 let choices = arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect();
-                Some(Function::new(kind, name, common, contract, choices))
+                Some(Function::new(kind, name, common, contract, choices, self.scopes))
             }
             Err(error) => {
                 self.report_schema(common, &error);

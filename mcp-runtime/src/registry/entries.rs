@@ -5,7 +5,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use super::scopes::ScopeRules;
 use crate::{
+    auth::Scopes,
     handler::{
         Context, Contract, Dependency, Encoding, SchemaProfile,
         entry::{CommonEntry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
@@ -22,6 +24,8 @@ pub(crate) struct Function {
     pub(crate) common: &'static CommonEntry,
     pub(crate) contract: Arc<Contract>,
     pub(crate) uses_context: bool,
+    /// The scopes that a caller needs. `None` if it needs none.
+    pub(crate) scopes: Option<Arc<Scopes>>,
     /// The permitted values of each argument. Empty if its schema does not list them.
     choices: Vec<Arc<[String]>>,
     /// The list element in each revision, encoded on first use. Registries that share the entry also share the element.
@@ -78,10 +82,14 @@ impl Function {
         common: &'static CommonEntry,
         contract: Contract,
         choices: Vec<Arc<[String]>>,
+        scopes: &ScopeRules,
     ) -> Self {
         let uses_context = uses_context(common.dependencies);
         let encoded = std::array::from_fn(|_| OnceLock::new());
-        Self { kind, name, common, contract: Arc::new(contract), uses_context, choices, encoded }
+        let mut info = common.info(kind);
+        info.name = name;
+        let scopes = scopes.of(common, &info);
+        Self { kind, name, common, contract: Arc::new(contract), uses_context, scopes, choices, encoded }
     }
 
     /// Returns the information that is passed to visibility rules, to the predicates of layers and to

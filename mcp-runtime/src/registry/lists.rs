@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use super::entries::Registered;
 use crate::{
+    auth::Scopes,
     error::Fault,
     excerpt::excerpt,
     handler::{Encoding, entry::EntryInfo},
@@ -82,7 +83,7 @@ impl Pager<'_> {
         member: &str,
         elements: &[P],
         cursor: Option<&str>,
-        sees: impl Fn(&EntryInfo<'_>) -> bool,
+        sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
     ) -> Result<Vec<u8>, Fault> {
         let after = cursor.map(last_key).transpose()?;
         let start = after.map_or(0, |after| elements.partition_point(|listed| listed.key() <= after.as_str()));
@@ -123,13 +124,16 @@ impl Pager<'_> {
     }
 }
 
+/// Decides whether a list contains an element, by its description and the scopes that it requires.
+pub(super) type Sees<'a> = dyn Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool + 'a;
+
 /// An element of a list.
 pub(crate) trait Listed {
     /// Returns the key by which the list is sorted.
     fn key(&self) -> &str;
 
     /// Returns whether `sees` accepts the element.
-    fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool;
+    fn is_seen(&self, sees: &Sees<'_>) -> bool;
 
     /// Writes the element.
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding);
@@ -140,8 +144,9 @@ impl<T: Registered> Listed for T {
         Registered::key(self)
     }
 
-    fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool {
-        sees(&self.function().info())
+    fn is_seen(&self, sees: &Sees<'_>) -> bool {
+        let function = self.function();
+        sees(&function.info(), function.scopes.as_deref())
     }
 
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
@@ -162,7 +167,7 @@ pub(crate) fn write_resources(
     encoding: &Encoding,
     start: usize,
     page_size: usize,
-    sees: impl Fn(&EntryInfo<'_>) -> bool,
+    sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
 ) -> Result<Vec<u8>, Fault> {
     registered.retain(|listed| listed.is_seen(&sees));
     let total = registered.len() + linked.len();
@@ -182,7 +187,9 @@ pub(crate) fn write_resources(
         }
     });
     object.optional("nextCursor", next.as_deref());
-    end_list(&mut out, encoding, Some(Duration::ZERO));
+    // The functions may list different resources to each caller.
+    encoding.private_cache_hints(&mut out, Duration::ZERO);
+    encoding.end_result(&mut out, None);
     Ok(out)
 }
 

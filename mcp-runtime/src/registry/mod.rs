@@ -12,6 +12,7 @@ mod entries;
 mod headers;
 mod lists;
 mod names;
+mod scopes;
 #[cfg_attr(not(feature = "skills"), expect(dead_code, reason = "without the feature, a server has no skills"))]
 mod skills;
 mod snapshot;
@@ -22,5 +23,6 @@ pub(crate) use contract::contract;
 pub(crate) use entries::{CompletionSource, Function, Tool};
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use names::{Change, Names};
+pub(crate) use scopes::ScopeRules;
 pub(crate) use skills::{Node, Skills};
 pub(crate) use snapshot::{Found, Registry, ResourceLists, Selection};

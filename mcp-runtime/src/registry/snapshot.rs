@@ -12,10 +12,12 @@ use super::{
     entries::{Function, Prompt, Registered, Resource, Tool, takes_context},
     lists::{ListKind, Listed, Lists, Pager},
     names::Names,
+    scopes::ScopeRules,
     skills::Skills,
     table::Table,
 };
 use crate::{
+    auth::Scopes,
     error::{BuildError, Fault},
     handler::{
         SchemaProfile, StateMap,
@@ -43,6 +45,8 @@ pub(crate) struct Registry {
     /// The form in which the schemas of tools are listed.
     schemas: SchemaProfile,
     capabilities: ServerCapabilities,
+    /// Whether some function requires scopes.
+    requires_scopes: bool,
     /// The prepared responses for each of [`Revision::ALL`].
     prepared: [Prepared; Revision::ALL.len()],
 }
@@ -59,6 +63,7 @@ struct Prepared {
 pub(crate) struct Selection<'a> {
     pub(crate) entries: Vec<Entry>,
     pub(crate) names: &'a Names,
+    pub(crate) scopes: &'a ScopeRules,
     pub(crate) states: &'a StateMap,
 }
 
@@ -98,7 +103,7 @@ impl Registry {
     ///
     /// Returns every duplicate name, missing state and invalid schema, with the source lines.
     pub(crate) fn with(&self, selection: Selection<'_>) -> Result<Option<Self>, BuildError> {
-        let Selection { mut entries, names, states } = selection;
+        let Selection { mut entries, names, scopes, states } = selection;
         let enabled = self.set_enabled_entries(&entries, true);
         let mut seen = HashSet::new();
         entries.retain(|entry| seen.insert(std::ptr::from_ref(entry.common())));
@@ -107,7 +112,7 @@ impl Registry {
             return Ok(enabled);
         }
         let before = enabled.as_ref().unwrap_or(self);
-        let mut builder = Builder::new(names, states, self.schemas);
+        let mut builder = Builder::new(names, scopes, states, self.schemas);
         let added = builder.register(entries);
         let after = before.changed(
             before.tools.with(added.tools),
@@ -188,6 +193,8 @@ impl Registry {
             skills,
         };
         self.capabilities = before.or(needed);
+        let requires_scopes = self.functions().any(|(function, _)| function.scopes.is_some());
+        self.requires_scopes = requires_scopes;
         self
     }
 
@@ -222,6 +229,11 @@ impl Registry {
             kinds.insert(EntryKind::Prompt);
         }
         kinds
+    }
+
+    /// Returns whether some function, enabled or not, requires scopes.
+    pub(crate) fn requires_scopes(&self) -> bool {
+        self.requires_scopes
     }
 
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
@@ -330,7 +342,7 @@ impl Registry {
         pager: &Pager<'_>,
         kind: ListKind,
         cursor: Option<&str>,
-        sees: impl Fn(&EntryInfo<'_>) -> bool,
+        sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
     ) -> Result<Vec<u8>, Fault> {
         match kind {
             ListKind::Tools => pager.page_of(kind.member(), self.tools(), cursor, sees),

@@ -17,6 +17,7 @@ pub(crate) struct ErrorCodes {
     pub(super) unsupported_version: i32,
     pub(super) header_mismatch: i32,
     pub(super) missing_capability: i32,
+    pub(super) insufficient_scope: i32,
     pub(super) url_elicitation_required: i32,
 }
 
@@ -39,6 +40,7 @@ impl ErrorCodes {
             Fault::UnsupportedVersion { .. } => self.unsupported_version,
             Fault::HeaderMismatch(_) => self.header_mismatch,
             Fault::MissingCapability { .. } => self.missing_capability,
+            Fault::InsufficientScope { .. } => self.insufficient_scope,
             Fault::UrlElicitationRequired { .. } => self.url_elicitation_required,
             Fault::Custom { code, .. } => *code,
         }

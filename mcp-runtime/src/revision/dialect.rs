@@ -100,6 +100,7 @@ impl Dialect {
             Fault::MissingCapability { required } if self.has(Feature::CapabilityErrors) => {
                 Some(json!({ "requiredCapabilities": required }))
             }
+            Fault::InsufficientScope { required } => Some(json!({ "requiredScopes": required })),
             Fault::UrlElicitationRequired { elicitations } if self.has(Feature::ElicitationIds) => {
                 let encode = |RequiredElicitation { id, url, message }: &RequiredElicitation| json!({ "mode": "url", "elicitationId": id, "url": url, "message": message });
                 Some(json!({ "elicitations": elicitations.iter().map(encode).collect::<Vec<_>>() }))

@@ -23,6 +23,7 @@ pub(super) const DIALECT: Dialect = Dialect {
         unsupported_version: -32602,
         header_mismatch: -32020,
         missing_capability: -32600,
+        insufficient_scope: -32600,
         url_elicitation_required: -32603,
     },
     methods: &[],

@@ -4,7 +4,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Server, built::BuiltServer, error::ServeError};
 use crate::{
-    engine::Engine,
+    engine::{Engine, Profile},
     error::BuildError,
     handle::Handle,
     registry::{Registry, Selection, ServerCapabilities, Skills},
@@ -82,6 +82,17 @@ impl Server {
 
     /// Checks the server and generates its schemas, once for any number of connections.
     ///
+    /// ```
+    /// # use mcp_runtime::{Revision, Server, tool};
+    /// # /// Add two numbers.
+    /// # #[tool]
+    /// # fn add(a: f64, b: f64) -> f64 { a + b }
+    /// let server = Server::empty("adder", "1.0.0").with::<add>().build()?;
+    /// // Two clients of the same server.
+    /// let clients = [server.test_client(Revision::V2025_11_25), server.test_client(Revision::V2026_07_28)];
+    /// # Ok::<_, mcp_runtime::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
@@ -96,7 +107,11 @@ impl Server {
         });
         #[cfg(not(feature = "skills"))]
         let skills = Skills::default();
-        let selection = Selection { entries: self.entries, names: &self.profile.names, states: &self.states };
+        self.check_scopes();
+        #[cfg(feature = "http")]
+        let authorization = self.authorization();
+        let Profile { names, scopes, .. } = &self.profile;
+        let selection = Selection { entries: self.entries, names, scopes, states: &self.states };
         let registry = Registry::new(skills, self.profile.forwards_log, self.profile.schemas);
         let registry = match (registry.with(selection), self.problems) {
             (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
@@ -111,7 +126,10 @@ impl Server {
         let engine = Arc::new(Engine::new(registry, self.states, self.profile, changes));
         self.handle.connect(&engine);
         log_built(&engine);
-        Ok(BuiltServer::new(engine, self.handle))
+        let built = BuiltServer::new(engine, self.handle);
+        #[cfg(feature = "http")]
+        let built = built.authorized(authorization);
+        Ok(built)
     }
 }
 

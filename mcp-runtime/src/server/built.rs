@@ -3,7 +3,7 @@ use std::{io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "http")]
-use crate::transport::http::{HttpOptions, HttpService, Listener};
+use crate::transport::http::{Authorization, HttpAddress, HttpOptions, HttpService, Listener};
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
@@ -15,11 +15,29 @@ use crate::{
 pub struct BuiltServer {
     engine: Arc<Engine>,
     handle: Handle,
+    /// How HTTP requests are authenticated.
+    #[cfg(feature = "http")]
+    authorization: Option<Arc<Authorization>>,
 }
+
+/// The maximum number of functions that an error names.
+#[cfg(feature = "http")]
+const MAX_NAMES: usize = 5;
 
 impl BuiltServer {
     pub(super) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
-        Self { engine, handle }
+        Self {
+            engine,
+            handle,
+            #[cfg(feature = "http")]
+            authorization: None,
+        }
+    }
+
+    /// Sets how HTTP requests are authenticated.
+    #[cfg(feature = "http")]
+    pub(super) fn authorized(self, authorization: Option<Arc<Authorization>>) -> Self {
+        Self { authorization, ..self }
     }
 
     /// Returns a handle that changes the server. From now on, the server declares to new clients that its lists can
@@ -31,8 +49,8 @@ impl BuiltServer {
 
     /// Serves stdio until stdin ends or the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.
     ///
-    /// On Unix, everything that the process prints from then on goes to stderr. On other systems, the process must not
-    /// print to stdout, which would corrupt the messages.
+    /// On Unix, everything that the process prints from then on goes to stderr. On Windows, which is not tested, the
+    /// process must not print to stdout, which would corrupt the messages.
     ///
     /// # Errors
     ///
@@ -49,6 +67,25 @@ impl BuiltServer {
 
     /// Serves one client over a pair of byte streams, with one message per line. Returns when `reader` has ended and
     /// the calls in flight have been answered.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    ///
+    /// let server = Server::empty("empty", "1.0.0").build().unwrap();
+    /// let (client, stream) = tokio::io::duplex(4096);
+    /// let (reader, writer) = tokio::io::split(stream);
+    /// let served = tokio::spawn(async move { server.serve(reader, writer).await });
+    ///
+    /// let (responses, mut requests) = tokio::io::split(client);
+    /// requests.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await.unwrap();
+    /// let response = BufReader::new(responses).lines().next_line().await.unwrap();
+    /// assert!(response.unwrap().starts_with(r#"{"jsonrpc":"2.0","id":1"#));
+    /// requests.shutdown().await.unwrap();
+    /// served.await.unwrap().unwrap();
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///
@@ -75,9 +112,10 @@ impl BuiltServer {
     /// # Errors
     ///
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is
-    /// [allowed](HttpOptions::allow_host).
+    /// [allowed](HttpOptions::allow_host). The path of a [Unix socket](HttpAddress::Unix) cannot be bound if another
+    /// server listens on it, if the file is not a socket, or if the platform has no Unix sockets.
     #[cfg(feature = "http")]
-    pub async fn serve_http(&self, address: impl Into<std::net::SocketAddr>, options: HttpOptions) -> io::Result<()> {
+    pub async fn serve_http(&self, address: impl Into<HttpAddress>, options: HttpOptions) -> io::Result<()> {
         let stop = transport::shutdown_signal(self.engine.limits.grace_period);
         self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
     }
@@ -89,7 +127,7 @@ impl BuiltServer {
     /// # use mcp_runtime::{HttpOptions, Server};
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let server = Server::empty("empty", "1.0.0").build().unwrap();
-    /// let ready = |address: std::net::SocketAddr| assert_ne!(address.port(), 0);
+    /// let ready = |address: mcp_runtime::HttpAddress| assert_ne!(address.socket_addr().unwrap().port(), 0);
     /// let stop = std::future::ready(());
     /// server.serve_http_until(([127, 0, 0, 1], 0), HttpOptions::default(), stop, ready).await.unwrap();
     /// # });
@@ -101,20 +139,43 @@ impl BuiltServer {
     #[cfg(feature = "http")]
     pub async fn serve_http_until(
         &self,
-        address: impl Into<std::net::SocketAddr>,
+        address: impl Into<HttpAddress>,
         options: HttpOptions,
         stop: impl Future<Output = ()>,
-        ready: impl FnOnce(std::net::SocketAddr),
+        ready: impl FnOnce(HttpAddress),
     ) -> io::Result<()> {
         let listener = self.bind_http(address.into(), options).await?;
-        ready(listener.address());
+        ready(listener.address().clone());
         listener.serve(stop).await;
         Ok(())
     }
 
     #[cfg(feature = "http")]
-    pub(crate) async fn bind_http(&self, address: std::net::SocketAddr, options: HttpOptions) -> io::Result<Listener> {
-        Listener::bind(Arc::clone(&self.engine), address, options).await
+    pub(crate) async fn bind_http(&self, address: HttpAddress, options: HttpOptions) -> io::Result<Listener> {
+        self.check_authorization().map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
+        Listener::bind(Arc::clone(&self.engine), self.authorization.clone(), address, options).await
+    }
+
+    /// Checks that nobody reaches functions with scopes without authentication.
+    #[cfg(feature = "http")]
+    fn check_authorization(&self) -> Result<(), String> {
+        let registry = self.engine.registry();
+        if self.authorization.is_some() || (!registry.requires_scopes() && self.engine.access.base.is_empty()) {
+            return Ok(());
+        }
+        let functions = registry.functions().filter(|(function, _)| function.scopes.is_some());
+        let names: Vec<_> = functions.map(|(function, _)| format!("`{}`", function.name)).take(MAX_NAMES + 1).collect();
+        let what = match names.as_slice() {
+            [] => "every request requires scopes".to_owned(),
+            [name] => format!("{name} requires scopes"),
+            names if names.len() > MAX_NAMES => format!("{} and others require scopes", names[..MAX_NAMES].join(", ")),
+            names => format!("{} require scopes", names.join(", ")),
+        };
+        Err(format!(
+            "{what}, but the server does not authenticate requests over HTTP\n\
+             help: add an authenticator with `Server::authenticate`; if a middleware identifies the callers, add \
+             `IdentityFromExtensions`"
+        ))
     }
 
     /// Converts the server into a service that can be mounted into axum and other frameworks based on `http` and
@@ -128,9 +189,18 @@ impl BuiltServer {
     ///     Ok(axum::Router::new().nest_service("/mcp", mcp))
     /// }
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if functions require scopes, but the server has no authenticator.
+    /// [`serve_http`](Self::serve_http) returns an error in this case.
     #[cfg(feature = "http")]
+    #[track_caller]
     pub fn into_http_service(self, options: HttpOptions) -> HttpService {
-        HttpService::new(self.engine, options)
+        if let Err(problem) = self.check_authorization() {
+            panic!("{problem}");
+        }
+        HttpService::new(self.engine, self.authorization, options)
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

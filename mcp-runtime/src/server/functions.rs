@@ -11,6 +11,9 @@ use crate::{
 impl Server {
     /// Adds a function by its name, or the functions of a `#[tools]` block by the name of its type.
     ///
+    /// The attribute of a function defines a type of the same name, so the name is written in angle brackets. For a
+    /// function without an attribute, the compiler reports *constant provided when a type was expected*.
+    ///
     /// ```
     /// use mcp_runtime::{Server, tool};
     ///
@@ -165,7 +168,8 @@ impl Server {
     /// calls to them fail as if they did not exist.
     ///
     /// The closure is called for every request, so it should be fast. All clients are notified of changed lists, even
-    /// if the changed functions are hidden from them.
+    /// if the changed functions are hidden from them. In revision 2026-07-28, shared caches may not store the lists of a
+    /// server with this rule, even if it hides nothing: their `cacheScope` is `private`.
     ///
     /// ```
     /// # use mcp_runtime::Server;

@@ -11,7 +11,6 @@ use std::{
 
 #[cfg(not(feature = "http"))]
 use super::BuiltServer;
-#[cfg(not(feature = "skills"))]
 use super::Server;
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
@@ -68,6 +67,17 @@ impl BuiltServer {
     where
         for<'a> &'a Self: HttpFeature,
     {
+    }
+}
+
+#[cfg(not(feature = "http"))]
+impl Server {
+    #[doc(hidden)]
+    pub fn authenticate<A>(self, _: A) -> Self
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+        self
     }
 }
 

@@ -1,5 +1,6 @@
 //! Configuring, building and serving a server.
 
+mod authorization;
 mod build;
 mod built;
 mod capabilities;

@@ -42,6 +42,8 @@ pub struct Server {
     #[cfg(feature = "skills")]
     pub(super) skills: Vec<std::path::PathBuf>,
     pub(super) problems: Vec<String>,
+    #[cfg(feature = "http")]
+    pub(super) authenticator: Option<Arc<dyn crate::auth::Authenticator>>,
 }
 
 impl Server {
@@ -50,6 +52,21 @@ impl Server {
     /// The program contains a library only if its code refers to it. If nothing else does, write
     /// `use toolbox as _;`. Programs with [`main!()`](crate::main) or [`#[server]`](crate::server) log a warning about
     /// dependencies with a path whose functions are missing.
+    ///
+    /// ```no_run
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// #[tokio::main(flavor = "current_thread")]
+    /// async fn main() -> Result<(), mcp_runtime::ServeError> {
+    ///     Server::new("adder", env!("CARGO_PKG_VERSION")).serve_stdio().await
+    /// }
+    /// ```
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let mut server = Self::empty(name, version);
         server.entries.extend(inventory::iter::<Entry>().copied());
@@ -70,6 +87,8 @@ impl Server {
             #[cfg(feature = "skills")]
             skills: Vec::new(),
             problems: Vec::new(),
+            #[cfg(feature = "http")]
+            authenticator: None,
         }
     }
 
@@ -233,16 +252,50 @@ impl Server {
 
     /// Forwards the `tracing` events of functions to the client as log messages, at the level that the client requests.
     ///
+    /// Only events whose target is in a crate that defines annotated functions are forwarded, since those of other
+    /// libraries may contain what clients must not see. [`forward_log_targets`](Self::forward_log_targets) adds targets.
+    /// If the operator sets `RUST_LOG`, events that it excludes are not forwarded either.
+    ///
     /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in
     /// a subscriber of your own.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.forward_log()
+    /// # }
+    /// ```
     #[cfg(feature = "log")]
     pub fn forward_log(mut self) -> Self {
         self.profile.forwards_log = true;
         self
     }
 
+    /// Does the same as [`forward_log`](Self::forward_log), and forwards events of other targets as well: modules and
+    /// everything inside them, or targets that events name explicitly.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.forward_log_targets(["billing_core", "sqlx::query"])
+    /// # }
+    /// ```
+    #[cfg(feature = "log")]
+    pub fn forward_log_targets(mut self, targets: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.profile.log_targets.extend(targets.into_iter().map(Into::into));
+        self.forward_log()
+    }
+
     /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls
     /// are checked against the whole contract, whatever is listed.
+    ///
+    /// ```
+    /// # use mcp_runtime::{SchemaProfile, Server};
+    /// # fn configure(server: Server) -> Server {
+    /// // List everything that is enforced, for clients that validate arguments themselves.
+    /// server.schemas(SchemaProfile::Exact)
+    /// # }
+    /// ```
     pub fn schemas(mut self, profile: SchemaProfile) -> Self {
         self.profile.schemas = profile;
         self

@@ -1,9 +1,11 @@
 //! HTTP over sockets: clients of every revision, and misbehaving clients.
 
+mod authorization;
 mod background;
 mod changes;
 mod client;
 mod client_requests;
+mod expensive;
 mod guard;
 mod legacy;
 mod limits;
@@ -21,6 +23,10 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+#[cfg(target_os = "linux")]
+mod token;
+#[cfg(unix)]
+mod unix;
 mod urls;
 
 use std::{

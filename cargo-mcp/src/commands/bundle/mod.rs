@@ -10,8 +10,9 @@ use std::{fs, path::Path, time::Duration};
 
 use crate::{
     failure::Failure,
-    stdout::outln,
+    output::{errln, outln},
     target::Target,
+    temporary,
     workspace::{Server, Workspace},
 };
 
@@ -36,7 +37,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
             .help(format_args!("specify a file in it, such as `{}`", output.join(manifest.file_name()).display())));
     }
 
-    anstream::eprintln!("building `{}` in release mode", server.package.name);
+    errln!("building `{}` in release mode", server.package.name);
     let program = workspace.build(&server, &args.build)?;
     let contents = ask(&server, &program, &manifest.defaults(), Duration::from_secs(args.connect_timeout)).await?;
     let summary = contents.to_string();
@@ -56,7 +57,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     }
     let size = archive::write(&output, &files)
         .map_err(|error| Failure::usage(format_args!("cannot write `{}`: {error}", output.display())))?;
-    anstream::eprintln!("bundled `{}` with {summary}: {}", server.package.name, indicatif::HumanBytes(size));
+    errln!("bundled `{}` with {summary}: {}", server.package.name, indicatif::HumanBytes(size));
     outln!("{}", output.display());
     Ok(())
 }
@@ -76,7 +77,7 @@ async fn ask(
     let target =
         Target::Program { name: server.package.name.to_string(), program: program.to_owned(), args: Vec::new(), env };
     let failed = |error| Failure::connection(format_args!("cannot create a directory to start the server in: {error}"));
-    let empty = tempfile::Builder::new().prefix("cargo-mcp-").tempdir().map_err(failed)?;
+    let empty = temporary::private_directory_in(&std::env::temp_dir(), "cargo-mcp-").map_err(failed)?;
     let here = std::env::current_dir();
     std::env::set_current_dir(&empty).map_err(failed)?;
     let contents = Contents::ask(&target, timeout).await;

@@ -22,7 +22,7 @@ use report::Report;
 use tokens::TokenBudget;
 
 use super::lock;
-use crate::{failure::Failure, near::nearest, revision::Revision, stdout::outln, target::TargetArgs};
+use crate::{failure::Failure, near::nearest, output::outln, revision::Revision, target::TargetArgs};
 
 /// Check a server for errors and for problems with known clients
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,5 @@
 //! The report of a check, in three formats.
 
-use anstyle::{AnsiColor, Style};
 use mcp_runtime_lock::Change;
 use serde_json::{Value, json};
 
@@ -12,7 +11,10 @@ use super::{
     tokens::{self, ToolTokens},
 };
 
-use crate::stdout::outln;
+use crate::{
+    output::{outln, print_json},
+    style::{AnsiColor, NAME, Style, escape_line},
+};
 
 /// The results of a check.
 pub(crate) struct Report<'a> {
@@ -75,10 +77,10 @@ impl Report<'_> {
             return;
         }
         outln!("{} (estimated: {})", heading("tokens"), tokens::METHOD);
-        let names = self.tokens.iter().map(|tool| tool.name.chars().count());
+        let names = self.tokens.iter().map(|tool| escape_line(&tool.name).chars().count());
         let width = names.max().unwrap_or_default().max("total".len());
         for ToolTokens { name, tokens } in self.tokens {
-            outln!("  {name:width$}  {tokens:>6}");
+            outln!("  {:width$}  {tokens:>6}", escape_line(name));
         }
         outln!("  {:width$}  {:>6}\n", "total", self.total());
     }
@@ -129,7 +131,7 @@ impl Report<'_> {
                 |change: &Change| json!({"breaking": change.breaking, "entry": change.entry, "text": change.text});
             report["changes"] = changes.iter().map(change).collect();
         }
-        outln!("{report:#}");
+        print_json(&format!("{report:#}"));
     }
 
     /// Prints annotations for a GitHub workflow run.
@@ -193,8 +195,7 @@ fn handshake(handshake: &Handshake) -> Value {
 }
 
 fn heading(text: &str) -> String {
-    let bold = Style::new().bold();
-    format!("{bold}{text}{bold:#}")
+    format!("{NAME}{}{NAME:#}", escape_line(text))
 }
 
 fn style(level: Level) -> Style {
@@ -203,5 +204,5 @@ fn style(level: Level) -> Style {
         Level::Warning => AnsiColor::Yellow,
         Level::Note => AnsiColor::Cyan,
     };
-    Style::new().fg_color(Some(color.into())).bold()
+    Style::color(color).bold()
 }

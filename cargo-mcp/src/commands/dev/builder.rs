@@ -149,7 +149,7 @@ impl Builder {
             match serde_json::from_str(&line) {
                 Ok(Message::CompilerMessage(message)) => {
                     let diagnostic = message.message;
-                    self.reporter.forward(diagnostic.rendered.as_deref().unwrap_or(&diagnostic.message));
+                    self.reporter.cargo(diagnostic.rendered.as_deref().unwrap_or(&diagnostic.message));
                     if diagnostic.level == DiagnosticLevel::Error && first_error.is_none() {
                         first_error = Some(summarize(&diagnostic));
                     }
@@ -173,7 +173,7 @@ impl Builder {
     async fn read_stderr(&self, mut lines: Lines<BufReader<impl AsyncRead + Unpin>>) -> Option<String> {
         let mut first_error = None;
         while let Ok(Some(line)) = lines.next_line().await {
-            self.reporter.forward(&line);
+            self.reporter.cargo(&line);
             let plain = anstream::adapter::strip_str(&line).to_string();
             if let Some(error) = plain.strip_prefix("error: ").filter(|_| first_error.is_none()) {
                 first_error = Some(error.to_owned());

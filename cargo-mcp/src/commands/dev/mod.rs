@@ -20,12 +20,14 @@ mod watch;
 mod watchdog;
 
 use std::{
+    io::IsTerminal as _,
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
+use inquire::InquireError;
 use tokio::sync::mpsc;
 
 use self::{
@@ -35,6 +37,7 @@ use self::{
 use crate::{
     failure::Failure,
     target::pair,
+    temporary,
     workspace::{BuildArgs, Workspace},
 };
 
@@ -63,6 +66,9 @@ pub(crate) struct Args {
     /// Serve HTTP at this address instead of stdin and stdout, such as 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
+    /// Listen on an address that other machines can reach without asking
+    #[arg(long, requires = "http")]
+    allow_remote: bool,
     /// Also rebuild when this file or directory changes (may be repeated)
     #[arg(long, value_name = "PATH")]
     watch: Vec<PathBuf>,
@@ -105,10 +111,13 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
             ))
             .help("omit `--http`: stdin and stdout work with any server"));
         }
-        Some(address) => Some(tokio::net::TcpListener::bind(address).await.map_err(|error| {
-            Failure::connection(format_args!("cannot listen on `{address}`: {error}"))
-                .help("`--http 127.0.0.1:0` picks a free port")
-        })?),
+        Some(address) => {
+            confirm_address(address, args.allow_remote)?;
+            Some(tokio::net::TcpListener::bind(address).await.map_err(|error| {
+                Failure::connection(format_args!("cannot listen on `{address}`: {error}"))
+                    .help("`--http 127.0.0.1:0` picks a free port")
+            })?)
+        }
         None => None,
     };
     let reporter = Reporter { quiet: args.quiet };
@@ -144,6 +153,34 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Asks the user before the server listens on an address that other machines can reach.
+///
+/// # Errors
+///
+/// Fails if the user declines, or if there is no terminal in which to ask.
+fn confirm_address(address: SocketAddr, is_allowed: bool) -> Result<(), Failure> {
+    if is_allowed || address.ip().is_loopback() {
+        return Ok(());
+    }
+    let why = format!("other machines can reach `{address}`");
+    let failure = |why: String| {
+        Failure::usage(why)
+            .help("`--allow-remote` listens on it without asking")
+            .help("`--http 127.0.0.1:8080` is for this machine only")
+    };
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        return Err(failure(why));
+    }
+    let question = format!("Other machines can reach `{address}`. Let everybody who can connect use the server?");
+    match inquire::Confirm::new(&question).with_default(false).prompt() {
+        Ok(true) => Ok(()),
+        Ok(false) | Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => {
+            Err(Failure::interrupted())
+        }
+        Err(error) => Err(failure(format!("{why}, and the terminal cannot ask: {error}"))),
+    }
+}
+
 /// The prefix of the names of directories for executables, followed by the process id.
 const DIRECTORY_PREFIX: &str = "mcp-dev-";
 
@@ -157,8 +194,7 @@ fn executable_directory(target: &Path) -> Result<tempfile::TempDir, Failure> {
         }
     }
     let prefix = format!("{DIRECTORY_PREFIX}{}-", std::process::id());
-    let created =
-        std::fs::create_dir_all(target).and_then(|()| tempfile::Builder::new().prefix(&prefix).tempdir_in(target));
+    let created = std::fs::create_dir_all(target).and_then(|()| temporary::private_directory_in(target, &prefix));
     created.map_err(|error| {
         let target = target.display();
         Failure::connection(format_args!("cannot create a directory for executables in `{target}`: {error}"))

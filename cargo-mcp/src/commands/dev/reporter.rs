@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 
-use anstyle::{AnsiColor, Style};
+use crate::{
+    output::errln,
+    style::{AnsiColor, Style},
+};
 
 /// Writes status lines for the developer to stderr.
 #[derive(Debug, Clone)]
@@ -24,8 +27,13 @@ impl Reporter {
         write_line(AnsiColor::Yellow, text);
     }
 
-    /// Forwards output of another program.
-    pub(super) fn forward(&self, text: &str) {
+    /// Forwards a line of the server's log.
+    pub(super) fn log(&self, line: &str) {
+        errln!("{}", line.trim_end());
+    }
+
+    /// Forwards output of cargo, which styles it.
+    pub(super) fn cargo(&self, text: &str) {
         anstream::eprintln!("{}", text.trim_end());
     }
 
@@ -36,6 +44,6 @@ impl Reporter {
 }
 
 fn write_line(color: AnsiColor, text: impl Display) {
-    let style = Style::new().fg_color(Some(color.into())).bold();
-    anstream::eprintln!("{style}dev{style:#}: {text}");
+    let style = Style::color(color).bold();
+    errln!("{style}dev{style:#}: {text}");
 }

@@ -14,6 +14,7 @@ use super::{
     backlog::Backlog,
     process::{EXIT_TIMEOUT, ProcessGroup, describe_exit, end, terminate},
 };
+use crate::output::{forward, server_stderr};
 
 /// The time to read remaining output after the process exited. Its descendants may hold the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -47,7 +48,10 @@ impl StdioServer {
         output: mpsc::Sender<T>,
         wrap: impl Fn(ServerOutput) -> T + Send + 'static,
     ) -> io::Result<(Self, impl Future<Output = ()> + Send + 'static)> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(server_stderr()).spawn()?;
+        if let Some(stderr) = child.stderr.take() {
+            tokio::spawn(forward(stderr));
+        }
         let group = ProcessGroup::of(&child);
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("stdin and stdout are not piped"));

@@ -17,7 +17,7 @@ use super::{
     process::{LaunchConfig, describe_exit, end, send_terminate},
     signals::ShutdownSignals,
 };
-use crate::{failure::Failure, stdout::outln};
+use crate::{failure::Failure, output::outln};
 
 /// Returns the command of a watchdog that runs a server.
 ///

@@ -13,7 +13,11 @@ use super::{
     insertion::EntryInsertion,
     records::Records,
 };
-use crate::{failure::Failure, stdout::outln, temporary::Access};
+use crate::{
+    failure::Failure,
+    output::{errln, outln},
+    temporary::Access,
+};
 
 /// A configuration file, its current content and the entry to write.
 pub(super) struct Change {
@@ -72,7 +76,7 @@ impl Change {
         if let (Scope::Project, Launch::Program { program, .. }) = (self.scope, launch)
             && Path::new(program).is_absolute()
         {
-            anstream::eprintln!("note: the project's configuration contains a path of this machine: {program}");
+            errln!("note: the project's configuration contains a path of this machine: {program}");
         }
         Ok(())
     }
@@ -101,7 +105,8 @@ impl Change {
     pub(super) fn write(&self, records: &mut Records, records_path: &Path) -> Result<(), Failure> {
         let name = &self.name;
         let (after, inserted) = self.after()?;
-        let access = if self.scope == Scope::User { Access::Private } else { Access::Default };
+        let is_private = self.scope == Scope::User || self.entry.may_be_secret();
+        let access = if is_private { Access::Private } else { Access::Default };
         let written = self.file.write(&after.text(), access)?;
         if let Some(inserted) = inserted {
             let created_directories = (!self.file.exists()).then_some(written.created_directories);
@@ -112,9 +117,9 @@ impl Change {
         let path = self.file.path.display();
         outln!("{}: installed `{name}` ({}) in {path}", self.client.title, self.scope.as_str());
         if let Some(backup) = written.backup {
-            anstream::eprintln!("  backup: {}", backup.display());
+            errln!("  backup: {}", backup.display());
         }
-        anstream::eprintln!("  next step: {}", self.client.activation);
+        errln!("  next step: {}", self.client.activation);
         Ok(())
     }
 }
@@ -122,14 +127,14 @@ impl Change {
 /// Warns about syntax and values that the client will not understand as intended.
 fn warn(client: &Client, file: &File, document: &Document, entry: &Entry) {
     if let Some(unsupported) = document.unsupported_syntax() {
-        anstream::eprintln!(
+        errln!(
             "warning: {} requires plain JSON, but `{}` uses extensions: {unsupported}",
             client.title,
             file.path.display()
         );
     }
     if let Some(prefix) = client.variable_prefix_in(entry) {
-        anstream::eprintln!("note: {} expands variables that start with `{prefix}`", client.title);
+        errln!("note: {} expands variables that start with `{prefix}`", client.title);
     }
 }
 
@@ -138,7 +143,7 @@ fn check_installed(client: &Client, is_dry_run: bool, directories: &Directories)
     let Some(missing) = client.missing(directories) else { return Ok(()) };
     let message = format!("{} does not seem to be installed: `{}` does not exist", client.title, missing.display());
     if is_dry_run {
-        anstream::eprintln!("warning: {message}");
+        errln!("warning: {message}");
         return Ok(());
     }
     Err(Failure::usage(message).help("`--force` creates its configuration anyway"))

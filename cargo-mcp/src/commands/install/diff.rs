@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use anstyle::{AnsiColor, Style};
 use similar::TextDiff;
 
-use crate::stdout::outln;
+use crate::{
+    output::outln,
+    style::{AnsiColor, Style},
+};
 
 /// Prints a unified diff. `None` represents a missing file.
 pub(crate) fn print(path: &Path, before: Option<&str>, after: Option<&str>) {
@@ -23,10 +25,10 @@ pub(crate) fn print(path: &Path, before: Option<&str>, after: Option<&str>) {
     for line in text.lines() {
         let line = line.trim_end_matches('\r');
         let style = match line.as_bytes() {
-            [b'+', ..] => Style::new().fg_color(Some(AnsiColor::Green.into())),
-            [b'-', ..] => Style::new().fg_color(Some(AnsiColor::Red.into())),
-            [b'@', ..] => Style::new().fg_color(Some(AnsiColor::Cyan.into())),
-            _ => Style::new(),
+            [b'+', ..] => Style::color(AnsiColor::Green),
+            [b'-', ..] => Style::color(AnsiColor::Red),
+            [b'@', ..] => Style::color(AnsiColor::Cyan),
+            _ => Style::NONE,
         };
         outln!("{style}{line}{style:#}");
     }

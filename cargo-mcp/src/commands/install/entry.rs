@@ -39,6 +39,11 @@ impl Entry {
         })
     }
 
+    /// Returns whether the entry has environment variables or headers, which may be secret.
+    pub(crate) fn may_be_secret(&self) -> bool {
+        self.0.iter().any(|(_, field)| matches!(field, Field::Table(_)))
+    }
+
     /// Returns whether an existing entry starts or reaches the same server in the same way.
     pub(crate) fn is_same(&self, existing: &Value) -> bool {
         let ours = self.to_value();

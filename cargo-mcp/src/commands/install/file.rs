@@ -83,6 +83,9 @@ impl File {
         self.check_unchanged()?;
         let directory = self.real.parent().unwrap_or(Path::new("."));
         let created_directories = create_directories(directory).map_err(failed)?;
+        // An existing file may be more private than `access`, so nobody else can read its replacement before that
+        // receives the same permissions.
+        let access = if permissions.is_some() { Access::Private } else { access };
         let mut new = temporary::file_in(directory, access).map_err(failed)?;
         new.write_all(text.as_bytes()).and_then(|()| new.as_file().sync_all()).map_err(failed)?;
         if let Some(permissions) = permissions {

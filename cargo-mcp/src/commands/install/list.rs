@@ -12,7 +12,7 @@ use super::{
     file::File,
     server,
 };
-use crate::{failure::Failure, stdout::out};
+use crate::{failure::Failure, output::out};
 
 /// Prints the configuration files of the chosen clients, and whether they contain the server.
 pub(super) fn run(args: &Args, directories: &Directories) -> Result<(), Failure> {

@@ -26,6 +26,7 @@ use self::{change::Change, directories::Directories, entry::Launch, records::Rec
 use crate::{
     client::{connect, identity},
     failure::Failure,
+    output::errln,
 };
 
 pub(crate) use self::args::{Args, ClientArgs};
@@ -70,9 +71,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         && !changes.is_empty()
         && let Launch::Program { program, .. } = &launch
     {
-        anstream::eprintln!(
-            "note: clients start {program}, which `cargo clean` removes; `--copy-to DIRECTORY` keeps a copy"
-        );
+        errln!("note: clients start {program}, which `cargo clean` removes; `--copy-to DIRECTORY` keeps a copy");
     }
     Ok(())
 }
@@ -86,7 +85,7 @@ async fn check(args: &Args, spec: &ServerSpec, launch: &Launch) -> Result<(), Fa
         .map_err(|failure| failure.help("nothing was changed; `--no-check` installs the server without starting it"))?;
     let server = connection.peer_info().and_then(|info| info.server_info.clone());
     if let Some(server) = server {
-        anstream::eprintln!("`{}` responds as {} {}", spec.name, server.name, server.version);
+        errln!("`{}` responds as {} {}", spec.name, server.name, server.version);
     }
     // How the server exits does not matter here.
     let _ = tokio::time::timeout(Duration::from_secs(5), connection.cancel()).await;

@@ -14,7 +14,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::insertion::{EntryInsertion, Insertion};
-use crate::temporary::{self, Access};
+use crate::{
+    output::errln,
+    temporary::{self, Access},
+};
 
 /// The records of all files.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -48,7 +51,7 @@ impl Records {
     /// Writes the records. Prints a warning if that fails, since the records are optional.
     pub(crate) fn save(&self, path: &Path) {
         if let Err(error) = self.write(path) {
-            anstream::eprintln!("warning: cannot record the changes in `{}`: {error}", path.display());
+            errln!("warning: cannot record the changes in `{}`: {error}", path.display());
         }
     }
 

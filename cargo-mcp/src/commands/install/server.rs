@@ -9,6 +9,7 @@ use std::{
 use super::{args::Args, entry::Launch};
 use crate::{
     failure::Failure,
+    output::errln,
     target::{Target, is_url},
     temporary::{self, Access},
     workspace::{BuildArgs, Server, Workspace},
@@ -77,7 +78,7 @@ impl ServerSpec {
             predicted_path(workspace, server, args)
         } else {
             // A release build may take minutes, and cargo runs with `--quiet`.
-            anstream::eprintln!("building `{}`{}", server.bin, if args.debug { "" } else { " in release mode" });
+            errln!("building `{}`{}", server.bin, if args.debug { "" } else { " in release mode" });
             workspace.build(server, &args.build())?
         };
         if !program.is_file() {

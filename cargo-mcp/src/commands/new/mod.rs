@@ -14,7 +14,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{failure::Failure, stdout::outln};
+use crate::{
+    failure::Failure,
+    output::{errln, outln},
+};
 
 use args::DEFAULT_EXAMPLE;
 use manifest::Runtime;
@@ -90,14 +93,14 @@ impl Project {
     /// Prints what was created, and the next steps.
     fn print_next_steps(&self, workspace: Option<&Path>) {
         let (name, path) = (&self.name, self.path.display());
-        anstream::eprintln!("created package `{name}` in `{path}` from example `{}`", self.template.name());
+        errln!("created package `{name}` in `{path}` from example `{}`", self.template.name());
         if let Runtime::Path(path) = &self.runtime {
-            anstream::eprintln!("using `mcp-runtime` from `{}`", path.display());
+            errln!("using `mcp-runtime` from `{}`", path.display());
         }
         if let Some(workspace) = workspace {
-            anstream::eprintln!("added the package to `members` in `{}`", workspace.display());
+            errln!("added the package to `members` in `{}`", workspace.display());
         }
-        anstream::eprintln!("\nnext steps:");
+        errln!("\nnext steps:");
         let mut steps = Vec::new();
         if self.path != Path::new(".") {
             steps.push((format!("cd {}", quoted(&path.to_string())), ""));
@@ -118,9 +121,9 @@ impl Project {
         }
         let width = steps.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
         for (command, why) in steps {
-            anstream::eprintln!("{}", format!("  {command:width$}  {why}").trim_end());
+            errln!("{}", format!("  {command:width$}  {why}").trim_end());
         }
-        anstream::eprintln!("see `README.md` for other clients");
+        errln!("see `README.md` for other clients");
     }
 }
 

@@ -106,6 +106,24 @@ fn new_user_files_are_private_and_project_files_are_not() {
     assert_eq!(mode(&home.path(".mcp.json")) & 0o044, mode_of_new_files(&home) & 0o044);
 }
 
+#[test]
+fn files_with_secrets_are_private() {
+    let home = Home::new();
+    fs::create_dir(home.path(".git")).expect("a directory");
+    let install = |name: &str, env: &[&str]| {
+        let words = ["install", "--client", "claude-code", "--scope", "project", "--no-check", "--name", name];
+        let program = hello();
+        let words = [&words, env, &["--", &program]].concat();
+        let mut command = home.command(&words);
+        CommandOutput::from(command.current_dir(home.path("")).output().expect("cargo-mcp starts")).expect_success();
+    };
+    install("secret", &["--env", "TOKEN=secret"]);
+    assert_eq!(mode(&home.path(".mcp.json")), 0o600);
+    // An existing file keeps its permissions, and so does its backup.
+    install("other", &[]);
+    assert_eq!((mode(&home.path(".mcp.json")), mode(&home.path(".mcp.json.bak"))), (0o600, 0o600));
+}
+
 /// Returns the permissions of new files under the umask.
 fn mode_of_new_files(home: &Home) -> u32 {
     home.write("plain", "");

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{callee::Callee, run::PreparedCall};
 use crate::{
+    auth::Scopes,
     engine::{
         client_requests::{Binding, LiveRequester, RoundParams, RoundsRequester},
         layers::{Call, CallInfo, CalledFunction},
@@ -39,6 +40,8 @@ pub(crate) struct CallOptions {
     pub(crate) peer: Option<Arc<dyn Peer>>,
     pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
+    /// The scopes that the function requires.
+    pub(crate) scopes: Option<Arc<Scopes>>,
 }
 
 /// Calls a function.
@@ -59,12 +62,13 @@ pub(crate) fn call_with(
     function: &Function,
     target: &CallTarget<'_>,
     arguments: &str,
-    options: CallOptions,
+    mut options: CallOptions,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
+    options.scopes = function.scopes.clone();
     let is_tool = target.method == "tools/call";
     let uses_context = function.uses_context || options.handoff.is_some();
-    let next = request.engine().layers.for_function(function);
+    let next = request.engine().layers.for_call(function, arguments);
     let mut call = prepare(request, (function.name, function.common), target.name, is_tool, uses_context, options)?;
     if next.is_none() && matches!(function.common.handler, Handler::Sync(_)) {
         check_capacity(request)?;
@@ -80,6 +84,7 @@ pub(crate) fn call_with(
     let input = Input {
         arguments,
         contract: &function.contract,
+        violations: None,
         states: &request.engine().states,
         context: context.as_ref(),
         encoding: call.encoding,
@@ -116,6 +121,7 @@ pub(crate) fn call_info(
         context,
         forwards_log: request.engine().forwards_log,
         encoding: Arc::clone(request.encoding()),
+        check_share: request.connection.source.as_ref().and_then(|source| source.check_share()).map(Arc::clone),
     }
 }
 
@@ -215,7 +221,9 @@ pub(crate) fn requester(
 
 /// Creates the context of a function.
 pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options: CallOptions) -> Context {
-    let CallOptions { requester, peer, task_status, handoff } = options;
+    let CallOptions { requester, peer, task_status, handoff, scopes } = options;
+    let source = request.connection.source.as_ref();
+    let is_identified = source.is_some_and(|source| source.identity().is_some());
     let meta = &request.params.meta;
     let log = if request.has(Feature::RequestMeta) {
         LogThreshold::Request(request.dialect.level)
@@ -224,13 +232,17 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
     };
     Context::new(ContextParts {
         peer: peer.unwrap_or_else(|| Arc::clone(&request.connection.outbox) as _),
-        head: request.connection.source.as_ref().map(|source| Arc::clone(source) as _),
+        head: source.map(|source| Arc::clone(source) as _),
         principal: request.principal().map(Into::into),
+        local_identity: request.local_identity().cloned(),
+        scopes,
+        access: is_identified.then(|| Arc::clone(&request.engine().access)),
         dialect: request.dialect(),
         id: request.id.to_owned(),
         name: name.into(),
         progress_token: meta.progress_token().map(Into::into),
         log,
+        log_targets: request.engine().log_targets.clone(),
         meta: meta.whole.map(Into::into),
         client: request.client(),
         capabilities: request.session_capabilities(),
@@ -266,7 +278,7 @@ pub(crate) async fn run_server_fn(
     let runtime = tokio::runtime::Handle::current();
     let share = env.blocking_share();
     let produced = run_blocking(share, move || runtime.block_on((function.call)(env))).await;
-    produced.unwrap_or_else(|| Err(Fault::internal("the server is shutting down").into()))
+    produced.unwrap_or_else(|| Err(Fault::shutting_down().into()))
 }
 
 /// Answers a request with the result of a future that calls no function, and therefore usually needs no permit.

@@ -129,12 +129,12 @@ impl PreparedCall<'_> {
                     let mut response = Vec::new();
                     let finished = finished.unwrap_or_else(|| Ok(callee.timed_out(&encoding, &id)));
                     let fault = callee.write_response(&mut response, &encoding, &id, finished);
-                    in_flight.finish(&id, number, &response, fault);
+                    in_flight.finish(&id, number, response, fault);
                 }
             };
             let abort = tokio::spawn(task).abort_handle();
             let (outbox, sink, context) = (Arc::clone(outbox), (*sink).clone(), context.clone());
-            InFlightCall { number, abort, context, outbox, sink, _permit: permit }
+            InFlightCall { number, abort, context, dialect: encoding.dialect, outbox, sink, _permit: permit }
         })
     }
 

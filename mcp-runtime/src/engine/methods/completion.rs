@@ -9,7 +9,7 @@ use crate::{
             response,
         },
         layers::{Call, CallInfo, CallKind, CalledFunction},
-        request::{context::RequestContext, params},
+        request::{access::authorize, context::RequestContext, params},
     },
     error::Fault,
     excerpt::excerpt,
@@ -28,6 +28,7 @@ use crate::{
 pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     request.connection.flow.admit_completion(request.connection.clock.last())?;
     let (target, referenced) = referenced_function(request)?;
+    authorize(request, referenced)?;
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(raw::member(argument, "name"), "argument.name")?;
     let value = params::string(raw::member(argument, "value"), "argument.value")?;
@@ -71,7 +72,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 }
 
 /// Finds the function of the prompt or resource template that `ref` names. Also returns the name or the URI template.
-fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
+pub(super) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(raw::member(reference, "type"), "ref.type")? {

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use crate::{
+    auth::Scopes,
     engine::{
         call::{
             prepare::{CallOptions, admit, prepare, run_server_fn, server_fn_env},
             response,
         },
-        request::{caller::VisibleTo, context::RequestContext},
+        request::{
+            access::{ListedTo, may_use},
+            context::RequestContext,
+        },
     },
     error::Fault,
     handler::{Finished, ServerFnOutput, entry::EntryInfo},
@@ -20,20 +24,19 @@ use crate::{
 /// See [Pagination](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination).
 pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<(), Fault> {
     let cursor = request.params.cursor()?;
-    let (registry, visible) = (request.registry, request.visible_to());
+    let (registry, listed) = (request.registry, ListedTo::sender_of(request));
     if kind == ListKind::Resources
         && registry.lists_resources()
-        && let Some(functions) = registry.resource_lists(|function| visible.sees(function))
+        && let Some(functions) = registry.resource_lists(|function| listed.sees(function) && may_use(request, function))
     {
-        return list_resources(request, cursor.as_deref(), functions, visible, out);
+        return list_resources(request, cursor.as_deref(), functions, listed, out);
     }
     let pager = request.engine().pager(request.dialect());
-    let encoded =
-        if visible.is_limited() { None } else { request.registry.lists(&pager).page(kind, cursor.as_deref()) };
+    let encoded = if listed.is_limited() { None } else { request.registry.lists(&pager).page(kind, cursor.as_deref()) };
     if let Some(page) = encoded {
         response::write_result(out, request.id, page);
     } else {
-        let page = registry.page(&pager, kind, cursor.as_deref(), |info| visible.sees_entry(info))?;
+        let page = registry.page(&pager, kind, cursor.as_deref(), |info, scopes| listed.includes(info, scopes))?;
         response::write_result(out, request.id, &page);
     }
     Ok(())
@@ -44,7 +47,7 @@ fn list_resources(
     request: &RequestContext<'_>,
     cursor: Option<&str>,
     lists: ResourceLists,
-    visible: VisibleTo,
+    listed_to: ListedTo,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
@@ -65,7 +68,7 @@ fn list_resources(
             }
         }
         let encoding = engine.encoding(dialect);
-        let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
+        let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| listed_to.includes(info, scopes);
         match write_resources(registry.listed_resources(), &listed, encoding, start, engine.limits.page_size, sees) {
             Ok(body) => Finished { body, outcome: Ok(()) },
             Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },

@@ -3,7 +3,7 @@
 use crate::{
     engine::{
         call::prepare::{CallTarget, call},
-        request::{context::RequestContext, params},
+        request::{access::authorize, context::RequestContext, params},
     },
     error::Fault,
     excerpt::excerpt,
@@ -20,6 +20,7 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(),
     let Some(prompt) = request.registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {
         return Err(Fault::UnknownPrompt(name.into_owned()));
     };
+    authorize(request, &prompt.function)?;
     let mut strings = Vec::new();
     for (argument, json) in raw::members(request.params.arguments()?) {
         let Some(text) = raw::string(json) else {

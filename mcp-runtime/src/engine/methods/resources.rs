@@ -6,7 +6,7 @@ use super::skills;
 use crate::{
     engine::{
         call::prepare::{CallTarget, call},
-        request::{context::RequestContext, params},
+        request::{access::authorize, context::RequestContext, params},
     },
     error::Fault,
     handler::{entry::Hints, from_strings},
@@ -26,6 +26,7 @@ pub(crate) fn read(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<()
     let Some(Found { function, variables }) = registry.resource(&uri, |function| visible.sees(function)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
+    authorize(request, function)?;
     let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
     let arguments = from_strings(&function.contract, strings);
     let target = CallTarget { method: "resources/read", name: &uri, uri: &uri, hints: Hints::default() };

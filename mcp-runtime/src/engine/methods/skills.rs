@@ -18,7 +18,10 @@ pub(crate) fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<()
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
     let skills: Vec<_> = request.registry.skills().all().iter().collect();
     let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
-    let page = request.engine().pager(request.dialect()).page_of("skills", &skills, cursor.as_deref(), sees)?;
+    let page = request
+        .engine()
+        .pager(request.dialect())
+        .page_of("skills", &skills, cursor.as_deref(), |info, _| sees(info))?;
     response::write_result(out, request.id, &page);
     Ok(())
 }
@@ -49,7 +52,7 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
         return Err(Fault::InvalidParams(format!("not a directory: {}", excerpt(&uri))));
     };
     let pager = Pager { ttl: None, ..request.engine().pager(request.dialect()) };
-    let page = pager.page_of("resources", &children, cursor.as_deref(), sees)?;
+    let page = pager.page_of("resources", &children, cursor.as_deref(), |info, _| sees(info))?;
     response::write_result(out, request.id, &page);
     Ok(())
 }

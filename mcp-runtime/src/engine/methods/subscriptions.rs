@@ -2,11 +2,15 @@
 //!
 //! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
 
-use super::tasks::task_owner;
+use super::{required_scopes::required_scopes, tasks::task_owner};
 use crate::{
     engine::{
         call::{batch::Sink, response},
-        request::{context::RequestContext, params},
+        request::{
+            access::{SenderAccess, authorize},
+            context::RequestContext,
+            params,
+        },
         subscriptions::{
             filter::{Filter, too_many_resources},
             listener::{Listener, too_many_listeners},
@@ -27,9 +31,10 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     let uri = params::string(request.params.uri, "uri")?;
     let subscriber = subscriber(request, "resources/subscribe")?;
     let visible = request.visible_to();
-    if request.registry.resource(&uri, |function| visible.sees(function)).is_none() {
+    let Some(found) = request.registry.resource(&uri, |function| visible.sees(function)) else {
         return Err(Fault::ResourceNotFound(uri.into_owned()));
-    }
+    };
+    authorize(request, found.function)?;
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
@@ -62,6 +67,8 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     if capabilities.tasks && requested.tasks.is_some() && !extension::is_declared(request.params) {
         return Err(extension::undeclared());
     }
+    // One challenge names the scopes of all resources.
+    SenderAccess::of_sender(request).check(&required_scopes("subscriptions/listen", request))?;
     let filter = requested.supported(capabilities, engine.announces_changes(), is_known);
     if connection.in_flight.listener_count() >= MAX_LISTENERS {
         let message =
@@ -74,8 +81,9 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let owner = task_owner(request)?;
     let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
-        let store = engine.tasks.store();
-        let watch = watch::watch_tasks(store, &owner, ids, &connection.outbox, request.encoding(), request.id);
+        let (store, access) = (engine.tasks.store(), SenderAccess::of_sender(request));
+        let watch =
+            watch::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
         listener.watch_tasks(watch);
     }
     connection.in_flight.listen(request.id.to_owned(), listener).map_err(|listener| {

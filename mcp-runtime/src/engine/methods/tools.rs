@@ -10,7 +10,7 @@ use self::{
 use crate::{
     engine::{
         call::prepare::{CallTarget, call},
-        request::{context::RequestContext, params},
+        request::{access::authorize, context::RequestContext, params},
     },
     error::Fault,
     jsonrpc::raw,
@@ -27,6 +27,7 @@ pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(&tool.function)) else {
         return Err(Fault::UnknownTool(name.into_owned()));
     };
+    authorize(request, &tool.function)?;
     let arguments = request.params.arguments()?;
     check_headers(request, tool, arguments)?;
     let target = CallTarget { method: "tools/call", name: &name, uri: "", hints: tool.entry.hints };

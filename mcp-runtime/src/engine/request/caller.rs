@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    auth::Identity,
     handler::{ClientInfo, RequestHead, entry::EntryInfo},
     registry::Function,
     revision::Revision,
@@ -18,15 +19,20 @@ pub struct Caller {
     pub(crate) principal: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
     pub(crate) revision: Revision,
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP requests have a head"))]
+    pub(crate) local_identity: Option<Identity>,
     pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
 impl Caller {
-    /// Returns the authenticated principal: over HTTP, the `Principal` that a middleware inserted into the extensions
-    /// of the request.
+    /// Returns the name of the authenticated principal. See [`Context::principal`](crate::Context::principal).
     pub fn principal(&self) -> Option<&str> {
         self.principal.as_deref()
+    }
+
+    /// Returns the authenticated sender: the principal, its scopes and its claims. See
+    /// [`Context::identity`](crate::Context::identity).
+    pub fn identity(&self) -> Option<&Identity> {
+        self.head.as_ref().map_or(self.local_identity.as_ref(), |head| head.identity())
     }
 
     /// Returns the client's description of itself. It is not verified.

@@ -7,6 +7,7 @@ use super::{
     source::RequestSource,
 };
 use crate::{
+    auth::Identity,
     engine::{
         call::{batch::Sink, clock::Clock, in_flight::InFlight},
         outbox::Outbox,
@@ -68,9 +69,18 @@ impl<'a> RequestContext<'a> {
         self.connection.engine.encoding(self.dialect.dialect)
     }
 
-    /// Returns the principal that the transport has authenticated.
+    /// Returns the principal that the transport has authenticated or, over a transport that does not identify senders,
+    /// that of the process.
     pub(crate) fn principal(&self) -> Option<&'a str> {
-        self.connection.source.as_ref()?.principal()
+        match &self.connection.source {
+            Some(source) => source.principal(),
+            None => self.engine().local_identity.as_ref().map(|identity| identity.principal().as_str()),
+        }
+    }
+
+    /// Returns the identity of the sender, unless the transport knows it.
+    pub(crate) fn local_identity(&self) -> Option<&'a Identity> {
+        self.engine().local_identity.as_ref().filter(|_| self.connection.source.is_none())
     }
 
     /// Returns the entries that the sender of the request sees.
@@ -85,7 +95,8 @@ impl<'a> RequestContext<'a> {
     pub(crate) fn caller(&self) -> Caller {
         let source = self.connection.source.as_ref();
         Caller {
-            principal: source.and_then(|source| source.principal()).map(Into::into),
+            principal: self.principal().map(Into::into),
+            local_identity: self.local_identity().cloned(),
             client: self.client(),
             revision: self.dialect.dialect.revision(),
             head: source.map(|source| Arc::clone(source) as _),

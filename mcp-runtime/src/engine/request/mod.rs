@@ -1,5 +1,6 @@
 //! Requests: their parameters, their dialect and their sender.
 
+pub(crate) mod access;
 pub(crate) mod caller;
 pub(crate) mod context;
 pub(crate) mod dialect;

@@ -16,6 +16,7 @@ use super::{
     service::{NewTask, Rejected, Tasks, new_id},
 };
 use crate::{
+    auth::Scopes,
     engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
     handler::{
@@ -44,6 +45,8 @@ pub(crate) struct PendingTask {
     /// The tasks of the server. Weak, so that a call does not keep those of a stopped server alive.
     pub(crate) tasks: Weak<Tasks>,
     pub(crate) owner: String,
+    /// The scopes that the function requires.
+    pub(crate) scopes: Option<Arc<Scopes>>,
     pub(crate) encoding: Arc<Encoding>,
     pub(crate) id: Id<'static>,
     pub(crate) callee: Callee,
@@ -77,9 +80,10 @@ impl DeferredTask {
 impl PendingTask {
     /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
     async fn start(self, client: Arc<TaskClient>, rest: CallFuture, context: Arc<Context>) -> Result<Finished, Fault> {
-        let Self { tasks, owner, encoding, id, callee, forwards_log, is_layered } = self;
-        let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
-        let new = NewTask { id: new_id()?, owner, ttl: None };
+        let Self { tasks, owner, scopes, encoding, id, callee, forwards_log, is_layered } = self;
+        let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
+        let scopes = scopes.map(|scopes| Scopes::clone(&scopes)).unwrap_or_default();
+        let new = NewTask { id: new_id()?, owner, scopes, ttl: None };
         let inbox = Arc::clone(client.inbox());
         let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, client };
         let Rejected { fault, running } = match tasks.create(new, job, rest).await {

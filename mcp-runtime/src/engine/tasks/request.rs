@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     backend::{InputResponse, TaskCursor, TaskRecord, TaskStatus, Timestamp},
-    engine::{call::response, request::params::Params},
+    engine::{
+        call::response,
+        request::{access::SenderAccess, params::Params},
+    },
     error::Fault,
     excerpt::excerpt,
     handler::Encoding,
@@ -26,6 +29,8 @@ pub(crate) struct TaskRequest {
     pub(crate) encoding: Arc<Encoding>,
     /// The owner on whose behalf the request is made.
     pub(crate) owner: String,
+    /// The scopes by which it is decided what the sender may read.
+    pub(crate) access: SenderAccess,
     pub(crate) id: String,
 }
 
@@ -40,14 +45,25 @@ impl TaskRequest {
         found.filter(|task| task.owner == self.owner).ok_or_else(not_found)
     }
 
+    /// Loads the task for a sender that reads its result or answers its questions.
+    ///
+    /// # Errors
+    ///
+    /// Also fails if the sender lacks scopes that the function of the task requires.
+    pub(super) async fn load_to_use(&self) -> Result<TaskRecord, Fault> {
+        let task = self.load().await?;
+        self.access.check(&task.scopes)?;
+        Ok(task)
+    }
+
     /// Returns the state of the task.
     pub(crate) async fn get(self) -> Result<Vec<u8>, Fault> {
-        Ok(encode::details(&self.encoding, &self.load().await?))
+        Ok(encode::details(&self.encoding, &self.load_to_use().await?))
     }
 
     /// Stores responses to pending inputs. Responses under unknown keys are ignored.
     pub(crate) async fn update(self, responses: HashMap<String, String>) -> Result<Vec<u8>, Fault> {
-        let task = self.load().await?;
+        let task = self.load_to_use().await?;
         let updated = update(&**self.tasks.store(), task, |task| {
             for input in task.inputs.iter_mut().filter(|input| input.is_pending()) {
                 input.response = responses.get(&input.key).cloned().map(InputResponse::Result);

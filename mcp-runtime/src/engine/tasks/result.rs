@@ -71,7 +71,7 @@ impl ResultRequest {
         loop {
             // Registered before the task is loaded, so that no change to the claims is missed.
             let claims_changed = claims.changed();
-            let task = self.request.load().await?;
+            let task = self.request.load_to_use().await?;
             if task.status.is_final() {
                 return into_result(&task);
             }
@@ -102,8 +102,8 @@ impl ResultRequest {
         let Some(claim) = self.request.tasks.claims().claim(&task.id, &input.key, order) else { return Ok(()) };
         let related = |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, &task.id)).into_owned();
         let (pending, params) = (&session.pending_requests, related(&input.params));
-        let mut request = send_request(pending, outbox, &input.method, &params, false)?;
-        request.cancelled_params = related(&request.cancelled_params);
+        let request = send_request(pending, outbox, &input.method, &params, false)?;
+        request.map_cancelled_params(related);
         sent.push(SentQuestion { key: input.key.clone(), request, claim });
         Ok(())
     }

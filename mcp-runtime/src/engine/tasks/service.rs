@@ -11,6 +11,7 @@ use super::{
     runners::Runners,
 };
 use crate::{
+    auth::Scopes,
     backend::{MemoryTasks, TaskLimits, TaskRecord, TaskStore, Timestamp},
     error::Fault,
     handler::CallFuture,
@@ -31,6 +32,8 @@ pub(crate) struct Tasks {
 pub(crate) struct NewTask {
     pub(crate) id: String,
     pub(crate) owner: String,
+    /// The scopes that its function requires.
+    pub(crate) scopes: Scopes,
     /// The time to live that the client requests.
     pub(crate) ttl: Option<Duration>,
 }
@@ -61,13 +64,14 @@ impl Tasks {
     ///
     /// Fails if there are too many tasks, or if the store fails.
     pub(crate) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Rejected> {
-        let NewTask { id, owner, ttl } = new;
+        let NewTask { id, owner, scopes, ttl } = new;
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
         let mut limits = self.options.limits;
         if owner.is_empty() {
             limits.per_owner = limits.total;
         }
-        let task = TaskRecord::new(id, owner, Timestamp::now(), ttl, self.options.poll_interval);
+        let mut task = TaskRecord::new(id, owner, Timestamp::now(), ttl, self.options.poll_interval);
+        task.scopes = scopes;
         match self.store.insert(task.clone(), limits).await {
             Ok(true) => {}
             Ok(false) => return Err(Rejected { fault: too_many(limits), running }),

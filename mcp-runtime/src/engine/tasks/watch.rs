@@ -12,7 +12,7 @@ use tokio::{task::AbortHandle, time::sleep};
 use super::encode;
 use crate::{
     backend::{TaskRecord, TaskStore, TaskStoreError, Timestamp},
-    engine::outbox::Outbox,
+    engine::{outbox::Outbox, request::access::SenderAccess},
     handler::Encoding,
     jsonrpc::Id,
 };
@@ -35,16 +35,19 @@ struct WatchedTask {
     store: Arc<dyn TaskStore>,
     owner: Arc<str>,
     id: String,
+    /// The scopes by which it is decided what the subscriber may read.
+    access: SenderAccess,
     outbox: Weak<Outbox>,
     encoding: Arc<Encoding>,
     /// The id of the subscription, as JSON.
     subscription_id: Arc<str>,
 }
 
-/// Notifies a subscription of the current state of each task and of every change to it.
+/// Notifies a subscription of the current state of each task and of every change to it. Tasks that the subscriber does
+/// not own, or for whose results it lacks scopes, cause no notifications.
 pub(crate) fn watch_tasks(
     store: &Arc<dyn TaskStore>,
-    owner: &str,
+    (owner, access): (&str, &SenderAccess),
     ids: Vec<String>,
     outbox: &Arc<Outbox>,
     encoding: &Arc<Encoding>,
@@ -55,6 +58,7 @@ pub(crate) fn watch_tasks(
         store: Arc::clone(store),
         owner: Arc::clone(&owner),
         id,
+        access: access.clone(),
         outbox: Arc::downgrade(outbox),
         encoding: Arc::clone(encoding),
         subscription_id: Arc::clone(&subscription_id),
@@ -71,7 +75,8 @@ impl WatchedTask {
     }
 
     async fn try_run(&self) -> Result<(), TaskStoreError> {
-        while let Some(task) = self.store.load(&self.id).await?.filter(|task| *task.owner == *self.owner) {
+        let may_read = |task: &TaskRecord| *task.owner == *self.owner && self.access.grants(&task.scopes);
+        while let Some(task) = self.store.load(&self.id).await?.filter(may_read) {
             let Some(outbox) = self.outbox.upgrade() else { break };
             let sent = outbox.offer(&encode::task_notification(&self.encoding, &task, &self.subscription_id));
             drop(outbox);

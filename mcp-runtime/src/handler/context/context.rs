@@ -9,6 +9,7 @@ use std::{
 
 use super::{log::LogThreshold, progress::ProgressLimiter};
 use crate::{
+    auth::{AccessRules, Identity, Scopes},
     error::Fault,
     handler::{
         client_requests::ClientRequester,
@@ -48,6 +49,8 @@ pub(crate) struct ContextParts {
     /// The progress token, as JSON.
     pub(crate) progress_token: Option<Box<str>>,
     pub(crate) log: LogThreshold,
+    /// The targets whose events are forwarded to the client in addition to those of the function's crate.
+    pub(crate) log_targets: Option<Arc<[String]>>,
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
@@ -62,6 +65,12 @@ pub(crate) struct ContextParts {
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
     /// The caller as authenticated by the transport.
     pub(crate) principal: Option<Box<str>>,
+    /// The caller, unless the transport identifies callers.
+    pub(crate) local_identity: Option<Identity>,
+    /// The scopes that the function requires.
+    pub(crate) scopes: Option<Arc<Scopes>>,
+    /// The rules about scopes. `None` if the caller has none.
+    pub(crate) access: Option<Arc<AccessRules>>,
     pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 

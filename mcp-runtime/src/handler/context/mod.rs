@@ -4,6 +4,7 @@ mod amount;
 #[allow(clippy::module_inception)]
 mod context;
 pub(crate) mod current;
+mod identity;
 pub(crate) mod log;
 mod meta;
 mod notifications;

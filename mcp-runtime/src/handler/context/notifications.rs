@@ -134,10 +134,29 @@ impl Context {
     }
 
     /// Returns whether a log message of this level would be sent.
+    ///
+    /// ```
+    /// # use mcp_runtime::Context;
+    /// # fn with(ctx: &Context) {
+    /// if ctx.logs(mcp_runtime::Level::Debug) {
+    ///     let state = (0..1000).map(|row| row.to_string()).collect::<Vec<_>>().join("\n");
+    ///     ctx.debug(state);
+    /// }
+    /// # }
+    /// ```
     pub fn logs(&self, level: Level) -> bool {
         match self.inner.parts.log {
             LogThreshold::Session => level >= self.inner.parts.peer.session_level(),
             LogThreshold::Request(threshold) => threshold.is_some_and(|threshold| level >= threshold),
         }
+    }
+
+    /// Returns whether events of a target are forwarded to the client in addition to those of the function's crate.
+    #[cfg(feature = "log")]
+    pub(crate) fn forwards_target(&self, target: &str) -> bool {
+        let is_inside = |module: &String| {
+            target.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        };
+        self.inner.parts.log_targets.as_deref().is_some_and(|modules| modules.iter().any(is_inside))
     }
 }

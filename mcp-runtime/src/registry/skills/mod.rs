@@ -14,7 +14,7 @@ mod read;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::lists::Listed;
+use super::lists::{Listed, Sees};
 use crate::{
     handler::{Encoding, entry::EntryInfo},
     model::{Resource, ResourceLink},
@@ -98,7 +98,7 @@ impl Skills {
 
     /// Returns the file or directory with a URI, if `sees` accepts it.
     pub(crate) fn node(&self, uri: &str, sees: impl Fn(&EntryInfo<'_>) -> bool) -> Option<&Node> {
-        self.nodes.get(uri).filter(|node| node.is_seen(&sees))
+        self.nodes.get(uri).filter(|node| node.is_seen(&|info, _| sees(info)))
     }
 
     /// Returns the file with a URI, if `sees` accepts it.
@@ -152,8 +152,8 @@ impl Listed for Skill {
         &self.uri
     }
 
-    fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool {
-        sees(&self.label.info())
+    fn is_seen(&self, sees: &Sees<'_>) -> bool {
+        sees(&self.label.info(), None)
     }
 
     fn encode(&self, out: &mut Vec<u8>, _encoding: &Encoding) {
@@ -166,8 +166,8 @@ impl Listed for Node {
         &self.link.uri
     }
 
-    fn is_seen(&self, sees: &dyn Fn(&EntryInfo<'_>) -> bool) -> bool {
-        self.labels.iter().any(|label| sees(&label.info()))
+    fn is_seen(&self, sees: &Sees<'_>) -> bool {
+        self.labels.iter().any(|label| sees(&label.info(), None))
     }
 
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {

@@ -3,16 +3,18 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use http::request::Parts;
 use tokio::sync::watch;
 
 use super::{
+    authorization::Authorization,
     limits::SharedLimits,
     options::HttpOptions,
-    peers::Peer,
+    peers::{Peer, Remote},
+    reader::Reader,
     request::HttpRequestSource,
     sender,
     session::Sessions,
@@ -30,15 +32,23 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     shared: Arc<Shared>,
+    connection: Arc<PeerConnection>,
+}
+
+/// The connection that carries requests.
+#[derive(Debug)]
+struct PeerConnection {
     /// The peer's address, if it is known.
     address: Option<SocketAddr>,
-    /// The peer of the connection, to which requests without a principal belong unless they contain another address.
+    /// The peer, to which requests without a principal belong unless they contain another address.
     peer: Arc<Peer>,
+    reader: Arc<Reader>,
 }
 
 #[derive(Debug)]
 struct Shared {
     engine: Arc<Engine>,
+    authorization: Option<Arc<Authorization>>,
     options: Arc<HttpOptions>,
     sessions: Arc<Sessions>,
     limits: Arc<SharedLimits>,
@@ -47,30 +57,45 @@ struct Shared {
 }
 
 impl Endpoint {
-    pub(super) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
         let sessions = Arc::new(Sessions::new(&options));
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
         let peer = limits.peers.address(None);
         let shared = Shared {
             engine,
+            authorization,
             limits,
             sessions,
             options: Arc::new(options),
             shutdown: watch::Sender::new(ShutdownPhase::Running),
             last_sweep: Mutex::new(Instant::now()),
         };
-        Self { shared: Arc::new(shared), address: None, peer }
+        let connection = PeerConnection { address: None, peer, reader: Arc::default() };
+        Self { shared: Arc::new(shared), connection: Arc::new(connection) }
     }
 
-    /// Returns the same endpoint for the requests of one peer.
-    pub(super) fn for_peer(&self, address: SocketAddr) -> Self {
-        let peer = self.shared.limits.peers.address(Some(address.ip()));
-        Self { shared: Arc::clone(&self.shared), address: Some(address), peer }
+    /// Returns the same endpoint for the requests of one connection.
+    pub(super) fn for_remote(&self, remote: Remote) -> Self {
+        let peer = self.shared.limits.peers.remote(remote);
+        let connection = PeerConnection { address: remote.address(), peer, reader: Arc::default() };
+        Self { shared: Arc::clone(&self.shared), connection: Arc::new(connection) }
     }
 
     /// Returns the peer of the connection.
     pub(super) fn peer(&self) -> &Arc<Peer> {
-        &self.peer
+        &self.connection.peer
+    }
+
+    /// Returns the client of the connection as a reader.
+    pub(super) fn reader(&self) -> &Arc<Reader> {
+        &self.connection.reader
+    }
+
+    /// Sets the session that lives while the client of the connection reads.
+    pub(super) fn set_reading_session(&self, session: Option<&Arc<Session>>) {
+        if self.engine().limits.pings.is_some() {
+            self.reader().set_session(session);
+        }
     }
 
     /// Returns the peer whose share of the limits a request uses.
@@ -79,7 +104,7 @@ impl Endpoint {
             Some(name) => self.shared.limits.peers.principal(name),
             None => match self.address_of_request(request) {
                 Some(address) => self.shared.limits.peers.address(Some(address.ip())),
-                None => Arc::clone(&self.peer),
+                None => Arc::clone(self.peer()),
             },
         }
     }
@@ -92,12 +117,25 @@ impl Endpoint {
     /// Wraps the head of a request for the engine.
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
         let peer = self.peer_of(&request);
-        let address = self.address_of_request(&request).or(self.address);
+        let address = self.address_of_request(&request).or(self.connection.address);
         Arc::new(HttpRequestSource::new(request, address, peer, &self.shared.limits))
     }
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {
         &self.shared.options
+    }
+
+    /// Returns how requests are authenticated. Returns `None` if they are not.
+    pub(super) fn authorization(&self) -> Option<&Authorization> {
+        self.shared.authorization.as_deref()
+    }
+
+    /// Returns the time at which the streams of a request's sender end because its credentials have expired.
+    pub(super) fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
+        let expires_at = sender::identity(request)?.expires_at()?;
+        let grace = self.options().expired_stream_grace?;
+        let remaining = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
+        tokio::time::Instant::now().checked_add(remaining.saturating_add(grace))
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {

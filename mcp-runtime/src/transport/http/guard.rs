@@ -112,7 +112,7 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
         .max_age(Duration::from_secs(3600))
 }
 
-fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+pub(super) fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
     if let Some(authority) = uri.authority() {
         return Some(authority.as_str());
     }
@@ -143,14 +143,14 @@ fn is_allowed_origin(origin: &HeaderValue, options: &HttpOptions) -> bool {
     host.is_some_and(|host| is_allowed_host(host, options))
 }
 
-fn without_port(host: &str) -> &str {
+pub(super) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     }
 }
 
-fn is_loopback(name: &str) -> bool {
+pub(super) fn is_loopback(name: &str) -> bool {
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
     name.eq_ignore_ascii_case("localhost")
         || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -6,7 +6,6 @@
 use std::{
     collections::HashMap,
     convert::Infallible,
-    net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -22,9 +21,10 @@ use hyper::body::Incoming;
 use tower_service::Service;
 
 use super::{
+    authorization::{admit, insufficient_scope},
     endpoint::Endpoint,
     guard,
-    peers::PeerPermit,
+    peers::{PeerPermit, Remote},
     request_body::{self, linger},
     response::{self, HttpResponse},
     routing, sender,
@@ -36,7 +36,7 @@ use super::{
     },
 };
 use crate::{
-    engine::{Connection, InFlight, Outbox},
+    engine::{Connection, InFlight, Outbox, RequestSource},
     error::FaultClass,
 };
 
@@ -62,6 +62,8 @@ struct Client {
     /// The connection, which is locked while a message is received, so that messages are received one at a time.
     connection: tokio::sync::Mutex<Connection>,
     outbox: Arc<Outbox>,
+    /// The client of the connection that carries the stream.
+    endpoint: Endpoint,
     in_flight: Arc<InFlight>,
     /// Whether the stream has ended, although messages may still be received.
     is_closed: AtomicBool,
@@ -80,9 +82,9 @@ impl LegacyService {
         Self { endpoint, clients: Arc::default() }
     }
 
-    /// Attributes subsequent requests to this peer.
-    pub(super) fn set_peer(&mut self, peer: SocketAddr) {
-        self.endpoint = self.endpoint.for_peer(peer);
+    /// Attributes subsequent requests to this sender.
+    pub(super) fn set_remote(&mut self, remote: Remote) {
+        self.endpoint = self.endpoint.for_remote(remote);
     }
 
     /// Returns whether this service is responsible for a path.
@@ -99,12 +101,17 @@ impl LegacyService {
         if let Err(rejection) = guard::check(&parts, self.endpoint.options()) {
             return *rejection;
         }
-        match (parts.uri.path(), &parts.method) {
+        let (parts, body, response_headers) = match admit(&self.endpoint, parts, body, Instant::now()).await {
+            Ok(admitted) => admitted.split(),
+            Err(rejection) => return *rejection,
+        };
+        let response = match (parts.uri.path(), &parts.method) {
             (STREAM, &Method::GET) => self.open(&parts),
             (STREAM, _) => response::method_not_allowed("GET"),
             (_, &Method::POST) => self.receive(parts, body).await,
             _ => response::method_not_allowed("POST"),
-        }
+        };
+        response_headers.add_to(response)
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.
@@ -120,6 +127,7 @@ impl LegacyService {
             principal: sender::principal(request).map(Into::into),
             connection: connection.into(),
             outbox: Arc::clone(&outbox),
+            endpoint: self.endpoint.clone(),
             in_flight: Arc::clone(&in_flight),
             is_closed: AtomicBool::new(false),
             _permit: permit,
@@ -133,6 +141,7 @@ impl LegacyService {
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
         let remove = RemoveOnDrop { clients: Arc::clone(&self.clients), id };
         let body = SseBody::new(stream.attach(), config, 0, self.endpoint.shutdown());
+        let body = body.until(self.endpoint.stream_deadline(request));
         response::events(body.cancelling(Some(cancels)).preamble(preamble).guarded_by(remove))
     }
 
@@ -150,7 +159,7 @@ impl LegacyService {
                 return *rejection;
             }
         };
-        let body = match request_body::read(&self.endpoint, &source, body, Instant::now()).await {
+        let mut body = match request_body::read(&self.endpoint, &source, body, Instant::now()).await {
             Ok(body) => body,
             Err(rejection) => return *rejection,
         };
@@ -158,16 +167,21 @@ impl LegacyService {
         if client.is_closed() {
             return routing::session_not_found();
         }
-        connection.set_source(source);
+        source.keep_memory(body.take_memory());
+        connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
         let mut lines = Vec::new();
         let outcome = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
+        client.endpoint.set_reading_session(connection.session());
         if client.is_closed() {
             // If the stream ended before the call was started, nothing else cancels the call.
             client.in_flight.cancel_all();
         }
-        if outcome.fault == Some(FaultClass::Overloaded) {
+        if let Some(fault @ (FaultClass::Overloaded | FaultClass::InsufficientScope)) = outcome.fault {
             lines.truncate(lines.trim_ascii_end().len());
-            return response::overloaded_with(lines);
+            return match fault {
+                FaultClass::InsufficientScope => insufficient_scope(&self.endpoint, &source, lines),
+                _ => response::overloaded_with(lines),
+            };
         }
         client.outbox.push(&lines);
         response::empty(StatusCode::ACCEPTED)
@@ -263,7 +277,7 @@ mod tests {
     async fn check_senders() {
         let built = Server::empty("legacy", "1.0.0").build().unwrap();
         for opener in PRINCIPALS {
-            let service = LegacyService::new(Endpoint::new(Arc::clone(built.engine()), HttpOptions::default()));
+            let service = LegacyService::new(Endpoint::new(Arc::clone(built.engine()), None, HttpOptions::default()));
             let mut stream = service.clone().handle(request(Method::GET, STREAM, opener, "")).await.into_body();
             let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();
             let path = std::str::from_utf8(&event).unwrap().lines().find_map(|line| line.strip_prefix("data: "));

@@ -6,7 +6,10 @@
 //!
 //! See [Streamable HTTP](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http).
 
+mod address;
+mod authorization;
 mod body;
+mod buffers;
 mod endpoint;
 mod guard;
 mod headers;
@@ -15,6 +18,7 @@ mod limits;
 mod options;
 mod peers;
 mod post;
+mod reader;
 mod request;
 mod request_body;
 mod response;
@@ -26,6 +30,9 @@ mod session;
 mod session_requests;
 mod sse;
 
+pub use address::{HttpAddress, InvalidHttpAddress};
+pub(crate) use authorization::Authorization;
+pub use authorization::MetadataService;
 pub use body::HttpBody;
 pub use options::HttpOptions;
 pub(crate) use serve::Listener;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    net::{IpAddr, Ipv6Addr},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::handler::MAX_BLOCKING;
+use crate::handler::{MAX_BLOCKING, max_checks};
 
 /// The limited resources that peers share.
 #[derive(Debug, Clone, Copy)]
@@ -40,10 +40,42 @@ pub(super) struct Peers {
 #[derive(Debug, Default)]
 struct Table {
     principals: HashMap<Box<str>, Weak<Peer>>,
-    networks: HashMap<Option<IpAddr>, Weak<Peer>>,
+    origins: HashMap<Origin, Weak<Peer>>,
 }
 
-/// The clients that limits treat as one: those with the same principal or, without one, with the same network address.
+/// The sender at the other end of a connection, as the operating system reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remote {
+    Address(SocketAddr),
+    /// The id of the user whose process has connected to a Unix socket.
+    #[cfg_attr(not(any(unix, test)), expect(dead_code, reason = "there are no Unix sockets"))]
+    User(u32),
+    #[cfg_attr(not(any(unix, test)), expect(dead_code, reason = "there are no Unix sockets"))]
+    Unknown,
+}
+
+impl Remote {
+    /// Returns the address, which the sender at a Unix socket does not have.
+    pub(super) fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::Address(address) => Some(address),
+            Self::User(_) | Self::Unknown => None,
+        }
+    }
+}
+
+/// What clients without a principal have in common that limits treat as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Origin {
+    /// An IPv4 address or the first 64 bits of an IPv6 address.
+    Network(IpAddr),
+    /// The user whose processes have connected to a Unix socket.
+    User(u32),
+    Unknown,
+}
+
+/// The clients that limits treat as one: those with the same principal or, without one, with the same network address
+/// or, at a Unix socket, of the same user.
 #[derive(Debug)]
 pub(super) struct Peer {
     key: Key,
@@ -53,13 +85,14 @@ pub(super) struct Peer {
     stream_bytes: Arc<AtomicUsize>,
     /// One permit for each blocking function that may run at once.
     blocking_share: Arc<Semaphore>,
+    /// One permit for each slow check of arguments that may run at once.
+    check_share: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
 enum Key {
     Principal(Box<str>),
-    /// An IPv4 address or the first 64 bits of an IPv6 address. `None` if the address is unknown.
-    Network(Option<IpAddr>),
+    Origin(Origin),
 }
 
 impl Peers {
@@ -80,13 +113,25 @@ impl Peers {
 
     /// Returns the peer with this address. All clients whose address is unknown are one peer.
     pub(super) fn address(self: &Arc<Self>, address: Option<IpAddr>) -> Arc<Peer> {
-        let network = address.map(network);
+        self.origin(address.map_or(Origin::Unknown, |address| Origin::Network(network(address))))
+    }
+
+    /// Returns the peer of a connection.
+    pub(super) fn remote(self: &Arc<Self>, remote: Remote) -> Arc<Peer> {
+        match remote {
+            Remote::Address(address) => self.address(Some(address.ip())),
+            Remote::User(user) => self.origin(Origin::User(user)),
+            Remote::Unknown => self.address(None),
+        }
+    }
+
+    fn origin(self: &Arc<Self>, origin: Origin) -> Arc<Peer> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(peer) = table.networks.get(&network).and_then(Weak::upgrade) {
+        if let Some(peer) = table.origins.get(&origin).and_then(Weak::upgrade) {
             return peer;
         }
-        let peer = Peer::new(Key::Network(network), Arc::clone(self));
-        table.networks.insert(network, Arc::downgrade(&peer));
+        let peer = Peer::new(Key::Origin(origin), Arc::clone(self));
+        table.origins.insert(origin, Arc::downgrade(&peer));
         peer
     }
 
@@ -99,8 +144,8 @@ impl Peers {
                     table.principals.remove(name);
                 }
             }
-            Key::Network(network) => {
-                if let Entry::Occupied(entry) = table.networks.entry(*network)
+            Key::Origin(origin) => {
+                if let Entry::Occupied(entry) = table.origins.entry(*origin)
                     && entry.get().strong_count() == 0
                 {
                     entry.remove();
@@ -124,7 +169,9 @@ fn network(address: IpAddr) -> IpAddr {
 impl Peer {
     fn new(key: Key, peers: Arc<Peers>) -> Arc<Self> {
         let blocking_share = Arc::new(Semaphore::new(peers.share.of(MAX_BLOCKING)));
-        Arc::new(Self { key, peers, used: Default::default(), stream_bytes: Arc::default(), blocking_share })
+        let check_share = Arc::new(Semaphore::new(peers.share.of(max_checks())));
+        let (used, stream_bytes) = Default::default();
+        Arc::new(Self { key, peers, used, stream_bytes, blocking_share, check_share })
     }
 
     /// Returns how much of a resource the peer uses.
@@ -140,6 +187,11 @@ impl Peer {
     /// Returns the permits that limit the blocking functions of the peer.
     pub(super) fn blocking_share(&self) -> &Arc<Semaphore> {
         &self.blocking_share
+    }
+
+    /// Returns the permits that limit the slow checks of the peer's arguments.
+    pub(super) fn check_share(&self) -> &Arc<Semaphore> {
+        &self.check_share
     }
 
     fn counter(&self, resource: Resource) -> &AtomicUsize {
@@ -276,6 +328,10 @@ mod tests {
             (address("2001:db8:0:1::1"), address("2001:db8:0:2::1"), false),
             (peers.address(None), peers.address(None), true),
             (peers.address(None), address("10.0.0.1"), false),
+            (peers.remote(Remote::User(0)), peers.remote(Remote::User(0)), true),
+            (peers.remote(Remote::User(0)), peers.remote(Remote::User(1000)), false),
+            (peers.remote(Remote::User(0)), peers.remote(Remote::Unknown), false),
+            (peers.remote(Remote::Address(([10, 0, 0, 1], 80).into())), address("10.0.0.1"), true),
             (peers.principal("ada"), peers.principal("ada"), true),
             (peers.principal("ada"), peers.principal("eve"), false),
             (peers.principal("10.0.0.1"), address("10.0.0.1"), false),
@@ -294,7 +350,7 @@ mod tests {
         }
         let count = || {
             let table = peers.table.lock().unwrap();
-            (table.principals.len(), table.networks.len())
+            (table.principals.len(), table.origins.len())
         };
         assert_eq!(count(), (1, 1));
         drop(kept);

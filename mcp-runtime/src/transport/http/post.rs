@@ -8,8 +8,8 @@ use http_body::Body;
 use memchr::memchr;
 
 use super::{
+    authorization,
     endpoint::Endpoint,
-    guard,
     headers::{SESSION, VERSION},
     limits::too_many_unread,
     request::HttpRequestSource,
@@ -54,18 +54,13 @@ enum ResponseKind {
     EventStream,
 }
 
-/// Handles a request without checking that its method is POST.
-pub(super) async fn post<B>(endpoint: &Endpoint, source: Arc<HttpRequestSource>, body: B) -> HttpResponse
+/// Handles a request that was admitted at `now`, without checking that its method is POST.
+pub(super) async fn post<B>(endpoint: &Endpoint, source: Arc<HttpRequestSource>, body: B, now: Instant) -> HttpResponse
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let now = Instant::now();
-    endpoint.sweep(now);
     let request = source.request();
-    if let Err(rejection) = guard::check(request, endpoint.options()) {
-        return *rejection;
-    }
     let route = match routing::route(endpoint, request, now) {
         Ok(route) => route,
         Err(rejection) => {
@@ -93,8 +88,7 @@ fn try_respond(
     route: Route,
     body: ReceivedBody,
 ) -> Result<HttpResponse, Box<Exchange>> {
-    let mut exchange = receive(endpoint, source, route, &body);
-    drop(body);
+    let mut exchange = receive(endpoint, source, route, body);
     if !exchange.outcome.is_request {
         return Ok(acknowledge(exchange));
     }
@@ -106,19 +100,21 @@ fn try_respond(
 }
 
 /// Passes the message to the engine.
-fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, body: &ReceivedBody) -> Exchange {
+fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mut body: ReceivedBody) -> Exchange {
     let (session, rejection) = match route {
         Route::Session(session) => (Some(session), None),
         Route::Stateless => (None, None),
         Route::Unrouted(rejection) => (None, Some(rejection)),
     };
+    endpoint.set_reading_session(session.as_ref().map(|session| &session.session));
     let engine = Arc::clone(endpoint.engine());
     let mut connection = match &session {
         Some(session) => Connection::for_session(body.received_at, engine, Arc::clone(&session.session)),
         None => Connection::for_exchange(body.received_at, engine),
     };
+    source.keep_memory(body.take_memory());
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
-    let mut lines = Vec::with_capacity(TYPICAL_RESPONSE);
+    let mut lines = endpoint.limits().buffers.take().unwrap_or_else(|| Vec::with_capacity(TYPICAL_RESPONSE));
     let outcome = connection.receive(body.bytes().trim_ascii(), body.received_at, &mut lines);
     // Notifications of a function precede its response.
     let mut notifications = Vec::new();
@@ -127,7 +123,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
         lines = notifications;
     }
     if let Some(session) = &session {
-        session.cancel_if_ended();
+        session.fail_if_ended();
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
     Exchange { source, connection, session, rejection, outcome, lines, cancels }
@@ -177,8 +173,13 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         return response::no_events();
     }
     let fault = exchange.outcome.fault.or_else(|| exchange.connection.outbox().fault());
-    if fault == Some(FaultClass::Overloaded) {
-        return response::overloaded_with(exchange.lines);
+    match fault {
+        Some(FaultClass::Overloaded) => return response::overloaded_with(exchange.lines),
+        // Other calls of the batch may have succeeded, unless it was rejected as a whole.
+        Some(FaultClass::InsufficientScope) if exchange.outcome.fault.is_some() || exchange.lines[0] == b'{' => {
+            return authorization::insufficient_scope(endpoint, &exchange.source, exchange.lines);
+        }
+        _ => {}
     }
     let message = match endpoint.limits().count_response(exchange.source.peer(), std::mem::take(&mut exchange.lines)) {
         Ok(message) => message,
@@ -238,6 +239,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     endpoint.sessions().evict_streams();
     let is_subscription = exchange.connection.outbox().is_listening();
     let body = SseBody::new(stream, config, 0, endpoint.shutdown());
+    let body = body.until(endpoint.stream_deadline(exchange.source.request()));
     let body = body.cancelling(exchange.cancels).active(exchange.session);
     response::events(if is_subscription { body.subscription() } else { body })
 }

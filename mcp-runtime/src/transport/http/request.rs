@@ -2,7 +2,10 @@
 //!
 //! See [Request metadata](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata).
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
 
 use http::{Extensions, HeaderMap, request::Parts};
 use tokio::sync::Semaphore;
@@ -10,10 +13,11 @@ use tokio::sync::Semaphore;
 use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
     limits::SharedLimits,
-    peers::Peer,
+    peers::{Peer, PeerPermit},
     sender,
 };
 use crate::{
+    auth::Identity,
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     excerpt::excerpt,
@@ -29,6 +33,10 @@ pub(super) struct HttpRequestSource {
     address: Option<SocketAddr>,
     peer: Arc<Peer>,
     limits: Arc<SharedLimits>,
+    /// The memory that is reserved for the body, if it is long. The calls of the message keep it.
+    body_memory: OnceLock<Arc<PeerPermit>>,
+    /// The scopes that the sender has to request for the operation.
+    demanded_scopes: Mutex<Vec<String>>,
 }
 
 impl HttpRequestSource {
@@ -38,7 +46,8 @@ impl HttpRequestSource {
         peer: Arc<Peer>,
         limits: &Arc<SharedLimits>,
     ) -> Self {
-        Self { request, address, peer, limits: Arc::clone(limits) }
+        let (body_memory, demanded_scopes) = Default::default();
+        Self { request, address, peer, limits: Arc::clone(limits), body_memory, demanded_scopes }
     }
 
     /// Returns the peer whose share of the limits the request uses.
@@ -48,6 +57,20 @@ impl HttpRequestSource {
 
     pub(super) fn request(&self) -> &Parts {
         &self.request
+    }
+
+    /// Keeps the memory that is reserved for the body while the message or one of its calls is processed: functions hold
+    /// their arguments.
+    pub(super) fn keep_memory(&self, memory: Option<PeerPermit>) {
+        if let Some(memory) = memory {
+            // A request has only one body.
+            let _ = self.body_memory.set(Arc::new(memory));
+        }
+    }
+
+    /// Returns the scopes that the sender has to request for the operation.
+    pub(super) fn demanded_scopes(&self) -> Vec<String> {
+        self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Clears the header map and returns it, so that the response can reuse its allocation.
@@ -71,8 +94,20 @@ impl RequestHead for HttpRequestSource {
         self.address
     }
 
+    fn identity(&self) -> Option<&Identity> {
+        sender::identity(&self.request)
+    }
+
+    fn demand_scopes(&self, scopes: &[String]) {
+        *self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner) = scopes.to_vec();
+    }
+
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
         Some(self.peer.blocking_share())
+    }
+
+    fn check_share(&self) -> Option<&Arc<Semaphore>> {
+        Some(self.peer.check_share())
     }
 }
 
@@ -123,7 +158,7 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn admit(&self) -> Result<Permit, Fault> {
-        self.limits.admit_call(&self.peer)
+        self.limits.admit_call(&self.peer, self.body_memory.get().cloned())
     }
 
     fn check_capacity(&self) -> Result<(), Fault> {

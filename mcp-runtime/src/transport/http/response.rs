@@ -101,6 +101,7 @@ pub(super) fn stateless_status(fault: Option<FaultClass>) -> StatusCode {
         Some(FaultClass::UnknownMethod) => StatusCode::NOT_FOUND,
         Some(FaultClass::Mismatch) => StatusCode::BAD_REQUEST,
         Some(FaultClass::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
+        Some(FaultClass::InsufficientScope) => StatusCode::FORBIDDEN,
         None => StatusCode::OK,
     }
 }

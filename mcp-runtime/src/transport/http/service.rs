@@ -14,11 +14,14 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
+    authorization::{Authorization, MetadataService, admit},
     body::HttpBody,
     endpoint::Endpoint,
     guard,
     options::HttpOptions,
+    peers::Remote,
     post::post,
+    request::HttpRequestSource,
     response::{self, HttpResponse},
     session_requests,
 };
@@ -49,8 +52,8 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    pub(crate) fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
-        let endpoint = Endpoint::new(engine, options);
+    pub(crate) fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
+        let endpoint = Endpoint::new(engine, authorization, options);
         let cors = Arc::new(guard::cors(endpoint.options()));
         Self { endpoint, cors }
     }
@@ -59,9 +62,15 @@ impl HttpService {
         &self.endpoint
     }
 
-    /// Returns the same service for the requests of one peer.
-    pub(super) fn for_peer(&self, peer: std::net::SocketAddr) -> Self {
-        Self { endpoint: self.endpoint.for_peer(peer), cors: Arc::clone(&self.cors) }
+    /// Returns the same service for the requests of one connection.
+    pub(super) fn for_remote(&self, remote: Remote) -> Self {
+        Self { endpoint: self.endpoint.for_remote(remote), cors: Arc::clone(&self.cors) }
+    }
+
+    /// Returns the metadata of the protected resource, for the path `/.well-known/oauth-protected-resource` of the
+    /// application into which this service is mounted. See [`Server::authenticate`](crate::Server::authenticate).
+    pub fn metadata_service(&self) -> MetadataService {
+        MetadataService::new(self.endpoint.clone())
     }
 
     /// Shuts this service and its clones down gracefully: ends subscriptions, rejects new calls with status 503, and
@@ -104,19 +113,48 @@ impl HttpService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let endpoint = self.endpoint.clone();
-        let prepared = if guard::needs_cors(&request) {
-            Err(Box::pin(self.cors.layer(MethodRouter { endpoint: endpoint.clone() }).call(request)))
-        } else {
-            let (parts, body) = request.into_parts();
-            Ok((endpoint.request_source(parts), body))
-        };
+        let prepared = self.prepare(request);
         async move {
             match prepared {
-                Ok((source, body)) => post(&endpoint, source, body).await,
-                Err(response) => response.await.unwrap_or_else(|never| match never {}),
+                Prepared::Post(source, body, now) => post(&endpoint, source, body, now).await,
+                Prepared::Ready(response) => *response,
+                Prepared::Other(response) => response.await.unwrap_or_else(|never| match never {}),
             }
         }
     }
+
+    fn prepare<B>(&self, request: Request<B>) -> Prepared<B>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let endpoint = &self.endpoint;
+        if endpoint.authorization().is_some() && MetadataService::serves(request.uri().path()) {
+            return Prepared::Ready(Box::new(self.metadata_service().respond(&request)));
+        }
+        let mut router = MethodRouter { endpoint: endpoint.clone() };
+        if guard::needs_cors(&request) {
+            return Prepared::Other(Box::pin(self.cors.layer(router).call(request)));
+        }
+        if endpoint.authorization().is_some() {
+            return Prepared::Other(router.call(request));
+        }
+        let now = Instant::now();
+        endpoint.sweep(now);
+        let (parts, body) = request.into_parts();
+        match guard::check(&parts, endpoint.options()) {
+            Ok(()) => Prepared::Post(endpoint.request_source(parts), body, now),
+            Err(rejection) => Prepared::Ready(rejection),
+        }
+    }
+}
+
+/// A request whose handling has begun.
+enum Prepared<B> {
+    /// A POST that anybody may send and no web page has sent.
+    Post(Arc<HttpRequestSource>, B, Instant),
+    Ready(Box<HttpResponse>),
+    Other(ResponseFuture),
 }
 
 impl<B> Service<Request<B>> for HttpService
@@ -169,17 +207,20 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    if parts.method == Method::POST {
-        return post(endpoint, endpoint.request_source(parts), body).await;
-    }
     let now = Instant::now();
     endpoint.sweep(now);
     if let Err(rejection) = guard::check(&parts, endpoint.options()) {
         return *rejection;
     }
-    match parts.method {
+    let (parts, body, response_headers) = match admit(endpoint, parts, body, now).await {
+        Ok(admitted) => admitted.split(),
+        Err(rejection) => return *rejection,
+    };
+    let response = match parts.method {
+        Method::POST => post(endpoint, endpoint.request_source(parts), body, now).await,
         Method::GET => session_requests::get(endpoint, &parts, now),
         Method::DELETE => session_requests::delete(endpoint, &parts, now),
         _ => response::method_not_allowed("GET, POST, DELETE"),
-    }
+    };
+    response_headers.add_to(response)
 }

@@ -43,8 +43,10 @@ pub(super) fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpRes
             (stream, at)
         }
     };
+    endpoint.set_reading_session(Some(&session.session));
     let config = StreamConfig { primed: false, ..endpoint.session_stream_config(&session.session) };
-    response::events(SseBody::new(stream, config, at, endpoint.shutdown()).active(Some(session)))
+    let body = SseBody::new(stream, config, at, endpoint.shutdown()).until(endpoint.stream_deadline(request));
+    response::events(body.active(Some(session)))
 }
 
 /// Finds the stream of an event, and the event's number.

@@ -128,9 +128,15 @@ async fn pages_contain_only_visible_entries() {
 /// A cache may share either all pages of a list or none.
 #[tokio::test]
 async fn all_pages_have_the_same_cache_scope() {
-    for (server, scope) in [(everything(), "public"), (everything().visible_to(|_, _| true), "private")] {
+    let methods = ["tools/list", "resources/templates/list", "resources/list", "prompts/list"];
+    for (server, scopes) in [
+        // A function lists resources, and may list others to each caller.
+        (everything(), ["public", "public", "private", "public"]),
+        (everything().visible_to(|_, _| true), ["private"; 4]),
+        (everything().only(|entry| entry.function != "hidden_template"), ["public"; 4]),
+    ] {
         let mut client = server.page_size(1).test_client(Revision::V2026_07_28);
-        for method in ["tools/list", "resources/templates/list", "resources/list", "prompts/list"] {
+        for (method, scope) in methods.into_iter().zip(scopes) {
             let (mut params, mut pages) = (json!({}), 0);
             loop {
                 let page = client.request(method, params).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use mcp_runtime::{BuiltServer, HttpOptions, Server};
+use mcp_runtime::{BuiltServer, HttpAddress, HttpOptions, Server};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -45,7 +45,7 @@ impl Endpoint {
         let (send_address, address) = oneshot::channel();
         let running = tokio::spawn(async move {
             let stopped = async { drop(stopped.await) };
-            let ready = |address| send_address.send(address).unwrap();
+            let ready = |address: HttpAddress| send_address.send(address.socket_addr().unwrap()).unwrap();
             server.serve_http_until(([127, 0, 0, 1], 0), options, stopped, ready).await
         });
         Self { address: soon(address).await.unwrap(), stop: Some(stop), running }

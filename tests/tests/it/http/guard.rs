@@ -159,7 +159,7 @@ async fn a_public_address_needs_an_allowed_host() {
     let built = server().1.build().unwrap();
     let options = HttpOptions::default().allow_host("mcp.example.com");
     let mut bound = None;
-    let serving = built.serve_http_until(([0, 0, 0, 0], 0), options, async {}, |address| bound = Some(address));
+    let serving = built.serve_http_until(([0, 0, 0, 0], 0), options, async {}, |address| bound = address.socket_addr());
     soon(serving).await.unwrap();
     assert_ne!(bound.unwrap().port(), 0);
 }

@@ -26,11 +26,8 @@ impl Process {
     }
 
     fn spawn(command: &mut Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let line = line_with(&mut stderr, "listens on http://");
-        let (_, url) = line.split_once("listens on http://").unwrap();
-        let address = url.strip_suffix("/mcp").unwrap().parse().unwrap();
+        let (child, url, stderr) = listening(command);
+        let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix("/mcp")).unwrap().parse().unwrap();
         Self { child, address, stderr }
     }
 
@@ -46,7 +43,7 @@ impl Process {
     }
 
     fn terminate(&self) {
-        assert!(Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap().success());
+        terminate(&self.child);
     }
 }
 
@@ -59,9 +56,28 @@ impl Drop for Process {
 
 /// Returns the command that serves the fixture on a free port.
 fn fixture(log: &str) -> Command {
+    fixture_at("127.0.0.1:0", log)
+}
+
+/// Returns the command that serves the fixture on an address.
+pub(super) fn fixture_at(address: &str, log: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fixture"));
-    command.args(["--http", "127.0.0.1:0"]).env("RUST_LOG", log).env_remove("FIXTURE_GRACE");
+    command.args(["--http", address]).env("RUST_LOG", log).env_remove("FIXTURE_GRACE");
     command
+}
+
+/// Starts a server, and waits until it listens. Returns it with its URL and its stderr.
+pub(super) fn listening(command: &mut Command) -> (Child, String, BufReader<ChildStderr>) {
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let line = line_with(&mut stderr, "listens on http://");
+    let (_, url) = line.split_once("listens on ").unwrap();
+    (child, url.to_owned(), stderr)
+}
+
+/// Sends SIGTERM.
+pub(super) fn terminate(child: &Child) {
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
 }
 
 /// Reads up to a line that contains a text.

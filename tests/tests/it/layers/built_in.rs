@@ -76,6 +76,46 @@ async fn the_log_of_layers_is_not_forwarded() {
     assert!(shown.contains("from the function"), "{shown}");
 }
 
+/// Log as several modules.
+#[tool]
+fn logs_as_others() {
+    tracing::info!("own");
+    tracing::info!(target: "it", "root");
+    tracing::info!(target: "other", "other");
+    tracing::info!(target: "other::inner", "inner");
+    tracing::info!(target: "others", "similar");
+    tracing::info!(target: "mcp_runtime::engine", "runtime");
+    // This crate defines no functions of a server.
+    tracing::info!(target: "hyper", "dependency");
+}
+
+/// Events of libraries may contain what clients must not see.
+#[tokio::test]
+async fn only_events_of_own_and_named_targets_are_forwarded() {
+    use tracing_subscriber::{Layer as _, filter::LevelFilter, layer::SubscriberExt as _};
+
+    let empty = || Server::empty("layers", "1.0.0").with::<logs_as_others>();
+    for (server, level, expected) in [
+        (empty(), LevelFilter::INFO, &[][..]),
+        (empty().forward_log(), LevelFilter::INFO, &["own", "root"]),
+        (empty().forward_log(), LevelFilter::WARN, &[]),
+        (empty().forward_log_targets(["other"]), LevelFilter::INFO, &["own", "root", "other", "inner"]),
+        (
+            empty().forward_log_targets(["other::inner", "hyper"]),
+            LevelFilter::INFO,
+            &["own", "root", "inner", "dependency"],
+        ),
+    ] {
+        let forwarding = mcp_runtime::log_layer().with_filter(level);
+        let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(forwarding));
+        let mut client = server.test_client(Revision::V2025_11_25);
+        client.call("logs_as_others", ()).await.unwrap();
+        let notifications = client.notifications();
+        let messages: Vec<_> = notifications.iter().map(|it| it["params"]["data"].as_str().unwrap()).collect();
+        assert_eq!(messages, expected, "{level}");
+    }
+}
+
 #[derive(Debug)]
 struct OutOfPaper;
 

@@ -41,7 +41,7 @@ fn add(
     destructive = false,
     idempotent = true,
     open_world,
-    scopes("notes:read", "notes:list"),
+    scopes("notes:read", any("notes:list", "notes:admin")),
     tags("notes"),
     icon = "https://example.com/icon.png",
     icons("data:image/png;base64,AAAA"),

@@ -375,7 +375,7 @@ async fn forward_lines(stream: Option<impl AsyncRead + Unpin>, reporter: Reporte
     while let Ok(Some(line)) = lines.next_segment().await {
         let line = String::from_utf8_lossy(&line);
         if !is_address_report(&line) {
-            reporter.forward(&line);
+            reporter.log(&line);
         }
     }
 }

@@ -41,13 +41,15 @@ pub(crate) fn call_as_task(
     };
     check_in_flight(request)?;
     let engine = request.engine();
-    let new = NewTask { id: new_id()?, owner: task_owner(request)?, ttl };
+    let scopes = function.scopes.as_deref().cloned().unwrap_or_default();
+    let new = NewTask { id: new_id()?, owner: task_owner(request)?, scopes, ttl };
     let client = Arc::new(task_client(request, &new.id));
     let options = CallOptions {
         requester: Some(Arc::clone(&client) as _),
         peer: Some(Arc::clone(&client) as _),
         task_status: Some(Arc::clone(&client) as _),
         handoff: None,
+        scopes: function.scopes.clone(),
     };
     let uses_context = function.uses_context || engine.forwards_log;
     let context = uses_context.then(|| Arc::new(function_context(request, target.name, options)));
@@ -83,7 +85,8 @@ pub(crate) fn call_as_task(
     Ok(())
 }
 
-/// Starts the function of a task, through the layers that apply to it. Also returns whether any layer applies.
+/// Starts the function of a task, through the layers that apply to it. Also returns whether it is wrapped, since a layer
+/// applies or the check of its arguments may take long.
 fn start(
     request: &RequestContext<'_>,
     function: &Function,
@@ -94,13 +97,14 @@ fn start(
     context: Option<&Arc<Context>>,
 ) -> (Result<CallFuture, HandlerError>, bool) {
     let engine = request.engine();
-    if let Some(next) = engine.layers.for_function(function) {
+    if let Some(next) = engine.layers.for_call(function, arguments) {
         let info = call_info(request, function, target, callee, context.cloned());
         return (Ok(next.start(Call::new(info, arguments))), true);
     }
     let input = Input {
         arguments,
         contract: &function.contract,
+        violations: None,
         states: &engine.states,
         context,
         encoding: request.encoding(),
@@ -128,11 +132,12 @@ pub(crate) fn call_deferred(
     let pending = PendingTask {
         tasks: Arc::downgrade(&engine.tasks),
         owner: task_owner(request)?,
+        scopes: function.scopes.clone(),
         encoding: Arc::clone(request.encoding()),
         id: request.id.to_owned(),
         callee: Callee { name: function.name, is_tool: true, timeout: function.common.timeout },
         forwards_log: engine.forwards_log,
-        is_layered: engine.layers.for_function(function).is_some(),
+        is_layered: engine.layers.for_call(function, arguments).is_some(),
     };
     let outbox = Arc::clone(&request.connection.outbox);
     let deferred = Arc::new(DeferredTask::new(call_requester, outbox, Arc::clone(&client), pending, at_once));
@@ -141,6 +146,7 @@ pub(crate) fn call_deferred(
         peer: Some(Arc::clone(&deferred) as _),
         task_status: Some(client),
         handoff: Some(deferred),
+        scopes: None,
     };
     call_with(request, function, target, arguments, options, out)
 }

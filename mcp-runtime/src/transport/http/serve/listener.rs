@@ -1,16 +1,16 @@
 //! Accepting connections, routing their requests by path, and shutting down.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use http::{Request, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
-use tokio::net::TcpListener;
 use tower_http::cors::Cors;
 use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
+    acceptor::Acceptor,
     socket::{ConnectionLimit, Socket},
     timer::SharedTimer,
 };
@@ -18,10 +18,12 @@ use crate::{
     engine::Engine,
     race::race,
     transport::http::{
+        address::HttpAddress,
+        authorization::{Authorization, MetadataService},
         guard,
         legacy::LegacyService,
         options::HttpOptions,
-        peers::PeerPermit,
+        peers::{PeerPermit, Remote},
         response::{self, HttpResponse},
         service::HttpService,
     },
@@ -29,14 +31,12 @@ use crate::{
 
 /// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
-/// The maximum size of a request's head in bytes.
-const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// A server that is bound to an address.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    listener: TcpListener,
-    address: SocketAddr,
+    acceptor: Acceptor,
+    address: HttpAddress,
     connection_limit: ConnectionLimit,
     router: Router,
     grace: Duration,
@@ -48,39 +48,41 @@ impl Listener {
     /// # Errors
     ///
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
-    pub(crate) async fn bind(engine: Arc<Engine>, address: SocketAddr, options: HttpOptions) -> io::Result<Self> {
-        options.check_address(address)?;
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on `{address}`: {error}")))?;
+    pub(crate) async fn bind(
+        engine: Arc<Engine>,
+        authorization: Option<Arc<Authorization>>,
+        address: HttpAddress,
+        options: HttpOptions,
+    ) -> io::Result<Self> {
+        let acceptor = Acceptor::bind(&address, &options).await?;
         Ok(Self {
-            address: listener.local_addr()?,
-            listener,
+            address: acceptor.address()?,
+            acceptor,
             grace: engine.limits.grace_period,
             connection_limit: ConnectionLimit::new(&options),
-            router: Router::new(engine, options),
+            router: Router::new(engine, authorization, options),
         })
     }
 
     /// Returns the bound address, with the actual port if port 0 was requested.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    pub(crate) fn address(&self) -> &HttpAddress {
+        &self.address
     }
 
     /// Accepts connections until `stop` completes, then shuts down gracefully.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
-        let Self { listener, mut connection_limit, router, grace, .. } = self;
+        let Self { acceptor, mut connection_limit, router, grace, .. } = self;
         let connections = GracefulShutdown::new();
         tokio::pin!(stop);
         loop {
-            match race(stop.as_mut(), listener.accept()).await {
-                Err(Ok((stream, peer))) => {
-                    let router = router.for_peer(peer);
+            match race(stop.as_mut(), acceptor.accept()).await {
+                Err(Ok((stream, remote))) => {
+                    let router = router.for_remote(remote);
                     if let Some((stream, permit)) = connection_limit.admit(stream, router.service.endpoint().peer()) {
-                        let _ = stream.set_nodelay(true);
                         let options = &router.options;
-                        let socket = Socket::new(stream, options.write_timeout, options.min_read_rate);
-                        router.connect(socket, peer, permit, &connections);
+                        let reader = Arc::clone(router.service.endpoint().reader());
+                        let socket = Socket::new(stream, options.write_timeout, options.min_read_rate, reader);
+                        router.connect(socket, remote, permit, &connections);
                     }
                 }
                 Err(Err(error)) => {
@@ -91,7 +93,7 @@ impl Listener {
                 Ok(()) => break,
             }
         }
-        drop(listener);
+        drop(acceptor);
         router.shut_down(connections, grace).await;
     }
 }
@@ -105,26 +107,26 @@ struct Router {
 }
 
 impl Router {
-    fn new(engine: Arc<Engine>, options: HttpOptions) -> Self {
-        let service = HttpService::new(engine, options);
+    fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
+        let service = HttpService::new(engine, authorization, options);
         let endpoint = service.endpoint();
         let options = Arc::clone(endpoint.options());
         let legacy = options.legacy_sse.then(|| guard::cors(&options).layer(LegacyService::new(endpoint.clone())));
         Self { service, legacy, options }
     }
 
-    /// Returns the same router for the requests of one peer.
-    fn for_peer(&self, peer: SocketAddr) -> Self {
+    /// Returns the same router for the requests of one connection.
+    fn for_remote(&self, remote: Remote) -> Self {
         let mut legacy = self.legacy.clone();
         if let Some(legacy) = &mut legacy {
-            legacy.get_mut().set_peer(peer);
+            legacy.get_mut().set_remote(remote);
         }
-        Self { service: self.service.for_peer(peer), legacy, options: Arc::clone(&self.options) }
+        Self { service: self.service.for_remote(remote), legacy, options: Arc::clone(&self.options) }
     }
 
-    /// Serves a connection of the router's peer in a new task.
-    fn connect(self, socket: Socket, peer: SocketAddr, permit: PeerPermit, connections: &GracefulShutdown) {
-        let header_timeout = self.options.header_timeout;
+    /// Serves a connection of the router in a new task.
+    fn connect(self, socket: Socket, remote: Remote, permit: PeerPermit, connections: &GracefulShutdown) {
+        let (header_timeout, max_head_bytes) = (self.options.header_timeout, self.options.max_head_bytes);
         let router = Arc::new(self);
         let service = service_fn(move |request: Request<Incoming>| {
             let response = if router.is_endpoint(request.uri().path()) {
@@ -143,12 +145,12 @@ impl Router {
             .timer(SharedTimer::default())
             .header_read_timeout(header_timeout)
             .max_headers(MAX_HEADERS)
-            .max_buf_size(MAX_HEADER_BYTES)
+            .max_buf_size(max_head_bytes)
             .serve_connection(TokioIo::new(socket), service);
         let connection = connections.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, %peer, "connection failed");
+                tracing::debug!(%error, ?remote, "connection failed");
             }
             drop(permit);
         });
@@ -166,6 +168,9 @@ impl Router {
         let path = request.uri().path();
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
+        }
+        if MetadataService::serves(path) {
+            return self.service.metadata_service().respond(&request);
         }
         if let Some(legacy) = self.legacy.as_ref().filter(|_| LegacyService::serves(path)) {
             return legacy.clone().call(request).await.unwrap_or_else(|never| match never {});

@@ -1,7 +1,11 @@
 //! Listening on an address.
 
+mod acceptor;
 mod listener;
 mod socket;
+mod stream;
 mod timer;
+#[cfg(unix)]
+mod unix;
 
 pub(crate) use listener::Listener;

@@ -1,4 +1,4 @@
-//! TCP connections: a timeout for clients that stop reading, and a limit on their number.
+//! Connections: a timeout for clients that stop reading, and a limit on their number.
 
 use std::{
     io::{self, IoSlice},
@@ -11,16 +11,17 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt, ReadBuf},
-    net::TcpStream,
     sync::Semaphore,
     time::Sleep,
 };
 
+use super::stream::Stream;
 use crate::{
     error::Fault,
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
+        reader::Reader,
         response,
     },
 };
@@ -37,13 +38,15 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// A connection that fails when its client reads too slowly: if output is pending for the whole write timeout, and less
 /// of it was accepted in that time than the minimum rate demands.
 #[derive(Debug)]
-pub(super) struct Socket<S = TcpStream> {
+pub(super) struct Socket<S = Stream> {
     stream: S,
     write_timeout: Duration,
     /// The number of bytes that the client must accept within the write timeout.
     min_bytes: usize,
     /// Set while output is pending.
     window: Option<Window>,
+    /// The client, which is known to read whenever it makes room for pending output.
+    reader: Arc<Reader>,
 }
 
 /// A period over which the rate of a client is averaged.
@@ -55,10 +58,10 @@ struct Window {
 
 impl<S> Socket<S> {
     /// Wraps a connection whose client must read `min_rate` bytes per second.
-    pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize) -> Self {
+    pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize, reader: Arc<Reader>) -> Self {
         let millis = usize::try_from(write_timeout.as_millis()).unwrap_or(usize::MAX);
         let min_bytes = (min_rate.saturating_mul(millis) / 1000).max(1);
-        Self { stream, write_timeout, min_bytes, window: None }
+        Self { stream, write_timeout, min_bytes, window: None, reader }
     }
 
     /// Turns a pending write into an error if the client reads too slowly.
@@ -66,6 +69,7 @@ impl<S> Socket<S> {
         if let Poll::Ready(written) = written {
             if let (Some(window), Ok(bytes)) = (&mut self.window, &written) {
                 window.written = window.written.saturating_add(*bytes);
+                self.reader.record_read();
             }
             return Poll::Ready(written);
         }
@@ -142,7 +146,7 @@ impl ConnectionLimit {
     ///
     /// A rejected connection receives a 503 response: its client learns the reason, and a proxy can try another server.
     /// If it were left unaccepted instead, the server would appear to hang.
-    pub(super) fn admit(&mut self, stream: TcpStream, peer: &Arc<Peer>) -> Option<(TcpStream, PeerPermit)> {
+    pub(super) fn admit(&mut self, stream: Stream, peer: &Arc<Peer>) -> Option<(Stream, PeerPermit)> {
         if let Some(permit) = self.pool.try_acquire(peer, 1) {
             return Some((stream, permit));
         }
@@ -151,7 +155,7 @@ impl ConnectionLimit {
         None
     }
 
-    fn reject(&self, mut stream: TcpStream) {
+    fn reject(&self, mut stream: Stream) {
         let Ok(permit) = Arc::clone(&self.rejections).try_acquire_owned() else { return };
         let rejection = self.rejection.clone();
         tokio::spawn(async move {
@@ -202,7 +206,7 @@ mod tests {
                 tokio::time::sleep(period).await;
             }
         });
-        let mut socket = Socket::new(server, TIMEOUT, 1024);
+        let mut socket = Socket::new(server, TIMEOUT, 1024, Arc::default());
         for message in messages {
             socket.write_all(&vec![b'x'; *message]).await?;
             socket.flush().await?;

@@ -12,11 +12,11 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     sync::watch,
-    time::{Interval, MissedTickBehavior, interval_at},
+    time::{Instant, Interval, MissedTickBehavior, Sleep, interval_at, sleep_until},
 };
 
 use super::stream::AttachedStream;
-use crate::{engine::InFlight, transport::http::session::ActiveSession};
+use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSession};
 
 /// The settings with which a response encodes its stream.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +56,8 @@ pub(in crate::transport::http) struct SseBody {
     /// The phase of the shutdown that ends this response.
     ends_at: ShutdownPhase,
     shutdown_wait: Option<ShutdownWait>,
+    /// The time at which the credentials of the request no longer suffice for the stream.
+    expiry: Option<Pin<Box<Sleep>>>,
     /// The calls that end with the response, because no other request can reach them.
     cancels: Option<CancelOnDrop>,
     /// An event that precedes the stream.
@@ -94,7 +96,7 @@ impl SseBody {
         at: u64,
         shutdown: watch::Receiver<ShutdownPhase>,
     ) -> Self {
-        let mut keep_alive = interval_at(tokio::time::Instant::now() + config.keep_alive, config.keep_alive);
+        let mut keep_alive = interval_at(Instant::now() + config.keep_alive, config.keep_alive);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let carrier = stream.carry(at);
         Self {
@@ -108,6 +110,7 @@ impl SseBody {
             shutdown,
             ends_at: ShutdownPhase::Closed,
             shutdown_wait: None,
+            expiry: None,
             cancels: None,
             preamble: None,
             _active: None,
@@ -118,6 +121,12 @@ impl SseBody {
     /// Cancels these calls when the response ends.
     pub(in crate::transport::http) fn cancelling(mut self, cancels: Option<CancelOnDrop>) -> Self {
         self.cancels = cancels;
+        self
+    }
+
+    /// Ends the response at a time, if there is one.
+    pub(in crate::transport::http) fn until(mut self, deadline: Option<Instant>) -> Self {
+        self.expiry = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
         self
     }
 
@@ -155,6 +164,11 @@ impl SseBody {
         if !std::mem::replace(&mut self.primed, true) {
             return Poll::Ready(Some(self.event(self.at, b"")));
         }
+        // A stream that always has more to send must end as well.
+        if self.has_expired(cx) {
+            self.over = true;
+            return Poll::Ready(None);
+        }
         loop {
             // Read before the log is filled: any later output wakes this task.
             let is_over = self.stream.is_over();
@@ -173,7 +187,7 @@ impl SseBody {
                 return Poll::Ready(Some(self.retry_event(retry)));
             }
             if self.poll_shutdown(cx) {
-                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listeners()) {
+                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.fail_all(&Fault::shutting_down())) {
                     continue;
                 }
                 self.over = true;
@@ -189,6 +203,16 @@ impl SseBody {
                 return Poll::Ready(None);
             }
         }
+    }
+
+    /// Returns whether the stream has to end because credentials have expired. Subscription requests are answered
+    /// first, if the client reads the response.
+    fn has_expired(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready()) {
+            return false;
+        }
+        self.expiry = None;
+        !self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listeners())
     }
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> bool {

@@ -1,0 +1,44 @@
+//! A template and a URI, on two lines: the values of a match expand to a URI that matches with the same values.
+
+#![no_main]
+
+use libfuzzer_sys::{Corpus, fuzz_target};
+use mcp_runtime_uri_template::{MAX_URI_LENGTH, Part, expand, matches, parse};
+
+fuzz_target!(|data: &[u8]| -> Corpus {
+    let Some((template, uri)) = std::str::from_utf8(data).ok().and_then(|text| text.split_once('\n')) else {
+        return Corpus::Reject;
+    };
+    let parts = match parse(template) {
+        Ok(parts) => parts,
+        Err(errors) => {
+            for error in errors {
+                assert!(template.get(error.range.clone()).is_some(), "{error:?}");
+            }
+            return Corpus::Keep;
+        }
+    };
+    round_trip(&parts, uri);
+    // What matches in quadratic time exceeds the time limit.
+    let longer = uri.repeat((MAX_URI_LENGTH / 4).checked_div(uri.len()).unwrap_or_default());
+    round_trip(&parts, &longer);
+    Corpus::Keep
+});
+
+fn round_trip(parts: &[Part], uri: &str) {
+    let Some(mut values) = matches(parts, uri) else { return };
+    let pairs: Vec<_> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let expanded = expand(parts, &pairs);
+    if expanded.len() > MAX_URI_LENGTH {
+        return;
+    }
+    let again = matches(parts, &expanded);
+    let mut again = again.unwrap_or_else(|| panic!("{uri:?} matches with {pairs:?}, but {expanded:?} does not match"));
+    let pairs_again: Vec<_> = again.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(expand(parts, &pairs_again), expanded, "{uri:?}");
+    // The named values of a URI may have any order. A reserved character that was encoded is a separator once it is
+    // decoded and expanded by `{+a}`.
+    values.sort();
+    again.sort();
+    assert!(values == again || uri.contains('%'), "{values:?} of {uri:?}, but {again:?} of {expanded:?}");
+}

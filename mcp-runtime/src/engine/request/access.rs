@@ -1,0 +1,97 @@
+//! Checks that the sender of a request has the scopes that it needs.
+//!
+//! The engine decides, and the transport tells the client. Messages without a source, as over stdio, need no scopes.
+
+use std::sync::Arc;
+
+use super::{caller::VisibleTo, context::RequestContext, source::RequestSource};
+use crate::{
+    auth::{AccessRules, Scopes},
+    error::Fault,
+    handler::entry::EntryInfo,
+    registry::Function,
+};
+
+/// Checks that the sender of a request may use a function.
+///
+/// # Errors
+///
+/// Returns [`Fault::InsufficientScope`] with every scope of the operation.
+pub(crate) fn authorize(request: &RequestContext<'_>, function: &Function) -> Result<(), Fault> {
+    let (Some(source), Some(scopes)) = (&request.connection.source, &function.scopes) else { return Ok(()) };
+    check_scopes(&request.engine().access, &**source, scopes)
+}
+
+/// Returns whether the sender of a request may use a function.
+pub(crate) fn may_use(request: &RequestContext<'_>, function: &Function) -> bool {
+    let (Some(source), Some(scopes)) = (&request.connection.source, &function.scopes) else { return true };
+    request.engine().access.grants(source.identity(), scopes)
+}
+
+/// The scopes of a sender, for checks that outlive its request. A sender over a transport that does not identify
+/// senders has all of them.
+#[derive(Debug, Clone)]
+pub(crate) struct SenderAccess(Option<(Arc<AccessRules>, Arc<dyn RequestSource>)>);
+
+impl SenderAccess {
+    pub(crate) fn of_sender(request: &RequestContext<'_>) -> Self {
+        let source = request.connection.source.as_ref();
+        Self(source.map(|source| (Arc::clone(&request.engine().access), Arc::clone(source))))
+    }
+
+    /// Returns whether the sender has scopes.
+    pub(crate) fn grants(&self, scopes: &Scopes) -> bool {
+        self.0.as_ref().is_none_or(|(rules, source)| rules.grants(source.identity(), scopes))
+    }
+
+    /// Checks that the sender has scopes. See [`check_scopes`].
+    pub(crate) fn check(&self, scopes: &Scopes) -> Result<(), Fault> {
+        self.0.as_ref().map_or(Ok(()), |(rules, source)| check_scopes(rules, &**source, scopes))
+    }
+}
+
+/// The entries that the sender of a request finds in lists.
+pub(crate) struct ListedTo {
+    visible: VisibleTo,
+    /// The scopes by which entries are omitted. `None` if entries are listed for those who may not use them.
+    access: Option<SenderAccess>,
+}
+
+impl ListedTo {
+    pub(crate) fn sender_of(request: &RequestContext<'_>) -> Self {
+        let engine = request.engine();
+        let hides = engine.hides_unauthorized && request.registry.requires_scopes();
+        Self { visible: request.visible_to(), access: hides.then(|| SenderAccess::of_sender(request)) }
+    }
+
+    /// Returns whether some entries may be omitted.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.visible.is_limited() || self.access.is_some()
+    }
+
+    /// Returns whether the sender sees a function.
+    pub(crate) fn sees(&self, function: &Function) -> bool {
+        self.visible.sees(function)
+    }
+
+    /// Returns whether lists contain an entry that requires scopes.
+    pub(crate) fn includes(&self, info: &EntryInfo<'_>, scopes: Option<&Scopes>) -> bool {
+        let is_omitted = self.access.as_ref().zip(scopes).is_some_and(|(access, scopes)| !access.grants(scopes));
+        !is_omitted && self.visible.sees_entry(info)
+    }
+}
+
+/// Checks that the sender of a message has scopes.
+///
+/// # Errors
+///
+/// Returns [`Fault::InsufficientScope`] with these scopes and those that every request requires.
+pub(crate) fn check_scopes(rules: &AccessRules, source: &dyn RequestSource, scopes: &Scopes) -> Result<(), Fault> {
+    let identity = source.identity();
+    if rules.grants(identity, scopes) {
+        return Ok(());
+    }
+    let required = rules.to_request(identity, scopes.clone());
+    source.demand_scopes(&required);
+    Err(Fault::InsufficientScope { required })
+}

@@ -1,0 +1,224 @@
+//! The responses to requests without sufficient credentials.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
+use http_body::Body;
+
+use super::{Authorization, admission, resource_url::ResourceUrl};
+use crate::{
+    auth::{AuthenticationError, AuthenticationErrorKind as Kind, Challenge, OFFLINE_ACCESS, Scopes},
+    engine::{Connection, RequestSource},
+    error::Fault,
+    transport::http::{
+        endpoint::Endpoint,
+        headers,
+        request::HttpRequestSource,
+        request_body::{self, linger},
+        response::{self, HttpResponse},
+        sender,
+    },
+};
+
+/// The maximum size of a body that is read to find out which scopes a rejected request needs. A challenge to a longer
+/// request names only the scopes that every request requires.
+const MAX_EXAMINED_BYTES: u64 = 64 << 10;
+
+/// Responds to a request whose sender could not be identified.
+pub(super) async fn unauthenticated<B>(
+    authorization: &Authorization,
+    endpoint: &Endpoint,
+    error: &AuthenticationError,
+    request: Parts,
+    body: B,
+    now: Instant,
+) -> Box<HttpResponse>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    admission::log(error, &request);
+    let mut challenges = authorization.challenges();
+    let status = match error.kind() {
+        Kind::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::Malformed => StatusCode::BAD_REQUEST,
+        _ => StatusCode::UNAUTHORIZED,
+    };
+    let code = match error.kind() {
+        Kind::Malformed => Some("invalid_request"),
+        Kind::Invalid => Some("invalid_token"),
+        _ => None,
+    };
+    if error.challenges().is_empty() {
+        let with_error = |challenge: Challenge| match code {
+            Some(code) => challenge.with_parameter("error", code).with_parameter("error_description", error.message()),
+            None => challenge,
+        };
+        challenges = challenges.into_iter().map(with_error).collect();
+    } else {
+        challenges = error.challenges().iter().fold(challenges, merge);
+    }
+    let metadata_url = authorization.metadata_url(endpoint, &request);
+    let scopes = if status == StatusCode::UNAUTHORIZED {
+        needed_scopes(endpoint, &endpoint.request_source(request), body, now).await
+    } else {
+        discard(endpoint, &request, body);
+        Vec::new()
+    };
+    let mut response = response::invalid_request(status, error.message());
+    if let Kind::Unavailable { retry_after } = error.kind() {
+        set_retry_after(&mut response, retry_after);
+    } else {
+        add_challenges(&mut response, challenges, &scopes, metadata_url.as_deref());
+    }
+    response.headers_mut().extend(error.response_headers().clone());
+    Box::new(response)
+}
+
+/// Responds to a request whose sender lacks scopes that every request requires.
+pub(super) async fn insufficient_base_scope<B>(
+    endpoint: &Endpoint,
+    request: Parts,
+    body: B,
+    now: Instant,
+) -> HttpResponse
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let source = endpoint.request_source(request);
+    let required = needed_scopes(endpoint, &source, body, now).await;
+    let message = response::error_message(&Fault::InsufficientScope { required: required.clone() });
+    forbidden(endpoint, source.request(), &required, message)
+}
+
+/// Responds to a request whose sender lacks scopes for the operation. `message` is the JSON-RPC error.
+pub(in crate::transport::http) fn insufficient_scope(
+    endpoint: &Endpoint,
+    source: &HttpRequestSource,
+    message: Vec<u8>,
+) -> HttpResponse {
+    forbidden(endpoint, source.request(), &source.demanded_scopes(), message)
+}
+
+/// Responds with a challenge that names scopes: status 403, or 401 if the sender is unknown.
+fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message: Vec<u8>) -> HttpResponse {
+    let identity = sender::identity(request);
+    let (status, error) = match identity {
+        Some(_) => (StatusCode::FORBIDDEN, Some("insufficient_scope")),
+        None => (StatusCode::UNAUTHORIZED, None),
+    };
+    let principal = identity.map(|identity| identity.principal().as_str());
+    tracing::info!(
+        principal,
+        scopes = required.join(" "),
+        path = request.uri.path(),
+        "request without sufficient scopes rejected"
+    );
+    let (challenges, metadata_url) = match endpoint.authorization() {
+        Some(authorization) => (authorization.challenges(), authorization.metadata_url(endpoint, request)),
+        None => (vec![Challenge::new("Bearer")], None),
+    };
+    let challenges = challenges.into_iter().map(|challenge| match error {
+        Some(error) => challenge.with_parameter("error", error),
+        None => challenge,
+    });
+    let mut response = response::json(status, message);
+    add_challenges(&mut response, challenges.collect(), required, metadata_url.as_deref());
+    response
+}
+
+impl Authorization {
+    /// Returns the challenges of every response: one for each authentication scheme.
+    fn challenges(&self) -> Vec<Challenge> {
+        let challenges = self.resource.challenges();
+        if challenges.is_empty() { vec![Challenge::new("Bearer")] } else { challenges.to_vec() }
+    }
+
+    /// Returns the URL of the metadata. Returns `None` if there is none for the sender of this request.
+    fn metadata_url(&self, endpoint: &Endpoint, request: &Parts) -> Option<String> {
+        Some(self.resource_url(&endpoint.options().path, &request.headers, &request.uri)?.metadata_url())
+    }
+
+    /// Returns the identifier of the resource, if clients are told about it.
+    pub(super) fn resource_url(&self, path: &str, headers: &HeaderMap, uri: &Uri) -> Option<ResourceUrl> {
+        if self.resource.authorization_servers().is_empty() {
+            return None;
+        }
+        self.url.clone().or_else(|| ResourceUrl::of_loopback(headers, uri, path))
+    }
+}
+
+/// Returns the scopes that a request needs, including those that every request requires.
+async fn needed_scopes<B>(endpoint: &Endpoint, source: &Arc<HttpRequestSource>, body: B, now: Instant) -> Vec<String>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let request = source.request();
+    let is_examined = request.method == Method::POST
+        && headers::is_json(&request.headers)
+        && body.size_hint().upper().is_some_and(|bytes| bytes <= MAX_EXAMINED_BYTES)
+        && endpoint.engine().registry().requires_scopes();
+    let mut scopes = Scopes::default();
+    if !is_examined {
+        discard(endpoint, request, body);
+    } else if let Ok(body) = request_body::read(endpoint, source, body, now).await {
+        let mut connection = Connection::for_exchange(now, Arc::clone(endpoint.engine()));
+        connection.set_source(Arc::clone(source) as Arc<dyn RequestSource>);
+        scopes = connection.required_scopes(body.bytes().trim_ascii());
+    }
+    endpoint.engine().access.to_request(sender::identity(request), scopes)
+}
+
+/// Reads the body of a rejected request for a while, since most clients read the response only afterwards.
+fn discard<B>(endpoint: &Endpoint, request: &Parts, body: B)
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if request.method == Method::POST {
+        linger(request, Box::pin(body), endpoint.options().max_body_bytes);
+    }
+}
+
+/// Adds a challenge, or its parameters to the challenge of the same scheme.
+fn merge(mut challenges: Vec<Challenge>, added: &Challenge) -> Vec<Challenge> {
+    match challenges.iter_mut().find(|challenge| challenge.scheme().eq_ignore_ascii_case(added.scheme())) {
+        Some(challenge) => {
+            for (name, value) in added.parameters() {
+                *challenge = challenge.clone().with_parameter(name.to_owned(), value);
+            }
+        }
+        None => challenges.push(added.clone()),
+    }
+    challenges
+}
+
+/// Adds a `WWW-Authenticate` header for each challenge.
+fn add_challenges(
+    response: &mut HttpResponse,
+    challenges: Vec<Challenge>,
+    scopes: &[String],
+    metadata_url: Option<&str>,
+) {
+    let scopes: Vec<_> = scopes.iter().map(String::as_str).filter(|scope| *scope != OFFLINE_ACCESS).collect();
+    for mut challenge in challenges {
+        if !scopes.is_empty() {
+            challenge = challenge.with_parameter("scope", &scopes.join(" "));
+        }
+        if let Some(url) = metadata_url {
+            challenge = challenge.with_parameter("resource_metadata", url);
+        }
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from(&challenge));
+    }
+}
+
+fn set_retry_after(response: &mut HttpResponse, after: Duration) {
+    let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+}

@@ -1,0 +1,107 @@
+//! Unix sockets: the file of a socket, which is created with restricted permissions and removed at the end.
+
+use std::{
+    fs::{self, File, Permissions},
+    io,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{FlockOperation, flock};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+
+/// The maximum number of connections that wait to be accepted, as for TCP.
+const BACKLOG: u32 = 1024;
+
+/// A listening socket.
+#[derive(Debug)]
+pub(super) struct SocketListener {
+    // Declared first, so that the file is removed before connections are refused.
+    file: SocketFile,
+    listener: UnixListener,
+}
+
+/// The file of a socket. Removes it when dropped, unless another file has taken its place.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    /// The device and the inode.
+    id: (u64, u64),
+}
+
+impl SocketListener {
+    /// Creates a socket file with these permissions, and listens on it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another server listens on the path, if the path is a file of another kind, or if the socket
+    /// cannot be created.
+    pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
+        // The file must be found at the end even if the program changes its current directory.
+        let path = std::path::absolute(path)?;
+        let _lock = lock_directory(&path).await;
+        remove_stale(&path).await?;
+        let socket = UnixSocket::new_stream()?;
+        socket.bind(&path)?;
+        let file = SocketFile::new(path)?;
+        // Connections are refused until the socket listens, so nobody connects before the permissions are set.
+        fs::set_permissions(&file.path, Permissions::from_mode(mode & 0o777))?;
+        Ok(Self { listener: socket.listen(BACKLOG)?, file })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<UnixStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl SocketFile {
+    fn new(path: PathBuf) -> io::Result<Self> {
+        let id = id(&path)?;
+        Ok(Self { path, id })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if id(&self.path).is_ok_and(|id| id == self.id) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn id(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Locks the directory of a socket until the file is dropped, so that a server does not take the socket of another that
+/// is just starting for a stale one. Returns `None` if the directory cannot be locked, as in some file systems.
+async fn lock_directory(path: &Path) -> Option<File> {
+    let directory = path.parent()?.to_owned();
+    let lock = move || {
+        let directory = File::open(directory).ok()?;
+        flock(&directory, FlockOperation::LockExclusive).ok()?;
+        Some(directory)
+    };
+    tokio::task::spawn_blocking(lock).await.ok()?
+}
+
+/// Removes the file of a socket on which no server listens any more.
+async fn remove_stale(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {}
+        Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file exists and is not a socket")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    match UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        // A server whose queue of connections is full is alive.
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+        _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens on it")),
+    }
+}

@@ -1,0 +1,264 @@
+//! Authenticated servers: challenges, scopes, metadata, and what belongs to a principal.
+
+mod credentials;
+mod expiry;
+mod metadata;
+mod ownership;
+mod scopes;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use http::Response;
+use http_body_util::BodyExt as _;
+use mcp_runtime::{
+    AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Context, Fault, HttpBody, HttpOptions,
+    HttpService, Identity, ProtectedResource, ResourceLink, Server, credentials, prompt, resource, tool,
+};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tower_service::Service as _;
+
+use super::{
+    client::soon,
+    request::{Request, stateless},
+};
+
+const METADATA: &str = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
+
+/// Accepts bearer tokens of the form `user/scope/scope`, and counts how often it is asked.
+#[derive(Debug, Clone, Default)]
+struct Tokens {
+    resource: ProtectedResource,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Authenticator for Tokens {
+    fn authenticate<'a>(&'a self, request: &'a http::request::Parts) -> AuthenticateFuture<'a> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            let token = credentials(request, "Bearer")?;
+            let (user, scopes) = token.split_once('/').unwrap_or((token, ""));
+            let identity = Identity::new(user)
+                .with_scopes(scopes.split('/').filter(|scope| !scope.is_empty()))
+                .with_claims(json!({"email": format!("{user}@example.com")}));
+            match user {
+                "old" => Err(AuthenticationError::invalid("the token has \"expired\"").with_detail("exp is 17")),
+                "down" => Err(AuthenticationError::unavailable(
+                    Duration::from_millis(2500),
+                    "the token cannot be verified at the moment",
+                )),
+                "hangs" => std::future::pending().await,
+                "panics" => panic!("an author's mistake"),
+                "unbound" => {
+                    let challenge = Challenge::new("DPoP").with_parameter("error", "use_dpop_nonce");
+                    let nonce = (http::HeaderName::from_static("dpop-nonce"), http::HeaderValue::from_static("n-1"));
+                    let error = AuthenticationError::invalid("the proof needs a nonce").with_challenge(challenge);
+                    Err(error.with_response_header(nonce.0, nonce.1))
+                }
+                "bound" => {
+                    let nonce = (http::HeaderName::from_static("dpop-nonce"), http::HeaderValue::from_static("n-2"));
+                    Ok(identity.with_response_header(nonce.0, nonce.1))
+                }
+                "brief" => Ok(identity.with_expiry(SystemTime::now() + Duration::from_millis(50))),
+                _ => Ok(identity),
+            }
+        })
+    }
+
+    fn protected_resource(&self) -> ProtectedResource {
+        self.resource.clone()
+    }
+}
+
+fn resource_of_example() -> ProtectedResource {
+    ProtectedResource::new().resource("https://mcp.example.com/mcp").authorization_server("https://id.example.com")
+}
+
+/// The functions that ran, and the permits by which they end.
+#[derive(Debug)]
+struct Journal {
+    runs: AtomicUsize,
+    permits: Semaphore,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self { runs: AtomicUsize::new(0), permits: Semaphore::new(0) }
+    }
+}
+
+impl Journal {
+    fn run(&self) {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+/// Return the user.
+#[tool(read_only)]
+fn whoami(journal: &Journal, ctx: &Context) -> Option<String> {
+    journal.run();
+    #[derive(serde::Deserialize)]
+    struct Claims {
+        email: String,
+    }
+    let identity = ctx.identity()?;
+    assert_eq!(Some(identity.principal().as_str()), ctx.principal());
+    Some(format!("{} {}", identity.principal(), ctx.claims::<Claims>()?.email))
+}
+
+/// Read notes.
+#[tool(scopes("notes.read"))]
+fn read_notes(journal: &Journal) {
+    journal.run();
+}
+
+/// Delete a note.
+#[tool(scopes("notes.write"))]
+fn delete_note(journal: &Journal) {
+    journal.run();
+}
+
+/// Audit notes.
+#[tool(scopes(any("notes.read", "notes.admin"), "audit"))]
+fn audit(journal: &Journal) {
+    journal.run();
+}
+
+/// Share a note, after a while if told so.
+#[tool(scopes("notes.read"))]
+async fn share(journal: &Journal, ctx: &Context, #[arg(default)] waits: bool) -> Result<(), Fault> {
+    if waits {
+        journal.permits.acquire().await.unwrap().forget();
+    }
+    ctx.require_scope("notes.share")?;
+    journal.run();
+    Ok(())
+}
+
+/// Export notes.
+#[tool(task, scopes("notes.write"))]
+async fn export(journal: &Journal) -> &'static str {
+    journal.run();
+    "exported"
+}
+
+/// Wait for the test.
+#[tool]
+async fn waits(journal: &Journal, ctx: &Context) {
+    journal.run();
+    ctx.progress(1, 2, "waiting");
+    journal.permits.acquire().await.unwrap().forget();
+}
+
+/// A note.
+#[resource("notes://{id}", scopes("notes.read"), list = all_notes, complete(id = ids))]
+fn note(journal: &Journal, id: u32) -> String {
+    journal.run();
+    id.to_string()
+}
+
+fn all_notes() -> Vec<ResourceLink> {
+    vec![ResourceLink::new("notes://7", "seven")]
+}
+
+fn ids(journal: &Journal, _: &str) -> Vec<String> {
+    journal.run();
+    vec!["7".to_owned()]
+}
+
+/// Summarize notes.
+#[prompt(scopes("notes.read"))]
+fn summary(journal: &Journal) -> &'static str {
+    journal.run();
+    "Summarize."
+}
+
+/// A server with all functions, and its parts that tests observe.
+struct Protected {
+    service: HttpService,
+    journal: Arc<Journal>,
+    authenticated: Arc<AtomicUsize>,
+}
+
+fn server() -> (Server, Arc<Journal>) {
+    let journal = Arc::new(Journal::default());
+    let server = Server::empty("notes", "1.0.0")
+        .title("Notes")
+        .with::<whoami>()
+        .with::<read_notes>()
+        .with::<delete_note>()
+        .with::<audit>()
+        .with::<share>()
+        .with::<export>()
+        .with::<waits>()
+        .with::<note>()
+        .with::<summary>()
+        .with_shared(Arc::clone(&journal));
+    (server, journal)
+}
+
+impl Protected {
+    fn new() -> Self {
+        Self::with(|server| server, HttpOptions::default())
+    }
+
+    fn with(change: impl FnOnce(Server) -> Server, options: HttpOptions) -> Self {
+        let tokens = Tokens { resource: resource_of_example(), ..Tokens::default() };
+        let authenticated = Arc::clone(&tokens.calls);
+        let (server, journal) = server();
+        let built = change(server.authenticate(tokens)).build().unwrap();
+        // Subscriptions exist only if the server can change.
+        built.handle();
+        Self { service: built.into_http_service(options), journal, authenticated }
+    }
+
+    async fn open(&self, request: Request) -> Response<HttpBody> {
+        soon(self.service.clone().call(request.into_http(|_| {}))).await.unwrap()
+    }
+
+    async fn send(&self, request: Request) -> Reply {
+        let (head, body) = self.open(request).await.into_parts();
+        let body = soon(body.collect()).await.unwrap().to_bytes().to_vec();
+        Reply { status: head.status.as_u16(), headers: head.headers, body }
+    }
+}
+
+/// A complete response.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    headers: http::HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&self.body)))
+    }
+
+    fn challenges(&self) -> Vec<&str> {
+        self.headers.get_all("www-authenticate").iter().map(|value| value.to_str().unwrap()).collect()
+    }
+}
+
+fn with_token(request: Request, token: &str) -> Request {
+    request.with("authorization", &format!("Bearer {token}"))
+}
+
+fn call(tool: &str) -> Request {
+    stateless("tools/call", &json!({"name": tool}))
+}

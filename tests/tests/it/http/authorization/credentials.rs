@@ -1,0 +1,224 @@
+//! Requests without valid credentials.
+
+use std::sync::{Mutex, atomic::Ordering};
+
+use mcp_runtime::HttpOptions;
+use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing_subscriber::{Layer, layer::SubscriberExt as _};
+
+use super::{METADATA, Protected, Request, call, with_token};
+use crate::http::request::initialize;
+
+/// Records the level and the fields of every event of the current thread.
+#[derive(Default)]
+struct Log(std::sync::Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.push_str(&format!(" {field}={value:?}"));
+    }
+}
+
+impl<S: tracing::Subscriber> Layer<S> for Log {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        let mut line = Line(event.metadata().level().to_string());
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+}
+
+/// What a request is answered with: status, challenges, and the line of the log.
+struct Expected {
+    status: u16,
+    challenges: Vec<String>,
+    log: &'static str,
+}
+
+fn bearer(parameters: &str) -> Vec<String> {
+    vec![format!(r#"Bearer {parameters}resource_metadata="{METADATA}""#)]
+}
+
+fn bad_credentials() -> Vec<(&'static str, Request, Expected)> {
+    let with = |value: &str| call("whoami").with("authorization", value);
+    let malformed = |message: &str| bearer(&format!(r#"error="invalid_request", error_description="{message}", "#));
+    let long = format!("Bearer {}", "a".repeat(1 << 20));
+    let in_query = "access tokens are not accepted in the query: send them in the `Authorization` header";
+    let unreadable = "the credentials of the `Authorization` header are malformed";
+    let missing =
+        || Expected { status: 401, challenges: bearer(""), log: "DEBUG message=request without credentials rejected" };
+    let rejected =
+        |challenges| Expected { status: 400, challenges, log: "INFO message=malformed credentials rejected" };
+    vec![
+        ("no credentials", call("whoami"), missing()),
+        ("another scheme", with("Basic YWRhOnNlY3JldA=="), missing()),
+        ("no token", with("Bearer"), rejected(malformed(unreadable))),
+        ("two tokens in a header", with("Bearer ada, Bearer eve"), rejected(malformed(unreadable))),
+        (
+            "two headers",
+            with("Bearer ada").and("authorization", "Bearer ada"),
+            rejected(malformed("expected only one `Authorization` header")),
+        ),
+        ("a token of 1 MiB", with(&long), rejected(malformed("the credentials are longer than 16384 bytes"))),
+        ("a token in the query", call("whoami").path("/mcp?access_token=ada"), rejected(malformed(in_query))),
+        (
+            "a token in the query as well",
+            with("Bearer ada").path("/mcp?a=1&access%5Ftoken=ada"),
+            rejected(malformed(in_query)),
+        ),
+        (
+            "an expired token",
+            with("Bearer old"),
+            Expected {
+                status: 401,
+                challenges: bearer(r#"error="invalid_token", error_description="the token has 'expired'", "#),
+                log: "INFO message=invalid credentials rejected reason=the token has \"expired\" detail=\"exp is 17\"",
+            },
+        ),
+        (
+            "a token without proof",
+            with("Bearer unbound"),
+            Expected {
+                status: 401,
+                challenges: vec![
+                    format!(r#"Bearer resource_metadata="{METADATA}""#),
+                    format!(r#"DPoP error="use_dpop_nonce", resource_metadata="{METADATA}""#),
+                ],
+                log: "INFO message=invalid credentials rejected",
+            },
+        ),
+        (
+            "an issuer that is down",
+            with("Bearer down"),
+            Expected { status: 503, challenges: Vec::new(), log: "WARN message=authentication is unavailable" },
+        ),
+        (
+            "an authenticator that panics",
+            with("Bearer panics"),
+            Expected { status: 503, challenges: Vec::new(), log: "ERROR message=the authenticator panicked" },
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn bad_credentials_are_rejected() {
+    let server = Protected::new();
+    for (name, request, expected) in bad_credentials() {
+        let lines = std::sync::Arc::default();
+        let log = tracing_subscriber::registry().with(Log(std::sync::Arc::clone(&lines)));
+        let guard = tracing::subscriber::set_default(log);
+        let reply = server.send(request).await;
+        drop(guard);
+        assert_eq!(reply.status, expected.status, "{name}");
+        assert_eq!(reply.challenges(), expected.challenges, "{name}");
+        assert_eq!(reply.json()["error"]["code"], -32600, "{name}");
+        let lines = lines.lock().unwrap().join("\n");
+        assert!(lines.contains(expected.log), "{name}: {lines}");
+        assert!(!lines.contains("Bearer"), "{name}: {lines}");
+        let retry_after = (expected.status == 503).then_some(if name.contains("panics") { "5" } else { "3" });
+        assert_eq!(reply.header("retry-after"), retry_after, "{name}");
+        let nonce = name.contains("proof").then_some("n-1");
+        assert_eq!(reply.header("dpop-nonce"), nonce, "{name}");
+    }
+    assert_eq!(server.journal.runs(), 0);
+}
+
+#[tokio::test]
+async fn schemes_are_not_case_sensitive() {
+    let server = Protected::new();
+    for scheme in ["Bearer", "bearer", "BEARER", "bEaReR"] {
+        let reply = server.send(call("whoami").with("authorization", &format!("{scheme} ada"))).await;
+        assert_eq!(reply.status, 200, "{scheme}");
+        assert_eq!(reply.json()["result"]["content"][0]["text"], "ada ada@example.com", "{scheme}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_authenticated_once() {
+    let server = Protected::new();
+    for (request, status, times) in [
+        (with_token(call("whoami"), "ada"), 200, 1),
+        (with_token(initialize("2025-11-25"), "ada"), 200, 1),
+        (with_token(call("whoami"), "ada").with("origin", "http://localhost"), 200, 1),
+        (with_token(Request::new("GET"), "ada"), 405, 1),
+        (with_token(Request::new("DELETE"), "ada"), 400, 1),
+        (with_token(Request::new("PUT"), "ada"), 405, 1),
+        (call("whoami"), 401, 1),
+        (Request::new("GET"), 401, 1),
+        (Request::new("DELETE"), 401, 1),
+        // Requests from elsewhere do not reach the authenticator.
+        (with_token(call("whoami"), "ada").with("host", "evil.example"), 403, 0),
+    ] {
+        server.authenticated.store(0, Ordering::SeqCst);
+        let reply = server.send(request.clone()).await;
+        assert_eq!(reply.status, status, "{request:?}");
+        assert_eq!(server.authenticated.load(Ordering::SeqCst), times, "{request:?}");
+    }
+}
+
+/// Browsers send preflight requests without credentials, and must be able to read challenges.
+#[tokio::test]
+async fn web_pages_read_challenges() {
+    let server = Protected::with(|server| server, HttpOptions::default().allow_origin("https://app.example.com"));
+    let from_page = |request: Request| request.with("origin", "https://app.example.com");
+    let preflight = Request::new("OPTIONS")
+        .with("access-control-request-method", "POST")
+        .with("access-control-request-headers", "authorization");
+    let reply = server.send(from_page(preflight)).await;
+    assert_eq!((reply.status, reply.header("access-control-allow-headers")), (200, Some("authorization")));
+    assert_eq!(server.authenticated.load(Ordering::SeqCst), 0);
+    for (token, tool, status) in [(None, "whoami", 401), (Some("ada"), "read_notes", 403), (Some("ada"), "whoami", 200)]
+    {
+        let request = from_page(call(tool));
+        let request = token.iter().fold(request, |request, token| with_token(request, token));
+        let reply = server.send(request).await;
+        assert_eq!(reply.status, status);
+        assert_eq!(reply.header("access-control-allow-origin"), Some("https://app.example.com"));
+        assert!(reply.header("access-control-expose-headers").unwrap().contains("www-authenticate"));
+        assert_eq!(reply.challenges().len(), usize::from(status != 200));
+    }
+}
+
+/// An authenticator that hangs does not hold a request forever.
+#[tokio::test(start_paused = true)]
+async fn authentication_is_bounded_in_time() {
+    let server = Protected::new();
+    let reply = server.send(with_token(call("whoami"), "hangs")).await;
+    assert_eq!((reply.status, reply.header("retry-after")), (503, Some("5")));
+}
+
+#[tokio::test]
+async fn an_authenticator_adds_headers_to_responses() {
+    let server = Protected::new();
+    for (tool, status) in [("whoami", 200), ("read_notes", 403)] {
+        let reply = server.send(with_token(call(tool), "bound")).await;
+        assert_eq!((reply.status, reply.header("dpop-nonce")), (status, Some("n-2")));
+    }
+}
+
+/// Requests of every revision and size are told which scopes they need, as far as their bodies are read.
+#[tokio::test]
+async fn a_challenge_names_the_scopes_that_a_request_needs() {
+    let server = Protected::with(|server| server.scopes("mcp"), HttpOptions::default());
+    let long = call("read_notes").change(|message| message["params"]["arguments"] = json!({"x": "x".repeat(70_000)}));
+    for (request, scopes) in [
+        (initialize("2025-11-25"), "mcp"),
+        (call("whoami"), "mcp"),
+        (call("read_notes"), "mcp notes.read"),
+        (call("audit"), "mcp notes.read audit"),
+        (call("unknown"), "mcp"),
+        (call("read_notes").body("{"), "mcp"),
+        (long, "mcp"),
+        (Request::new("GET"), "mcp"),
+    ] {
+        for token in [None, Some("old"), Some("ada")] {
+            let request = token.iter().fold(request.clone(), |request, token| with_token(request, token));
+            let reply = server.send(request.clone()).await;
+            assert_eq!(reply.status, if token == Some("ada") { 403 } else { 401 }, "{request:?}");
+            let scope = format!(r#"scope="{scopes}""#);
+            assert!(reply.challenges()[0].contains(&scope), "{token:?} {:?}: {:?}", scopes, reply.challenges());
+        }
+    }
+}

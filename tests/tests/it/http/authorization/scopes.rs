@@ -1,0 +1,380 @@
+//! Scopes of functions: every kind of request is checked before a function runs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use http_body_util::BodyExt as _;
+use mcp_runtime::{HttpOptions, HttpService, Identity, Principal, Revision, Scopes, Server, tool, tools};
+use serde_json::{Value, json};
+use tower_service::Service as _;
+
+use super::{
+    Journal, METADATA, Protected, Reply, Request, call, note, read_notes, server, soon, stateless, with_token,
+};
+use crate::http::request::initialize;
+
+const LEGACY: &str = "2025-03-26";
+
+/// Opens a session as a user and returns its id.
+async fn open_session(server: &Protected, token: &str, version: &str) -> String {
+    let reply = server.send(with_token(initialize(version), token)).await;
+    reply.header("mcp-session-id").unwrap().to_owned()
+}
+
+fn in_session(id: &str, version: &str, message: &Value) -> Request {
+    Request::post(message).with("mcp-session-id", id).with("mcp-protocol-version", version)
+}
+
+fn challenge(scopes: &str, error: &str) -> String {
+    format!(r#"Bearer {error}scope="{scopes}", resource_metadata="{METADATA}""#)
+}
+
+/// Checks that a request is challenged for all its scopes, without a token and with one that lacks a scope, and that it
+/// succeeds with all of them.
+async fn assert_requires(server: &Protected, request: &Request, scopes: &str, granted: &str) {
+    let runs = server.journal.runs();
+    let anonymous = server.send(request.clone()).await;
+    assert_eq!((anonymous.status, anonymous.challenges()), (401, vec![&*challenge(scopes, "")]), "{request:?}");
+    for token in ["ada", "ada/other", "ada/Notes.read"] {
+        let reply = server.send(with_token(request.clone(), token)).await;
+        let expected = challenge(scopes, r#"error="insufficient_scope", "#);
+        assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]), "{token} {request:?}");
+        let required: Vec<_> = scopes.split(' ').collect();
+        let json = reply.json();
+        let error = if json.is_array() { &json[0]["error"] } else { &json["error"] };
+        assert_eq!((&error["code"], &error["data"]["requiredScopes"]), (&json!(-32600), &json!(required)));
+    }
+    assert_eq!(server.journal.runs(), runs, "a function ran: {request:?}");
+    let reply = server.open(with_token(request.clone(), granted)).await;
+    assert_eq!(reply.status(), 200, "{request:?}");
+}
+
+#[tokio::test]
+async fn every_kind_of_request_is_checked() {
+    let server = Protected::new();
+    let completion = |reference: Value| {
+        stateless("completion/complete", &json!({"ref": reference, "argument": {"name": "id", "value": ""}}))
+    };
+    let by_template = completion(json!({"type": "ref/resource", "uri": "notes://{id}"}));
+    let by_uri = completion(json!({"type": "ref/resource", "uri": "notes://7"}));
+    let by_prompt = completion(json!({"type": "ref/prompt", "name": "summary"}));
+    let filter = json!({"notifications": {"resourceSubscriptions": ["notes://7", "memo://none"]}});
+    for (request, scopes, granted) in [
+        (call("read_notes"), "notes.read", "ada/notes.read"),
+        (call("delete_note"), "notes.write", "ada/notes.write/more"),
+        (call("audit"), "notes.read audit", "ada/audit/notes.read"),
+        (call("audit"), "notes.read audit", "ada/audit/notes.admin"),
+        (stateless("resources/read", &json!({"uri": "notes://7"})), "notes.read", "ada/notes.read"),
+        (stateless("prompts/get", &json!({"name": "summary"})), "notes.read", "ada/notes.read"),
+        (by_template, "notes.read", "ada/notes.read"),
+        (by_uri, "notes.read", "ada/notes.read"),
+        (by_prompt, "notes.read", "ada/notes.read"),
+        (stateless("subscriptions/listen", &filter), "notes.read", "ada/notes.read"),
+    ] {
+        assert_requires(&server, &request, scopes, granted).await;
+    }
+    let id = open_session(&server, "ada", "2025-11-25").await;
+    let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "notes://7"}});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "delete_note"}});
+    for (message, scopes, granted) in
+        [(subscribe, "notes.read", "ada/notes.read"), (call, "notes.write", "ada/notes.write")]
+    {
+        assert_requires(&server, &in_session(&id, "2025-11-25", &message), scopes, granted).await;
+    }
+}
+
+/// Either all requests of a batch run or none, and one challenge names the scopes of all.
+#[tokio::test]
+async fn a_batch_is_checked_as_a_whole() {
+    let server = Protected::new();
+    let id = open_session(&server, "ada", LEGACY).await;
+    let call =
+        |id: u32, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}});
+    let batch = json!([call(1, "whoami"), call(2, "read_notes"), cancelled, call(3, "delete_note")]);
+    let request = in_session(&id, LEGACY, &batch);
+    assert_requires(&server, &request, "notes.read notes.write", "ada/notes.read/notes.write").await;
+    assert_eq!(server.journal.runs(), 3);
+    let reply = server.send(with_token(request, "ada/notes.read")).await;
+    let ids: Vec<_> = reply.json().as_array().unwrap().iter().map(|response| response["id"].clone()).collect();
+    assert_eq!((reply.status, ids), (403, vec![json!(1), json!(2), json!(3)]));
+    assert_eq!(server.journal.runs(), 3);
+}
+
+/// A function that demands more is challenged with everything that the operation needs, if nothing was sent yet.
+#[tokio::test]
+async fn functions_demand_scopes_at_run_time() {
+    let server = Protected::with(|server| server.scopes("mcp"), HttpOptions::default());
+    let reply = server.send(with_token(call("share"), "ada/mcp/notes.read")).await;
+    let expected = challenge("mcp notes.read notes.share", r#"error="insufficient_scope", "#);
+    assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));
+    assert_eq!(
+        reply.json()["error"]["message"],
+        "the operation requires the scopes `mcp`, `notes.read`, `notes.share`"
+    );
+    assert_eq!(server.journal.runs(), 0);
+    let reply = server.send(with_token(call("share"), "ada/mcp/notes.read/notes.share")).await;
+    assert_eq!((reply.status, server.journal.runs()), (200, 1));
+}
+
+/// After the response has begun, its status cannot change, so the error names the scopes.
+#[tokio::test]
+async fn a_scope_that_is_demanded_late_is_an_error_in_the_stream() {
+    let options = HttpOptions::default().stream_after(std::time::Duration::ZERO);
+    let server = Protected::with(|server| server, options);
+    let late = call("share").change(|message| message["params"]["arguments"] = json!({"waits": true}));
+    let response = server.open(with_token(late, "ada/notes.read")).await;
+    assert_eq!(response.status(), 200);
+    server.journal.permits.add_permits(1);
+    let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    assert!(text.contains("the operation requires the scopes `notes.read`, `notes.share`"), "{text}");
+}
+
+#[tokio::test]
+async fn broad_scopes_contain_narrow_ones() {
+    let server = Protected::with(
+        |server| {
+            server
+                .implies("notes.admin", "notes.write")
+                .implies("notes.write", "notes.read")
+                .implies_if(|broad, narrow| broad == "all" || broad.strip_suffix('*') == Some(narrow))
+        },
+        HttpOptions::default(),
+    );
+    for (token, tool, status) in [
+        ("ada/notes.write", "read_notes", 200),
+        ("ada/notes.admin", "read_notes", 200),
+        ("ada/notes.admin", "share", 403),
+        ("ada/notes.read", "delete_note", 403),
+        ("ada/all", "audit", 200),
+        ("ada/all", "share", 200),
+    ] {
+        let reply = server.send(with_token(call(tool), token)).await;
+        assert_eq!(reply.status, status, "{token} {tool}");
+    }
+    // What was granted is not requested again under another name.
+    let reply = server.send(with_token(call("audit"), "ada/notes.admin")).await;
+    assert_eq!(reply.challenges(), [challenge("notes.read audit", r#"error="insufficient_scope", "#)]);
+}
+
+#[tokio::test]
+async fn rules_add_scopes_to_functions() {
+    let server = Protected::with(
+        |server| {
+            server
+                .scopes_for(|entry| entry.name == "whoami", "profile")
+                .scopes_for(|entry| entry.is::<read_notes>(), Scopes::any(["eu", "us"]))
+                .scopes_for(|entry| entry.is::<note>(), ["eu", "notes.read"])
+        },
+        HttpOptions::default(),
+    );
+    for (request, scopes, granted) in [
+        (call("whoami"), "profile", "ada/profile"),
+        (call("read_notes"), "notes.read eu", "ada/notes.read/us"),
+        (stateless("resources/read", &json!({"uri": "notes://7"})), "notes.read eu", "ada/eu/notes.read"),
+    ] {
+        assert_requires(&server, &request, scopes, granted).await;
+    }
+}
+
+/// The functions that list the resources of a template run only for those who may read them.
+#[tokio::test]
+async fn resources_are_listed_for_those_who_may_read_them() {
+    let server = Protected::new();
+    for (token, expected) in [("ada", 0), ("ada/notes.read", 1)] {
+        let reply = server.send(with_token(stateless("resources/list", &json!({})), token)).await;
+        assert_eq!(reply.json()["result"]["resources"].as_array().unwrap().len(), expected, "{token}");
+    }
+}
+
+struct Archive;
+
+#[tools(scopes("archive"))]
+impl Archive {
+    /// Search.
+    #[tool]
+    fn search(&self) {}
+
+    /// Purge.
+    #[tool(scopes("archive", any("purge", "admin")))]
+    fn purge(&self) {}
+}
+
+#[tokio::test]
+async fn a_block_requires_scopes_for_all_its_methods() {
+    let server = Protected::with(|server| server.with::<Archive>().with_state(Archive), HttpOptions::default());
+    for (tool, scopes, granted) in
+        [("search", "archive", "ada/archive"), ("purge", "archive purge", "ada/archive/admin")]
+    {
+        assert_requires(&server, &call(tool), scopes, granted).await;
+    }
+}
+
+/// Over stdio there are no tokens, so scopes are not enforced, and the process has the identity of its user.
+#[tokio::test]
+async fn scopes_are_not_enforced_over_stdio() {
+    let (server, journal) = server();
+    let ada = Identity::new(Principal::new("ada")).with_claims(json!({"email": "ada@example.com"}));
+    let mut client = server.stdio_identity(ada).test_client(Revision::V2026_07_28);
+    for tool in ["read_notes", "audit", "share"] {
+        assert!(client.call(tool, ()).await.is_ok(), "{tool}");
+    }
+    assert_eq!(client.call("whoami", ()).await.unwrap().text(), "ada ada@example.com");
+    assert_eq!(journal.runs(), 4);
+}
+
+/// Add two numbers.
+#[tool]
+fn add(a: i32, b: i32) -> i32 {
+    a + b
+}
+
+/// Nobody may reach functions with scopes because the authenticator was forgotten.
+#[tokio::test]
+async fn functions_with_scopes_are_not_served_without_an_authenticator() {
+    let help = "help: add an authenticator with `Server::authenticate`; if a middleware identifies the callers, add \
+                `IdentityFromExtensions`";
+    let adder = || Server::empty("adder", "1.0.0").with::<add>();
+    let all: fn(Server) -> Server = |server| server.scopes("mcp");
+    let one: fn(Server) -> Server = |server| server.scopes_for(|_| true, "math");
+    let many: fn(Server) -> Server = |_| self::server().0;
+    for (change, expected) in [
+        (all, "every request requires scopes"),
+        (one, "`add` requires scopes"),
+        (many, "`audit`, `delete_note`, `export`, `read_notes`, `share` and others require scopes"),
+    ] {
+        let expected = format!("{expected}, but the server does not authenticate requests over HTTP\n{help}");
+        let server = change(adder()).build().unwrap();
+        let served = soon(server.serve_http(([127, 0, 0, 1], 0), HttpOptions::default())).await;
+        assert_eq!(served.unwrap_err().to_string(), expected);
+        let mount = AssertUnwindSafe(|| server.into_http_service(HttpOptions::default()));
+        let mounted = catch_unwind(mount);
+        assert_eq!(*mounted.unwrap_err().downcast::<String>().unwrap(), expected);
+    }
+}
+
+/// A function with scopes that is added later is not open either.
+#[tokio::test]
+async fn functions_that_are_added_later_are_protected() {
+    let built = Server::empty("adder", "1.0.0").with::<add>().with_state(Journal::default()).build().unwrap();
+    let handle = built.handle();
+    let mut service: HttpService = built.into_http_service(HttpOptions::default());
+    handle.add::<read_notes>().unwrap();
+    let response = soon(service.call(call("read_notes").into_http(|_| {}))).await.unwrap();
+    let challenge = response.headers()["www-authenticate"].to_str().unwrap();
+    assert_eq!((response.status().as_u16(), challenge), (401, r#"Bearer scope="notes.read""#));
+    let response = soon(service.call(call("add").into_http(|_| {}))).await.unwrap();
+    assert_eq!(response.status(), 200);
+}
+
+#[test]
+fn impossible_scopes_are_reported_when_the_server_is_built() {
+    let line = line!() + 4;
+    let error = Server::empty("adder", "1.0.0")
+        .with::<add>()
+        .scopes(Scopes::any([""; 0]))
+        .scopes_for(|_| true, "a b")
+        .scopes_for(|_| true, "offline_access")
+        .check()
+        .unwrap_err();
+    let file = file!();
+    let next = line + 1;
+    assert_eq!(
+        error.problems(),
+        [
+            format!(
+                "`Server::scopes_for` ({file}:{line}): invalid scope `a b`, expected visible ASCII characters without \
+                 `\"`, `\\` and spaces"
+            ),
+            format!(
+                "`Server::scopes_for` ({file}:{next}): `offline_access` concerns the authorization server and cannot \
+                 be required"
+            ),
+            "`Server::scopes`: no scope is named, so nobody could meet the requirement".to_owned(),
+        ]
+    );
+}
+
+fn with_tasks(request: Request) -> Request {
+    request.change(|message| {
+        let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+    })
+}
+
+/// Creates a task and returns its id.
+async fn create_task(server: &Protected) -> String {
+    let created = server.send(with_token(with_tasks(call("export")), "ada/notes.write")).await.json();
+    created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned()
+}
+
+/// Tasks require the scopes of their function when they are created and when they are read.
+#[tokio::test]
+async fn tasks_require_the_scopes_of_their_function() {
+    let server = Protected::new();
+    assert_requires(&server, &with_tasks(call("export")), "notes.write", "ada/notes.write").await;
+    let id = create_task(&server).await;
+    let about = |method: &str, params: Value| with_tasks(stateless(method, &params).with("mcp-name", &id));
+    let get = about("tasks/get", json!({"taskId": id}));
+    let update = about("tasks/update", json!({"taskId": id, "inputResponses": {}}));
+    let expected = challenge("notes.write", r#"error="insufficient_scope", "#);
+    for request in [&get, &update] {
+        let reply = server.send(with_token(request.clone(), "ada/notes.read")).await;
+        assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));
+        let reply = server.send(with_token(request.clone(), "ada/notes.write")).await;
+        assert_eq!((reply.status, &reply.json()["error"]), (200, &Value::Null), "{reply:?}");
+        // To somebody else, the task does not exist, whatever the scopes.
+        let reply = server.send(with_token(request.clone(), "eve/notes.write")).await;
+        assert_eq!(reply.json()["error"]["code"], -32602);
+    }
+}
+
+/// A subscription to a task shows its result only to those who may read it.
+#[tokio::test]
+async fn notifications_about_tasks_require_the_scopes_of_their_function() {
+    for (token, is_shown) in [("ada/notes.write", true), ("ada/notes.read", false), ("eve/notes.write", false)] {
+        let server = Protected::new();
+        let filter = json!({"notifications": {"taskIds": [create_task(&server).await]}});
+        let listen = with_tasks(stateless("subscriptions/listen", &filter));
+        let body = server.open(with_token(listen, token)).await.into_body();
+        // The notification is sent by another task of the same thread.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        server.service.graceful_shutdown(std::time::Duration::from_secs(60)).await;
+        let bytes = soon(body.collect()).await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains("acknowledged"), "{text}");
+        assert_eq!(text.contains("exported"), is_shown, "{token}: {text}");
+    }
+}
+
+/// Lists contain everything by default, since clients request the scopes of what they find there.
+#[tokio::test]
+async fn lists_may_omit_what_the_caller_may_not_use() {
+    let hiding = Protected::with(Server::hide_unauthorized, HttpOptions::default());
+    let showing = Protected::new();
+    let names = |reply: &Reply, list: &str| -> Vec<String> {
+        let listed = &reply.json()["result"][list];
+        listed.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = ["audit", "delete_note", "export", "read_notes", "share", "waits", "whoami"];
+    for (server, token, tools, prompts) in [
+        (&showing, "ada", &all[..], 1),
+        (&hiding, "ada", &["waits", "whoami"], 0),
+        (&hiding, "ada/notes.read", &["read_notes", "share", "waits", "whoami"], 1),
+        (&hiding, "ada/notes.read/notes.write/audit", &all, 1),
+    ] {
+        let list = |method: &str| with_token(stateless(method, &json!({})), token);
+        let reply = server.send(list("tools/list")).await;
+        assert_eq!(names(&reply, "tools"), tools, "{token}");
+        // What a caller sees is not for everybody.
+        assert_eq!(reply.json()["result"]["cacheScope"], "private");
+        assert_eq!(names(&server.send(list("prompts/list")).await, "prompts").len(), prompts, "{token}");
+        let templates = server.send(list("resources/templates/list")).await;
+        assert_eq!(names(&templates, "resourceTemplates").len(), prompts, "{token}");
+    }
+    // The call still says which scopes it needs.
+    let reply = hiding.send(with_token(call("read_notes"), "ada")).await;
+    assert_eq!((reply.status, reply.challenges()[0].contains("notes.read")), (403, true));
+}

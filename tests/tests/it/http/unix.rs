@@ -1,0 +1,187 @@
+//! HTTP over Unix sockets: the file of the socket, and who may use it.
+
+use std::{
+    fs,
+    io::ErrorKind,
+    os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    path::{Path, PathBuf},
+};
+
+use mcp_runtime::{HttpAddress, HttpOptions};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+    sync::oneshot,
+    task::JoinHandle,
+};
+
+use super::{
+    client::soon,
+    request::{Request, call, initialize},
+    server,
+};
+
+/// A server on a Unix socket.
+struct SocketServer {
+    path: PathBuf,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<std::io::Result<()>>,
+}
+
+impl SocketServer {
+    /// Returns the error if the server cannot listen.
+    async fn start(path: &Path, options: HttpOptions) -> std::io::Result<Self> {
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (send_address, address) = oneshot::channel();
+        let (built, bind) = (server().1.build().unwrap(), path.to_owned());
+        let running = tokio::spawn(async move {
+            let ready = |address| send_address.send(address).unwrap();
+            built.serve_http_until(bind, options, async { drop(stopped.await) }, ready).await
+        });
+        match soon(address).await {
+            Ok(address) => {
+                assert_eq!(address, HttpAddress::from(path));
+                Ok(Self { path: path.to_owned(), stop, running })
+            }
+            Err(_) => Err(soon(running).await.unwrap().unwrap_err()),
+        }
+    }
+
+    async fn status(&self, request: &Request) -> u16 {
+        status(&self.path, request).await
+    }
+
+    async fn stopped(self) {
+        drop(self.stop);
+        soon(self.running).await.unwrap().unwrap();
+    }
+}
+
+async fn connect(path: &Path) -> UnixStream {
+    soon(UnixStream::connect(path)).await.unwrap()
+}
+
+/// Sends a request on a new connection, and returns the status of the response.
+async fn status(path: &Path, request: &Request) -> u16 {
+    let mut stream = connect(path).await;
+    stream.write_all(&request.clone().with("connection", "close").bytes()).await.unwrap();
+    read_status(&mut stream).await
+}
+
+async fn read_status(stream: &mut UnixStream) -> u16 {
+    let mut response = Vec::new();
+    soon(stream.read_to_end(&mut response)).await.unwrap();
+    let response = String::from_utf8(response).unwrap();
+    response.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{response:?}"))
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[tokio::test]
+async fn the_file_of_a_socket_exists_while_the_server_listens() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.sock");
+    for (options, expected) in [(HttpOptions::default(), 0o600), (HttpOptions::default().socket_mode(0o660), 0o660)] {
+        let server = SocketServer::start(&path, options).await.unwrap();
+        assert_eq!(mode(&path), expected);
+        assert_eq!(server.status(&call("quick")).await, 200);
+        assert_eq!(server.status(&initialize("2025-11-25")).await, 200);
+        assert_eq!(server.status(&Request::new("GET").path("/healthz")).await, 200);
+        server.stopped().await;
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn the_socket_of_a_dead_server_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.sock");
+    drop(UnixListener::bind(&path).unwrap());
+    let server = SocketServer::start(&path, HttpOptions::default()).await.unwrap();
+    assert_eq!(server.status(&call("quick")).await, 200);
+}
+
+#[tokio::test]
+async fn other_files_and_live_sockets_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let [live, file, missing] = ["live.sock", "file", "missing/x.sock"].map(|name| directory.path().join(name));
+    let server = SocketServer::start(&live, HttpOptions::default()).await.unwrap();
+    fs::write(&file, "content").unwrap();
+    for (path, kind, reason) in [
+        (&live, ErrorKind::AddrInUse, "another server listens on it"),
+        (&file, ErrorKind::AlreadyExists, "the file exists and is not a socket"),
+        (&missing, ErrorKind::NotFound, ""),
+    ] {
+        let error = SocketServer::start(path, HttpOptions::default()).await.err().unwrap();
+        assert_eq!(error.kind(), kind, "{error}");
+        let prefix = format!("cannot listen on `unix:{}`: ", path.display());
+        assert!(error.to_string().starts_with(&prefix) && error.to_string().contains(reason), "{error}");
+    }
+    assert_eq!(server.status(&call("quick")).await, 200);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "content");
+
+    // The file that has taken the place of the socket belongs to somebody else.
+    fs::rename(&file, &live).unwrap();
+    server.stopped().await;
+    assert_eq!(fs::read_to_string(&live).unwrap(), "content");
+}
+
+/// No browser can connect to a socket, but a proxy in front of it forwards what browsers send.
+#[tokio::test]
+async fn host_and_origin_are_checked_as_for_tcp() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.sock");
+    for (options, host, origin, expected) in [
+        (HttpOptions::default(), "localhost", None, 200),
+        (HttpOptions::default(), "localhost", Some("http://localhost:3000"), 200),
+        (HttpOptions::default(), "localhost", Some("https://evil.example"), 403),
+        (HttpOptions::default(), "evil.example", None, 403),
+        (HttpOptions::default().allow_host("mcp.example.com"), "mcp.example.com", None, 200),
+        (HttpOptions::default().allow_host("mcp.example.com"), "localhost", None, 403),
+    ] {
+        let server = SocketServer::start(&path, options).await.unwrap();
+        let request = call("quick").with("host", host);
+        let request = origin.map_or(request.clone(), |origin| request.with("origin", origin));
+        assert_eq!(server.status(&request).await, expected, "{host} {origin:?}");
+        server.stopped().await;
+    }
+}
+
+#[tokio::test]
+async fn all_connections_of_a_user_are_one_peer() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.sock");
+    let options = HttpOptions::default().max_connections(4).max_peer_share(0.5);
+    let server = SocketServer::start(&path, options).await.unwrap();
+    // The share of a single peer is half of four.
+    let _kept = [connect(&path).await, connect(&path).await];
+    let mut rejected = connect(&path).await;
+    assert_eq!(read_status(&mut rejected).await, 503);
+    drop(server);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn programs_listen_on_sockets() {
+    use super::process::{fixture_at, listening, terminate};
+
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.sock");
+    let address = format!("unix:{}", path.display());
+    for kills in [true, false] {
+        let (mut child, url, _stderr) = listening(fixture_at(&address, "off").args(["--socket-mode", "640"]));
+        assert_eq!(url, format!("http://{address}:/mcp"));
+        assert_eq!(mode(&path), 0o640);
+        assert_eq!(status(&path, &initialize("2025-11-25")).await, 200);
+        if kills {
+            child.kill().unwrap();
+        } else {
+            terminate(&child);
+        }
+        child.wait().unwrap();
+        // A killed server leaves its file, which the next one replaces.
+        assert_eq!(path.exists(), kills);
+    }
+}
