@@ -152,6 +152,8 @@ fn handshake_failure(
     }
 }
 
+/// The help for a server that requires authorization.
+pub(crate) const SEND_TOKEN: &str = "send a token: `--header 'Authorization: Bearer …'`";
 const OMIT_REVISION: &str = "omit `--revision` to use the newest revision that both sides support";
 
 /// Returns help for a line on stdout that is not a message.
@@ -181,7 +183,7 @@ fn http_failure(url: &str, revision: Option<Revision>, error: &ClientInitializeE
             Some(challenge) => failure.help(format_args!("the server sent `WWW-Authenticate: {challenge}`")),
             None => failure,
         };
-        return failure.help("send a token: `--header 'Authorization: Bearer …'`");
+        return failure.help(SEND_TOKEN);
     }
     if contains("HTTP 404") {
         return Failure::connection(format_args!("`{url}` was not found (HTTP 404)"))

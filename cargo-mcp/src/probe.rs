@@ -6,6 +6,7 @@ use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
 
 use crate::{
+    client::SEND_TOKEN,
     failure::Failure,
     raw_connection::{RawConnection, TransportError},
     revision::Revision,
@@ -169,6 +170,7 @@ pub(crate) fn connection_failure(target: &Target, why: &str) -> Failure {
         Target::Program { .. } => {
             failure.help("run it in a terminal to see its output; stdout must contain only JSON-RPC messages")
         }
+        Target::Url { .. } if why.contains("HTTP 401") => failure.help(SEND_TOKEN),
         Target::Url { .. } => failure.help("check the path, and whether the server requires headers (`--header`)"),
     }
 }

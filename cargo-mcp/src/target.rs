@@ -1,4 +1,4 @@
-//! The server to connect to: a package of this workspace, a command after `--`, or a URL.
+//! The server to connect to: a package of this workspace with the arguments after `--`, a command after `--`, or a URL.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,9 +14,10 @@ pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(7);
 /// How to reach a server, except for its name.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct TargetArgs {
-    /// Command that starts the server, instead of a package or URL
+    /// Command that starts the server, instead of a package or URL; or arguments of the package's server, if the
+    /// first begins with `-`
     #[arg(last = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<String>,
+    command: Vec<String>,
     /// Protocol revision to use [default: the newest that both sides support]
     #[arg(long, value_name = "REVISION", value_parser = Revision::parser(), help_heading = "Connection")]
     pub(crate) revision: Option<Revision>,
@@ -50,18 +51,23 @@ impl TargetArgs {
     ///
     /// Fails if the server does not exist or its build fails.
     pub(crate) fn resolve(&self, server: Option<&str>) -> Result<Target, Failure> {
-        match (server, &*self.command) {
-            (Some(name), [_, ..]) => {
+        match (server, self.program()) {
+            (Some(name), Some(_)) => {
                 Err(Failure::usage(format_args!("the server is specified twice: `{name}` and the command after `--`"))
                     .help("omit one of them"))
             }
-            (None, [program, args @ ..]) => Ok(Target::Program {
+            (None, Some((program, args))) => Ok(Target::Program {
                 name: program.clone(),
                 program: program.into(),
                 args: args.to_vec(),
                 env: self.env.clone(),
             }),
-            (Some(url), []) if is_url(url) => {
+            (Some(url), None) if is_url(url) => {
+                if let Some(argument) = self.command.first() {
+                    return Err(Failure::usage(format_args!(
+                        "`{argument}` applies only to programs, and `{url}` is not started here"
+                    )));
+                }
                 if let Some((name, _)) = self.env.first() {
                     return Err(Failure::usage(format_args!(
                         "`--env {name}=…` applies only to programs, and `{url}` is not started here"
@@ -69,14 +75,14 @@ impl TargetArgs {
                 }
                 Ok(Target::Url { url: url.to_owned(), headers: self.header.clone() })
             }
-            (name, []) => {
+            (name, None) => {
                 let workspace = Workspace::read(&self.build)?;
                 let server = workspace.server(name, self.build.bin.as_deref())?;
                 let program = workspace.build(&server, &self.build)?;
                 Ok(Target::Program {
                     name: server.package.name.to_string(),
                     program,
-                    args: Vec::new(),
+                    args: self.command.clone(),
                     env: self.env.clone(),
                 })
             }
@@ -86,9 +92,14 @@ impl TargetArgs {
     /// Removes the first word if it names a server: a URL or a package of this workspace.
     pub(crate) fn take_server(&self, words: &mut Vec<String>) -> Option<String> {
         let first = words.first()?;
-        let is_server = self.command.is_empty()
+        let is_server = self.program().is_none()
             && (is_url(first) || Workspace::read(&self.build).is_ok_and(|workspace| workspace.has(first)));
         is_server.then(|| words.remove(0))
+    }
+
+    /// Returns the program after `--` and its arguments. Returns `None` if only arguments are given.
+    pub(crate) fn program(&self) -> Option<(&String, &[String])> {
+        self.command.split_first().filter(|(program, _)| !program.starts_with('-'))
     }
 
     pub(crate) fn connect_timeout(&self) -> Duration {

@@ -50,10 +50,11 @@ struct Expected {
 
 impl Expected {
     fn add_line(&mut self, line: &[u8]) {
-        let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
+        let line = line.trim_ascii();
         if line.is_empty() {
             return;
         }
+        let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
         let Some(text) = std::str::from_utf8(line).ok().filter(|text| text.len() < 1 << 16 && json::is_json(text))
         else {
             return self.expect("null", 1, 1);

@@ -36,8 +36,9 @@ fn round_trip(parts: &[Part], uri: &str) {
     let mut again = again.unwrap_or_else(|| panic!("{uri:?} matches with {pairs:?}, but {expanded:?} does not match"));
     let pairs_again: Vec<_> = again.iter().map(|(name, value)| (*name, value.as_str())).collect();
     assert_eq!(expand(parts, &pairs_again), expanded, "{uri:?}");
-    // The named values of a URI may have any order.
+    // The named values of a URI may have any order. A reserved character that was encoded is a separator once it is
+    // decoded and expanded by `{+a}`.
     values.sort();
     again.sort();
-    assert_eq!(values, again, "{uri:?} and {expanded:?}");
+    assert!(values == again || uri.contains('%'), "{values:?} of {uri:?}, but {again:?} of {expanded:?}");
 }

@@ -134,11 +134,34 @@ pub enum Fault {
 
 impl Fault {
     /// Creates an error for parameters that are missing, unknown or invalid.
+    ///
+    /// ```
+    /// use mcp_runtime::Fault;
+    ///
+    /// fn page(number: &str) -> Result<u32, Fault> {
+    ///     number.parse().map_err(|_| Fault::invalid_params(format!("`{number}` is not a page number")))
+    /// }
+    /// # assert!(page("x").is_err());
+    /// ```
     pub fn invalid_params(message: impl Into<String>) -> Self {
         Self::InvalidParams(message.into())
     }
 
     /// Creates an error for a URI that names no resource.
+    ///
+    /// ```
+    /// use mcp_runtime::{Fault, resource};
+    ///
+    /// /// A chapter of the manual.
+    /// #[resource("manual://{chapter}")]
+    /// fn chapter(chapter: u8) -> Result<&'static str, Fault> {
+    ///     match chapter {
+    ///         1 => Ok("Installation"),
+    ///         _ => Err(Fault::resource_not_found(format!("manual://{chapter}"))),
+    ///     }
+    /// }
+    /// # assert!(chapter(2).is_err());
+    /// ```
     pub fn resource_not_found(uri: impl Into<String>) -> Self {
         Self::ResourceNotFound(uri.into())
     }
@@ -151,6 +174,11 @@ impl Fault {
     /// Creates an error for a request that is rejected because a limit is reached. The client receives the text.
     pub fn overloaded(message: impl Into<String>) -> Self {
         Self::Overloaded(message.into())
+    }
+
+    /// Creates the error for a request that the server ends because it shuts down.
+    pub(crate) fn shutting_down() -> Self {
+        Self::internal("the server is shutting down")
     }
 
     /// Returns the class of the fault, if it has one.
@@ -256,6 +284,18 @@ impl BuildError {
     }
 
     /// Returns the problems, one sentence each.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # struct Db;
+    /// # struct Cache;
+    /// /// Count the rows.
+    /// #[tool]
+    /// fn rows(db: &Db, cache: &Cache) {}
+    ///
+    /// let error = Server::empty("db", "1.0.0").with::<rows>().check().unwrap_err();
+    /// assert_eq!(error.problems().len(), 2);
+    /// ```
     pub fn problems(&self) -> &[String] {
         &self.problems
     }

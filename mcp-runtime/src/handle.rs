@@ -16,15 +16,15 @@ use crate::{
     error::BuildError,
     handler::{
         Session,
-        entry::{Collect, CommonEntry, EntryInfo},
+        entry::{Collect, CommonEntry, EntryInfo, EntryKind},
         log_notification,
     },
     model::Level,
-    registry::{Registry, Selection},
+    registry::{Kinds, Registry, Selection},
 };
 
 /// A handle that changes a running server: it adds, removes, enables and disables functions, and announces updated
-/// resources.
+/// resources and lists.
 ///
 /// [`Server::handle`](crate::Server::handle) and [`BuiltServer::handle`](crate::BuiltServer::handle) return a handle,
 /// and annotated functions can receive it as `&Handle`. Clones refer to the same server. A server with a handle
@@ -108,6 +108,16 @@ impl Handle {
     }
 
     /// Removes a function, or the functions of a block. Returns whether any of them was present.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # /// Delete everything.
+    /// # #[tool]
+    /// # fn delete() {}
+    /// let server = Server::empty("files", "1.0.0").with::<delete>().build().unwrap();
+    /// assert!(server.handle().remove::<delete>());
+    /// assert!(!server.handle().remove::<delete>());
+    /// ```
     pub fn remove<C: Collect>(&self) -> bool {
         self.change(|registry| registry.without(C::entries()))
     }
@@ -120,6 +130,18 @@ impl Handle {
     /// Disables a function, or the functions of a block. Returns whether any of them was enabled.
     ///
     /// Clients cannot see or call disabled functions.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// # /// Delete everything.
+    /// # #[tool]
+    /// # fn delete() {}
+    /// let server = Server::empty("files", "1.0.0").with::<delete>().build().unwrap();
+    /// let handle = server.handle();
+    /// assert!(handle.disable::<delete>());
+    /// assert!(!handle.disable::<delete>(), "already disabled");
+    /// assert!(handle.enable::<delete>());
+    /// ```
     pub fn disable<C: Collect>(&self) -> bool {
         self.change(|registry| registry.set_enabled_entries(C::entries(), false))
     }
@@ -166,6 +188,55 @@ impl Handle {
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
             engine.subscriptions.resource_updated(uri.as_ref());
+        }
+    }
+
+    /// Notifies clients that the list of resources has changed, because a `list` function returns other links than
+    /// before. Clients that have asked for such notifications then request the list again.
+    ///
+    /// Changes through this handle, such as [`enable`](Self::enable), are announced without this method. Notifications
+    /// are coalesced until the client reads them.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    ///
+    /// use mcp_runtime::{Handle, ResourceLink, Revision, Server, resource, resource_uri, tool};
+    /// use serde_json::json;
+    ///
+    /// struct Notes(Mutex<Vec<String>>);
+    ///
+    /// /// A note.
+    /// #[resource("notes://{id}", list = links)]
+    /// fn note(notes: &Notes, id: usize) -> Option<String> {
+    ///     notes.0.lock().unwrap().get(id).cloned()
+    /// }
+    ///
+    /// fn links(notes: &Notes) -> Vec<ResourceLink> {
+    ///     let uri = |id: usize| resource_uri::<note>(&[("id", &id.to_string())]);
+    ///     (0..notes.0.lock().unwrap().len()).map(|id| ResourceLink::new(uri(id), format!("Note {id}"))).collect()
+    /// }
+    ///
+    /// /// Write a note.
+    /// #[tool]
+    /// fn write(handle: &Handle, notes: &Notes, text: String) {
+    ///     notes.0.lock().unwrap().push(text);
+    ///     handle.resource_list_changed();
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let server = Server::empty("notes", "1.0.0").with::<note>().with::<write>().with_state(Notes(Mutex::default()));
+    /// let mut client = server.test_client(Revision::V2025_11_25);
+    /// client.call("write", json!({"text": "buy milk"})).await.unwrap();
+    /// assert_eq!(client.notifications()[0]["method"], "notifications/resources/list_changed");
+    /// assert_eq!(client.resources().await.unwrap()[0]["uri"], "notes://0");
+    /// # });
+    /// ```
+    ///
+    /// See [List changed
+    /// notification](https://modelcontextprotocol.io/specification/2026-07-28/server/resources#list-changed-notification).
+    pub fn resource_list_changed(&self) {
+        if let Some(engine) = self.engine() {
+            engine.subscriptions.lists_changed(Kinds::from(EntryKind::Resource));
         }
     }
 

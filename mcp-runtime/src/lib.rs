@@ -155,13 +155,14 @@ mod registry;
 mod replace_file;
 mod revision;
 mod server;
+mod stderr;
 mod testing;
 mod transport;
 
 #[cfg(feature = "http")]
 pub use auth::{
     AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Challenge, IdentityFromExtensions,
-    ProtectedResource, credentials,
+    ProtectedResource, TokenFile, credentials,
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{

@@ -17,7 +17,7 @@ use tracing_subscriber::{
 use crate::{
     handler::{current_call, entry::Entry},
     model::Level,
-    transport::stderr,
+    stderr,
 };
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.

@@ -238,7 +238,9 @@ fn print(session: &Session, tool: &Tool, result: &CallToolResult, args: &Args) -
         return Ok(());
     }
     let text = texts.join("\n");
-    let failure = Failure::tool(format_args!("`{}` failed: {text}", tool.name));
+    let prefix = format!("`{}` failed", tool.name);
+    // Servers that mask errors repeat the name.
+    let failure = Failure::tool(if text.starts_with(&prefix) { text.clone() } else { format!("{prefix}: {text}") });
     Err(match missing_capability_help(session, &text) {
         Some(help) => failure.help(help),
         None => failure,

@@ -91,7 +91,7 @@ pub(super) fn path(named: Option<PathBuf>, server: Option<&str>, target: &Target
     if let Some(path) = named {
         return Ok(path);
     }
-    let is_elsewhere = !target.command.is_empty() || server.is_some_and(is_url);
+    let is_elsewhere = target.program().is_some() || server.is_some_and(is_url);
     if is_elsewhere {
         return Ok(PathBuf::from(FILE_NAME));
     }

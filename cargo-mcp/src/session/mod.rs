@@ -91,7 +91,7 @@ pub(crate) async fn with<T>(
 ) -> Result<T, Failure> {
     let host = Arc::new(Host::new(host, args.target.revision)?);
     let target = args.target.resolve(server.name).map_err(|failure| match server.word {
-        Some(word) if server.name.is_none() && args.target.command.is_empty() => {
+        Some(word) if server.name.is_none() && args.target.program().is_none() => {
             suggest_package(&args.target, word, failure)
         }
         _ => failure,

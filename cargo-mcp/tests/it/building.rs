@@ -2,40 +2,76 @@
 
 use std::fs;
 
+use tempfile::TempDir;
+
 use crate::common::{CommandOutput, cargo_mcp};
+
+/// A package with an empty crate in place of the framework, which takes long to compile.
+struct Package(TempDir);
+
+impl Package {
+    fn new() -> Self {
+        let package = Self(tempfile::tempdir().expect("a directory"));
+        package.write(
+            "runtime/Cargo.toml",
+            "[package]\nname = \"mcp-runtime\"\nversion = \"0.0.0\"\nedition = \"2024\"\n",
+        );
+        package.write("runtime/src/lib.rs", "");
+        package.write(
+            "Cargo.toml",
+            "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+             [dependencies]\nmcp-runtime = { path = \"runtime\" }\n[workspace]\n",
+        );
+        package
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+
+    /// Runs a command that fails because the program is not a server, and returns what it printed.
+    fn run(&self, args: &[&str]) -> String {
+        let output = cargo_mcp(args)
+            .current_dir(self.0.path())
+            .env("CARGO_TARGET_DIR", self.0.path().join("target"))
+            .output()
+            .expect("cargo-mcp starts");
+        CommandOutput::from(output).expect_failure(3)
+    }
+}
 
 /// Cargo repeats warnings in every build. They are shown only if the build fails.
 #[test]
 fn warnings_are_shown_only_with_errors() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let write = |path: &str, text: &str| {
-        let path = directory.path().join(path);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-        fs::write(path, text).expect("a file");
-    };
-    // An empty crate in place of the framework, which takes long to compile.
-    write("runtime/Cargo.toml", "[package]\nname = \"mcp-runtime\"\nversion = \"0.0.0\"\nedition = \"2024\"\n");
-    write("runtime/src/lib.rs", "");
-    write(
-        "Cargo.toml",
-        "[package]\nname = \"warns\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
-         [dependencies]\nmcp-runtime = { path = \"runtime\" }\n[workspace]\n",
-    );
+    let package = Package::new();
     for (main, shown) in [
         ("fn main() { let unused = 5; }", false),
         ("#![deny(unused_mut)] fn main() { let unused = 5; let mut other = 6; drop(other); }", true),
         ("fn main() { let unused = 6; }", false),
     ] {
-        write("src/main.rs", main);
+        package.write("src/main.rs", main);
         for _ in 0..2 {
-            let output = cargo_mcp(&["list", "warns"])
-                .current_dir(directory.path())
-                .env("CARGO_TARGET_DIR", directory.path().join("target"))
-                .output()
-                .expect("cargo-mcp starts");
-            let stderr = CommandOutput::from(output).expect_failure(3);
+            let stderr = package.run(&["list", "small"]);
             assert_eq!(stderr.contains("unused variable: `unused`"), shown, "{stderr}");
             assert_eq!(stderr.contains("variable does not need to be mutable"), shown, "{stderr}");
         }
+    }
+}
+
+/// Options after `--` belong to the server of the package, and anything else is a command.
+#[test]
+fn options_after_two_dashes_are_passed_to_the_server() {
+    let package = Package::new();
+    package.write("src/main.rs", r#"fn main() { eprintln!("{:?}", std::env::args().skip(1).collect::<Vec<_>>()) }"#);
+    for (args, shown) in [
+        (&["list", "--", "--db", "a b"][..], r#"["--db", "a b"]"#),
+        (&["list", "small", "--", "-v"], r#"["-v"]"#),
+        (&["call", "small", "tool", "x=1", "--", "--db=a", "more"], r#"["--db=a", "more"]"#),
+        (&["list", "--", "target/debug/small", "--db"], r#"["--db"]"#),
+    ] {
+        let stderr = package.run(args);
+        assert_eq!(stderr.lines().next(), Some(shown), "{args:?}: {stderr}");
     }
 }

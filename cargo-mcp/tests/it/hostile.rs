@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     common::{CommandOutput, cargo_mcp},
     examples::listed_server,
-    servers::{HttpServer, respond_to_call, script, server_with_response},
+    servers::{HttpServer, script, server_with_response},
     terminal::Terminal,
 };
 
@@ -127,7 +127,8 @@ fn no_command_prints_control_characters_of_a_server() {
     let json: Value = serde_json::from_str(&server.run(&["list", "--json"]).expect_success()).expect("JSON");
     assert_eq!(json["tools"][0]["name"], EVIL);
     // A name fits in one line, whatever it contains.
-    let server = Server::new(&json!({"tools": [{"name": "a\nerror: forged", "inputSchema": {"type": "object"}}]}));
+    let forged = json!([{"name": "a\nerror: forged", "inputSchema": {"type": "object"}}]);
+    let server = Server::new(&json!({"revisions": ["2025-11-25"], "tools": forged}));
     let listed = server.run(&["list"]).expect_success();
     assert!(!listed.contains("\nerror:") && listed.contains("  a\u{fffd}error: forged("), "{listed}");
 }
@@ -142,17 +143,20 @@ fn no_error_or_notification_prints_control_characters() {
     let progress = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":0,"progress":1,"message":{evil}}}}}"#
     );
-    let failed = respond_to_call(&format!(r#"{{"content":[{{"type":"text","text":{evil}}}],"isError":true}}"#));
-    let echo = |line: &str| format!("cat <<'END'\n{line}\nEND\n");
-    for then in [
-        format!("{}read l", echo(&rejection)),
-        format!("{}{}{failed}", echo(&log), echo(&progress)),
-        format!("printf '%s\\n' {}; exit 1", evil.replace('"', "'")),
+    let failed = format!(
+        r#"{{"jsonrpc":"2.0","id":2,"result":{{"content":[{{"type":"text","text":{evil}}}],"isError":true}}}}"#
+    );
+    // `echo` of some shells would replace the escape sequences of JSON.
+    let send = |lines: &[&str]| format!("cat <<'END'\n{}\nEND\n", lines.join("\n"));
+    for (then, code) in [
+        (format!("{}read l", send(&[&rejection])), 1),
+        (format!("{}read l", send(&[&log, &progress, &failed])), 1),
+        (format!("{}exit 1", send(&[EVIL])), 3),
     ] {
         let words = script(&then);
         let words: Vec<&str> = ["call", "it"].into_iter().chain(words.iter().map(String::as_str)).collect();
         let output = CommandOutput::from(cargo_mcp(&words).output().expect("cargo-mcp starts"));
-        assert!(matches!(output.code, Some(1 | 3)), "{output:?}");
+        assert!(output.code == Some(code) && output.stderr.contains("evil.example"), "{output:?}");
         check(&words[..2], &output.stdout);
         check(&words[..2], &output.stderr);
     }

@@ -56,7 +56,6 @@ fn a_package_is_created_with_instructions() {
         format!(
             "[package]\n\
              name = \"my-weather\"\n\
-             description = \"The smallest MCP server: one function\"\n\
              version = \"0.1.0\"\n\
              edition = \"2024\"\n\
              rust-version = \"1.88\"\n\

@@ -1,9 +1,8 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::Path;
 
 use super::{docs::docs, here, option, slice};
-use crate::model::{Argument, Bound, Default, Rule};
+use crate::model::{Argument, Bound, Default, NamedFunction, Rule};
 
 /// Emits the static data of an argument.
 ///
@@ -93,12 +92,12 @@ fn bound(bound: &Bound, private: &TokenStream) -> TokenStream {
 ///     call: |env| list(all_files, env),
 /// }
 /// ```
-pub(super) fn server_function(path: &Path, call: &TokenStream, private: &TokenStream) -> TokenStream {
-    let function = path.to_token_stream().to_string().replace(' ', "");
+pub(super) fn server_function(function: &NamedFunction, call: &TokenStream, private: &TokenStream) -> TokenStream {
+    let NamedFunction { name, path } = function;
     let dependencies = proc_macro2::Ident::new(&format!("{call}_dependencies"), here());
     quote_spanned! {here()=>
         #private::ServerFnEntry {
-            function: #function,
+            function: #name,
             dependencies: |into| #private::#dependencies(#path, into),
             call: |env| #private::#call(#path, env),
         }

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::{Expr, LitStr, Path, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    EnclosingType, Kind, flatten,
+    EnclosingType, Kind, NamedFunction, flatten,
     literal::Literal,
     rules::{Rule, Rules},
     source_text::source_text,
@@ -32,7 +32,7 @@ pub(crate) struct Argument {
     pub(crate) rules: Vec<Rule>,
     /// The header that mirrors the argument. Also one of the rules.
     pub(super) header: Option<LitStr>,
-    pub(crate) complete: Option<Path>,
+    pub(crate) complete: Option<NamedFunction>,
     pub(crate) env: Option<String>,
     /// The position of the option `flatten`.
     pub(crate) flattened: Option<Span>,
@@ -62,6 +62,7 @@ impl Argument {
             errors.on(&name_tokens, "the name of an argument cannot be empty");
         }
         let complete = given.complete.take().filter(|path| can_have_completions(kind, path, errors));
+        let complete = complete.map(|path| enclosing_type.named_function(&path));
         let env = given.env.take().filter(|env| can_have_env(kind, env, errors)).map(|env| env.value());
         let title = given.title.take().map(|title| title.value());
         let description = given.description.take().map_or(docs, Docs::of);

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
-use syn::Type;
+use syn::{Path, Type};
 
 /// The type whose `impl` block contains a function.
 #[derive(Clone)]
@@ -11,7 +11,24 @@ pub(crate) enum EnclosingType {
     Impl(Box<Type>),
 }
 
+/// A function of the author that an option names: it lists resources or completes an argument.
+pub(crate) struct NamedFunction {
+    /// The name for messages: `all_files`, `Notes::titles`.
+    pub(crate) name: String,
+    /// The path by which the function is called.
+    pub(crate) path: TokenStream,
+}
+
 impl EnclosingType {
+    /// Resolves a path in the options of a function, which may begin with `Self`.
+    pub(crate) fn named_function(&self, path: &Path) -> NamedFunction {
+        let mut name = path.to_token_stream().to_string().replace(' ', "");
+        if let (Self::Impl(enclosing_type), Some(rest)) = (self, name.strip_prefix("Self::")) {
+            name = format!("{}::{rest}", enclosing_type.to_token_stream().to_string().replace(' ', ""));
+        }
+        NamedFunction { name, path: self.concrete(path) }
+    }
+
     /// Returns the path by which a function is called.
     pub(crate) fn path_to(&self, function: &Ident) -> TokenStream {
         match self {

@@ -26,7 +26,7 @@ pub(crate) use argument::{Argument, Default};
 pub(crate) use call::{Call, Execution, ParameterSource};
 pub(crate) use common::Common;
 pub(crate) use elicit::{Choices, Elicit, Field};
-pub(crate) use enclosing_type::EnclosingType;
+pub(crate) use enclosing_type::{EnclosingType, NamedFunction};
 pub(crate) use kind::Kind;
 pub(crate) use prompt::Prompt;
 pub(crate) use resource::Resource;

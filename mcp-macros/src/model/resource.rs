@@ -4,7 +4,9 @@ use mcp_runtime_uri_template::{ParseError, Part};
 use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
-use super::{Common, EnclosingType, Kind, ParameterSource, date_time::is_date_or_date_time, literal::Number};
+use super::{
+    Common, EnclosingType, Kind, NamedFunction, ParameterSource, date_time::is_date_or_date_time, literal::Number,
+};
 use crate::{
     errors::{Errors, one_of},
     nearest::nearest,
@@ -23,7 +25,7 @@ pub(crate) struct Resource {
     pub(crate) audience: Vec<Ident>,
     pub(crate) priority: Option<f64>,
     pub(crate) last_modified: Option<String>,
-    pub(crate) list: Option<Path>,
+    pub(crate) list: Option<NamedFunction>,
 }
 
 impl Resource {
@@ -40,7 +42,7 @@ impl Resource {
         if let (Some(uri), Some(parts)) = (&uri, &parts) {
             check_variables(uri, parts, &common, errors);
         }
-        complete.into_iter().for_each(|given| add_completion(given, &mut common, errors));
+        complete.into_iter().for_each(|given| add_completion(given, &mut common, enclosing_type, errors));
         let template = parts.filter(|parts| parts.iter().any(|part| matches!(part, Part::Expression { .. })));
         if let (None, Some(uri)) = (&template, &uri) {
             check_static(uri, list.as_ref(), errors);
@@ -57,7 +59,7 @@ impl Resource {
             audience: checked_audience(&audience, errors),
             priority: priority.as_ref().and_then(|priority| checked_priority(priority, errors)),
             last_modified: last_modified.filter(|time| is_time(time, errors)).map(|time| time.value()),
-            list,
+            list: list.map(|path| enclosing_type.named_function(&path)),
         };
         (resource, function)
     }
@@ -144,7 +146,7 @@ fn span_of(uri: &LitStr, variable: &str) -> Span {
     starts.filter(whole).last().map_or(uri.span(), |start| subspan(uri, start..start + variable.len()))
 }
 
-fn add_completion(given: CompleteSyntax, common: &mut Common, errors: &mut Errors) {
+fn add_completion(given: CompleteSyntax, common: &mut Common, enclosing_type: &EnclosingType, errors: &mut Errors) {
     let CompleteSyntax { variable, function } = given;
     let name = variable.unraw().to_string();
     let names: Vec<String> = common.call.arguments.iter().map(|argument| argument.name.clone()).collect();
@@ -163,7 +165,7 @@ fn add_completion(given: CompleteSyntax, common: &mut Common, errors: &mut Error
     if argument.complete.is_some() {
         return errors.on(variable, format_args!("duplicate completion of the argument `{name}`"));
     }
-    argument.complete = Some(function);
+    argument.complete = Some(enclosing_type.named_function(&function));
 }
 
 fn check_static(uri: &LitStr, list: Option<&Path>, errors: &mut Errors) {

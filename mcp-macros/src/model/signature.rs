@@ -223,11 +223,12 @@ fn argument_name(pattern: &Pat, errors: &mut Errors) -> Option<Ident> {
     match pattern {
         Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => Some(name.ident.clone()),
         other => {
-            errors.help(
-                other,
-                "an argument must have a name and cannot be a pattern",
-                "name the parameter, and destructure it in the body",
-            );
+            let help = match other {
+                // As in `State(db): State<Db>` of axum.
+                Pat::TupleStruct(_) => "write `name: Type` for an argument, and `name: &Type` for state of the server",
+                _ => "name the parameter, and destructure it in the body",
+            };
+            errors.help(other, "an argument must have a name and cannot be a pattern", help);
             None
         }
     }
@@ -265,15 +266,25 @@ fn output(
         }
         ReturnType::Type(_, ty) => {
             if let Some(existential) = find_impl(ty.to_token_stream()) {
-                errors.help(
-                    existential,
-                    format_args!("the return type of {} cannot be `impl Trait`", kind.subject()),
-                    "write an `async fn` instead of returning a future",
-                );
+                let message = format!("the return type of {} cannot be `impl Trait`", kind.subject());
+                let help = if names_future(ty.to_token_stream()) {
+                    "write an `async fn` instead of returning a future"
+                } else {
+                    "name the type"
+                };
+                errors.help(existential, message, help);
             }
             enclosing_type.concrete(lifetimes.elide((**ty).clone()))
         }
     }
+}
+
+fn names_future(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == "Future",
+        TokenTree::Group(group) => names_future(group.stream()),
+        _ => false,
+    })
 }
 
 /// Finds the `impl` of `impl Trait`.

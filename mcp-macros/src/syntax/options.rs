@@ -27,7 +27,7 @@ pub(super) const fn spec(name: &'static str, example: &'static str) -> OptionSpe
 }
 
 /// Names that options have in JSON Schema, in the protocol and in other crates, each with the name of the option here.
-const OTHER_NAMES: [(&str, &str); 23] = [
+const OTHER_NAMES: [(&str, &str); 25] = [
     ("annotations", "read_only"),
     ("read_only_hint", "read_only"),
     ("readOnlyHint", "read_only"),
@@ -41,6 +41,8 @@ const OTHER_NAMES: [(&str, &str); 23] = [
     ("desc", "description"),
     ("doc", "description"),
     ("help", "description"),
+    ("default_value", "default"),
+    ("default_value_t", "default"),
     ("min", "range"),
     ("max", "range"),
     ("minimum", "range"),
@@ -51,6 +53,14 @@ const OTHER_NAMES: [(&str, &str); 23] = [
     ("max_items", "length"),
     ("regex", "pattern"),
     ("mime_type", "mime"),
+];
+
+/// Options of clap's `arg` that need no option here, each with what replaces it.
+const NEEDLESS: [(&str, &str); 4] = [
+    ("long", "omit it: a flag has the name of its parameter, and `rename = \"…\"` changes it"),
+    ("short", "omit it: flags have no short names"),
+    ("required", "omit it: an argument is required unless it has a default or its type is an `Option`"),
+    ("value_name", "omit it: the name of the value is derived from the name of the flag"),
 ];
 
 /// The parsed options of an attribute. Reading an option removes it.
@@ -121,10 +131,14 @@ impl Options {
             let expected = one_of(known());
             let message = format!("unknown `{}` option `{name}`, expected {expected}", self.attribute);
             let other = OTHER_NAMES.iter().find(|(other, _)| *other == name).map(|(_, known)| *known);
-            return match (self.spec(other), nearest(&name, known())) {
-                (Some(known), _) => errors.help(&given.name, message, format_args!("write `{}`", known.example)),
-                (None, Some(nearest)) => errors.help(&given.name, message, format_args!("did you mean `{nearest}`?")),
-                (None, None) => errors.on(&given.name, message),
+            let needless = NEEDLESS.iter().find(|(other, _)| self.attribute == "arg" && *other == name);
+            return match (self.spec(other), needless, nearest(&name, known())) {
+                (Some(known), ..) => errors.help(&given.name, message, format_args!("write `{}`", known.example)),
+                (None, Some((_, help)), _) => errors.help(&given.name, message, help),
+                (None, None, Some(nearest)) => {
+                    errors.help(&given.name, message, format_args!("did you mean `{nearest}`?"));
+                }
+                (None, None, None) => errors.on(&given.name, message),
             };
         }
         if self.given.iter().any(|other| other.name.unraw() == name) {
@@ -250,7 +264,11 @@ fn is_number(value: &Expr) -> bool {
 
 fn parse_option(input: ParseStream<'_>) -> syn::Result<GivenOption> {
     if !input.peek(Ident::peek_any) {
-        return Err(input.error("expected an option: a name, `name = value` or `name(value, …)`"));
+        let mut message = "expected an option: a name, `name = value` or `name(value, …)`".to_owned();
+        if input.peek(LitStr) {
+            message.push_str("\nhelp: write a description as a doc comment, or as `description = \"…\"`");
+        }
+        return Err(input.error(message));
     }
     let name = Ident::parse_any(input)?;
     let value = if input.peek(Token![=]) {

@@ -28,12 +28,14 @@ pub fn credentials<'a>(request: &'a Parts, scheme: &str) -> Result<&'a str, Auth
         return Err(AuthenticationError::missing());
     }
     let credentials = credentials.trim_start_matches(' ');
-    let without_padding = credentials.trim_end_matches('=');
+    if is_token68(credentials) { Ok(credentials) } else { Err(malformed()) }
+}
+
+/// Returns whether a text is a single token of [RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-11.2).
+pub(super) fn is_token68(text: &str) -> bool {
+    let without_padding = text.trim_end_matches('=');
     let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
-    if without_padding.is_empty() || !without_padding.bytes().all(is_token_byte) {
-        return Err(malformed());
-    }
-    Ok(credentials)
+    !without_padding.is_empty() && without_padding.bytes().all(is_token_byte)
 }
 
 #[cfg(test)]

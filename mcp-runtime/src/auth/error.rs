@@ -79,6 +79,16 @@ impl AuthenticationError {
 
     /// It is temporarily unknown whether the credentials are valid, for example because the issuer does not respond.
     /// The client may retry after the given time, which is rounded up to seconds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use mcp_runtime::AuthenticationError;
+    ///
+    /// let error = AuthenticationError::unavailable(Duration::from_secs(5), "the keys cannot be verified at the moment")
+    ///     .with_detail("connection to id.example.com refused");
+    /// assert_eq!(error.detail(), Some("connection to id.example.com refused"));
+    /// ```
     pub fn unavailable(retry_after: Duration, message: impl Into<Cow<'static, str>>) -> Self {
         Self::of_kind(AuthenticationErrorKind::Unavailable { retry_after }, message.into())
     }

@@ -70,6 +70,15 @@ impl Identity {
     ///
     /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may go on with
     /// what a request has started, such as an event stream.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// use mcp_runtime::Identity;
+    ///
+    /// let identity = Identity::new("ada").with_expiry(SystemTime::now() + Duration::from_secs(300));
+    /// assert!(identity.expires_at().is_some());
+    /// ```
     pub fn with_expiry(mut self, at: SystemTime) -> Self {
         Arc::make_mut(&mut self.known).expires_at = Some(at);
         self
@@ -104,6 +113,13 @@ impl Identity {
     ///
     /// Scopes that another scope implies are not considered. [`Context::require_scope`](crate::Context::require_scope)
     /// considers them.
+    ///
+    /// ```
+    /// use mcp_runtime::Identity;
+    ///
+    /// let identity = Identity::new("ada").with_scopes(["notes:read"]);
+    /// assert!(identity.has_scope("notes:read") && !identity.has_scope("notes:write"));
+    /// ```
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes().any(|granted| granted == scope)
     }
@@ -114,6 +130,13 @@ impl Identity {
     }
 
     /// Returns a member of the claims, such as `email`.
+    ///
+    /// ```
+    /// use mcp_runtime::Identity;
+    ///
+    /// let identity = Identity::new("ada").with_claims(serde_json::json!({"tenant": "acme"}));
+    /// assert_eq!(identity.claim("tenant"), Some(&"acme".into()));
+    /// ```
     pub fn claim(&self, name: &str) -> Option<&Value> {
         self.known.claims.get(name)
     }

@@ -19,6 +19,8 @@ mod principal;
 #[cfg(feature = "http")]
 mod protected_resource;
 mod scopes;
+#[cfg(feature = "http")]
+mod token_file;
 
 pub use identity::Identity;
 pub use principal::Principal;
@@ -34,6 +36,7 @@ pub use self::{
     error::{AuthenticationError, AuthenticationErrorKind},
     identity_from_extensions::IdentityFromExtensions,
     protected_resource::ProtectedResource,
+    token_file::TokenFile,
 };
 
 #[cfg(feature = "http")]

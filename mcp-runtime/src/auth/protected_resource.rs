@@ -60,6 +60,12 @@ impl ProtectedResource {
     /// Sets the scopes that clients request if a challenge names none: those for basic use. Default: every scope that
     /// the functions of the server require. `offline_access` is omitted, since it concerns the authorization server.
     ///
+    /// ```
+    /// use mcp_runtime::ProtectedResource;
+    ///
+    /// let resource = ProtectedResource::new().scopes_supported(["notes:read"]);
+    /// ```
+    ///
     /// See [Scope minimization](https://modelcontextprotocol.io/docs/2026-07-28/tutorials/security/security_best_practices#scope-minimization).
     pub fn scopes_supported(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes_supported = Some(scopes.into_iter().map(Into::into).collect());

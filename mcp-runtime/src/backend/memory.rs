@@ -10,22 +10,50 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{
-    record::{TaskCursor, TaskRecord},
+    record::{InputResponse, TaskCursor, TaskInput, TaskOutcome, TaskRecord},
     store::{StoreFuture, TaskLimits, TaskStore},
     time::Timestamp,
 };
 
+/// The maximum number of bytes of all results, errors and questions. Finished tasks beyond it are evicted, beginning
+/// with the owner who keeps the most.
+const MAX_BYTES: usize = 256 << 20;
+
 /// A [`TaskStore`] in the memory of one process.
+///
+/// It keeps at most 256 MiB. Beyond that, it evicts finished tasks of the owner who keeps the most, the oldest ones first.
 #[derive(Debug, Default)]
 pub struct MemoryTasks(Mutex<Store>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Store {
     tasks: HashMap<String, Entry>,
-    /// The tasks of each owner in the order of their creation.
-    by_owner: HashMap<String, BTreeSet<TaskCursor>>,
+    by_owner: HashMap<String, OwnedTasks>,
+    /// The size of all tasks in bytes.
+    bytes: usize,
+    max_bytes: usize,
     /// All tasks in the order in which they expire.
     by_expiry: BTreeSet<(Timestamp, String)>,
+}
+
+/// The tasks of one owner.
+#[derive(Debug, Default)]
+struct OwnedTasks {
+    /// The tasks in the order of their creation.
+    cursors: BTreeSet<TaskCursor>,
+    bytes: usize,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            tasks: HashMap::new(),
+            by_owner: HashMap::new(),
+            bytes: 0,
+            max_bytes: MAX_BYTES,
+            by_expiry: BTreeSet::new(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -56,7 +84,11 @@ impl Store {
         if self.tasks.contains_key(&task.id) || !self.make_room(&task.owner, limits) {
             return false;
         }
-        self.by_owner.entry(task.owner.clone()).or_default().insert(task.cursor());
+        let owned = self.by_owner.entry(task.owner.clone()).or_default();
+        owned.cursors.insert(task.cursor());
+        let bytes = size(&task);
+        owned.bytes += bytes;
+        self.bytes += bytes;
         self.by_expiry.insert((task.expires(), task.id.clone()));
         self.tasks.insert(task.id.clone(), Entry { task, changed: Arc::default() });
         true
@@ -64,7 +96,7 @@ impl Store {
 
     /// Evicts finished tasks until an owner may add another one. Returns `false` if too many are unfinished.
     fn make_room(&mut self, owner: &str, limits: TaskLimits) -> bool {
-        while self.by_owner.get(owner).map_or(0, BTreeSet::len) >= limits.per_owner {
+        while self.by_owner.get(owner).map_or(0, |owned| owned.cursors.len()) >= limits.per_owner {
             let Some(id) = self.first_finished_of(owner) else { return false };
             self.remove(&id);
         }
@@ -77,7 +109,7 @@ impl Store {
     }
 
     fn first_finished_of(&self, owner: &str) -> Option<String> {
-        let owned = self.by_owner.get(owner).into_iter().flatten();
+        let owned = self.by_owner.get(owner).into_iter().flat_map(|owned| &owned.cursors);
         first_finished(owned.filter_map(|cursor| self.tasks.get(&cursor.id)))
     }
 
@@ -90,28 +122,61 @@ impl Store {
             self.by_expiry.remove(&(entry.task.expires(), task.id.clone()));
             self.by_expiry.insert((task.expires(), task.id.clone()));
         }
+        let (before, after) = (size(&entry.task), size(&task));
+        if let Some(owned) = self.by_owner.get_mut(&task.owner) {
+            owned.bytes = owned.bytes + after - before;
+        }
+        self.bytes = self.bytes + after - before;
         entry.task = task;
         entry.changed.notify_waiters();
+        self.evict_excess();
         true
+    }
+
+    /// Evicts finished tasks until the rest fits, beginning with the owner who keeps the most.
+    fn evict_excess(&mut self) {
+        while self.bytes > self.max_bytes {
+            let finished = self.tasks.values().filter(|entry| entry.task.status.is_final());
+            let kept = |entry: &&Entry| self.by_owner.get(&entry.task.owner).map_or(0, |owned| owned.bytes);
+            let Some(owner) = finished.max_by_key(kept).map(|entry| entry.task.owner.clone()) else { return };
+            let Some(id) = self.first_finished_of(&owner) else { return };
+            tracing::warn!("too many bytes of task results: evicting a finished task");
+            self.remove(&id);
+        }
     }
 
     fn remove(&mut self, id: &str) {
         let Some(Entry { task, changed }) = self.tasks.remove(id) else { return };
         if let Some(owned) = self.by_owner.get_mut(&task.owner) {
-            owned.remove(&task.cursor());
-            if owned.is_empty() {
+            owned.cursors.remove(&task.cursor());
+            owned.bytes -= size(&task);
+            if owned.cursors.is_empty() {
                 self.by_owner.remove(&task.owner);
             }
         }
+        self.bytes -= size(&task);
         self.by_expiry.remove(&(task.expires(), task.id));
         changed.notify_waiters();
     }
 
     fn page(&self, owner: &str, after: Option<&TaskCursor>, limit: usize) -> Vec<TaskRecord> {
         let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let owned = self.by_owner.get(owner).into_iter().flat_map(|owned| owned.range::<TaskCursor, _>(range));
+        let owned = self.by_owner.get(owner).into_iter().flat_map(|owned| owned.cursors.range::<TaskCursor, _>(range));
         owned.filter_map(|cursor| self.tasks.get(&cursor.id)).take(limit).map(|entry| entry.task.clone()).collect()
     }
+}
+
+/// Returns the size of the parts of a task that may be long.
+fn size(task: &TaskRecord) -> usize {
+    let outcome = match &task.outcome {
+        Some(TaskOutcome::Result(json) | TaskOutcome::Error(json)) => json.len(),
+        None => 0,
+    };
+    let response = |input: &TaskInput| match &input.response {
+        Some(InputResponse::Result(text) | InputResponse::Error(text)) => text.len(),
+        None => 0,
+    };
+    outcome + task.inputs.iter().map(|input| input.params.len() + response(input)).sum::<usize>()
 }
 
 /// Returns the id of the task that finished first.
@@ -227,6 +292,37 @@ mod tests {
         assert!(insert("6", "b"), "the owner's own task is evicted before an older one of another owner");
         assert_eq!((ids("a"), ids("b")), (vec!["3".to_owned()], vec!["6".to_owned()]));
         assert_eq!(tasks.lock().by_expiry.len(), 3);
+    }
+
+    #[test]
+    fn finished_tasks_beyond_the_memory_are_evicted_those_of_the_largest_owner_first() {
+        let tasks = MemoryTasks::default();
+        tasks.lock().max_bytes = 100;
+        let limits = TaskLimits { total: 9, per_owner: 9 };
+        let finish = |id: &str, owner: &str, bytes: usize, millis: u64| {
+            now_or_panic(tasks.insert(task(id, owner, HOUR), limits)).unwrap();
+            let found = now_or_panic(tasks.load(id)).unwrap().unwrap();
+            let outcome = Some(TaskOutcome::Result("x".repeat(bytes).into()));
+            let (status, updated) = (TaskStatus::Completed, Timestamp::from_unix_millis(millis));
+            let finished = TaskRecord { status, version: found.version + 1, updated, outcome, ..found };
+            assert_eq!(now_or_panic(tasks.replace(finished)), Ok(true));
+        };
+        now_or_panic(tasks.insert(task("unfinished", "eve", HOUR), limits)).unwrap();
+        for (id, owner, bytes, kept) in [
+            ("1", "ada", 30, &["1"][..]),
+            ("2", "eve", 40, &["1", "2"]),
+            ("3", "eve", 30, &["1", "2", "3"]),
+            ("4", "eve", 40, &["1", "3", "4"]),
+            ("5", "eve", 101, &["1"]),
+            ("6", "bob", 70, &["1", "6"]),
+        ] {
+            finish(id, owner, bytes, id.parse().unwrap());
+            let mut ids: Vec<_> = tasks.lock().tasks.keys().filter(|id| *id != "unfinished").cloned().collect();
+            ids.sort_unstable();
+            assert_eq!(ids, kept, "after {id}");
+        }
+        let store = tasks.lock();
+        assert_eq!((store.bytes, store.by_owner["eve"].bytes), (100, 0));
     }
 
     #[test]

@@ -18,6 +18,9 @@ use crate::{
     jsonrpc::write,
 };
 
+/// The flags on the command line: the name of the parameter, and the value.
+pub(super) type GivenFlags = [(&'static str, String)];
+
 /// How a flag takes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FlagKind {
@@ -81,13 +84,13 @@ impl<'a> Flag<'a> {
     /// # Errors
     ///
     /// Returns an error if a switch has a value that is not a boolean.
-    fn json(&self, values: &[String]) -> Result<Option<String>, UsageError> {
+    fn json(&self, values: &[String], given: &GivenFlags) -> Result<Option<String>, UsageError> {
         Ok(match (self.kind, values) {
             // Like clap, a switch that is not given is `false`, and a list is empty.
             (FlagKind::Switch, []) if self.is_implied() => Some("false".to_owned()),
             (FlagKind::List, []) if self.is_implied() => Some("[]".to_owned()),
             (_, []) => None,
-            (FlagKind::Switch, [value, ..]) => Some(self.boolean(value)?.to_string()),
+            (FlagKind::Switch, [value, ..]) => Some(self.boolean(value, given)?.to_string()),
             (FlagKind::Value, [value, ..]) => Some(json_of_string(Some(self.schema), value)),
             (FlagKind::List, [list]) if serde_json::from_str::<Vec<Value>>(list).is_ok() => Some(list.clone()),
             (FlagKind::List, items) => {
@@ -102,12 +105,35 @@ impl<'a> Flag<'a> {
         !(self.entry.ty.optional)() && self.entry.default.is_none()
     }
 
+    /// Returns the values that are given on the command line.
+    fn given<'g>(&self, given: &'g GivenFlags) -> impl Iterator<Item = &'g String> + use<'g> {
+        let name = self.entry.name;
+        given.iter().filter(move |(other, _)| *other == name).map(|(_, value)| value)
+    }
+
+    /// Returns the value of the environment variable. An empty variable counts as unset: container files cannot leave
+    /// one out conditionally.
+    fn environment(&self) -> Option<String> {
+        self.entry.env.and_then(|name| std::env::var(name).ok()).filter(|value| !value.is_empty())
+    }
+
+    /// Returns where the value comes from: `--name` or the environment variable.
+    pub(super) fn source(&self, given: &GivenFlags) -> String {
+        match self.entry.env {
+            Some(variable) if self.given(given).next().is_none() && self.environment().is_some() => variable.to_owned(),
+            _ => format!("--{}", self.name()),
+        }
+    }
+
     /// Parses a boolean as clap does.
-    fn boolean(&self, text: &str) -> Result<bool, UsageError> {
+    fn boolean(&self, text: &str, given: &GivenFlags) -> Result<bool, UsageError> {
         match text.to_ascii_lowercase().as_str() {
             "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
             "false" | "f" | "no" | "n" | "off" | "0" | "" => Ok(false),
-            _ => Err(UsageError(format!("invalid value `{text}` for `--{}`, expected `true` or `false`", self.name()))),
+            _ => {
+                let source = self.source(given);
+                Err(UsageError(format!("invalid value `{text}` for `{source}`, expected `true` or `false`")))
+            }
         }
     }
 }
@@ -117,18 +143,15 @@ impl<'a> Flag<'a> {
 /// # Errors
 ///
 /// Returns an error that names all required flags without a value, or one for an invalid boolean.
-pub(super) fn arguments(contract: &Contract, given: &[(&'static str, String)]) -> Result<String, UsageError> {
+pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<String, UsageError> {
     let mut out = vec![b'{'];
     let mut missing = Vec::new();
     for flag in Flag::all(contract) {
-        let values = given.iter().filter(|(name, _)| *name == flag.entry.name);
-        let mut values: Vec<String> = values.map(|(_, value)| value.clone()).collect();
+        let mut values: Vec<String> = flag.given(given).cloned().collect();
         if values.is_empty() {
-            // An empty variable counts as unset: container files cannot leave one out conditionally.
-            let variable = flag.entry.env.and_then(|name| std::env::var(name).ok());
-            values.extend(variable.filter(|value| !value.is_empty()));
+            values.extend(flag.environment());
         }
-        match flag.json(&values)? {
+        match flag.json(&values, given)? {
             Some(json) => {
                 if out.len() > 1 {
                     out.push(b',');

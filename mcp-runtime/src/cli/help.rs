@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 use super::{
-    flags::{Flag, FlagKind},
+    flags::{Flag, FlagKind, GivenFlags},
     package::Package,
 };
 use crate::handler::{Contract, HandlerError, HandlerErrorKind, schema::Violation};
@@ -36,6 +38,10 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         ),
         ("--allow-host <HOST>", "Allow HTTP requests to this host instead of loopback names; may be repeated"),
         ("--allow-origin <ORIGIN>", "Allow HTTP requests from web pages of this origin; may be repeated"),
+        (
+            "--token-file <PATH>",
+            "Require the token in this file as `Authorization: Bearer`; generated if the file is missing or empty",
+        ),
         ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
         ("--legacy-sse", "Also serve the HTTP transport of protocol revision 2024-11-05"),
     ] {
@@ -98,13 +104,22 @@ fn describe(flag: &Flag<'_>) -> String {
     // The default of a switch goes without saying.
     let default = flag.schema.get("default").filter(|default| flag.kind != FlagKind::Switch || **default != false);
     if let Some(default) = default {
-        let _ = write!(text, " [default: {}]", default.as_str().map_or_else(|| default.to_string(), str::to_owned));
+        let default = default.as_array().map_or_else(|| plain(default), |items| plain_list(items, " "));
+        let _ = write!(text, " [default: {default}]");
     }
     if let Some(values) = flag.schema["enum"].as_array() {
-        let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
-        let _ = write!(text, " [possible values: {}]", values.collect::<Vec<_>>().join(", "));
+        let _ = write!(text, " [possible values: {}]", plain_list(values, ", "));
     }
     text.trim_start().to_owned()
+}
+
+/// Returns a value as it is written on the command line.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn plain_list(values: &[Value], separator: &str) -> String {
+    values.iter().map(plain).collect::<Vec<_>>().join(separator)
 }
 
 /// Adds a line with two columns.
@@ -120,24 +135,25 @@ fn line(out: &mut String, left: &str, right: &str) {
 }
 
 /// Returns the message for invalid values of the author's flags.
-pub(super) fn invalid_flags(contract: &Contract, error: HandlerError) -> String {
+pub(super) fn invalid_flags(contract: &Contract, given: &GivenFlags, error: HandlerError) -> String {
     match error.into_kind() {
         HandlerErrorKind::Fault(fault) => fault.to_string(),
         HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => message,
         HandlerErrorKind::Masked(reference) => format!("see the log, reference {reference}"),
         HandlerErrorKind::InvalidArguments(violations) => {
-            let lines: Vec<String> = violations.into_iter().map(|violation| of_flag(contract, violation)).collect();
+            let lines: Vec<String> =
+                violations.into_iter().map(|violation| of_flag(contract, given, violation)).collect();
             lines.join("\n")
         }
     }
 }
 
-/// Words a violation with the name that the flag has on the command line.
-fn of_flag(contract: &Contract, violation: Violation) -> String {
+/// Words a violation with the name that the flag has on the command line, or with the environment variable.
+fn of_flag(contract: &Contract, given: &GivenFlags, violation: Violation) -> String {
     let end = violation.path.find(['[', '.']).unwrap_or(violation.path.len());
     let (name, rest) = violation.path.split_at(end);
     let path = match Flag::find(contract, name) {
-        Some(flag) => format!("--{}{rest}", flag.name()),
+        Some(flag) => format!("{}{rest}", flag.source(given)),
         None => violation.path,
     };
     Violation { path, ..violation }.to_string()

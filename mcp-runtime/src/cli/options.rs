@@ -23,6 +23,9 @@ pub(super) struct Options {
     pub(super) state_keys: Vec<StateKey>,
     #[cfg(feature = "http")]
     pub(super) http: HttpOptions,
+    /// The file with the token that every HTTP request must carry.
+    #[cfg(feature = "http")]
+    pub(super) token_file: Option<std::path::PathBuf>,
 }
 
 /// What the program does.
@@ -60,6 +63,7 @@ const KNOWN: &[&str] = &[
     "schema",
     "socket-mode",
     "state-key",
+    "token-file",
     "version",
 ];
 
@@ -81,6 +85,8 @@ impl Options {
             state_keys: Vec::new(),
             #[cfg(feature = "http")]
             http: HttpOptions::default(),
+            #[cfg(feature = "http")]
+            token_file: None,
         };
         #[cfg(feature = "http")]
         let mut http_option = None;
@@ -105,7 +111,7 @@ impl Options {
                     options.state_keys.push(parse_key("--state-key", &key)?);
                 }
                 #[cfg(feature = "http")]
-                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" | "--socket-mode" => {
+                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" | "--socket-mode" | "--token-file" => {
                     options.http(&word, &mut words)?;
                     http_option = Some(word.clone());
                 }
@@ -138,6 +144,10 @@ impl Options {
                 .parse()
                 .map_err(|error: InvalidHttpAddress| UsageError(error.to_string()))?;
             return self.set_mode(Mode::Http(address));
+        }
+        if word == "--token-file" {
+            self.token_file = Some(words.value(word, "the path of a file")?.into());
+            return Ok(());
         }
         let http = std::mem::take(&mut self.http);
         self.http = match word {
@@ -176,7 +186,7 @@ impl Options {
             return Err(if word.len() > 1 && word.starts_with('-') {
                 unknown_option(word, contract)
             } else {
-                UsageError(format!("unexpected argument `{word}`"))
+                unexpected_argument(word, contract)
             });
         };
         let Some(flag) = Flag::find(contract, name) else { return Err(unknown_option(word, contract)) };
@@ -261,10 +271,24 @@ impl Words {
     }
 }
 
-fn unknown_option(option: &str, contract: &Contract) -> UsageError {
+/// Returns the names of all options, sorted.
+fn option_names(contract: &Contract) -> Vec<String> {
     let mut names: Vec<String> = Flag::all(contract).map(|flag| flag.name()).collect();
     names.extend(KNOWN.iter().map(|&name| name.to_owned()));
     names.sort_unstable();
+    names
+}
+
+fn unexpected_argument(word: &str, contract: &Contract) -> UsageError {
+    let mut message = format!("unexpected argument `{word}`");
+    if option_names(contract).iter().any(|name| name == word) {
+        message.push_str(&format!("\nhelp: did you mean `--{word}`?"));
+    }
+    UsageError(message)
+}
+
+fn unknown_option(option: &str, contract: &Contract) -> UsageError {
+    let names = option_names(contract);
     let list: Vec<_> = names.iter().map(|name| format!("`--{name}`")).collect();
     let list = list.join(", ");
     let mut message = format!("unknown option `{option}`, expected one of {list}");
@@ -324,6 +348,7 @@ mod tests {
             (&["-"], "unexpected argument `-`"),
             (&["-x"], &short_option("-x")),
             (&["a=b"], "unexpected argument `a=b`"),
+            (&["list"], "unexpected argument `list`\nhelp: did you mean `--list`?"),
             (&["--list=all"], "unexpected value `all` for `--list`"),
             (
                 &["--state-key", "short"],
@@ -340,6 +365,7 @@ mod tests {
             "--allow-origin=https://app.example.com",
             "--legacy-sse",
             "--socket-mode=660",
+            "--token-file=token",
         ] {
             let UsageError(message) = parse(&[option]).unwrap_err();
             let name = option.split('=').next().unwrap();

@@ -16,8 +16,9 @@ use crate::{
     },
     registry, revision,
     server::{BuiltServer, Server},
+    stderr,
     testing::TestClient,
-    transport::{Stdio, stderr},
+    transport::Stdio,
 };
 
 /// The exit code for an invalid command line.
@@ -130,11 +131,14 @@ async fn run(
             }
         }
         #[cfg(feature = "http")]
-        Mode::Http(address) => serve_http(package, &server, address, options.http).await.map_err(Failure::new)?,
+        Mode::Http(address) => {
+            let token_file = options.token_file.as_deref();
+            serve_http(package, &server, address, options.http, token_file).await.map_err(Failure::new)?;
+        }
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {
                 let banner = show::terminal_banner(package, server.engine());
-                let _ = io::Write::write_all(&mut io::stderr(), banner.as_bytes());
+                stderr::writer().push(banner.as_bytes());
             }
             server.serve_claimed(stdio).await.map_err(Failure::new)?;
         }
@@ -148,10 +152,11 @@ async fn serve_http(
     server: &BuiltServer,
     address: crate::transport::http::HttpAddress,
     options: crate::transport::http::HttpOptions,
+    token_file: Option<&std::path::Path>,
 ) -> io::Result<()> {
     let path = options.path.clone();
     let listener = server.bind_http(address, options).await?;
-    super::address::report(package, &listener.address().url(&path))?;
+    super::address::report(package, &listener.address().url(&path), token_file)?;
     listener.serve(crate::transport::shutdown_signal(server.engine().limits.grace_period)).await;
     Ok(())
 }
@@ -166,6 +171,10 @@ async fn build(
     let mut server = configure(package, contract, options, main)?.await.map_err(Failure::new)?;
     if !options.state_keys.is_empty() {
         server = server.state_keys(options.state_keys.iter().cloned());
+    }
+    #[cfg(feature = "http")]
+    if let Some(path) = &options.token_file {
+        server = server.authenticate(crate::auth::TokenFile::open(path).map_err(Failure::new)?);
     }
     server.build().map_err(Failure::new)
 }
@@ -188,12 +197,14 @@ fn configure(package: &Package, contract: &Contract, options: &Options, main: Ma
     let input = Input {
         arguments: &arguments,
         contract,
+        violations: None,
         states: &Arc::new(StateMap::default()),
         context: None,
         encoding: &encoding,
         uri: "",
     };
-    main(server, input).map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, error)))
+    main(server, input)
+        .map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, &options.flags, error)))
 }
 
 /// Warns about libraries with annotated functions that the program does not contain.

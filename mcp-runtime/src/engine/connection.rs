@@ -145,7 +145,7 @@ impl Connection {
     pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> ReceiveOutcome {
         self.context.clock.set(now);
         if let Some(session) = self.context.session.get() {
-            session.record_message();
+            session.record_sign_of_life();
         }
         let text = match std::str::from_utf8(without_bom(bytes)) {
             Ok(text) => text,
@@ -206,6 +206,13 @@ impl Connection {
         self.context.outbox.poll_output(cx)
     }
 
+    /// Records that the client has made room for output that was waiting.
+    pub(crate) fn record_read(&self) {
+        if let Some(session) = self.context.session.get() {
+            session.record_sign_of_life();
+        }
+    }
+
     /// Waits until the session that was opened on this connection has ended because its client no longer responds.
     pub(crate) fn until_unresponsive(&self) -> impl Future<Output = ()> + use<> {
         let outbox = self.context.engine.limits.pings.map(|_| Arc::clone(&self.context.outbox));
@@ -227,9 +234,9 @@ impl Connection {
         self.context.in_flight.end_listeners();
     }
 
-    /// Cancels every call in flight and every open `subscriptions/listen` request.
-    pub(crate) fn cancel_all(&self) {
-        self.context.in_flight.cancel_all();
+    /// Fails every call in flight, and ends the open `subscriptions/listen` requests with their responses.
+    pub(crate) fn fail_all(&self, fault: &Fault) {
+        self.context.in_flight.fail_all(fault);
     }
 
     pub(crate) fn shared_engine(&self) -> Arc<Engine> {

@@ -28,9 +28,9 @@ pub(crate) struct PingSchedule {
 #[derive(Debug)]
 pub(super) struct Liveness {
     pub(super) schedule: PingSchedule,
-    /// Whether a message has arrived since the task last cleared the flag. Messages set a flag, not a time, so that
-    /// they neither read a clock nor reset a timer.
-    has_message: AtomicBool,
+    /// Whether the client has sent a message, or read output that was waiting, since the task last cleared the flag.
+    /// Messages set a flag, not a time, so that they neither read a clock nor reset a timer.
+    is_active: AtomicBool,
     task: OnceLock<AbortHandle>,
 }
 
@@ -42,7 +42,7 @@ impl PingSchedule {
 
 impl Liveness {
     pub(super) fn new(schedule: PingSchedule) -> Self {
-        Self { schedule, has_message: AtomicBool::new(false), task: OnceLock::new() }
+        Self { schedule, is_active: AtomicBool::new(false), task: OnceLock::new() }
     }
 
     /// Sets the task that pings the client. It is aborted when the pings end.
@@ -57,14 +57,14 @@ impl Liveness {
         }
     }
 
-    /// Records a message of the client.
-    pub(super) fn record_message(&self) {
-        self.has_message.store(true, Ordering::Relaxed);
+    /// Records a sign of life.
+    pub(super) fn record(&self) {
+        self.is_active.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether a message has arrived since the previous call.
-    pub(super) fn take_message(&self) -> bool {
-        self.has_message.swap(false, Ordering::Relaxed)
+    /// Returns whether there has been a sign of life since the previous call.
+    pub(super) fn take(&self) -> bool {
+        self.is_active.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -29,6 +29,8 @@ mod weak_set;
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use call::response::write_error;
+#[cfg(feature = "http")]
+pub(crate) use client_requests::session_ended;
 pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::Connection;
 #[cfg(feature = "http")]

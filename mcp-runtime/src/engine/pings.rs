@@ -36,11 +36,11 @@ async fn watch(session: Weak<Session>, schedule: PingSchedule) {
     }
 }
 
-/// Returns whether the client has sent a message recently, cannot be pinged, or sends a message within `limit` after a
-/// ping.
+/// Returns whether the client has shown a sign of life recently, cannot be pinged, or shows one within `limit` after a
+/// ping. A ping may have to wait behind output that the client is still reading, which is a sign of life, too.
 async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut Sleep>) -> bool {
     let Some(liveness) = &session.liveness else { return true };
-    if liveness.take_message() || !session.outbox.has_reader() {
+    if liveness.take() || !session.outbox.has_reader() {
         return true;
     }
     timer.as_mut().reset(Instant::now() + limit);
@@ -51,5 +51,5 @@ async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut S
         Err(_) => timer.await,
     }
     // A client whose stream has broken may still open another one. Until then, the session may become idle.
-    liveness.take_message() || !session.outbox.has_reader()
+    liveness.take() || !session.outbox.has_reader()
 }

@@ -139,10 +139,11 @@ impl Session {
         self.outbox.has_reader() && self.outbox.admits_log_message() && self.outbox.notify(message)
     }
 
-    /// Records that the client has sent something, which shows that it is alive.
-    pub(crate) fn record_message(&self) {
+    /// Records that the client has sent something, or has read something that was waiting for it, which shows that it is
+    /// alive.
+    pub(crate) fn record_sign_of_life(&self) {
         if let Some(liveness) = &self.liveness {
-            liveness.record_message();
+            liveness.record();
         }
     }
 
@@ -155,14 +156,14 @@ impl Session {
         self.lifecycle.ended.wait().await;
     }
 
-    /// Ends the session: cancels its calls, fails its requests to the client, stops its subscriptions and pings, and
+    /// Ends the session: withdraws its requests to the client, fails its calls, stops its subscriptions and pings, and
     /// closes its output.
     pub(crate) fn end(&self) {
         if self.lifecycle.ended.set(()).is_err() {
             return;
         }
-        self.in_flight.cancel_all();
         self.pending_requests.close();
+        self.in_flight.fail_all(&session_ended());
         if let Some(subscriber) = &self.subscriber {
             subscriber.unsubscribe_all();
         }

@@ -1,4 +1,8 @@
-use std::sync::Arc;
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, LazyLock},
+    thread,
+};
 
 use tokio::{sync::Semaphore, task::JoinHandle};
 
@@ -8,6 +12,14 @@ use super::{current_call, enter_call};
 pub(crate) const MAX_BLOCKING: usize = 256;
 
 static PERMITS: Semaphore = Semaphore::const_new(MAX_BLOCKING);
+static CHECK_PERMITS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(max_checks()));
+
+/// Returns the maximum number of slow checks of arguments that a process runs at once: one for each core, so that the
+/// threads that serve connections keep a fair part of the processor. Further ones wait for a permit.
+pub(crate) fn max_checks() -> usize {
+    static MAX: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, NonZeroUsize::get));
+    *MAX
+}
 
 /// Runs blocking code on a thread of the runtime's pool. Returns `None` if the runtime is shutting down.
 ///
@@ -25,11 +37,31 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     share: Option<Arc<Semaphore>>,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
+    run_with_permits(share, &PERMITS, run).await
+}
+
+/// Runs a slow check of arguments like [`run_blocking`], but with other permits.
+///
+/// # Cancel safety
+///
+/// Same as [`run_blocking`].
+pub(crate) async fn run_check<T: Send + 'static>(
+    share: Option<Arc<Semaphore>>,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    run_with_permits(share, &CHECK_PERMITS, run).await
+}
+
+async fn run_with_permits<T: Send + 'static>(
+    share: Option<Arc<Semaphore>>,
+    permits: &'static Semaphore,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let own = match share {
         Some(share) => Some(share.acquire_owned().await.ok()?),
         None => None,
     };
-    let permit = PERMITS.acquire().await.ok()?;
+    let permit = permits.acquire().await.ok()?;
     let context = current_call();
     let mut task = AbortOnDrop(tokio::task::spawn_blocking(move || {
         // The thread is occupied until `run` returns, even if the call has been cancelled by then.

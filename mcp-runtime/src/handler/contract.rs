@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     entry::argument::{ArgumentEntry, OutputType},
-    schema::{self, Checker, SchemaError},
+    schema::{self, Checker, SchemaError, Violation},
 };
 
 /// The arguments that a function accepts and the result that it returns, with their schemas.
@@ -67,6 +67,18 @@ impl Contract {
                 Some(OutputSchema { wraps: !schema::is_object(&schema), schema })
             })
             .as_ref()
+    }
+
+    /// Returns whether the check of the arguments may take so long that it must not run on a thread that serves
+    /// connections.
+    pub(crate) fn is_slow_to_check(&self, arguments: &str) -> bool {
+        self.has_constraints && self.checker().is_slow(arguments)
+    }
+
+    /// Returns the violations of the arguments.
+    pub(crate) fn check(&self, arguments: &str) -> Vec<Violation> {
+        let checker = self.checker();
+        if checker.accepts(arguments) { Vec::new() } else { checker.violations(arguments) }
     }
 
     pub(super) fn checker(&self) -> &Checker {

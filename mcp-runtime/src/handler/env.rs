@@ -60,10 +60,7 @@ impl CallEnv {
     /// dropped, but the function runs to its end unless it checks [`Context::is_cancelled`].
     pub async fn blocking(self, call: impl FnOnce(&Self) -> Finished + Send + 'static) -> Finished {
         let finished = run_blocking(self.blocking_share(), move || call(&self)).await;
-        finished.unwrap_or_else(|| {
-            let fault = Fault::internal("the server is shutting down");
-            Finished { body: Vec::new(), outcome: Err(fault.into()) }
-        })
+        finished.unwrap_or_else(|| Finished { body: Vec::new(), outcome: Err(Fault::shutting_down().into()) })
     }
 }
 

@@ -4,7 +4,7 @@ use std::{error::Error, fmt};
 
 use tracing::subscriber::NoSubscriber;
 
-use crate::{error::Fault, random};
+use crate::{error::Fault, random, stderr};
 
 /// Maps an error to what the model, the client and the log see, for tools, resources and prompts alike.
 ///
@@ -162,13 +162,13 @@ impl Error for Failure {}
 
 /// Logs the failure of a function. `reference` is the one that the client received.
 ///
-/// Prints it to stderr if the program has no `tracing` subscriber: the client does not know the reason, so it would be
-/// lost.
+/// Writes it to stderr if the program has no `tracing` subscriber: the client does not know the reason, so it would be
+/// lost. Like the log, it is dropped if stderr is not read.
 pub(crate) fn log_failure(name: &str, id: &str, reference: Option<&str>, reason: &str) {
     let is_lost = tracing::dispatcher::get_default(|dispatch| dispatch.is::<NoSubscriber>());
     if is_lost {
         let reference = reference.map(|reference| format!(", reference {reference}")).unwrap_or_default();
-        eprintln!("`{name}` failed (request {id}{reference}): {reason}");
+        stderr::writer().push(format!("`{name}` failed (request {id}{reference}): {reason}\n").as_bytes());
     } else {
         tracing::error!(name, id, reference, reason, "function failed");
     }

@@ -14,6 +14,8 @@ pub struct Input<'a> {
     /// The arguments: an object, as JSON.
     pub(crate) arguments: &'a str,
     pub(crate) contract: &'a Contract,
+    /// The violations of the schema, if the arguments were checked in advance.
+    pub(crate) violations: Option<&'a [Violation]>,
     pub(crate) states: &'a Arc<StateMap>,
     pub(crate) context: Option<&'a Arc<Context>>,
     pub(crate) encoding: &'a Arc<Encoding>,
@@ -27,8 +29,7 @@ impl<'a> Input<'a> {
     ///
     /// Returns every violation of the schema. The variables of a URI that violate it name no resource.
     pub fn decode(&self, slots: &mut [&mut dyn Decode]) -> HandlerResult {
-        let decoded = self.fill(self.arguments, slots).is_ok();
-        if decoded && (!self.contract.has_constraints || self.contract.checker().accepts(self.arguments)) {
+        if self.fill(self.arguments, slots).is_ok() && self.meets_constraints() {
             return Ok(());
         }
         self.explain(slots).map_err(|error| {
@@ -64,6 +65,13 @@ impl<'a> Input<'a> {
         }
     }
 
+    fn meets_constraints(&self) -> bool {
+        match self.violations {
+            Some(violations) => violations.is_empty(),
+            None => !self.contract.has_constraints || self.contract.checker().accepts(self.arguments),
+        }
+    }
+
     /// Decodes the arguments and applies the defaults.
     fn fill(&self, arguments: &str, slots: &mut [&mut dyn Decode]) -> Result<(), Violation> {
         if let ([argument], [slot]) = (self.contract.arguments, &mut *slots)
@@ -87,17 +95,23 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Reports every violation of the schema, or else the value that serde rejects.
+    /// Reports every violation of the schema, or else the value that serde rejects. That value is also reported if the
+    /// schema has no constraints and its check takes too long.
     ///
     /// Integers written with a fraction or an exponent, such as `1.0`, match the schema. They are rewritten and decoded
     /// again.
     #[cold]
     fn explain(&self, slots: &mut [&mut dyn Decode]) -> HandlerResult {
-        let violations = self.contract.checker().violations(self.arguments);
+        let checker = self.contract.checker();
+        let violations = match self.violations {
+            Some(violations) => violations.to_vec(),
+            None if self.contract.has_constraints => checker.violations(self.arguments),
+            None => checker.quick_violations(self.arguments).unwrap_or_default(),
+        };
         if !violations.is_empty() {
             return Err(HandlerError::invalid_arguments(violations));
         }
-        let integral = self.contract.checker().normalize_integers(self.arguments);
+        let integral = checker.normalize_integers(self.arguments);
         self.fill(&integral, slots).map_err(|violation| HandlerError::invalid_arguments(vec![violation]))
     }
 }

@@ -57,7 +57,9 @@ pub use state::{Dependency, SharedState, dependency};
 
 #[cfg(feature = "http")]
 pub(crate) use blocking::MAX_BLOCKING;
-pub(crate) use blocking::run_blocking;
+#[cfg(feature = "http")]
+pub(crate) use blocking::max_checks;
+pub(crate) use blocking::{run_blocking, run_check};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
 pub(crate) use completion::CompletionInput;
 pub(crate) use context::{

@@ -28,7 +28,7 @@ use crate::{
     message = "a tool cannot return `{Self}`",
     label = "unsupported return type",
     note = "the supported types are text (`String`, `&str`, a number, `bool`, `char`), `()`, `Json<T>`, `Structured<T>`, `Image`, `Audio`, `Resource`, `ResourceLink`, `Content`, a `Vec` or an `Option` of these, `ToolResult`, and a `Result` of any of them",
-    note = "for a structured result, return `Json<{Self}>`, where `{Self}` implements `serde::Serialize` and `schemars::JsonSchema`"
+    note = "for a structured result, return `mcp_runtime::Json<T>`, where `T` implements `serde::Serialize` and `schemars::JsonSchema`"
 )]
 pub trait ToolOutput: Sized {
     /// Generates the schema of the result if it is structured.

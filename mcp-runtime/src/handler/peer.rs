@@ -41,6 +41,9 @@ pub(crate) trait RequestHead: Send + Sync {
 
     /// Returns the permits that limit the blocking functions of the sender.
     fn blocking_share(&self) -> Option<&Arc<Semaphore>>;
+
+    /// Returns the permits that limit the slow checks of the sender's arguments.
+    fn check_share(&self) -> Option<&Arc<Semaphore>>;
 }
 
 /// Omits the contents: headers carry credentials.

@@ -66,6 +66,12 @@ type Limiter = RateLimiter<NotKeyed, InMemoryState, Uptime, NoOpMiddleware<Durat
 
 impl RateLimit {
     /// Allows `calls` calls in each period of length `per`. At least one call is allowed.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::layers::RateLimit;
+    /// let hundred_per_minute = RateLimit::new(100, Duration::from_secs(60));
+    /// ```
     pub fn new(calls: u32, per: Duration) -> Self {
         let calls = NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN);
         let share = (per / calls.get()).max(Duration::from_nanos(1));
@@ -82,6 +88,13 @@ impl RateLimit {
     }
 
     /// Sets the maximum number of calls in a burst. Defaults to the `calls` passed to [`new`](Self::new).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::layers::RateLimit;
+    /// // One call each second on average, and at most five at once.
+    /// let limit = RateLimit::new(60, Duration::from_secs(60)).burst(5);
+    /// ```
     #[must_use]
     pub fn burst(mut self, calls: u32) -> Self {
         self.quota = self.quota.allow_burst(NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN));
@@ -110,6 +123,16 @@ impl RateLimit {
     /// Gives each key its own budget.
     ///
     /// A key that clients can choose freely, such as the client's name, does not limit them.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::layers::RateLimit;
+    /// // One budget for all users of an organization.
+    /// let limit = RateLimit::new(100, Duration::from_secs(60)).by(|call| {
+    ///     let user = call.caller().principal().unwrap_or_default();
+    ///     user.rsplit('@').next().unwrap_or_default().to_owned()
+    /// });
+    /// ```
     #[must_use]
     pub fn by(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
         self.by = Some(Box::new(key));

@@ -43,6 +43,13 @@ impl Content {
     }
 
     /// Sets the hints for the client.
+    ///
+    /// ```
+    /// use mcp_runtime::{Annotations, Content, Role};
+    ///
+    /// let for_the_user = Content::text("Look at the map.")
+    ///     .with_annotations(Annotations::default().for_audience([Role::User]).with_priority(0.2));
+    /// ```
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         match &mut self {

@@ -35,6 +35,12 @@ impl PromptMessage {
     }
 
     /// Creates an assistant message.
+    ///
+    /// ```
+    /// use mcp_runtime::PromptMessage;
+    ///
+    /// let example = [PromptMessage::user("2, 4, 8"), PromptMessage::assistant("16: each number is doubled.")];
+    /// ```
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self { role: Role::Assistant, content: content.into() }
     }
@@ -70,6 +76,13 @@ impl PromptResult {
     }
 
     /// Sets the description.
+    ///
+    /// ```
+    /// use mcp_runtime::{PromptMessage, PromptResult};
+    ///
+    /// let result = PromptResult::new([PromptMessage::user("Review the change.")]).with_description("A review");
+    /// assert_eq!(result.messages.len(), 1);
+    /// ```
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());

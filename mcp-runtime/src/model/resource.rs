@@ -51,6 +51,12 @@ impl Resource {
     }
 
     /// Creates a binary resource.
+    ///
+    /// ```
+    /// use mcp_runtime::Resource;
+    ///
+    /// let icon = Resource::blob("assets://icon.png", [0x89, b'P', b'N', b'G']).with_mime_type("image/png");
+    /// ```
     pub fn blob(uri: impl Into<Cow<'static, str>>, bytes: impl Into<Vec<u8>>) -> Self {
         Self::new(uri, ResourceBody::Blob(bytes.into()))
     }
@@ -209,6 +215,12 @@ impl ResourceLink {
     }
 
     /// Adds an icon.
+    ///
+    /// ```
+    /// use mcp_runtime::{Icon, ResourceLink};
+    ///
+    /// let link = ResourceLink::new("reports://2026-07", "july").with_icon(Icon::new("https://example.com/report.svg"));
+    /// ```
     #[must_use]
     pub fn with_icon(mut self, icon: Icon) -> Self {
         self.icons.push(icon);

@@ -132,6 +132,13 @@ impl ToolResult {
     }
 
     /// Creates an error result, which the model may correct.
+    ///
+    /// ```
+    /// use mcp_runtime::ToolResult;
+    ///
+    /// let result = ToolResult::error("order 7 not found; `find_orders` returns the numbers");
+    /// assert!(result.is_error);
+    /// ```
     pub fn error(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], is_error: true, ..Self::default() }
     }

@@ -19,6 +19,14 @@ impl Kinds {
     }
 }
 
+impl From<EntryKind> for Kinds {
+    fn from(kind: EntryKind) -> Self {
+        let mut kinds = Self::default();
+        kinds.insert(kind);
+        kinds
+    }
+}
+
 /// The capabilities that the server declares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ServerCapabilities {

@@ -39,6 +39,12 @@ macro_rules! define_dialects {
             pub const LATEST: Self = Self::ALL[Self::ALL.len() - 1];
 
             /// Returns the date that identifies the revision in messages, such as `2025-11-25`.
+            ///
+            /// ```
+            /// use mcp_runtime::Revision;
+            ///
+            /// assert_eq!(Revision::V2025_11_25.as_str(), "2025-11-25");
+            /// ```
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -49,6 +55,13 @@ macro_rules! define_dialects {
             ///
             /// In such a revision, clients call `server/discover` instead of `initialize`, and send their version and
             /// capabilities in the `_meta` of every request.
+            ///
+            /// ```
+            /// use mcp_runtime::Revision;
+            ///
+            /// assert!(Revision::V2026_07_28.is_stateless());
+            /// assert!(!Revision::V2025_11_25.is_stateless());
+            /// ```
             pub const fn is_stateless(self) -> bool {
                 dialect_of(self).has(Feature::RequestMeta)
             }

@@ -82,6 +82,17 @@ impl Server {
 
     /// Checks the server and generates its schemas, once for any number of connections.
     ///
+    /// ```
+    /// # use mcp_runtime::{Revision, Server, tool};
+    /// # /// Add two numbers.
+    /// # #[tool]
+    /// # fn add(a: f64, b: f64) -> f64 { a + b }
+    /// let server = Server::empty("adder", "1.0.0").with::<add>().build()?;
+    /// // Two clients of the same server.
+    /// let clients = [server.test_client(Revision::V2025_11_25), server.test_client(Revision::V2026_07_28)];
+    /// # Ok::<_, mcp_runtime::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.

@@ -68,6 +68,25 @@ impl BuiltServer {
     /// Serves one client over a pair of byte streams, with one message per line. Returns when `reader` has ended and
     /// the calls in flight have been answered.
     ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    ///
+    /// let server = Server::empty("empty", "1.0.0").build().unwrap();
+    /// let (client, stream) = tokio::io::duplex(4096);
+    /// let (reader, writer) = tokio::io::split(stream);
+    /// let served = tokio::spawn(async move { server.serve(reader, writer).await });
+    ///
+    /// let (responses, mut requests) = tokio::io::split(client);
+    /// requests.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await.unwrap();
+    /// let response = BufReader::new(responses).lines().next_line().await.unwrap();
+    /// assert!(response.unwrap().starts_with(r#"{"jsonrpc":"2.0","id":1"#));
+    /// requests.shutdown().await.unwrap();
+    /// served.await.unwrap().unwrap();
+    /// # });
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns an error if a stream fails, or if the client does not read the responses in time. A client that
@@ -141,7 +160,7 @@ impl BuiltServer {
     #[cfg(feature = "http")]
     fn check_authorization(&self) -> Result<(), String> {
         let registry = self.engine.registry();
-        if self.authorization.is_some() || !(registry.requires_scopes() || !self.engine.access.base.is_empty()) {
+        if self.authorization.is_some() || (!registry.requires_scopes() && self.engine.access.base.is_empty()) {
             return Ok(());
         }
         let functions = registry.functions().filter(|(function, _)| function.scopes.is_some());

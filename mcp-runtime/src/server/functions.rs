@@ -11,6 +11,9 @@ use crate::{
 impl Server {
     /// Adds a function by its name, or the functions of a `#[tools]` block by the name of its type.
     ///
+    /// The attribute of a function defines a type of the same name, so the name is written in angle brackets. For a
+    /// function without an attribute, the compiler reports *constant provided when a type was expected*.
+    ///
     /// ```
     /// use mcp_runtime::{Server, tool};
     ///

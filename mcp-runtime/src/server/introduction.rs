@@ -4,30 +4,67 @@ use crate::model::Icon;
 /// Describing the server to its clients.
 impl Server {
     /// Sets the programmatic name of the server.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.name(concat!(env!("CARGO_PKG_NAME"), "-staging"))
+    /// # }
+    /// ```
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.profile.identity.name = name.into();
         self
     }
 
     /// Sets the version of the server.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.version("1.4.0+2f1c9d")
+    /// # }
+    /// ```
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.profile.identity.version = version.into();
         self
     }
 
     /// Sets the display name of the server.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Revision, Server};
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("notes", "1.0.0").title("Notebook").test_client(Revision::V2026_07_28);
+    /// let discovered = client.request("server/discover", serde_json::json!({})).await.unwrap();
+    /// assert_eq!(discovered["_meta"]["io.modelcontextprotocol/serverInfo"]["title"], "Notebook");
+    /// # });
+    /// ```
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.profile.identity.title = Some(title.into());
         self
     }
 
     /// Sets the description of the server. `main!()` and `#[server]` use the crate's description by default.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.description("Searches and edits the notes of one user.")
+    /// # }
+    /// ```
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.profile.identity.description = Some(description.into());
         self
     }
 
     /// Sets the website of the server. `main!()` and `#[server]` use the crate's homepage by default.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.website_url("https://notes.example.com")
+    /// # }
+    /// ```
     pub fn website_url(mut self, url: impl Into<String>) -> Self {
         self.profile.identity.website_url = Some(url.into());
         self

@@ -24,24 +24,55 @@ impl Server {
     /// wait does not count towards the timeout of the call.
     ///
     /// In revision 2026-07-28 a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.ask_timeout(Duration::from_secs(120))
+    /// # }
+    /// ```
     pub fn ask_timeout(mut self, timeout: Duration) -> Self {
         self.profile.limits.answer_timeout = timeout;
         self
     }
 
     /// Sets the maximum number of calls in flight on one connection. The default is 1024. Further calls are rejected.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.max_in_flight(64)
+    /// # }
+    /// ```
     pub fn max_in_flight(mut self, calls: usize) -> Self {
         self.profile.limits.in_flight = calls.max(1);
         self
     }
 
     /// Sets the maximum size of a message. The default is 16 MiB. Longer messages are rejected.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.max_message_bytes(64 << 20)
+    /// # }
+    /// ```
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.profile.limits.message_bytes = bytes.max(1);
         self
     }
 
     /// Sets the maximum rates of log messages, completions and requests about tasks in a session.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::{Rate, Server, SessionRates};
+    /// # fn configure(server: Server) -> Server {
+    /// // Twenty log messages a second.
+    /// server.session_rates(SessionRates::default().log_messages(Rate::new(20, Duration::from_secs(1))))
+    /// # }
+    /// ```
     pub fn session_rates(mut self, rates: SessionRates) -> Self {
         self.profile.limits.rates = rates;
         self
@@ -49,12 +80,38 @@ impl Server {
 
     /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The default
     /// is 5 seconds.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// // Less than the 30 seconds after which Kubernetes kills the process.
+    /// server.shutdown_grace(Duration::from_secs(25))
+    /// # }
+    /// ```
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.profile.limits.grace_period = grace;
         self
     }
 
     /// Sets the maximum number of items on a page of a list. The default is 1000.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Revision, Server, tool};
+    /// # /// One.
+    /// # #[tool]
+    /// # fn one() {}
+    /// # /// Two.
+    /// # #[tool]
+    /// # fn two() {}
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let server = Server::empty("numbers", "1.0.0").with::<one>().with::<two>().page_size(1);
+    /// let mut client = server.test_client(Revision::V2026_07_28);
+    /// let page = client.request("tools/list", serde_json::json!({})).await.unwrap();
+    /// assert_eq!(page["tools"].as_array().unwrap().len(), 1);
+    /// assert!(page["nextCursor"].is_string());
+    /// # });
+    /// ```
     pub fn page_size(mut self, items: usize) -> Self {
         self.profile.limits.page_size = items.max(1);
         self
@@ -65,6 +122,14 @@ impl Server {
     /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: with
     /// [`visible_to`](Self::visible_to), all lists are `private`, and if a resource has a `list` function, so is the list
     /// of resources. The contents of resources that functions read are always `private` and not cached.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.list_ttl(Duration::from_secs(3600))
+    /// # }
+    /// ```
     ///
     /// See [Caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field).
     pub fn list_ttl(mut self, ttl: Duration) -> Self {
@@ -100,6 +165,15 @@ impl Server {
     }
 
     /// Sets how long the sealed state of a request remains valid between two rounds. The default is one hour.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// // Users have a day to answer a question.
+    /// server.state_ttl(Duration::from_secs(24 * 60 * 60))
+    /// # }
+    /// ```
     pub fn state_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.round_ttl = ttl;
         self

@@ -52,6 +52,21 @@ impl Server {
     /// The program contains a library only if its code refers to it. If nothing else does, write
     /// `use toolbox as _;`. Programs with [`main!()`](crate::main) or [`#[server]`](crate::server) log a warning about
     /// dependencies with a path whose functions are missing.
+    ///
+    /// ```no_run
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// #[tokio::main(flavor = "current_thread")]
+    /// async fn main() -> Result<(), mcp_runtime::ServeError> {
+    ///     Server::new("adder", env!("CARGO_PKG_VERSION")).serve_stdio().await
+    /// }
+    /// ```
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let mut server = Self::empty(name, version);
         server.entries.extend(inventory::iter::<Entry>().copied());
@@ -243,6 +258,13 @@ impl Server {
     ///
     /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in
     /// a subscriber of your own.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.forward_log()
+    /// # }
+    /// ```
     #[cfg(feature = "log")]
     pub fn forward_log(mut self) -> Self {
         self.profile.forwards_log = true;
@@ -266,6 +288,14 @@ impl Server {
 
     /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls
     /// are checked against the whole contract, whatever is listed.
+    ///
+    /// ```
+    /// # use mcp_runtime::{SchemaProfile, Server};
+    /// # fn configure(server: Server) -> Server {
+    /// // List everything that is enforced, for clients that validate arguments themselves.
+    /// server.schemas(SchemaProfile::Exact)
+    /// # }
+    /// ```
     pub fn schemas(mut self, profile: SchemaProfile) -> Self {
         self.profile.schemas = profile;
         self

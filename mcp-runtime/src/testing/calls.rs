@@ -12,6 +12,24 @@ use super::{
 impl TestClient {
     /// Calls a tool.
     ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, tool};
+    /// use serde_json::json;
+    ///
+    /// /// Divide two numbers.
+    /// #[tool(read_only)]
+    /// fn divide(a: f64, b: f64) -> Result<f64, &'static str> {
+    ///     if b == 0.0 { Err("`b` must not be 0") } else { Ok(a / b) }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("math", "1.0.0").with::<divide>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.call("divide", json!({"a": 6, "b": 4})).await.unwrap().text(), "1.5");
+    /// assert!(client.call("divide", json!({"a": 6, "b": 0})).await.unwrap().is_error());
+    /// assert!(client.call("multiply", ()).await.is_err());
+    /// # });
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server. A tool error is a result, see [`CallResult::is_error`].
@@ -56,6 +74,26 @@ impl TestClient {
     }
 
     /// Calls a tool as a task, in the revisions that have tasks: 2025-11-25 and 2026-07-28.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Revision, Server, TaskStatus, tool};
+    ///
+    /// /// Build the index.
+    /// #[tool(task)]
+    /// async fn index(ctx: &Context) -> &'static str {
+    ///     ctx.progress(1, 1, "indexed");
+    ///     "done"
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    ///     let mut client = Server::empty("search", "1.0.0").with::<index>().test_client(revision);
+    ///     let task = client.start_task("index", ()).await.unwrap();
+    ///     assert_eq!(task.result(&mut client).await.unwrap().text(), "done");
+    ///     assert_eq!(task.status(&mut client).await.unwrap(), TaskStatus::Completed);
+    /// }
+    /// # });
+    /// ```
     ///
     /// # Errors
     ///
@@ -145,6 +183,68 @@ impl TestClient {
     /// Returns the JSON-RPC error of the server.
     pub async fn tools(&mut self) -> Result<Vec<Value>, RpcError> {
         self.list("tools/list", "tools").await
+    }
+
+    /// Lists the resources of all pages, with those that `list` functions return.
+    ///
+    /// ```
+    /// use mcp_runtime::{ResourceLink, Revision, Server, resource};
+    ///
+    /// /// A poem.
+    /// #[resource("poems://{title}", list = poems)]
+    /// fn poem(title: String) -> String {
+    ///     title
+    /// }
+    ///
+    /// fn poems() -> Vec<ResourceLink> {
+    ///     vec![ResourceLink::new("poems://rain", "Rain")]
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("poems", "1.0.0").with::<poem>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.resources().await.unwrap()[0]["uri"], "poems://rain");
+    /// assert_eq!(client.resource_templates().await.unwrap()[0]["uriTemplate"], "poems://{title}");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn resources(&mut self) -> Result<Vec<Value>, RpcError> {
+        self.list("resources/list", "resources").await
+    }
+
+    /// Lists the resource templates of all pages.
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn resource_templates(&mut self) -> Result<Vec<Value>, RpcError> {
+        self.list("resources/templates/list", "resourceTemplates").await
+    }
+
+    /// Lists the prompts of all pages.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, prompt};
+    ///
+    /// /// Summarize the day.
+    /// #[prompt]
+    /// fn summary() -> &'static str {
+    ///     "Summarize the day."
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("diary", "1.0.0").with::<summary>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.prompts().await.unwrap()[0]["name"], "summary");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn prompts(&mut self) -> Result<Vec<Value>, RpcError> {
+        self.list("prompts/list", "prompts").await
     }
 
     /// Lists the entries of all pages, for any list method.

@@ -2,6 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
+#[cfg(feature = "http")]
+use super::request_source::TestRequestSource;
 use super::{
     question::{Responder, ServerRequest},
     result::{RpcError, read_response},
@@ -51,6 +53,9 @@ pub struct TestClient {
     /// The minimum level of log messages, in revisions in which each request names it.
     pub(super) log_level: Option<Level>,
     responder: Option<Responder>,
+    /// The HTTP request with which messages seem to arrive.
+    #[cfg(feature = "http")]
+    source: Option<Arc<TestRequestSource>>,
 }
 
 impl Server {
@@ -75,6 +80,14 @@ impl TestClient {
     /// Connects a client that has not sent anything yet, not even `initialize`, for use with
     /// [`send_raw`](Self::send_raw).
     ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, TestClient};
+    ///
+    /// let mut client = TestClient::uninitialized(Server::empty("empty", "1.0.0"), Revision::V2025_11_25);
+    /// let responses = client.send_raw(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+    /// assert!(responses[0]["error"]["code"].is_i64());
+    /// ```
+    ///
     /// # Panics
     ///
     /// Panics if the server cannot be built, and lists every problem.
@@ -84,7 +97,15 @@ impl TestClient {
     }
 
     fn new(connection: Connection, revision: Revision) -> Self {
-        Self { wire: Wire::new(connection), revision, next_id: 1, log_level: None, responder: None }
+        Self {
+            wire: Wire::new(connection),
+            revision,
+            next_id: 1,
+            log_level: None,
+            responder: None,
+            #[cfg(feature = "http")]
+            source: None,
+        }
     }
 
     /// Sets the time to wait for output of the server, in real time even if the clock of the runtime is paused.
@@ -132,13 +153,29 @@ impl TestClient {
     /// # });
     /// ```
     #[must_use]
-    pub fn answering(self, answer: impl FnMut(&ServerRequest) -> Value + Send + 'static) -> Self {
-        let mut client = Self::new(Connection::new(self.wire.connection.shared_engine()), self.revision);
-        client.responder = Some(Responder(Box::new(answer)));
-        client.wire.max_wait = self.wire.max_wait;
-        client.log_level = self.log_level;
-        client.initialize();
-        client
+    pub fn answering(mut self, answer: impl FnMut(&ServerRequest) -> Value + Send + 'static) -> Self {
+        self.responder = Some(Responder(Box::new(answer)));
+        self.reconnected()
+    }
+
+    /// Opens a new connection with the options of this client.
+    pub(super) fn reconnected(mut self) -> Self {
+        let max_wait = self.wire.max_wait;
+        self.wire = Wire::new(Connection::new(self.wire.connection.shared_engine()));
+        self.wire.max_wait = max_wait;
+        self.next_id = 1;
+        #[cfg(feature = "http")]
+        if let Some(source) = &self.source {
+            self.wire.connection.set_source(Arc::clone(source) as _);
+        }
+        self.initialize();
+        self
+    }
+
+    /// Returns the HTTP request with which the messages of the next connection seem to arrive.
+    #[cfg(feature = "http")]
+    pub(super) fn source_mut(&mut self) -> &mut TestRequestSource {
+        Arc::make_mut(self.source.get_or_insert_default())
     }
 
     fn connect(connection: Connection, revision: Revision) -> Self {
@@ -237,6 +274,25 @@ impl TestClient {
     }
 
     /// Sends a request and returns its id without waiting for the response.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, tool};
+    /// use serde_json::json;
+    ///
+    /// /// Wait forever.
+    /// #[tool]
+    /// async fn wait() {
+    ///     std::future::pending().await
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("clock", "1.0.0").with::<wait>().test_client(Revision::V2025_11_25);
+    /// let id = client.send_request("tools/call", json!({"name": "wait"}));
+    /// assert_eq!(client.in_flight(), 1);
+    /// client.notify("notifications/cancelled", json!({"requestId": id}));
+    /// assert_eq!(client.in_flight(), 0);
+    /// # });
+    /// ```
     pub fn send_request(&mut self, method: &str, params: Value) -> u64 {
         let id = self.next_id;
         self.next_id += 1;

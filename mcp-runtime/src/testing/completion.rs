@@ -74,6 +74,25 @@ impl TestClient {
     /// Completes a variable of a resource template and returns the suggested values. `earlier` are the variables that
     /// the user has already filled in, by name.
     ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, resource};
+    ///
+    /// /// A poem.
+    /// #[resource("poems://{title}", complete(title = titles))]
+    /// fn poem(title: String) -> String {
+    ///     title
+    /// }
+    ///
+    /// fn titles(start: &str) -> Vec<&'static str> {
+    ///     ["Rain", "Snow"].into_iter().filter(|title| title.starts_with(start)).collect()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("poems", "1.0.0").with::<poem>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.complete_resource("poems://{title}", "title", "S", &[]).await.unwrap(), ["Snow"]);
+    /// # });
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.

@@ -6,6 +6,8 @@ mod completion;
 mod messages;
 mod notification;
 mod question;
+#[cfg(feature = "http")]
+mod request_source;
 mod result;
 mod subscription;
 mod task;

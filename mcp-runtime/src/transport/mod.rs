@@ -4,7 +4,6 @@
 pub(crate) mod http;
 mod lines;
 mod signal;
-pub(crate) mod stderr;
 mod stdio;
 
 pub(crate) use lines::serve;

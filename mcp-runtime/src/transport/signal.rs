@@ -2,7 +2,7 @@
 
 use std::{future::pending, io, process, thread, time::Duration};
 
-use super::stderr;
+use crate::stderr;
 
 /// The time that the process may take to end after the grace period of its calls.
 const MARGIN: Duration = Duration::from_secs(1);

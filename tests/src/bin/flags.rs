@@ -37,9 +37,12 @@ fn main(
     labels: Vec<String>,
     #[arg(env = "FLAGS_PORTS", length = ..=2)] ports: &[u16],
     #[arg(default = 3)] retries: u8,
+    /// Hosts.
+    #[arg(default = vec!["a".to_owned(), "b".to_owned()])]
+    hosts: Vec<String>,
     cache: Option<bool>,
     detail: Option<Detail>,
 ) -> Server {
     let given = format!("{db} {max_connections} {verbose} {labels:?} {ports:?} {retries} {cache:?} {detail:?}");
-    server.with_state(Given(given))
+    server.title(hosts.join(" ")).with_state(Given(given))
 }

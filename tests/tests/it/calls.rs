@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
-use serde_json::json;
+use mcp_runtime::{Context, Fault, Revision, Server, TestClient, layers::from_fn, tool};
+use serde_json::{Value, json};
 
 /// Events that the functions record for assertions.
 #[derive(Debug, Default)]
@@ -437,4 +437,44 @@ async fn error_details_stay_in_the_log() {
     let answers: Vec<_> = answers.iter().map(|error| (error.code, error.message.as_str())).collect();
     let failed = (-32603, "`failing` failed");
     assert_eq!(answers, [failed, failed, failed, (-32603, "`fails_secretly` failed"), (7, "out of paper")]);
+}
+
+/// Take a text that matches a pattern.
+#[tool]
+fn matched(#[arg(pattern = "^(a|b|ab)*$")] text: &str) -> String {
+    text.len().to_string()
+}
+
+/// Like `matched`, with a future.
+#[tool]
+async fn matched_later(#[arg(pattern = "^(a|b|ab)*$")] text: String) -> String {
+    tokio::task::yield_now().await;
+    text.len().to_string()
+}
+
+/// Arguments that take long to check are checked on another thread.
+#[tokio::test]
+async fn slow_checks_delay_no_other_request() {
+    let server = || Server::empty("checks", "1.0.0").with::<matched>().with::<matched_later>();
+    let layered = || server().layer(from_fn(|call, next| async move { next.run(call).await }));
+    let valid = "ab".repeat(1 << 14);
+    let invalid = format!("{valid}!");
+    for server in [server(), layered()] {
+        let mut client = server.test_client(Revision::V2025_11_25);
+        for name in ["matched", "matched_later"] {
+            for (text, expected) in [(&valid, "32768"), (&invalid, "must match the pattern")] {
+                let params = json!({"name": name, "arguments": {"text": text}});
+                let call = json!({"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params});
+                assert_eq!(client.send_raw(call.to_string().as_bytes()), [] as [Value; 0], "{name}");
+                let pong = client.send_raw(br#"{"jsonrpc":"2.0","id":"ping","method":"ping"}"#);
+                assert!(pong.len() == 1 && pong[0]["id"] == "ping", "{name}: {pong:?}");
+                let result = &client.next_lines().await[0]["result"]["content"][0]["text"];
+                assert!(result.as_str().unwrap().contains(expected), "{name}: {result}");
+            }
+        }
+        // Short arguments are checked in place.
+        let call =
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"matched","arguments":{"text":"a"}}}"#;
+        assert_eq!(client.send_raw(call.as_bytes())[0]["result"]["content"][0]["text"], "1");
+    }
 }

@@ -1,6 +1,13 @@
 //! What the client and the log see of the errors of functions.
 
-use std::{error::Error, fmt, process::Command};
+use std::{
+    error::Error,
+    fmt,
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context as _;
 use mcp_runtime::{
@@ -200,25 +207,54 @@ async fn reasons_are_logged_once_behind_layers() {
 /// set a subscriber.
 #[test]
 fn masked_errors_are_printed_if_there_is_no_subscriber() {
-    let run = |layer: &str| {
-        let program = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "failures::prints_masked_errors", "--nocapture", "--include-ignored"])
-            .env("FAILURES_LAYER", layer)
-            .output()
-            .unwrap();
-        assert!(program.status.success(), "{program:?}");
-        String::from_utf8(program.stderr).unwrap()
+    let run = |layer: &str, failures: usize| {
+        let mut program = print_errors().env("FAILURES_LAYER", layer).stdin(Stdio::piped()).spawn().unwrap();
+        // The program writes the log in the background, and ends with its input.
+        let log = BufReader::new(program.stderr.take().unwrap());
+        let printed: Vec<_> =
+            log.lines().map(Result::unwrap).filter(|line| line.contains("failed")).take(failures).collect();
+        drop(program.stdin.take());
+        assert!(program.wait().unwrap().success(), "{printed:?}");
+        printed.join("\n") + "\n"
     };
-    let printed = run("none");
+    let printed = run("none", 3);
     assert_eq!(printed.matches("hunter2").count(), 3, "{printed}");
     assert!(printed.contains("`enum_tool` failed (request 1, reference "), "{printed}");
-    let printed = run("mask");
+    let printed = run("mask", 4);
     assert!(printed.contains("`text_tool` failed (request ") && printed.contains(": a secret\n"), "{printed}");
+}
+
+/// Without a subscriber, failures are written to stderr, but a full pipe delays nothing.
+#[test]
+fn failures_do_not_wait_for_stderr_to_be_read() {
+    let mut program = print_errors().env("FAILURES_COUNT", "1000").stdin(Stdio::null()).spawn().unwrap();
+    let unread = program.stderr.take();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = program.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > Duration::from_secs(60) {
+            program.kill().unwrap();
+            panic!("the program waits for stderr to be read");
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    assert!(status.success(), "{status}");
+    drop(unread);
+}
+
+fn print_errors() -> Command {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program.args(["--exact", "failures::prints_masked_errors", "--nocapture", "--include-ignored"]);
+    program.stdout(Stdio::null()).stderr(Stdio::piped());
+    program
 }
 
 #[tokio::test]
 #[ignore = "runs in a process of its own"]
 async fn prints_masked_errors() {
+    let count = std::env::var("FAILURES_COUNT").map_or(0, |count| count.parse().unwrap());
     let masks = std::env::var("FAILURES_LAYER").is_ok_and(|layer| layer == "mask");
     let server = if masks { server().layer(MaskErrors::new()) } else { server() };
     let mut client = server.test_client(Revision::V2025_06_18);
@@ -226,4 +262,8 @@ async fn prints_masked_errors() {
     client.read("enum://masked").await.unwrap_err();
     client.prompt("enum_prompt", json!({"case": "masked"})).await.unwrap_err();
     client.call("text_tool", json!({"case": "a secret"})).await.unwrap();
+    for _ in 0..count {
+        client.read(&format!("enum://masked?{}", "x".repeat(1000))).await.unwrap_err();
+    }
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }

@@ -95,7 +95,13 @@ fn invalid_flags_are_explained_as_clap_does() {
         (
             &["--db=x", "--max-connections=5"],
             &[("FLAGS_VERBOSE", "maybe")],
-            "invalid value `maybe` for `--verbose`, expected `true` or `false`",
+            "invalid value `maybe` for `FLAGS_VERBOSE`, expected `true` or `false`",
+        ),
+        (
+            &["--db=x", "--max-connections=5", "--retries=many"],
+            &[("FLAGS_PORTS", "[-1]")],
+            "`FLAGS_PORTS[0]`: -1 must be at least 0 and at most 65535\n\
+             `--retries`: \"many\" must be an integer",
         ),
     ] {
         let output = run(&[arguments, &["--list"]].concat(), environment);
@@ -121,6 +127,7 @@ Options:
       --labels <LABELS>         A label; may be repeated
       --ports <PORTS>           May be repeated [env: FLAGS_PORTS]
       --retries <RETRIES>       [default: 3]
+      --hosts <HOSTS>           Hosts; may be repeated [default: a b]
       --cache
       --detail <DETAIL>         [possible values: brief, full]
 ";

@@ -5,6 +5,7 @@ mod background;
 mod changes;
 mod client;
 mod client_requests;
+mod expensive;
 mod guard;
 mod legacy;
 mod limits;
@@ -22,6 +23,8 @@ mod skills;
 mod stateless;
 mod streams;
 mod tasks;
+#[cfg(target_os = "linux")]
+mod token;
 #[cfg(unix)]
 mod unix;
 mod urls;

@@ -6,7 +6,7 @@ use mcp_runtime::{
     __private::{
         ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, Handler, Operator, Part, Role, Rule, inventory,
     },
-    Collect, Context, Json, PromptMessage, ResourceLink, prompt, resource, tool, tools,
+    Collect, Context, Json, PromptMessage, ResourceLink, Revision, Server, prompt, resource, resource_uri, tool, tools,
 };
 use serde_json::{Value, json};
 
@@ -127,6 +127,44 @@ impl Notes {
 
     fn untouched(&self) -> usize {
         self.0.len()
+    }
+}
+
+struct Poems;
+
+#[tools]
+impl Poems {
+    #[resource("poems://all")]
+    fn all(&self) -> &'static str {
+        "all"
+    }
+
+    #[resource("poems://poem/{title}{?language}", list = Self::links, complete(title = Self::titles))]
+    fn poem(&self, title: &str, language: Option<String>) -> String {
+        format!("{title} in {}", language.unwrap_or_default())
+    }
+
+    #[resource("poems://by/{poet}")]
+    fn by(&self, poet: &str) -> String {
+        poet.to_owned()
+    }
+
+    #[resource("poems://of/{poet}")]
+    fn of(&self, poet: &str) -> String {
+        poet.to_owned()
+    }
+
+    #[prompt]
+    fn read(&self, #[arg(complete = Self::titles)] title: String) -> String {
+        title
+    }
+
+    fn links(&self) -> Vec<ResourceLink> {
+        vec![ResourceLink::new(resource_uri::<Self>(&[("title", "Rain")]), "Rain")]
+    }
+
+    fn titles(&self, start: &str) -> Vec<&'static str> {
+        ["Rain", "Snow"].into_iter().filter(|title| title.starts_with(start)).collect()
     }
 }
 
@@ -285,6 +323,34 @@ fn methods_are_collected_with_their_type() {
         .collect();
     assert_eq!(dependencies, [vec!["self"], vec![], vec!["self"]]);
     assert_eq!(Notes(vec!["a".to_owned()]).read(Notes::FIRST).as_deref(), Some("a"));
+}
+
+#[tokio::test]
+async fn options_of_methods_can_name_other_methods() {
+    let mut client = Server::empty("poems", "1").with::<Poems>().with_state(Poems).test_client(Revision::V2026_07_28);
+    let resources = client.resources().await.unwrap();
+    let uris: Vec<_> = resources.iter().map(|resource| resource["uri"].as_str().unwrap()).collect();
+    assert_eq!(uris, ["poems://all", "poems://poem/Rain"]);
+    let template = "poems://poem/{title}{?language}";
+    assert_eq!(client.complete_resource(template, "title", "S", &[]).await.unwrap(), ["Snow"]);
+    assert_eq!(client.complete_prompt("read", "title", "R", &[]).await.unwrap(), ["Rain"]);
+    let [_, Entry::Resource(poem), ..] = Poems::entries() else { panic!("expected a resource") };
+    assert_eq!(poem.list.map(|list| list.function), Some("Poems::links"));
+}
+
+#[test]
+fn a_type_stands_for_the_resource_with_the_same_variables() {
+    for (variables, uri) in [
+        (&[][..], Ok("poems://all")),
+        (&[("title", "Rain")], Ok("poems://poem/Rain")),
+        (&[("language", "de"), ("title", "Rain")], Ok("poems://poem/Rain?language=de")),
+        (&[("poet", "Ada")], Err("`it::macros::Poems` has several resources with the variables [`poet`]")),
+        (&[("year", "1")], Err("`it::macros::Poems` has no resource with the variables [`year`]")),
+    ] {
+        let actual = std::panic::catch_unwind(|| resource_uri::<Poems>(variables));
+        let actual = actual.map_err(|panic| *panic.downcast::<String>().unwrap());
+        assert_eq!(actual, uri.map(str::to_owned).map_err(str::to_owned), "{variables:?}");
+    }
 }
 
 #[test]

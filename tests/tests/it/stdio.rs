@@ -256,8 +256,30 @@ fn calls_in_flight_finish_after_the_end_of_input() {
     assert_eq!((ids, code), (vec![Some(1), Some(2)], Some(0)));
 }
 
+/// As with `printf … | server`.
 #[test]
-fn calls_that_never_end_are_cancelled_after_the_grace_period() {
+fn requests_before_the_end_of_input_are_answered_once() {
+    let count = 300;
+    let requests = (0..count).map(|id| match id % 4 {
+        0 => call(id, "wait", json!({"milliseconds": id % 50})),
+        1 => call(id, "block", json!({"milliseconds": 1})),
+        2 => request(id, "tools/list", json!({})),
+        _ => call(id, "add", json!({"a": id, "b": 1})),
+    });
+    let mut server = Running::start(&mut fixture());
+    server.send(&requests.collect::<String>());
+    let (answers, code) = server.end();
+    let mut ids: Vec<_> = answers.iter().filter_map(|answer| answer["id"].as_u64()).collect();
+    ids.sort_unstable();
+    assert_eq!((ids, code), ((0..count).collect(), Some(0)));
+}
+
+#[test]
+fn calls_that_never_end_fail_after_the_grace_period() {
+    let is_failed = |answers: &[Value]| {
+        let error = json!({"code": -32603, "message": "the server is shutting down"});
+        assert_eq!(answers, [json!({"jsonrpc": "2.0", "id": 1, "error": error})]);
+    };
     for signal in [false, true] {
         let mut server = Running::start(fixture().args(["--grace", "100"]));
         server.send(&call(1, "wait", json!({"milliseconds": 3_600_000})));
@@ -267,9 +289,12 @@ fn calls_that_never_end_are_cancelled_after_the_grace_period() {
             terminate(&server.child);
             let mut rest = Vec::new();
             server.stdout.read_to_end(&mut rest).unwrap();
-            assert_eq!((lines(&rest), server.child.wait().unwrap().code()), (vec![], Some(0)));
+            is_failed(&lines(&rest));
+            assert_eq!(server.child.wait().unwrap().code(), Some(0));
         } else {
-            assert_eq!(server.end(), (vec![], Some(0)));
+            let (answers, code) = server.end();
+            is_failed(&answers);
+            assert_eq!(code, Some(0));
         }
     }
 }

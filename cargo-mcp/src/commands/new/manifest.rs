@@ -49,8 +49,8 @@ fn package(manifest: &mut DocumentMut, workspace: &DocumentMut, name: &str) {
     let package = manifest["package"].as_table_mut().expect("a manifest has a package");
     package["name"] = value(name);
     package["version"] = value("0.1.0");
-    // License and publication are decisions of the author.
-    for key in ["publish", "license", "repository"] {
+    // License and publication are decisions of the author, and clients read the description.
+    for key in ["publish", "license", "repository", "description"] {
         package.remove(key);
     }
     if let Some(metadata) = package.get_mut("metadata").and_then(Item::as_table_mut) {

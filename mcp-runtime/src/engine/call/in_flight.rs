@@ -11,12 +11,13 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-use super::batch::Sink;
+use super::{batch::Sink, response};
 use crate::{
     engine::{outbox::Outbox, request::source::Permit, subscriptions::listener::Listener},
-    error::FaultClass,
+    error::{Fault, FaultClass},
     handler::Context,
     jsonrpc::Id,
+    revision::Dialect,
 };
 
 /// The calls in flight of a session, or of a connection without a session.
@@ -42,6 +43,8 @@ pub(crate) struct InFlightCall {
     pub(crate) number: SequenceNumber,
     pub(crate) abort: AbortHandle,
     pub(crate) context: Option<Arc<Context>>,
+    /// The dialect of the response.
+    pub(crate) dialect: &'static Dialect,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) sink: Sink,
     pub(crate) _permit: Option<Permit>,
@@ -102,13 +105,7 @@ impl InFlight {
         if let Some(fault) = fault {
             call.outbox.set_fault(fault);
         }
-        call.outbox.close_call(|out| match call.sink {
-            Sink::Line => {
-                out.extend_from_slice(response);
-                out.push(b'\n');
-            }
-            Sink::Batch(batch) => batch.push(response, out),
-        });
+        call.respond(response);
     }
 
     /// Cancels a call or a listener without a response. Returns `false` if there is none with this id.
@@ -120,12 +117,19 @@ impl InFlight {
         self.remove_listener(id).map(Listener::cancel).is_some()
     }
 
-    /// Cancels every call and every listener.
+    /// Cancels every call and every listener without a response, because nobody would receive it.
     pub(crate) fn cancel_all(&self) {
         self.take_listeners().into_values().for_each(Listener::cancel);
-        let calls = std::mem::take(&mut *self.calls());
-        self.call_count.fetch_sub(calls.len(), Ordering::AcqRel);
-        calls.into_values().for_each(InFlightCall::cancel);
+        self.take_calls().into_values().for_each(InFlightCall::cancel);
+    }
+
+    /// Cancels every call with an error response, and ends every listener with its response. Returns whether there were
+    /// any.
+    pub(crate) fn fail_all(&self, fault: &Fault) -> bool {
+        let calls = self.take_calls();
+        let any = self.end_listeners() || !calls.is_empty();
+        calls.into_iter().for_each(|(id, call)| call.fail(&id, fault));
+        any
     }
 
     /// Ends every listener with its response. Returns whether there were any.
@@ -134,6 +138,12 @@ impl InFlight {
         let any = !listeners.is_empty();
         listeners.into_iter().for_each(|(id, listener)| listener.end(&id));
         any
+    }
+
+    fn take_calls(&self) -> HashMap<Id<'static>, InFlightCall> {
+        let calls = std::mem::take(&mut *self.calls());
+        self.call_count.fetch_sub(calls.len(), Ordering::AcqRel);
+        calls
     }
 
     fn take_listeners(&self) -> HashMap<Id<'static>, Listener> {
@@ -169,11 +179,32 @@ impl InFlight {
 }
 
 impl InFlightCall {
-    fn cancel(self) {
+    fn respond(self, response: &[u8]) {
+        self.outbox.close_call(|out| match self.sink {
+            Sink::Line => {
+                out.extend_from_slice(response);
+                out.push(b'\n');
+            }
+            Sink::Batch(batch) => batch.push(response, out),
+        });
+    }
+
+    fn stop(&self) {
         if let Some(context) = &self.context {
             context.cancel();
         }
         self.abort.abort();
+    }
+
+    fn fail(self, id: &Id<'_>, fault: &Fault) {
+        self.stop();
+        let mut response = Vec::new();
+        response::write_error(&mut response, self.dialect, Some(id), fault);
+        self.respond(&response);
+    }
+
+    fn cancel(self) {
+        self.stop();
         self.outbox.close_call(|out| {
             if let Sink::Batch(batch) = self.sink {
                 batch.skip(out);

@@ -68,7 +68,7 @@ pub(crate) fn call_with(
     options.scopes = function.scopes.clone();
     let is_tool = target.method == "tools/call";
     let uses_context = function.uses_context || options.handoff.is_some();
-    let next = request.engine().layers.for_function(function);
+    let next = request.engine().layers.for_call(function, arguments);
     let mut call = prepare(request, (function.name, function.common), target.name, is_tool, uses_context, options)?;
     if next.is_none() && matches!(function.common.handler, Handler::Sync(_)) {
         check_capacity(request)?;
@@ -84,6 +84,7 @@ pub(crate) fn call_with(
     let input = Input {
         arguments,
         contract: &function.contract,
+        violations: None,
         states: &request.engine().states,
         context: context.as_ref(),
         encoding: call.encoding,
@@ -120,6 +121,7 @@ pub(crate) fn call_info(
         context,
         forwards_log: request.engine().forwards_log,
         encoding: Arc::clone(request.encoding()),
+        check_share: request.connection.source.as_ref().and_then(|source| source.check_share()).map(Arc::clone),
     }
 }
 
@@ -276,7 +278,7 @@ pub(crate) async fn run_server_fn(
     let runtime = tokio::runtime::Handle::current();
     let share = env.blocking_share();
     let produced = run_blocking(share, move || runtime.block_on((function.call)(env))).await;
-    produced.unwrap_or_else(|| Err(Fault::internal("the server is shutting down").into()))
+    produced.unwrap_or_else(|| Err(Fault::shutting_down().into()))
 }
 
 /// Answers a request with the result of a future that calls no function, and therefore usually needs no permit.

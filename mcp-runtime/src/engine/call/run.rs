@@ -134,7 +134,7 @@ impl PreparedCall<'_> {
             };
             let abort = tokio::spawn(task).abort_handle();
             let (outbox, sink, context) = (Arc::clone(outbox), (*sink).clone(), context.clone());
-            InFlightCall { number, abort, context, outbox, sink, _permit: permit }
+            InFlightCall { number, abort, context, dialect: encoding.dialect, outbox, sink, _permit: permit }
         })
     }
 

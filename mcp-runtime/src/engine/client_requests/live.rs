@@ -70,8 +70,12 @@ impl LiveRequester {
 
     /// Returns the session, unless it has ended.
     fn open_session(&self) -> Option<Arc<Session>> {
-        self.session.upgrade().filter(|session| !session.has_ended())
+        open_session(&self.session)
     }
+}
+
+fn open_session(session: &Weak<Session>) -> Option<Arc<Session>> {
+    session.upgrade().filter(|session| !session.has_ended())
 }
 
 impl ClientRequester for LiveRequester {
@@ -87,13 +91,13 @@ impl ClientRequester for LiveRequester {
         if let Some(known) = session.roots.answer(&question).filter(|answer| check(answer).is_ok()) {
             return Box::pin(ready(Ok(known)));
         }
-        Box::pin(ask(session, self.outbox.clone(), question))
+        Box::pin(ask(self.session.clone(), self.outbox.clone(), question))
     }
 
     fn ping(&self) -> AnswerFuture {
-        let Some(session) = self.open_session() else { return Box::pin(ready(Err(session_ended()))) };
-        let outbox = self.outbox.clone();
+        let (session, outbox) = (self.session.clone(), self.outbox.clone());
         Box::pin(async move {
+            let session = open_session(&session).ok_or_else(session_ended)?;
             let outbox = match outbox {
                 Some(outbox) => outbox,
                 None => session.until_read(READY_TIMEOUT).await?,
@@ -116,7 +120,7 @@ impl ClientRequester for LiveRequester {
     }
 
     fn elicitation_session(&self) -> Option<Arc<dyn ElicitationSession>> {
-        Some(Arc::new(Self::of_session(&self.session.upgrade()?)))
+        Some(Arc::new(self.session.clone()))
     }
 
     fn recall(&self, key: &str) -> Option<String> {
@@ -132,9 +136,9 @@ impl ClientRequester for LiveRequester {
     }
 }
 
-impl ElicitationSession for LiveRequester {
+impl ElicitationSession for Weak<Session> {
     fn notify(&self, message: &[u8]) -> bool {
-        self.open_session().is_some_and(|session| session.outbox.notify(message))
+        open_session(self).is_some_and(|session| session.outbox.notify(message))
     }
 }
 
@@ -174,7 +178,10 @@ impl SessionPeer for LiveRequester {
 }
 
 /// Sends a question once the client may receive it, and waits for the answer.
-async fn ask(session: Arc<Session>, outbox: Option<Arc<Outbox>>, mut question: Question) -> Result<String, Fault> {
+///
+/// The future holds the session only while it waits, so it keeps nothing alive before it is first polled.
+async fn ask(session: Weak<Session>, outbox: Option<Arc<Outbox>>, mut question: Question) -> Result<String, Fault> {
+    let session = open_session(&session).ok_or_else(session_ended)?;
     let limit = question.options.timeout.unwrap_or(session.answer_timeout);
     session.until_initialized(READY_TIMEOUT.min(limit)).await?;
     let outbox = match outbox {
@@ -186,8 +193,27 @@ async fn ask(session: Arc<Session>, outbox: Option<Arc<Outbox>>, mut question: Q
     let pending = &session.pending_requests;
     let mut request = send_request(pending, &outbox, question.method, &question.params, wants_progress)?;
     if let Some(tracked) = question.tracked.take() {
-        tracked.received_by(Arc::new(LiveRequester::of_session(&session)));
+        tracked.received_by(Arc::new(Arc::downgrade(&session)));
     }
     let response = wait_for_response(&mut request, &question, limit).await?;
     into_result(response, question.method).inspect(|answer| session.roots.store(&question, version, answer))
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+
+    /// Authors may keep both for as long as they like.
+    #[test]
+    fn completions_and_unpolled_requests_keep_nothing_of_a_session() {
+        let session = Arc::new(Session::for_test());
+        let (weak, info) = (Arc::downgrade(&session), Arc::downgrade(&session.info));
+        let requester = LiveRequester::of_session(&session);
+        let (recipient, ping) = (requester.elicitation_session().unwrap(), requester.ping());
+        assert!(recipient.notify(b"{}"));
+        drop((session, requester));
+        assert!(weak.upgrade().is_none() && info.upgrade().is_none());
+        assert!(!recipient.notify(b"{}"));
+        drop(ping);
+    }
 }

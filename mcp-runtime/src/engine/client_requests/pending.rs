@@ -37,13 +37,24 @@ struct State {
     is_closed: bool,
 }
 
-/// The channels to the code that waits for a response.
+/// A request that was sent, and the channels to the code that waits for its response.
 #[derive(Debug)]
 struct Waiting {
-    /// `None` if the session ended before the client responded. The request is still to be cancelled.
-    response: Option<oneshot::Sender<InputResponse>>,
+    response: oneshot::Sender<InputResponse>,
     /// The latest progress. `None` if the client was not asked for progress.
     progress: Option<ProgressSender>,
+    outbox: Arc<Outbox>,
+    /// The parameters of the notification that cancels the request.
+    cancelled_params: String,
+}
+
+impl Waiting {
+    /// Tells the client that nobody waits for its response any more.
+    fn cancel(self) {
+        let params = &self.cancelled_params;
+        let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
+        self.outbox.notify(message.as_bytes());
+    }
 }
 
 impl PendingRequests {
@@ -59,7 +70,7 @@ impl PendingRequests {
             ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
             ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
         };
-        waiting.response.is_some_and(|sender| sender.send(response).is_ok())
+        waiting.response.send(response).is_ok()
     }
 
     /// Records progress that the client reports. Returns `false` if its token does not belong to a request that waits
@@ -71,18 +82,24 @@ impl PendingRequests {
         progress.is_some_and(|progress| progress::update(progress, report))
     }
 
-    /// Fails all pending requests and every later one.
+    /// Cancels all pending requests and fails every later one. The code that waits for them need not be polled for that.
     pub(in crate::engine) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
-        for waiting in state.waiting.values_mut() {
-            // The receiver learns that its sender is gone.
-            waiting.response = None;
-        }
+        let mut waiting: Vec<_> = state.waiting.drain().collect();
+        waiting.sort_unstable_by_key(|(id, _)| *id);
+        // The receivers learn that their senders are gone.
+        waiting.into_iter().for_each(|(_, waiting)| waiting.cancel());
     }
 
-    /// Adds a request and returns its id.
-    fn add(&self, progress: Option<ProgressSender>) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
+    /// Sends the request that `encode` writes with the id that it is given, and adds it to the table. The table stays
+    /// locked, so that a cancellation never precedes its request.
+    fn send(
+        &self,
+        outbox: &Arc<Outbox>,
+        progress: Option<ProgressSender>,
+        encode: impl FnOnce(u64) -> Vec<u8>,
+    ) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
         let mut state = self.lock();
         if state.is_closed {
             return Err(session_ended());
@@ -94,14 +111,25 @@ impl PendingRequests {
         }
         state.last_id += 1;
         let id = state.last_id;
+        let message = encode(id);
+        if message.len() > MAX_UNREAD_BYTES {
+            let size = message.len();
+            let error =
+                format!("the request to the client is too large: {size} bytes, the limit is {MAX_UNREAD_BYTES}");
+            return Err(Fault::internal(error));
+        }
+        if !outbox.notify(&message) {
+            return Err(Fault::internal("the client does not read its messages, so no request can be sent to it"));
+        }
         let (response, receiver) = oneshot::channel();
-        state.waiting.insert(id, Waiting { response: Some(response), progress });
+        let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
+        state.waiting.insert(id, Waiting { response, progress, outbox: Arc::clone(outbox), cancelled_params });
         Ok((id, receiver))
     }
 
-    /// Removes a request. Returns `false` if the client has responded to it.
-    fn remove(&self, id: u64) -> bool {
-        self.lock().waiting.remove(&id).is_some()
+    /// Removes a request. Returns `None` if the client has responded to it, or if the session has ended.
+    fn remove(&self, id: u64) -> Option<Waiting> {
+        self.lock().waiting.remove(&id)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -117,7 +145,7 @@ fn error_message(error: &str) -> String {
 }
 
 /// Returns the error of a request whose session has ended.
-pub(in crate::engine) fn session_ended() -> Fault {
+pub(crate) fn session_ended() -> Fault {
     Fault::internal("the session has ended")
 }
 
@@ -136,23 +164,11 @@ pub(in crate::engine) fn send_request(
     wants_progress: bool,
 ) -> Result<PendingRequest, Fault> {
     let (sender, progress) = wants_progress.then(progress::channel).unzip();
-    let (id, response) = pending.add(sender)?;
+    // Counted before it is sent, so that its stream does not end in between.
     outbox.open_question();
-    let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
-    let pending = Arc::clone(pending);
-    let request = PendingRequest { id, response, progress, cancelled_params, pending, outbox: Arc::clone(outbox) };
-    let message = encode_request(id, method, params, wants_progress);
-    let error = if message.len() > MAX_UNREAD_BYTES {
-        let size = message.len();
-        format!("the request to the client is too large: {size} bytes, the limit is {MAX_UNREAD_BYTES}")
-    } else if !outbox.notify(&message) {
-        "the client does not read its messages, so no request can be sent to it".to_owned()
-    } else {
-        return Ok(request);
-    };
-    // The client never saw the request, so it must not see its cancellation.
-    request.pending.remove(id);
-    Err(Fault::internal(error))
+    let sent = pending.send(outbox, sender, |id| encode_request(id, method, params, wants_progress));
+    let (id, response) = sent.inspect_err(|_| outbox.close_question())?;
+    Ok(PendingRequest { id, response, progress, pending: Arc::clone(pending), outbox: Arc::clone(outbox) })
 }
 
 fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool) -> Vec<u8> {
@@ -181,18 +197,23 @@ pub(in crate::engine) struct PendingRequest {
     pub(in crate::engine) response: oneshot::Receiver<InputResponse>,
     /// The progress of the client, if it was asked for progress.
     pub(super) progress: Option<ProgressReceiver>,
-    /// The parameters of the notification that cancels the request.
-    pub(in crate::engine) cancelled_params: String,
     pending: Arc<PendingRequests>,
     outbox: Arc<Outbox>,
 }
 
+impl PendingRequest {
+    /// Replaces the parameters of the notification that cancels the request.
+    pub(in crate::engine) fn map_cancelled_params(&self, map: impl FnOnce(&str) -> String) {
+        if let Some(waiting) = self.pending.lock().waiting.get_mut(&self.id) {
+            waiting.cancelled_params = map(&waiting.cancelled_params);
+        }
+    }
+}
+
 impl Drop for PendingRequest {
     fn drop(&mut self) {
-        if self.pending.remove(self.id) {
-            let params = &self.cancelled_params;
-            let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
-            self.outbox.notify(message.as_bytes());
+        if let Some(waiting) = self.pending.remove(self.id) {
+            waiting.cancel();
         }
         self.outbox.close_question();
     }

@@ -1,12 +1,16 @@
 use std::{fmt, sync::Arc};
 
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use crate::{
     engine::{call::callee::Callee, request::caller::Caller},
+    error::Fault,
     handler::{
         CallFuture, Context, Contract, Encoding, Finished, Input, StateMap,
         entry::{CommonEntry, EntryInfo, EntryKind, Handler, Hints},
+        run_check,
+        schema::Violation,
     },
     jsonrpc::{Id, raw},
 };
@@ -90,6 +94,8 @@ pub(crate) struct CallInfo {
     /// Whether log events of the function are sent to the client.
     pub(crate) forwards_log: bool,
     pub(crate) encoding: Arc<Encoding>,
+    /// The permits that limit the slow checks of the request's sender, if the transport has several senders.
+    pub(crate) check_share: Option<Arc<Semaphore>>,
 }
 
 impl Call {
@@ -115,6 +121,18 @@ impl Call {
     }
 
     /// Returns the behaviour hints of a tool. They are empty for other calls.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, Next, Outcome};
+    /// /// Rejects calls that change something while the server is in maintenance.
+    /// async fn maintenance(call: Call, next: Next) -> Outcome {
+    ///     if call.hints().read_only == Some(true) {
+    ///         return next.run(call).await;
+    ///     }
+    ///     Outcome::error(&call, "the server is in maintenance; only reading is possible")
+    /// }
+    /// # mcp_runtime::layers::from_fn(maintenance);
+    /// ```
     pub fn hints(&self) -> Hints {
         self.info.hints
     }
@@ -141,11 +159,36 @@ impl Call {
     }
 
     /// Returns one of the arguments, without validation.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, Next, Outcome};
+    /// async fn only_own_region(call: Call, next: Next) -> Outcome {
+    ///     match call.argument("region") {
+    ///         Some(region) if region != "eu" => Outcome::error(&call, "only the region `eu` is available"),
+    ///         _ => next.run(call).await,
+    ///     }
+    /// }
+    /// # mcp_runtime::layers::from_fn(only_own_region);
+    /// ```
     pub fn argument(&self, name: &str) -> Option<Value> {
         serde_json::from_str(raw::member(&self.arguments, name)?).ok()
     }
 
     /// Replaces the arguments. The new ones are validated like those of the client.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, Next, Outcome};
+    /// async fn trim(mut call: Call, next: Next) -> Outcome {
+    ///     if let Ok(mut arguments) = serde_json::from_str::<serde_json::Map<_, serde_json::Value>>(call.arguments()) {
+    ///         for text in arguments.values_mut().filter(|value| value.is_string()) {
+    ///             *text = text.as_str().unwrap_or_default().trim().into();
+    ///         }
+    ///         call.set_arguments(arguments);
+    ///     }
+    ///     next.run(call).await
+    /// }
+    /// # mcp_runtime::layers::from_fn(trim);
+    /// ```
     pub fn set_arguments(&mut self, arguments: Map<String, Value>) {
         self.arguments = Value::Object(arguments).to_string().into();
     }
@@ -183,10 +226,15 @@ impl Call {
         if let CalledFunction::Completion(complete) = &info.function {
             return complete(&arguments).await;
         }
+        let violations = match check_in_advance(&info, &arguments).await {
+            Ok(violations) => violations,
+            Err(fault) => return Finished { body: Vec::new(), outcome: Err(fault.into()) },
+        };
         let running = {
             let input = Input {
                 arguments: &arguments,
                 contract: &info.contract,
+                violations: violations.as_deref(),
                 states: &info.states,
                 context: info.context.as_ref(),
                 encoding: &info.encoding,
@@ -202,6 +250,20 @@ impl Call {
             Err(error) => Finished { body: Vec::new(), outcome: Err(error) },
         }
     }
+}
+
+/// Checks the arguments on another thread if that may take long. Otherwise, they are checked when they are decoded.
+///
+/// # Errors
+///
+/// Fails if the server is shutting down.
+async fn check_in_advance(info: &CallInfo, arguments: &Arc<str>) -> Result<Option<Vec<Violation>>, Fault> {
+    if !info.contract.is_slow_to_check(arguments) {
+        return Ok(None);
+    }
+    let (contract, arguments) = (Arc::clone(&info.contract), Arc::clone(arguments));
+    let violations = run_check(info.check_share.clone(), move || contract.check(&arguments)).await;
+    violations.map(Some).ok_or_else(Fault::shutting_down)
 }
 
 impl fmt::Debug for Call {

@@ -31,6 +31,11 @@ use crate::{engine::call::guard::GuardedCall, handler::CallFuture};
 /// ```
 ///
 /// [`from_fn`](super::from_fn) creates a layer from an async function.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a layer",
+    label = "expected a type that implements `Layer`",
+    note = "an async function becomes a layer with `mcp_runtime::layers::from_fn`"
+)]
 pub trait Layer: Send + Sync + 'static {
     /// Handles a call, by continuing with `next` or by answering it directly.
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_>;
@@ -76,6 +81,11 @@ impl Next {
             Ok(finished) => Outcome::of(finished, &info),
             Err(panic) => info.callee.panic_fault(&*panic, &info.id).into(),
         }
+    }
+
+    /// Returns a continuation without layers.
+    pub(crate) fn without_layers() -> Self {
+        Self::new(Vec::new())
     }
 
     /// Returns a future that runs the call through all layers.

@@ -106,6 +106,17 @@ impl Outcome {
 
     /// Returns an outcome that rejects a call with a message. For a tool, it is a result that the model reads; for a
     /// resource or prompt, it is a protocol error. The client receives the message, so it must not contain secrets.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, Next, Outcome};
+    /// async fn members_only(call: Call, next: Next) -> Outcome {
+    ///     match call.caller().principal() {
+    ///         Some(_) => next.run(call).await,
+    ///         None => Outcome::error(&call, "sign in first"),
+    ///     }
+    /// }
+    /// # mcp_runtime::layers::from_fn(members_only);
+    /// ```
     pub fn error(call: &Call, text: impl Into<String>) -> Self {
         match call.kind() {
             CallKind::Tool => Self::tool(call, ToolResult::error(text)),
@@ -132,6 +143,7 @@ impl Outcome {
         let input = Input {
             arguments: "{}",
             contract: &info.contract,
+            violations: None,
             states: &info.states,
             context: None,
             encoding: &info.encoding,
@@ -146,6 +158,19 @@ impl Outcome {
     }
 
     /// Returns the status of the call.
+    ///
+    /// ```
+    /// # use mcp_runtime::layers::{Call, CallStatus, Next, Outcome};
+    /// async fn count_failures(call: Call, next: Next) -> Outcome {
+    ///     let name = call.entry().name;
+    ///     let outcome = next.run(call).await;
+    ///     if outcome.status() != CallStatus::Success {
+    ///         eprintln!("{name} failed");
+    ///     }
+    ///     outcome
+    /// }
+    /// # mcp_runtime::layers::from_fn(count_failures);
+    /// ```
     pub fn status(&self) -> CallStatus {
         let error = match (&self.finished.outcome, self.json()) {
             (Err(error), _) => error,

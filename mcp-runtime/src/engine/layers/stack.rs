@@ -36,6 +36,13 @@ impl Layers {
         let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer)).collect();
         (!layers.is_empty()).then(|| Next::new(layers))
     }
+
+    /// Returns the continuation of a call whose future is polled, because layers apply to it, or because the check of
+    /// its arguments may take long. Returns `None` if the function can be called directly.
+    pub(crate) fn for_call(&self, function: &Function, arguments: &str) -> Option<Next> {
+        let is_slow = || function.contract.is_slow_to_check(arguments);
+        self.for_function(function).or_else(|| is_slow().then(Next::without_layers))
+    }
 }
 
 impl LayerEntry {

@@ -81,7 +81,7 @@ impl PendingTask {
     /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
     async fn start(self, client: Arc<TaskClient>, rest: CallFuture, context: Arc<Context>) -> Result<Finished, Fault> {
         let Self { tasks, owner, scopes, encoding, id, callee, forwards_log, is_layered } = self;
-        let Some(tasks) = tasks.upgrade() else { return Err(Fault::internal("the server is shutting down")) };
+        let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
         let scopes = scopes.map(|scopes| Scopes::clone(&scopes)).unwrap_or_default();
         let new = NewTask { id: new_id()?, owner, scopes, ttl: None };
         let inbox = Arc::clone(client.inbox());

@@ -102,8 +102,8 @@ impl ResultRequest {
         let Some(claim) = self.request.tasks.claims().claim(&task.id, &input.key, order) else { return Ok(()) };
         let related = |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, &task.id)).into_owned();
         let (pending, params) = (&session.pending_requests, related(&input.params));
-        let mut request = send_request(pending, outbox, &input.method, &params, false)?;
-        request.cancelled_params = related(&request.cancelled_params);
+        let request = send_request(pending, outbox, &input.method, &params, false)?;
+        request.map_cancelled_params(related);
         sent.push(SentQuestion { key: input.key.clone(), request, claim });
         Ok(())
     }

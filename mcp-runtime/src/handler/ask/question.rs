@@ -220,7 +220,8 @@ pub fn encoded_question(ask: &impl Ask, revision: Revision) -> Result<String, Fa
 
 /// Parses an answer that must match a schema.
 pub(super) fn parse(schema: &Value, json: &str) -> Result<Value, InvalidAnswer> {
-    let violations = Checker::compile(schema)?.violations(json);
+    let violations = Checker::compile(schema)?.quick_violations(json);
+    let violations = violations.unwrap_or_else(|| vec![Violation::too_large(json)]);
     if violations.is_empty() {
         return serde_json::from_str(json).map_err(|error| decoding_violation("", json, &error).into());
     }

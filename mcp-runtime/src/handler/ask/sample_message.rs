@@ -135,6 +135,16 @@ impl SampleResult {
     }
 
     /// Returns the tool calls by the model.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, Fault, SampleRequest, SampleToolResult};
+    /// # async fn run(ctx: &Context, request: SampleRequest) -> Result<String, Fault> {
+    /// let reply = ctx.sample(request.clone()).await?;
+    /// let results: Vec<_> = reply.tool_uses().map(|call| SampleToolResult::new(&call.id, "12 °C")).collect();
+    /// let request = request.answered(reply).tool_results(results);
+    /// Ok(ctx.sample(request).await?.text())
+    /// # }
+    /// ```
     pub fn tool_uses(&self) -> impl Iterator<Item = &SampleToolUse> {
         self.content.iter().filter_map(|content| match content {
             SampleContent::ToolUse(tool_use) => Some(tool_use),

@@ -74,6 +74,13 @@ impl SampleRequest {
     }
 
     /// Adds a message with a single content block.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Role, SampleRequest};
+    /// let request = SampleRequest::new("Is 7 prime?")
+    ///     .message(Role::Assistant, "Yes.")
+    ///     .message(Role::User, "And 9?");
+    /// ```
     #[must_use]
     pub fn message(self, role: Role, content: impl Into<SampleContent>) -> Self {
         self.contents(role, [content.into()])
@@ -96,6 +103,16 @@ impl SampleRequest {
     }
 
     /// Adds a response of the model, to continue the conversation.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, Fault, Role, SampleRequest};
+    /// # async fn refine(ctx: &Context) -> Result<String, Fault> {
+    /// let request = SampleRequest::new("Write a slogan for a tea shop.");
+    /// let draft = ctx.sample(request.clone()).await?;
+    /// let shorter = request.answered(draft).message(Role::User, "Shorten it to five words.");
+    /// Ok(ctx.sample(shorter).await?.text())
+    /// # }
+    /// ```
     #[must_use]
     pub fn answered(self, result: SampleResult) -> Self {
         self.contents(result.role, result.content)
@@ -136,6 +153,11 @@ impl SampleRequest {
     }
 
     /// Adds texts that end the completion.
+    ///
+    /// ```
+    /// # use mcp_runtime::SampleRequest;
+    /// let request = SampleRequest::new("List three colours.").stop_sequences(["4.", "\n\n"]);
+    /// ```
     #[must_use]
     pub fn stop_sequences<T: Into<String>>(mut self, texts: impl IntoIterator<Item = T>) -> Self {
         self.stop_sequences.extend(texts.into_iter().map(Into::into));
@@ -143,6 +165,11 @@ impl SampleRequest {
     }
 
     /// Adds the full or partial name of a preferred model. Earlier hints take precedence.
+    ///
+    /// ```
+    /// # use mcp_runtime::SampleRequest;
+    /// let request = SampleRequest::new("Summarize the log.").model_hint("claude-haiku").model_hint("claude").cost(0.9);
+    /// ```
     #[must_use]
     pub fn model_hint(mut self, name: impl Into<String>) -> Self {
         self.hints.push(name.into());
@@ -188,6 +215,18 @@ impl SampleRequest {
     }
 
     /// Adds a tool that the model may call. `schema` describes its arguments. Requires revision 2025-11-25.
+    ///
+    /// ```
+    /// # use mcp_runtime::{SampleRequest, ToolChoice};
+    /// # use serde_json::json;
+    /// let request = SampleRequest::new("What is the weather in Bern?")
+    ///     .tool(
+    ///         "weather",
+    ///         "Return the weather of a city.",
+    ///         json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
+    ///     )
+    ///     .tool_choice(ToolChoice::Required);
+    /// ```
     ///
     /// See [Sampling with tools](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#sampling-with-tools).
     #[must_use]

@@ -7,7 +7,8 @@ use std::{
 
 use crate::revision::encode::Object;
 
-/// The session that received an elicitation. Implementations refer to the session weakly.
+/// The session that received an elicitation. Implementations refer to the session weakly, and keep nothing of it in
+/// memory.
 pub(crate) trait ElicitationSession: Send + Sync {
     /// Sends a notification that belongs to no request. Returns `false` if the session has ended, or if the client
     /// reads too slowly.

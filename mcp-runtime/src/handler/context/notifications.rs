@@ -134,6 +134,16 @@ impl Context {
     }
 
     /// Returns whether a log message of this level would be sent.
+    ///
+    /// ```
+    /// # use mcp_runtime::Context;
+    /// # fn with(ctx: &Context) {
+    /// if ctx.logs(mcp_runtime::Level::Debug) {
+    ///     let state = (0..1000).map(|row| row.to_string()).collect::<Vec<_>>().join("\n");
+    ///     ctx.debug(state);
+    /// }
+    /// # }
+    /// ```
     pub fn logs(&self, level: Level) -> bool {
         match self.inner.parts.log {
             LogThreshold::Session => level >= self.inner.parts.peer.session_level(),

@@ -22,6 +22,15 @@ impl Context {
     }
 
     /// Returns the protocol revision of the request.
+    ///
+    /// ```
+    /// # use mcp_runtime::Context;
+    /// # fn with(ctx: &Context) {
+    /// if ctx.revision() < mcp_runtime::Revision::V2025_06_18 {
+    ///     ctx.warning("this client cannot show forms");
+    /// }
+    /// # }
+    /// ```
     pub fn revision(&self) -> Revision {
         self.inner.parts.dialect.revision()
     }
@@ -121,6 +130,26 @@ impl Context {
     }
 
     /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Revision, Server, tool};
+    ///
+    /// /// What a middleware knows about the tenant.
+    /// #[derive(Clone)]
+    /// struct Tenant(&'static str);
+    ///
+    /// /// Return the name of the tenant.
+    /// #[tool(read_only)]
+    /// fn tenant(ctx: &Context) -> Result<&'static str, &'static str> {
+    ///     ctx.extension::<Tenant>().map(|tenant| tenant.0).ok_or("unknown tenant")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let client = Server::empty("tenants", "1.0.0").with::<tenant>().test_client(Revision::V2026_07_28);
+    /// let mut client = client.with_extension(Tenant("acme"));
+    /// assert_eq!(client.call("tenant", ()).await.unwrap().text(), "acme");
+    /// # });
+    /// ```
     #[cfg(feature = "http")]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.head()?.extensions().get()

@@ -5,6 +5,8 @@ pub(super) mod rule;
 
 use std::time::Duration;
 
+use mcp_runtime_uri_template::Operator;
+
 use super::{CallFuture, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
 use crate::model::{Icon, Role};
 
@@ -157,16 +159,53 @@ pub trait Collect {
 /// assert_eq!(resource_uri::<document>(&[("path", "notes/to do.md")]), "docs:///notes/to%20do.md");
 /// ```
 ///
+/// The type of a [`#[tools]`](macro@crate::tools) block stands for the one of its resources that has these variables:
+///
+/// ```
+/// use mcp_runtime::{resource_uri, tools};
+///
+/// struct Notes;
+///
+/// #[tools]
+/// impl Notes {
+///     /// All notes.
+///     #[resource("notes://all")]
+///     fn all(&self) -> String {
+///         String::new()
+///     }
+///
+///     /// A note.
+///     #[resource("notes://note/{id}")]
+///     fn note(&self, id: u32) -> String {
+///         id.to_string()
+///     }
+/// }
+///
+/// assert_eq!(resource_uri::<Notes>(&[("id", "7")]), "notes://note/7");
+/// assert_eq!(resource_uri::<Notes>(&[]), "notes://all");
+/// ```
+///
 /// # Panics
 ///
-/// Panics if the type does not represent a single resource.
+/// Panics if the type represents no resource, or several without exactly one that has these variables.
 pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
-    match R::entries() {
-        [Entry::Resource(ResourceEntry { template: Some(parts), .. })] => {
-            mcp_runtime_uri_template::expand(parts, variables)
+    let resources = R::entries().iter().filter_map(|entry| match entry {
+        Entry::Resource(entry) => Some(entry),
+        Entry::Tool(_) | Entry::Prompt(_) => None,
+    });
+    let resources: Vec<_> = resources.collect();
+    let mut matching = resources.iter().filter(|entry| entry.has_variables(variables));
+    let entry = match (&*resources, matching.next(), matching.next()) {
+        ([only], ..) | (_, Some(only), None) => only,
+        (_, first, _) => {
+            let number = if resources.is_empty() || first.is_none() { "no resource" } else { "several resources" };
+            let names: Vec<_> = variables.iter().map(|(name, _)| format!("`{name}`")).collect();
+            panic!("`{}` has {number} with the variables [{}]", std::any::type_name::<R>(), names.join(", "));
         }
-        [Entry::Resource(entry)] => entry.uri.to_owned(),
-        _ => panic!("`{}` is not a resource", std::any::type_name::<R>()),
+    };
+    match entry.template {
+        Some(parts) => mcp_runtime_uri_template::expand(parts, variables),
+        None => entry.uri.to_owned(),
     }
 }
 
@@ -294,6 +333,22 @@ pub struct ResourceEntry {
     pub last_modified: Option<&'static str>,
     /// The function that lists the resources that match the template.
     pub list: Option<ServerFnEntry>,
+}
+
+impl ResourceEntry {
+    /// Returns whether the URI has all these variables and no other, except for variables of a query, which are
+    /// optional.
+    fn has_variables(&self, given: &[(&str, &str)]) -> bool {
+        let mut known = Vec::new();
+        for part in self.template.unwrap_or_default() {
+            let Part::Expression { operator, variables } = part else { continue };
+            let is_optional = matches!(operator, Operator::Query | Operator::QueryContinuation);
+            known.extend(variables.iter().map(|name| (*name, is_optional)));
+        }
+        let is_given = |name: &str| given.iter().any(|(other, _)| *other == name);
+        known.iter().all(|(name, is_optional)| *is_optional || is_given(name))
+            && given.iter().all(|(name, _)| known.iter().any(|(other, _)| other == name))
+    }
 }
 
 /// A `#[prompt]`.

@@ -14,6 +14,7 @@ use super::{
     limits::SharedLimits,
     options::HttpOptions,
     peers::{Peer, Remote},
+    reader::Reader,
     request::HttpRequestSource,
     sender,
     session::Sessions,
@@ -31,10 +32,17 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
     shared: Arc<Shared>,
+    connection: Arc<PeerConnection>,
+}
+
+/// The connection that carries requests.
+#[derive(Debug)]
+struct PeerConnection {
     /// The peer's address, if it is known.
     address: Option<SocketAddr>,
-    /// The peer of the connection, to which requests without a principal belong unless they contain another address.
+    /// The peer, to which requests without a principal belong unless they contain another address.
     peer: Arc<Peer>,
+    reader: Arc<Reader>,
 }
 
 #[derive(Debug)]
@@ -62,18 +70,32 @@ impl Endpoint {
             shutdown: watch::Sender::new(ShutdownPhase::Running),
             last_sweep: Mutex::new(Instant::now()),
         };
-        Self { shared: Arc::new(shared), address: None, peer }
+        let connection = PeerConnection { address: None, peer, reader: Arc::default() };
+        Self { shared: Arc::new(shared), connection: Arc::new(connection) }
     }
 
     /// Returns the same endpoint for the requests of one connection.
     pub(super) fn for_remote(&self, remote: Remote) -> Self {
         let peer = self.shared.limits.peers.remote(remote);
-        Self { shared: Arc::clone(&self.shared), address: remote.address(), peer }
+        let connection = PeerConnection { address: remote.address(), peer, reader: Arc::default() };
+        Self { shared: Arc::clone(&self.shared), connection: Arc::new(connection) }
     }
 
     /// Returns the peer of the connection.
     pub(super) fn peer(&self) -> &Arc<Peer> {
-        &self.peer
+        &self.connection.peer
+    }
+
+    /// Returns the client of the connection as a reader.
+    pub(super) fn reader(&self) -> &Arc<Reader> {
+        &self.connection.reader
+    }
+
+    /// Sets the session that lives while the client of the connection reads.
+    pub(super) fn set_reading_session(&self, session: Option<&Arc<Session>>) {
+        if self.engine().limits.pings.is_some() {
+            self.reader().set_session(session);
+        }
     }
 
     /// Returns the peer whose share of the limits a request uses.
@@ -82,7 +104,7 @@ impl Endpoint {
             Some(name) => self.shared.limits.peers.principal(name),
             None => match self.address_of_request(request) {
                 Some(address) => self.shared.limits.peers.address(Some(address.ip())),
-                None => Arc::clone(&self.peer),
+                None => Arc::clone(self.peer()),
             },
         }
     }
@@ -95,7 +117,7 @@ impl Endpoint {
     /// Wraps the head of a request for the engine.
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
         let peer = self.peer_of(&request);
-        let address = self.address_of_request(&request).or(self.address);
+        let address = self.address_of_request(&request).or(self.connection.address);
         Arc::new(HttpRequestSource::new(request, address, peer, &self.shared.limits))
     }
 

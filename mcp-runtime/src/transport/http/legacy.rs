@@ -62,6 +62,8 @@ struct Client {
     /// The connection, which is locked while a message is received, so that messages are received one at a time.
     connection: tokio::sync::Mutex<Connection>,
     outbox: Arc<Outbox>,
+    /// The client of the connection that carries the stream.
+    endpoint: Endpoint,
     in_flight: Arc<InFlight>,
     /// Whether the stream has ended, although messages may still be received.
     is_closed: AtomicBool,
@@ -125,6 +127,7 @@ impl LegacyService {
             principal: sender::principal(request).map(Into::into),
             connection: connection.into(),
             outbox: Arc::clone(&outbox),
+            endpoint: self.endpoint.clone(),
             in_flight: Arc::clone(&in_flight),
             is_closed: AtomicBool::new(false),
             _permit: permit,
@@ -156,7 +159,7 @@ impl LegacyService {
                 return *rejection;
             }
         };
-        let body = match request_body::read(&self.endpoint, &source, body, Instant::now()).await {
+        let mut body = match request_body::read(&self.endpoint, &source, body, Instant::now()).await {
             Ok(body) => body,
             Err(rejection) => return *rejection,
         };
@@ -164,9 +167,11 @@ impl LegacyService {
         if client.is_closed() {
             return routing::session_not_found();
         }
+        source.keep_memory(body.take_memory());
         connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
         let mut lines = Vec::new();
         let outcome = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
+        client.endpoint.set_reading_session(connection.session());
         if client.is_closed() {
             // If the stream ended before the call was started, nothing else cancels the call.
             client.in_flight.cancel_all();

@@ -50,6 +50,8 @@ struct UnreadResponse {
 #[derive(Debug)]
 struct CallPermit {
     _permit: PeerPermit,
+    /// The memory of the message, which the arguments of the function occupy.
+    _body_memory: Option<Arc<PeerPermit>>,
     sessions: Arc<Sessions>,
 }
 
@@ -67,16 +69,17 @@ impl SharedLimits {
         }
     }
 
-    /// Returns a permit for a call of a peer.
+    /// Returns a permit for a call of a peer, which keeps the memory that is reserved for its arguments.
     ///
     /// # Errors
     ///
     /// Returns [`Fault::Overloaded`] if too many calls are in flight, or too many bytes of responses are unread, over
     /// all peers or for this one.
-    pub(super) fn admit_call(&self, peer: &Arc<Peer>) -> Result<Permit, Fault> {
+    pub(super) fn admit_call(&self, peer: &Arc<Peer>, body_memory: Option<Arc<PeerPermit>>) -> Result<Permit, Fault> {
         self.check_response_memory(peer)?;
         let permit = self.calls.try_acquire(peer, 1).ok_or_else(too_many_calls)?;
-        Ok(Box::new(CallPermit { _permit: permit, sessions: Arc::clone(&self.sessions) }))
+        let sessions = Arc::clone(&self.sessions);
+        Ok(Box::new(CallPermit { _permit: permit, _body_memory: body_memory, sessions }))
     }
 
     /// Checks that [`admit_call`](Self::admit_call) would succeed.

@@ -17,6 +17,7 @@ mod limits;
 mod options;
 mod peers;
 mod post;
+mod reader;
 mod request;
 mod request_body;
 mod response;

@@ -33,6 +33,7 @@ pub struct HttpOptions {
     pub(super) max_in_flight: usize,
     pub(super) max_connections: usize,
     pub(super) header_timeout: Duration,
+    pub(super) max_head_bytes: usize,
     pub(super) max_unread_response_bytes: usize,
     pub(super) write_timeout: Duration,
     pub(super) min_read_rate: usize,
@@ -73,6 +74,7 @@ impl Default for HttpOptions {
             max_in_flight: 4096,
             max_connections: 10_240,
             header_timeout: Duration::from_secs(75),
+            max_head_bytes: 16 << 10,
             max_unread_response_bytes: 256 << 20,
             write_timeout: Duration::from_secs(120),
             min_read_rate: 1 << 10,
@@ -92,6 +94,11 @@ impl Default for HttpOptions {
 
 impl HttpOptions {
     /// Sets the path of the endpoint. The default is `/mcp`. Mounted services ignore it.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().path("/api/mcp");
+    /// ```
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
@@ -102,6 +109,11 @@ impl HttpOptions {
     /// `mcp.example.com:8443`.
     ///
     /// Loopback names are allowed unless a host is allowed explicitly. An allowed host is also an allowed origin.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().allow_host("mcp.example.com").allow_host("mcp.example.com:8443");
+    /// ```
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.allowed_hosts.push(host.into());
@@ -111,6 +123,11 @@ impl HttpOptions {
     /// Allows web pages of this origin, as it appears in the `Origin` header: `https://app.example.com`.
     ///
     /// Pages on the loopback interface are allowed unless a host is allowed explicitly.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().allow_origin("https://app.example.com");
+    /// ```
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.allowed_origins.push(origin.into());
@@ -118,14 +135,19 @@ impl HttpOptions {
     }
 
     /// Sets the maximum size of a request body in bytes. The default is 4 MiB.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().max_body_bytes(16 << 20);
+    /// ```
     #[must_use]
     pub fn max_body_bytes(mut self, bytes: usize) -> Self {
         self.max_body_bytes = bytes;
         self
     }
 
-    /// Sets the maximum total size, in bytes, of all request bodies being received at a time. The default is 256 MiB,
-    /// and the minimum is four bodies of the [maximum size](Self::max_body_bytes).
+    /// Sets the maximum total size, in bytes, of all request bodies that are being received, or whose calls are in flight.
+    /// The default is 256 MiB, and the minimum is four bodies of the [maximum size](Self::max_body_bytes).
     ///
     /// A body that exceeds it is rejected with status 503. Short bodies are always accepted, so that responses and
     /// cancellations get through.
@@ -148,6 +170,12 @@ impl HttpOptions {
     /// not the client reads it. Lists, notifications and responses of the client do not count. Calls of synchronous
     /// functions that are not `blocking` do not count either, since they complete at once, but they are rejected like
     /// others when the limit is reached.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// // A single peer may use half of them.
+    /// let options = HttpOptions::default().max_in_flight(256).max_peer_share(0.5);
+    /// ```
     #[must_use]
     pub fn max_in_flight(mut self, calls: usize) -> Self {
         self.max_in_flight = calls.clamp(1, 1 << 20);
@@ -160,6 +188,11 @@ impl HttpOptions {
     /// server at once.
     ///
     /// The operating system must allow the process to open at least as many files. Mounted services ignore this option.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().max_connections(1000);
+    /// ```
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections.clamp(1, 1 << 20);
@@ -174,6 +207,18 @@ impl HttpOptions {
     #[must_use]
     pub fn header_timeout(mut self, timeout: Duration) -> Self {
         self.header_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum size, in bytes, of the head of a request: its first line and its headers. The default is 16 KiB,
+    /// and the minimum is 8 KiB.
+    ///
+    /// A longer head is rejected with status 431. Each connection buffers about as much of what it receives, so with the
+    /// default [`max_connections`](Self::max_connections), unfinished heads occupy at most 160 MiB. Mounted services
+    /// ignore this option.
+    #[must_use]
+    pub fn max_head_bytes(mut self, bytes: usize) -> Self {
+        self.max_head_bytes = bytes.max(8 << 10);
         self
     }
 
@@ -193,8 +238,11 @@ impl HttpOptions {
     /// check.
     ///
     /// While output waits for the client, its rate is averaged over each period of the
-    /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. Connections
-    /// without pending output are not affected. Mounted services ignore this option.
+    /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. A client that
+    /// reads too slowly is therefore disconnected within twice the write timeout after the buffers of the operating
+    /// systems are full. On Linux, the server's one holds at most 128 KiB that were not sent; elsewhere it may be large
+    /// enough to delay this, and to make slow readers appear slower than they are. Connections without pending output
+    /// are not affected. Mounted services ignore this option.
     #[must_use]
     pub fn min_read_rate(mut self, bytes_per_second: usize) -> Self {
         self.min_read_rate = bytes_per_second;
@@ -216,6 +264,12 @@ impl HttpOptions {
     /// [peer's share](Self::max_peer_share) evicts idle ones of that peer. Sessions that were never used after
     /// `initialize` are evicted first, then those that have been idle longest. If none is idle, the request is rejected
     /// with status 503.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().max_sessions(500).session_idle(Duration::from_secs(300));
+    /// ```
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions.max(1);
@@ -235,6 +289,12 @@ impl HttpOptions {
     /// there is always room for others. If all clients connect through one proxy and have no principals, read their
     /// addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which disables
     /// it. Connections belong to the proxy in either case.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// // All requests come from one gateway.
+    /// let options = HttpOptions::default().max_peer_share(1.0);
+    /// ```
     #[must_use]
     pub fn max_peer_share(mut self, fraction: f64) -> Self {
         self.max_peer_share = Share::new(fraction);
@@ -250,6 +310,13 @@ impl HttpOptions {
     }
 
     /// Sets the interval of the comments that keep an idle stream open. The default is 15 seconds.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::HttpOptions;
+    /// // A proxy closes connections that are silent for ten seconds.
+    /// let options = HttpOptions::default().keep_alive(Duration::from_secs(5));
+    /// ```
     #[must_use]
     pub fn keep_alive(mut self, interval: Duration) -> Self {
         self.keep_alive = interval.max(Duration::from_millis(1));
@@ -258,6 +325,12 @@ impl HttpOptions {
 
     /// Sets the time after which a pending response becomes an event stream, which is kept alive and, in a session, can
     /// be resumed. The default is 2 seconds.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().stream_after(Duration::from_millis(200));
+    /// ```
     #[must_use]
     pub fn stream_after(mut self, wait: Duration) -> Self {
         self.stream_after = wait;
@@ -277,6 +350,12 @@ impl HttpOptions {
 
     /// Sets the paths of the liveness and readiness checks. The defaults are `/healthz` and `/readyz`; `None` disables
     /// the checks. Mounted services ignore this option.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().health(Some(("/live", "/ready")));
+    /// let without = HttpOptions::default().health(None);
+    /// ```
     #[must_use]
     pub fn health(mut self, paths: Option<(&str, &str)>) -> Self {
         self.health = paths.map(|(alive, ready)| (alive.to_owned(), ready.to_owned()));
@@ -285,6 +364,11 @@ impl HttpOptions {
 
     /// Sets whether to serve the HTTP transport of revision 2024-11-05 as well, with streams at `/sse` and messages at
     /// `/message`. The default is `false`. Mounted services ignore this option.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().legacy_sse(true);
+    /// ```
     #[must_use]
     pub fn legacy_sse(mut self, enabled: bool) -> Self {
         self.legacy_sse = enabled;

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::handler::MAX_BLOCKING;
+use crate::handler::{MAX_BLOCKING, max_checks};
 
 /// The limited resources that peers share.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +85,8 @@ pub(super) struct Peer {
     stream_bytes: Arc<AtomicUsize>,
     /// One permit for each blocking function that may run at once.
     blocking_share: Arc<Semaphore>,
+    /// One permit for each slow check of arguments that may run at once.
+    check_share: Arc<Semaphore>,
 }
 
 #[derive(Debug)]
@@ -167,7 +169,9 @@ fn network(address: IpAddr) -> IpAddr {
 impl Peer {
     fn new(key: Key, peers: Arc<Peers>) -> Arc<Self> {
         let blocking_share = Arc::new(Semaphore::new(peers.share.of(MAX_BLOCKING)));
-        Arc::new(Self { key, peers, used: Default::default(), stream_bytes: Arc::default(), blocking_share })
+        let check_share = Arc::new(Semaphore::new(peers.share.of(max_checks())));
+        let (used, stream_bytes) = Default::default();
+        Arc::new(Self { key, peers, used, stream_bytes, blocking_share, check_share })
     }
 
     /// Returns how much of a resource the peer uses.
@@ -183,6 +187,11 @@ impl Peer {
     /// Returns the permits that limit the blocking functions of the peer.
     pub(super) fn blocking_share(&self) -> &Arc<Semaphore> {
         &self.blocking_share
+    }
+
+    /// Returns the permits that limit the slow checks of the peer's arguments.
+    pub(super) fn check_share(&self) -> &Arc<Semaphore> {
+        &self.check_share
     }
 
     fn counter(&self, resource: Resource) -> &AtomicUsize {

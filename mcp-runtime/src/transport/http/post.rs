@@ -88,8 +88,7 @@ fn try_respond(
     route: Route,
     body: ReceivedBody,
 ) -> Result<HttpResponse, Box<Exchange>> {
-    let mut exchange = receive(endpoint, source, route, &body);
-    drop(body);
+    let mut exchange = receive(endpoint, source, route, body);
     if !exchange.outcome.is_request {
         return Ok(acknowledge(exchange));
     }
@@ -101,17 +100,19 @@ fn try_respond(
 }
 
 /// Passes the message to the engine.
-fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, body: &ReceivedBody) -> Exchange {
+fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mut body: ReceivedBody) -> Exchange {
     let (session, rejection) = match route {
         Route::Session(session) => (Some(session), None),
         Route::Stateless => (None, None),
         Route::Unrouted(rejection) => (None, Some(rejection)),
     };
+    endpoint.set_reading_session(session.as_ref().map(|session| &session.session));
     let engine = Arc::clone(endpoint.engine());
     let mut connection = match &session {
         Some(session) => Connection::for_session(body.received_at, engine, Arc::clone(&session.session)),
         None => Connection::for_exchange(body.received_at, engine),
     };
+    source.keep_memory(body.take_memory());
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
     let mut lines = Vec::with_capacity(TYPICAL_RESPONSE);
     let outcome = connection.receive(body.bytes().trim_ascii(), body.received_at, &mut lines);
@@ -122,7 +123,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, bo
         lines = notifications;
     }
     if let Some(session) = &session {
-        session.cancel_if_ended();
+        session.fail_if_ended();
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
     Exchange { source, connection, session, rejection, outcome, lines, cancels }

@@ -4,7 +4,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use http::{Extensions, HeaderMap, request::Parts};
@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
     limits::SharedLimits,
-    peers::Peer,
+    peers::{Peer, PeerPermit},
     sender,
 };
 use crate::{
@@ -33,6 +33,8 @@ pub(super) struct HttpRequestSource {
     address: Option<SocketAddr>,
     peer: Arc<Peer>,
     limits: Arc<SharedLimits>,
+    /// The memory that is reserved for the body, if it is long. The calls of the message keep it.
+    body_memory: OnceLock<Arc<PeerPermit>>,
     /// The scopes that the sender has to request for the operation.
     demanded_scopes: Mutex<Vec<String>>,
 }
@@ -44,7 +46,8 @@ impl HttpRequestSource {
         peer: Arc<Peer>,
         limits: &Arc<SharedLimits>,
     ) -> Self {
-        Self { request, address, peer, limits: Arc::clone(limits), demanded_scopes: Mutex::default() }
+        let (body_memory, demanded_scopes) = Default::default();
+        Self { request, address, peer, limits: Arc::clone(limits), body_memory, demanded_scopes }
     }
 
     /// Returns the peer whose share of the limits the request uses.
@@ -54,6 +57,15 @@ impl HttpRequestSource {
 
     pub(super) fn request(&self) -> &Parts {
         &self.request
+    }
+
+    /// Keeps the memory that is reserved for the body while the message or one of its calls is processed: functions hold
+    /// their arguments.
+    pub(super) fn keep_memory(&self, memory: Option<PeerPermit>) {
+        if let Some(memory) = memory {
+            // A request has only one body.
+            let _ = self.body_memory.set(Arc::new(memory));
+        }
     }
 
     /// Returns the scopes that the sender has to request for the operation.
@@ -92,6 +104,10 @@ impl RequestHead for HttpRequestSource {
 
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
         Some(self.peer.blocking_share())
+    }
+
+    fn check_share(&self) -> Option<&Arc<Semaphore>> {
+        Some(self.peer.check_share())
     }
 }
 
@@ -142,7 +158,7 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn admit(&self) -> Result<Permit, Fault> {
-        self.limits.admit_call(&self.peer)
+        self.limits.admit_call(&self.peer, self.body_memory.get().cloned())
     }
 
     fn check_capacity(&self) -> Result<(), Fault> {

@@ -153,6 +153,11 @@ impl ReceivedBody {
         }
     }
 
+    /// Takes the memory that is reserved for the body.
+    pub(super) fn take_memory(&mut self) -> Option<PeerPermit> {
+        self.memory.take()
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         if self.joined.is_empty() { &self.first } else { &self.joined }
     }

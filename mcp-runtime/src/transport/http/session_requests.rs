@@ -43,6 +43,7 @@ pub(super) fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpRes
             (stream, at)
         }
     };
+    endpoint.set_reading_session(Some(&session.session));
     let config = StreamConfig { primed: false, ..endpoint.session_stream_config(&session.session) };
     let body = SseBody::new(stream, config, at, endpoint.shutdown()).until(endpoint.stream_deadline(request));
     response::events(body.active(Some(session)))

@@ -121,6 +121,10 @@ pub(super) struct WriteBuffer {
     written: usize,
     /// Whether written bytes may still be in the writer's own buffer.
     unflushed: bool,
+    /// Whether the writer accepts nothing until its peer reads.
+    is_blocked: bool,
+    /// Whether the peer has read since the last call of `take_read`.
+    was_read: bool,
     shrink: ShrinkPolicy,
 }
 
@@ -145,11 +149,15 @@ impl WriteBuffer {
             return Ok(false);
         }
         match Pin::new(writer).poll_write(cx, &self.buffer[self.written..]) {
-            Poll::Pending => return Ok(false),
+            Poll::Pending => {
+                self.is_blocked = true;
+                return Ok(false);
+            }
             Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
             Poll::Ready(Ok(written)) => {
                 self.written += written;
                 self.unflushed = true;
+                self.was_read |= std::mem::take(&mut self.is_blocked);
             }
             Poll::Ready(Err(error)) => return Err(error),
         }
@@ -163,6 +171,11 @@ impl WriteBuffer {
             self.written = 0;
         }
         Ok(true)
+    }
+
+    /// Returns whether the peer has made room for output that was waiting since the previous call.
+    pub(super) fn take_read(&mut self) -> bool {
+        std::mem::take(&mut self.was_read)
     }
 
     /// Flushes the writer once everything is written.

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::buffer::{CHUNK, Line, LineReader, WriteBuffer};
-use crate::{engine::Connection, race::race};
+use crate::{engine::Connection, error::Fault, race::race};
 
 /// The number of iterations of the loop after which the stop signal is polled again.
 const ITERATIONS_PER_STOP_POLL: usize = 16;
@@ -104,6 +104,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
             if self.output.write(&mut self.writer, cx)? {
                 progress = true;
                 self.extend_grace();
+                if self.output.take_read() {
+                    self.connection.record_read();
+                }
             }
             if self.connection.is_open() != was_open {
                 self.output.flush(&mut self.writer, cx)?;
@@ -156,7 +159,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         }
         if calls > 0 {
             tracing::warn!(calls, "shutdown grace period expired: cancelling calls in flight");
-            self.connection.cancel_all();
+            self.connection.fail_all(&Fault::shutting_down());
             self.start_grace();
             cx.waker().wake_by_ref();
             return None;

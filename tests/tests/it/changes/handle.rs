@@ -195,6 +195,20 @@ async fn each_operation_changes_lists_and_calls_and_notifies() {
     }
 }
 
+/// What a `list` function returns can change without any change of the server.
+#[tokio::test]
+async fn a_changed_list_of_resources_is_announced() {
+    for revision in Revision::ALL {
+        let built = server().build().unwrap();
+        let handle = built.handle();
+        let mut client = built.test_client(revision);
+        watch_lists(&mut client);
+        handle.resource_list_changed();
+        handle.resource_list_changed();
+        assert_eq!(methods(&mut client), ["resources/list_changed"], "{revision}");
+    }
+}
+
 /// Each kind has its own notification. Changes before a client reads are merged into one.
 #[tokio::test]
 async fn pending_list_changes_are_coalesced_by_kind() {

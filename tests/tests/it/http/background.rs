@@ -1,6 +1,6 @@
 //! Requests to the client that wait for `notifications/initialized`, or that belong to no call, over HTTP.
 
-use std::time::Duration;
+use std::{task::Poll, time::Duration};
 
 use mcp_runtime::{HttpOptions, Level};
 use serde_json::{Value, json};
@@ -139,4 +139,23 @@ async fn only_the_session_that_was_pinged_can_respond() {
     let ping = stream.message().await.unwrap();
     respond(&pinged, &ping, json!({})).await;
     assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "responsive");
+}
+
+/// Functions may keep the future of a request without polling it.
+#[tokio::test]
+async fn unpolled_requests_do_not_keep_the_general_stream_open() {
+    let server = server();
+    let handle = server.handle();
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    let session = session(&endpoint, "2025-11-25").await;
+    session.initialized().await;
+    let mut stream = endpoint.open(&session.get()).await;
+    let sessions = handle.sessions();
+    let mut question = Box::pin(sessions[0].roots());
+    assert!(std::future::poll_fn(|cx| Poll::Ready(question.as_mut().poll(cx))).await.is_pending());
+    assert_eq!(stream.message().await.unwrap()["method"], "roots/list");
+    assert_eq!(endpoint.send(&session.delete()).await.status, 204);
+    let rest = stream.messages().await;
+    assert_eq!((rest.len(), &rest[0]["method"]), (1, &json!("notifications/cancelled")));
+    assert_eq!(question.await.unwrap_err().to_string(), "the session ended before the client answered");
 }

@@ -559,7 +559,38 @@ async fn shutdown_ends_after_the_grace_period() {
     let mut slow = endpoint.connect().await;
     slow.write(b"POST /mcp HTTP/1.1\r\n").await;
     endpoint.stopped().await;
-    assert_eq!(streamed.messages().await, Vec::<Value>::new());
+    assert_eq!(streamed.messages().await[0]["error"]["message"], "the server is shutting down");
     gate.has_dropped(2).await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+/// Functions hold their arguments for as long as they run.
+#[tokio::test]
+async fn the_arguments_of_calls_in_flight_are_limited() {
+    const LENGTH: usize = 100_000;
+    let options =
+        HttpOptions::default().max_body_bytes(2 * LENGTH).max_total_body_bytes(10 * LENGTH).max_peer_share(1.0);
+    let (gate, endpoint) = serve_with(options.stream_after(Duration::ZERO)).await;
+    let padded = |id: u64| {
+        let params = json!({"name": "waits", "_meta": {"padding": "x".repeat(LENGTH)}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let session = endpoint.session("2025-11-25").await;
+    let mut calls = Vec::new();
+    let refused = loop {
+        let response = endpoint.open(&session.post(&padded(calls.len() as u64))).await;
+        if response.status != 200 {
+            break response.status;
+        }
+        // The function runs even if nobody reads its response.
+        calls.push(response);
+        assert!(calls.len() < 100, "no call is refused");
+    };
+    assert_eq!((refused, calls.len()), (503, 10));
+    assert_eq!(endpoint.send(&session.call(99, "quick")).await.status, 200);
+    for number in 0..calls.len() {
+        assert_eq!(endpoint.send(&session.cancel(number as u64)).await.status, 202);
+    }
+    gate.has_dropped(calls.len()).await;
+    assert_eq!(endpoint.open(&session.post(&padded(100))).await.status, 200);
 }

@@ -1,12 +1,14 @@
 //! Pings of the server over HTTP.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_runtime::HttpOptions;
 use serde_json::json;
+use tokio::io::AsyncReadExt;
 
 use super::{
-    client::{Endpoint, until},
+    client::{Endpoint, soon, until},
+    long,
     request::{Request, initialize},
 };
 use crate::sessions::pinging_server;
@@ -31,7 +33,8 @@ async fn a_session_whose_client_does_not_answer_ends() {
         while let Some(message) = stream.message().await {
             assert_ne!(message["method"], "ping", "{version}");
         }
-        assert_eq!(call.message().await, None, "{version}");
+        let failed = call.messages().await;
+        assert_eq!((failed.len(), &failed[0]["id"], &failed[0]["error"]["code"]), (1, &json!(1), &json!(-32603)));
         until(|| calls.strong_count() == before).await;
         for request in [session.ping(), session.get(), session.delete(), session.call(2, "hangs")] {
             assert_eq!(endpoint.send(&request).await.outcome(), (404, -32600), "{version} {request:?}");
@@ -41,6 +44,31 @@ async fn a_session_whose_client_does_not_answer_ends() {
         let ping = endpoint.open(&unreachable.get()).await.message().await.unwrap();
         assert_eq!((&ping["method"], &ping["id"]), (&json!("ping"), &json!(1)), "{version}");
     }
+}
+
+/// The client reads a long response, and leaves the pings on its other stream unanswered.
+#[tokio::test]
+async fn a_session_whose_client_only_reads_lives_while_it_reads() {
+    let limit = Duration::from_millis(500);
+    let (server, _) = pinging_server(SHORT, limit);
+    let server = server.with::<long>();
+    let handle = server.handle();
+    let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    let stream = endpoint.open(&session.get()).await;
+    let params = json!({"name": "long", "arguments": {"length": 1 << 25}});
+    let call = session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+    let mut connection = endpoint.connect().await;
+    connection.write(&call.bytes()).await;
+    let start = Instant::now();
+    while start.elapsed() < 4 * limit {
+        soon(connection.0.read_exact(&mut vec![0; 1 << 16])).await.unwrap();
+        assert_eq!(handle.sessions().len(), 1, "after {:?}", start.elapsed());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Once it no longer reads, the session ends.
+    until(|| handle.sessions().is_empty()).await;
+    drop(stream);
 }
 
 #[tokio::test]

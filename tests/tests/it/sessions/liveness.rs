@@ -2,7 +2,7 @@
 
 use mcp_runtime::BuiltServer;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex, split},
     sync::mpsc,
     task::JoinHandle,
     time::{Instant, sleep},
@@ -90,8 +90,10 @@ async fn a_silent_client_is_pinged_and_its_session_ends() {
         let ping = client.next().await.unwrap();
         assert_eq!(ping["method"], "ping", "{revision}");
         assert_eq!((handle.sessions().len(), calls.strong_count()), (1, before + 1), "{revision}");
-        // The ping is withdrawn, and the call is not answered.
+        // The ping is withdrawn, and the call fails.
         assert_eq!(client.next().await.unwrap()["method"], "notifications/cancelled", "{revision}");
+        let failed = client.next().await.unwrap();
+        assert_eq!((&failed["id"], &failed["error"]["code"]), (&json!(1), &json!(-32603)), "{revision}");
         assert_eq!(client.next().await, None, "{revision}");
         client.served.await.unwrap().unwrap();
         assert_eq!(handle.sessions().len(), 0, "{revision}");
@@ -113,6 +115,35 @@ async fn a_client_that_does_not_read_either_is_disconnected() {
     let request = format!("{}\n", json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).repeat(100);
     while tokio::time::timeout(Duration::from_secs(1), client.output.write_all(request.as_bytes())).await.is_ok() {}
     assert_eq!(client.served.await.unwrap().unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+}
+
+/// Return a long text.
+#[tool]
+fn long() -> String {
+    "x".repeat(LONG)
+}
+
+const LONG: usize = 4 << 20;
+
+/// Its ping waits behind the response.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_reads_lives_while_it_reads() {
+    let (server, _) = pinging_server(INTERVAL, LIMIT);
+    let handle = server.handle();
+    let mut client = StreamClient::open(server.with::<long>().build().unwrap(), REVISIONS[3]).await;
+    let params = json!({"name": "long", "arguments": {}});
+    client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})).await;
+    let start = Instant::now();
+    let mut read = 0;
+    while read < LONG {
+        sleep(LIMIT).await;
+        read += client.input.get_mut().read(&mut vec![0; 1 << 16]).await.unwrap();
+        assert_eq!(handle.sessions().len(), 1, "after {read} bytes");
+    }
+    assert!(start.elapsed() > 10 * (INTERVAL + LIMIT), "{:?}", start.elapsed());
+    // Once it neither reads nor sends anything, its session ends.
+    sleep(4 * (INTERVAL + LIMIT)).await;
+    assert_eq!(handle.sessions().len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 #![allow(unused_variables)]
 
-use mcp_runtime::{resource, tool};
+use mcp_runtime::{Server, resource, server, tool};
 
 #[tool(annotations(read_only_hint = true), desc = "Adds.")]
 fn add(#[arg(min = 1)] a: u8, #[arg(max_length = 5)] b: String, #[arg(regex = "^a")] c: String) {}
@@ -14,4 +14,10 @@ fn notes() -> String {
     String::new()
 }
 
-fn main() {}
+#[tool("Adds.")]
+fn described() {}
+
+#[server]
+fn main(server: Server, #[arg(short, long, required)] port: u16, #[arg(default_value_t = 1)] count: u8) -> Server {
+    server
+}

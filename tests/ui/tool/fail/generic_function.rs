@@ -18,4 +18,9 @@ fn existential(value: impl ToString, list: Vec<impl ToString>) -> impl ToString 
     value
 }
 
+#[tool]
+fn future() -> impl Future<Output = ()> {
+    async {}
+}
+
 fn main() {}

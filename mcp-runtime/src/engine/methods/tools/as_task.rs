@@ -85,7 +85,8 @@ pub(crate) fn call_as_task(
     Ok(())
 }
 
-/// Starts the function of a task, through the layers that apply to it. Also returns whether any layer applies.
+/// Starts the function of a task, through the layers that apply to it. Also returns whether it is wrapped, since a layer
+/// applies or the check of its arguments may take long.
 fn start(
     request: &RequestContext<'_>,
     function: &Function,
@@ -96,13 +97,14 @@ fn start(
     context: Option<&Arc<Context>>,
 ) -> (Result<CallFuture, HandlerError>, bool) {
     let engine = request.engine();
-    if let Some(next) = engine.layers.for_function(function) {
+    if let Some(next) = engine.layers.for_call(function, arguments) {
         let info = call_info(request, function, target, callee, context.cloned());
         return (Ok(next.start(Call::new(info, arguments))), true);
     }
     let input = Input {
         arguments,
         contract: &function.contract,
+        violations: None,
         states: &engine.states,
         context,
         encoding: request.encoding(),
@@ -135,7 +137,7 @@ pub(crate) fn call_deferred(
         id: request.id.to_owned(),
         callee: Callee { name: function.name, is_tool: true, timeout: function.common.timeout },
         forwards_log: engine.forwards_log,
-        is_layered: engine.layers.for_function(function).is_some(),
+        is_layered: engine.layers.for_call(function, arguments).is_some(),
     };
     let outbox = Arc::clone(&request.connection.outbox);
     let deferred = Arc::new(DeferredTask::new(call_requester, outbox, Arc::clone(&client), pending, at_once));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::{
-    keywords::{array_of, check_dialect, counts, has_any, must_be, names, number, object_of, regex, string, types},
+    keywords::{array_of, check_dialect, counts, has_any, must_be, names, number, object_of, pattern, string, types},
     node::{Applicators, ArrayRules, Counts, Id, Node, ObjectRules, PropertyRules, Values},
 };
 use crate::handler::schema::{error::SchemaError, pointer, subschemas::subschemas};
@@ -140,8 +140,8 @@ impl<'a> Compiler<'a> {
         }
         properties.sort_by(|left, right| left.name.cmp(&right.name));
         let mut patterns = Vec::new();
-        for (pattern, node) in self.named(schema, "patternProperties", depth)? {
-            patterns.push((regex(&pattern)?, node));
+        for (source, node) in self.named(schema, "patternProperties", depth)? {
+            patterns.push((pattern(&source)?, node));
         }
         let mut dependent_required = Vec::new();
         for (name, value) in object_of(schema, "dependentRequired")?.into_iter().flatten() {

@@ -1,5 +1,7 @@
 //! Phrases the messages of violations.
 
+use std::{borrow::Cow, collections::HashSet};
+
 use super::{
     node::{Bound, Counts, Id, Node, ObjectRules, Types, Values},
     report::Collector,
@@ -22,6 +24,10 @@ pub(super) fn expected_value(values: &[&Values], json: &str) -> String {
     for value in values.iter().flat_map(|values| &values.shown) {
         if !shown.contains(&&**value) {
             shown.push(value);
+        }
+        // More are not listed.
+        if shown.len() > LISTED {
+            break;
         }
     }
     let must = format!("must be {}", one_of(&shown));
@@ -109,7 +115,7 @@ pub(super) fn describe(nodes: &[Node], id: Id) -> Option<String> {
 fn describe_at(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
     let node = &nodes[id];
     if let Some(values) = node.values.first() {
-        return Some(one_of(&values.shown.iter().map(|value| &**value).collect::<Vec<_>>()));
+        return Some(one_of(&values.shown.iter().take(LISTED + 1).map(|value| &**value).collect::<Vec<_>>()));
     }
     if let (Some(rules), true) = (&node.object, node.types.is_none_or(|types| types == Types::of(Kind::Object)))
         && !rules.required.is_empty()
@@ -205,7 +211,8 @@ fn mismatches(nodes: &[Node], id: Id, json: &str) -> usize {
     if raw::kind(json) != Kind::Object {
         return 0;
     }
-    let missing = rules.required.iter().filter(|name| !raw::members(json).any(|(member, _)| *member == ***name));
+    let members: HashSet<Cow<'_, str>> = raw::members(json).map(|(name, _)| name).collect();
+    let missing = rules.required.iter().filter(|name| !members.contains(&***name));
     let closed = rules.patterns.is_empty() && rules.additional.is_some_and(|id| nodes[id].never);
     let unknown = raw::members(json).filter(|(name, _)| closed && rules.property(name).is_none());
     missing.count() + unknown.count()

@@ -12,9 +12,12 @@ const DEPTH: usize = 128;
 /// The maximum number of digits of an `i128` or `u128`.
 const DIGITS: usize = 39;
 
+/// The maximum number of schemas that are considered for all values together. The values beyond it are left unchanged.
+const MAX_STEPS: usize = 1 << 20;
+
 /// Rewrites integral numbers without fraction and exponent where the schema expects an integer.
 pub(super) fn rewrite(nodes: &[Node], json: &str) -> String {
-    let mut rewriter = Rewriter { nodes, json, copied: 0, out: String::with_capacity(json.len()) };
+    let mut rewriter = Rewriter { nodes, json, copied: 0, out: String::with_capacity(json.len()), steps: MAX_STEPS };
     rewriter.value(&[ROOT], json, 0);
     rewriter.out.push_str(json.get(rewriter.copied..).unwrap_or_default());
     rewriter.out
@@ -26,15 +29,18 @@ struct Rewriter<'a> {
     /// The length of the text that is already in `out`.
     copied: usize,
     out: String,
+    /// The number of schemas that may still be considered.
+    steps: usize,
 }
 
 impl<'a> Rewriter<'a> {
     /// Rewrites a value to which these schemas apply or may apply.
     fn value(&mut self, ids: &[Id], value: &'a str, depth: usize) {
-        let nodes = self.applying(ids);
-        if nodes.is_empty() || depth > DEPTH {
+        if ids.is_empty() || depth > DEPTH || self.steps == 0 {
             return;
         }
+        let nodes = self.applying(ids);
+        self.steps = self.steps.saturating_sub(nodes.len());
         match raw::kind(value) {
             Kind::Number if nodes.iter().any(|node| node.types.is_some_and(|types| types.has_integer())) => {
                 self.number(value);
@@ -53,7 +59,7 @@ impl<'a> Rewriter<'a> {
                     for rules in nodes.iter().filter_map(|node| node.object.as_ref()) {
                         let before = ids.len();
                         ids.extend(rules.property(&name).map(|property| property.node));
-                        ids.extend(rules.patterns.iter().filter(|(it, _)| it.is_match(&name)).map(|(_, id)| *id));
+                        ids.extend(rules.patterns.iter().filter(|(it, _)| it.regex.is_match(&name)).map(|(_, id)| *id));
                         if ids.len() == before {
                             ids.extend(rules.additional);
                         }

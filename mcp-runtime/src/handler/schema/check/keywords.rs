@@ -2,12 +2,12 @@
 
 use std::{cmp::Ordering, fmt};
 
-use regex_lite::Regex;
+use regex_lite::RegexBuilder;
 use serde_json::{Map, Value};
 
 use super::{
     format::Format,
-    node::{Bound, Counts, NumberRules, StringRules, Types},
+    node::{Bound, Counts, NumberRules, Pattern, StringRules, Types},
     number::{Number, integer},
 };
 use crate::handler::schema::{error::SchemaError, subschemas::DIALECT};
@@ -69,7 +69,7 @@ pub(super) fn number_of(schema: &Map<String, Value>, keyword: &str) -> Result<Op
 pub(super) fn string(schema: &Map<String, Value>) -> Result<Option<Box<StringRules>>, SchemaError> {
     let pattern = match schema.get("pattern") {
         None => None,
-        Some(Value::String(pattern)) => Some(regex(pattern)?),
+        Some(Value::String(pattern)) => Some(self::pattern(pattern)?),
         Some(other) => return Err(must_be("`pattern`", "a string", other)),
     };
     let format = schema.get("format").and_then(Value::as_str).and_then(Format::named);
@@ -79,8 +79,21 @@ pub(super) fn string(schema: &Map<String, Value>) -> Result<Option<Box<StringRul
     Ok(Some(Box::new(StringRules { length: counts(schema, "minLength", "maxLength")?, pattern, format })))
 }
 
-pub(super) fn regex(pattern: &str) -> Result<Regex, SchemaError> {
-    Regex::new(pattern).map_err(|error| SchemaError::new(format!("unsupported pattern `{pattern}`: {error}")))
+/// Compiles a pattern. `regex_lite` matches in time proportional to the length of the text and the size of the pattern,
+/// which it reports only by refusing to exceed a limit.
+pub(super) fn pattern(pattern: &str) -> Result<Pattern, SchemaError> {
+    const LEAST: usize = 1 << 10;
+    const MOST: usize = 10 << 20;
+    const STATE_BYTES: usize = 64;
+
+    let mut size = LEAST;
+    loop {
+        match RegexBuilder::new(pattern).size_limit(size).build() {
+            Ok(regex) => return Ok(Pattern { regex, weight: (size / STATE_BYTES) as u64 }),
+            Err(_) if size < MOST => size *= 4,
+            Err(error) => return Err(SchemaError::new(format!("unsupported pattern `{pattern}`: {error}"))),
+        }
+    }
 }
 
 pub(super) fn counts(schema: &Map<String, Value>, least: &str, most: &str) -> Result<Counts, SchemaError> {

@@ -37,6 +37,13 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// Returns the number of steps that the patterns of the schema need for each byte of a text.
+    pub(super) fn pattern_weight(&self) -> u64 {
+        let string = self.string.as_ref().and_then(|rules| rules.pattern.as_ref());
+        let names = self.object.as_ref().map_or(&[][..], |rules| &rules.patterns);
+        string.into_iter().chain(names.iter().map(|(pattern, _)| pattern)).map(|pattern| pattern.weight).sum()
+    }
+
     /// Returns whether the schema accepts everything.
     pub(super) fn is_empty(&self) -> bool {
         let Self { never, types, values, number, string, array, object, applicators } = self;
@@ -124,8 +131,9 @@ impl Types {
 #[derive(Debug, Default)]
 pub(super) struct Values {
     pub(super) strings: Vec<Box<str>>,
-    /// All other values, in [`canonical`] form.
-    pub(super) others: Vec<Box<str>>,
+    sorted_strings: Vec<Box<str>>,
+    /// All other values, in [`canonical`] form, sorted.
+    others: Vec<Box<str>>,
     /// All values, as written in the schema.
     pub(super) shown: Vec<Box<str>>,
     pub(super) types: Types,
@@ -143,19 +151,31 @@ impl Values {
             compiled.types = compiled.types.with(Types::of(raw::kind(&json)));
             compiled.shown.push(json.into());
         }
+        compiled.sorted_strings.clone_from(&compiled.strings);
+        compiled.sorted_strings.sort_unstable();
+        compiled.others.sort_unstable();
         compiled
     }
 
     pub(super) fn contain(&self, kind: Kind, json: &str) -> bool {
         match kind {
-            Kind::String => raw::string(json).is_some_and(|string| self.strings.iter().any(|known| **known == *string)),
+            Kind::String => raw::string(json).is_some_and(|string| contains(&self.sorted_strings, &string)),
             _ if self.others.is_empty() => false,
-            _ => {
-                let json = canonical(json);
-                self.others.iter().any(|known| **known == *json)
-            }
+            _ => contains(&self.others, &canonical(json)),
         }
     }
+}
+
+/// Searches a sorted list, which may be long: the time for a value must not depend on the length of an `enum`.
+fn contains(sorted: &[Box<str>], value: &str) -> bool {
+    sorted.binary_search_by(|known| (**known).cmp(value)).is_ok()
+}
+
+/// A regular expression, and the maximum number of steps that it needs for each byte of a text.
+#[derive(Debug)]
+pub(super) struct Pattern {
+    pub(super) regex: Regex,
+    pub(super) weight: u64,
 }
 
 /// Rules for numbers.
@@ -192,7 +212,7 @@ impl Default for Counts {
 #[derive(Debug, Default)]
 pub(super) struct StringRules {
     pub(super) length: Counts,
-    pub(super) pattern: Option<Regex>,
+    pub(super) pattern: Option<Pattern>,
     pub(super) format: Option<Format>,
 }
 
@@ -213,7 +233,7 @@ pub(super) struct ObjectRules {
     pub(super) required: Vec<Box<str>>,
     /// The properties, sorted by name.
     pub(super) properties: Vec<PropertyRules>,
-    pub(super) patterns: Vec<(Regex, Id)>,
+    pub(super) patterns: Vec<(Pattern, Id)>,
     pub(super) additional: Option<Id>,
     pub(super) names: Option<Id>,
     pub(super) dependent_required: Vec<(Box<str>, Vec<Box<str>>)>,

@@ -316,6 +316,127 @@ fn hostile_input_terminates() {
     std::thread::Builder::new().stack_size(1 << 20).spawn(hostile).unwrap().join().unwrap();
 }
 
+/// Returns an array of `count` items.
+fn array(count: usize, item: impl Fn(usize) -> String) -> String {
+    format!("[{}]", (0..count).map(item).collect::<Vec<_>>().join(","))
+}
+
+fn object(count: usize, value: impl Fn(usize) -> String) -> String {
+    format!("{{{}}}", (0..count).map(|index| format!("\"p{index}\":{}", value(index))).collect::<Vec<_>>().join(","))
+}
+
+#[test]
+fn work_grows_no_faster_than_the_text() {
+    let words: Vec<String> = (0..10_000).map(|index| format!("word {index}")).collect();
+    let types = ["null", "boolean", "integer", "array"].map(|kind| json!({"type": kind}));
+    for (schema, text) in [
+        (json!({"pattern": "^(a|b|ab)*c$"}), (|n| format!("\"{}\"", "ab".repeat(n))) as fn(usize) -> String),
+        (json!({"pattern": "^(a?){100}$"}), |n| format!("\"{}\"", "a".repeat(n))),
+        (json!({"uniqueItems": true}), |n| array(n, |index| index.to_string())),
+        (json!({"uniqueItems": true}), |n| array(n, |_| "[{}]".to_owned())),
+        (json!({"contains": {"const": -1}}), |n| array(n, |_| "0".to_owned())),
+        (json!({"contains": {"pattern": "b$"}}), |n| array(n, |_| "\"aaaa\"".to_owned())),
+        (json!({"items": {"enum": words}}), |n| array(n, |_| "\"word 0x\"".to_owned())),
+        (json!({"items": {"anyOf": types}}), |n| array(n, |_| "\"x\"".to_owned())),
+        (json!({"items": {"not": {"$ref": "#"}}}), |n| array(n, |_| "[[]]".to_owned())),
+        (json!({"propertyNames": {"pattern": "^q"}}), |n| object(n, |_| "1".to_owned())),
+        (json!({"patternProperties": {"^p.*x$": false}}), |n| object(n, |_| "1".to_owned())),
+        (json!({"required": words, "dependentRequired": {"p1": words}}), |n| object(n, |_| "1".to_owned())),
+    ] {
+        let checker = compile(&schema);
+        let [once, twice] = [1_000, 2_000].map(|count| checker.steps(&text(count)));
+        // One more digit makes numbers a little longer.
+        assert!(twice <= once * 2 + once / 4, "{once} and {twice} steps: {}", &schema.to_string()[..40]);
+    }
+}
+
+/// A bound is cheap to check, unlike what follows it.
+#[test]
+fn nothing_is_checked_beyond_a_maximum() {
+    let pattern = json!({"pattern": "^(a?){100}$"});
+    for (schema, text) in [
+        (json!({"maxLength": 10, "pattern": "^(a?){100}$", "format": "uri"}), format!("\"{}\"", "a".repeat(10_000))),
+        (json!({"maxItems": 10, "items": pattern}), array(10_000, |_| "\"aaaa\"".to_owned())),
+        (json!({"maxItems": 10, "uniqueItems": true}), array(10_000, |_| "1".to_owned())),
+        (json!({"maxItems": 10, "contains": pattern}), array(10_000, |_| "\"bbbb\"".to_owned())),
+        (json!({"maxProperties": 10, "additionalProperties": pattern}), object(10_000, |_| "\"bbbb\"".to_owned())),
+        (json!({"maxProperties": 10, "propertyNames": pattern}), object(10_000, |_| "1".to_owned())),
+    ] {
+        let checker = compile(&schema);
+        let messages = messages_of(&schema, &text);
+        assert!(messages.len() == 1 && messages[0].contains("must have at most 10"), "{schema}: {messages:?}");
+        assert!(checker.steps(&text) <= 3 * text.len() as u64, "{schema}: {}", checker.steps(&text));
+    }
+}
+
+#[test]
+fn patterns_have_a_bound_that_depends_on_their_size() {
+    let text = |length: usize| format!("\"{}\"", "a".repeat(length));
+    for (pattern, length, is_checked) in [
+        ("^[A-Za-z0-9+/]*=*$", 1 << 20, true),
+        ("^[a-z]{0,1000}$", 1 << 12, true),
+        ("^(a?){100}$", 1 << 12, true),
+        ("^((a?){100}){100}$", 1 << 12, false),
+    ] {
+        let violations = compile(&json!({"pattern": pattern})).violations(&text(length));
+        let is_refused = violations.iter().any(|violation| violation.rule.contains("too large"));
+        assert_eq!(is_refused, !is_checked, "{pattern}: {violations:?}");
+    }
+}
+
+#[test]
+fn checks_of_long_texts_are_slow() {
+    for (schema, length, is_slow) in [
+        (json!({"minLength": 1}), 1 << 10, false),
+        (json!({"minLength": 1}), 1 << 14, true),
+        (json!({"pattern": "^[a-z]*$"}), 1 << 10, false),
+        (json!({"pattern": "^((a?){100}){100}$"}), 1 << 10, true),
+    ] {
+        assert_eq!(compile(&schema).is_slow(&"x".repeat(length)), is_slow, "{schema} {length}");
+    }
+}
+
+/// `null` as the value of an optional property is decoded like an absent one.
+#[test]
+fn null_does_not_satisfy_a_requirement_unless_it_is_accepted() {
+    let text = json!({"type": "string"});
+    let one_of_two = json!([{"required": ["a"]}, {"required": ["b"]}]);
+    for (schema, good, bad) in [
+        (
+            json!({"properties": {"a": text, "b": text}, "anyOf": one_of_two}),
+            &[r#"{"a":"x"}"#, r#"{"a":"x","b":null}"#] as &[&str],
+            &[r#"{"a":null}"#, r#"{"a":null,"b":null}"#] as &[&str],
+        ),
+        (
+            json!({"properties": {"a": text, "b": text}, "oneOf": one_of_two}),
+            &[r#"{"a":null,"b":"x"}"#],
+            &[r#"{"a":"x","b":"x"}"#, r#"{"b":null}"#],
+        ),
+        (json!({"allOf": [{"properties": {"a": text}}, {"required": ["a"]}]}), &[r#"{"a":"x"}"#], &[r#"{"a":null}"#]),
+        (
+            json!({"$ref": "#/$defs/s", "not": {"required": ["a"]}, "$defs": {"s": {"properties": {"a": text}}}}),
+            &[r#"{"a":null}"#, "{}"],
+            &[r#"{"a":"x"}"#],
+        ),
+        (json!({"properties": {"a": text}, "minProperties": 1}), &[r#"{"b":1}"#], &[r#"{"a":null}"#]),
+        (json!({"properties": {"a": text}, "dependentRequired": {"a": ["b"]}}), &[r#"{"a":null}"#], &[r#"{"a":"x"}"#]),
+        (json!({"properties": {"a": true}, "anyOf": one_of_two}), &[r#"{"a":null}"#], &["{}"]),
+        (json!({"anyOf": one_of_two}), &[r#"{"a":null}"#], &["{}"]),
+        (
+            json!({"properties": {"a": text}, "additionalProperties": false}),
+            &[r#"{"\u0061":null}"#],
+            &[r#"{"c":null}"#],
+        ),
+    ] {
+        for text in good {
+            assert_eq!(messages_of(&schema, text), [] as [&str; 0], "{schema} {text}");
+        }
+        for text in bad {
+            assert_ne!(messages_of(&schema, text), [] as [&str; 0], "{schema} {text}");
+        }
+    }
+}
+
 #[test]
 fn malformed_text_does_not_panic() {
     let checker = compile(&json!({

@@ -23,6 +23,11 @@ impl Violation {
     pub(crate) fn new(path: &str, value: Option<&str>, rule: &str) -> Self {
         Self { path: excerpt(path).into_owned(), value: value.map(shorten), rule: rule.to_owned() }
     }
+
+    /// Creates the violation of a text whose check takes too many steps.
+    pub(crate) fn too_large(json: &str) -> Self {
+        Self::new("", Some(json), "is too large or too deeply nested to be checked")
+    }
 }
 
 impl fmt::Display for Violation {

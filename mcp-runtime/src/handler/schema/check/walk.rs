@@ -1,6 +1,8 @@
 //! Walks over JSON text and a compiled schema in parallel.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::ControlFlow};
+
+use serde_json::Value;
 
 use super::{
     explain,
@@ -14,24 +16,35 @@ use crate::jsonrpc::raw::{self, Kind};
 /// The maximum depth, which counts nested values and nested schemas alike.
 const DEPTH: usize = 256;
 
+/// The length in bytes up to which all violations in an array or object are reported, even if it has too many items.
+const SHORT: usize = 1 << 10;
+
+/// The number of steps to check a value, in addition to one for each of its bytes.
+const VISIT: u64 = 16;
+
+/// The number of steps to compare a value with an alternative that it does not match, in addition to its check and one
+/// for each of its bytes.
+const EXPLANATION: u64 = 1 << 10;
+
 /// A single check of a text.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     nodes: &'a [Node],
-    /// The number of bytes that may still be visited. Bounds the time for schemas with recursive alternatives, which
-    /// can be exponential.
+    /// The number of steps that may still be taken, each of which takes about a nanosecond. Bounds the time for schemas
+    /// with recursive alternatives, which can be exponential, and for long patterns.
     budget: u64,
     depth: usize,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(nodes: &'a [Node], json: &str) -> Self {
-        const BASE: u64 = 1 << 20;
-        const FACTOR: u64 = 1 << 10;
-        const MOST: u64 = 1 << 30;
+    pub(super) fn new(nodes: &'a [Node], budget: u64) -> Self {
+        Self { nodes, budget, depth: 0 }
+    }
 
-        let length = u64::try_from(json.len()).unwrap_or(MOST);
-        Self { nodes, budget: length.saturating_mul(FACTOR).saturating_add(BASE).min(MOST), depth: 0 }
+    /// Returns the number of steps that may still be taken.
+    #[cfg(test)]
+    pub(super) fn budget(&self) -> u64 {
+        self.budget
     }
 
     /// Checks the whole text, starting at the root.
@@ -55,15 +68,17 @@ impl<'a> Walk<'a> {
     }
 
     fn check<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-        let cost = u64::try_from(json.len()).unwrap_or(u64::MAX).saturating_add(8);
-        self.budget = if self.depth < DEPTH { self.budget.saturating_sub(cost) } else { 0 };
-        if self.is_exhausted() {
-            return Flow::Break(());
-        }
+        self.spend(if self.depth < DEPTH { json.len() as u64 + VISIT } else { u64::MAX })?;
         self.depth += 1;
         let flow = self.node(id, json, path, report);
         self.depth -= 1;
         flow
+    }
+
+    /// Takes steps, and breaks off the walk if too few are left.
+    fn spend(&mut self, steps: u64) -> Flow {
+        self.budget = self.budget.saturating_sub(steps);
+        if self.is_exhausted() { Flow::Break(()) } else { Flow::Continue(()) }
     }
 
     fn node<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
@@ -73,6 +88,8 @@ impl<'a> Walk<'a> {
             return report.fail(|| violated("is not allowed"));
         }
         let kind = raw::kind(json);
+        let without_absent = if kind == Kind::Object { self.without_absent(id, json)? } else { None };
+        let json = without_absent.as_deref().unwrap_or(json);
         for values in &node.values {
             if !values.contain(kind, json) {
                 return report.fail(|| violated(&explain::expected_value(&[values], json)));
@@ -91,7 +108,7 @@ impl<'a> Walk<'a> {
             }
             Kind::String => {
                 if let Some(rules) = &node.string {
-                    string(rules, json, path, report)?;
+                    self.string(rules, json, path, report)?;
                 }
             }
             Kind::Array => {
@@ -113,6 +130,13 @@ impl<'a> Walk<'a> {
     }
 
     fn array<R: Report>(&mut self, rules: &'a ArrayRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        // The items of a long array are not checked if there are too many.
+        let most = usize::try_from(rules.length.most).unwrap_or(usize::MAX);
+        if json.len() > most.saturating_mul(2).max(SHORT) && raw::elements(json).nth(most).is_some() {
+            self.spend(json.len() as u64)?;
+            let length = raw::elements(json).count();
+            return counted(length, rules.length, ["item", "items"], json, path, report);
+        }
         let mut length = 0_usize;
         let mut contained = 0_u64;
         let mut seen = HashSet::new();
@@ -124,6 +148,9 @@ impl<'a> Walk<'a> {
             }
             if let Some((id, _)) = rules.contains {
                 contained += u64::from(self.accepts(id, element));
+            }
+            if rules.unique {
+                self.spend(element.len() as u64 * 8 + VISIT)?;
             }
             if rules.unique && !seen.insert(canonical(element)) {
                 report.fail(|| Violation::new(&element_path.to_string(), Some(element), "must be unique"))?;
@@ -139,12 +166,74 @@ impl<'a> Walk<'a> {
         Flow::Continue(())
     }
 
+    fn string<R: Report>(&mut self, rules: &'a StringRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        let violated = |rule: String| Violation::new(&path.to_string(), Some(json), &rule);
+        let Some(text) = raw::string(json) else {
+            return report.fail(|| violated("must be valid Unicode".to_owned()));
+        };
+        // A character has at most four bytes, so most lengths need no counting.
+        let Counts { least, most } = rules.length;
+        let bytes = text.len() as u64;
+        if bytes > most || bytes / 4 < least {
+            let count = text.chars().count();
+            counted(count, rules.length, ["character", "characters"], json, path, report)?;
+            if count as u64 > most {
+                // What is too long is not searched for a pattern.
+                return Flow::Continue(());
+            }
+        }
+        if let Some(pattern) = &rules.pattern {
+            self.spend(pattern.weight.saturating_mul(bytes))?;
+            if !pattern.regex.is_match(&text) {
+                report.fail(|| violated(format!("must match the pattern `{}`", pattern.regex.as_str())))?;
+            }
+        }
+        match rules.format.filter(|format| !format.accepts(&text)) {
+            Some(format) => report.fail(|| violated(format!("must match the format `{}`", format.name()))),
+            None => Flow::Continue(()),
+        }
+    }
+
+    /// Returns an object without the members that count as absent, or `None` if there are none: `null` as the value of
+    /// an optional property that does not accept it, which decoding treats like an absent property. No keyword of any
+    /// schema sees such a member, so it does not satisfy the `required` of an alternative either.
+    fn without_absent(&mut self, id: Id, json: &str) -> ControlFlow<(), Option<String>> {
+        if !json.contains("null") {
+            return ControlFlow::Continue(None);
+        }
+        self.spend(json.len() as u64)?;
+        let nodes = self.nodes;
+        let mut absent = Vec::new();
+        let ids = unconditional(nodes, id);
+        for (name, value) in raw::members(json).filter(|(_, value)| raw::kind(value) == Kind::Null) {
+            let rules = ids.iter().filter_map(|&id| nodes[id].object.as_ref());
+            let mut optional = rules.filter_map(|rules| rules.property(&name)).filter(|property| !property.required);
+            if optional.any(|property| !self.accepts(property.node, value)) {
+                absent.push(name);
+            }
+        }
+        if absent.is_empty() {
+            return ControlFlow::Continue(None);
+        }
+        let kept = raw::members(json).filter(|(name, value)| raw::kind(value) != Kind::Null || !absent.contains(name));
+        let members: Vec<_> = kept.map(|(name, value)| format!("{}:{value}", Value::from(&*name))).collect();
+        ControlFlow::Continue(Some(format!("{{{}}}", members.join(","))))
+    }
+
     fn object<R: Report>(&mut self, rules: &'a ObjectRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        // The members of a long object are not checked if there are too many.
+        let most = usize::try_from(rules.length.most).unwrap_or(usize::MAX);
+        if json.len() > most.saturating_mul(5).max(SHORT) && raw::members(json).nth(most).is_some() {
+            self.spend(json.len() as u64)?;
+            let length = raw::members(json).count();
+            return counted(length, rules.length, ["property", "properties"], json, path, report);
+        }
         let mut length = 0_usize;
         let mut seen = Seen::new(rules.required.len());
         for (name, value) in raw::members(json) {
             length += 1;
             let name = name.as_ref();
+            self.spend(rules.required.len() as u64 + VISIT)?;
             let member_path = Path::Member(path, name);
             if let Some(index) = rules.required.iter().position(|required| **required == *name) {
                 seen.insert(index);
@@ -161,15 +250,11 @@ impl<'a> Walk<'a> {
             let mut known = false;
             if let Some(property) = rules.property(name) {
                 known = true;
-                // `null` is decoded like an absent property.
-                let absent =
-                    !property.required && raw::kind(value) == Kind::Null && !self.accepts(property.node, value);
-                if !absent {
-                    self.check(property.node, value, &member_path, report)?;
-                }
+                self.check(property.node, value, &member_path, report)?;
             }
             for (pattern, id) in &rules.patterns {
-                if pattern.is_match(name) {
+                self.spend(pattern.weight.saturating_mul(name.len() as u64))?;
+                if pattern.regex.is_match(name) {
                     known = true;
                     self.check(*id, value, &member_path, report)?;
                 }
@@ -194,6 +279,8 @@ impl<'a> Walk<'a> {
     }
 
     fn dependent<R: Report>(&mut self, rules: &'a ObjectRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        let searches = rules.dependent_required.iter().map(|(_, others)| 1 + others.len()).sum::<usize>();
+        self.spend((json.len() as u64).saturating_mul((searches + rules.dependent_schemas.len()) as u64))?;
         let has = |name: &str| raw::members(json).any(|(member, _)| member == name);
         for (name, others) in &rules.dependent_required {
             for other in others.iter().filter(|other| has(name) && !has(other)) {
@@ -255,6 +342,7 @@ impl<'a> Walk<'a> {
         if !report.needs_message() {
             return report.fail(|| Violation::new("", None, ""));
         }
+        self.spend((branches.len() as u64).saturating_mul(json.len() as u64 + EXPLANATION))?;
         let nodes = self.nodes;
         explain::branches(nodes, branches, json, path, &mut |id| self.violations(id, json, path)).forward(report)
     }
@@ -278,26 +366,6 @@ fn number<R: Report>(rules: &NumberRules, json: &str, path: &Path<'_>, report: &
     }
 }
 
-fn string<R: Report>(rules: &StringRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-    let violated = |rule: String| Violation::new(&path.to_string(), Some(json), &rule);
-    let Some(text) = raw::string(json) else {
-        return report.fail(|| violated("must be valid Unicode".to_owned()));
-    };
-    // A character has at most four bytes, so most lengths need no counting.
-    let Counts { least, most } = rules.length;
-    let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
-    if bytes > most || bytes / 4 < least {
-        counted(text.chars().count(), rules.length, ["character", "characters"], json, path, report)?;
-    }
-    if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| !pattern.is_match(&text)) {
-        report.fail(|| violated(format!("must match the pattern `{}`", pattern.as_str())))?;
-    }
-    match rules.format.filter(|format| !format.accepts(&text)) {
-        Some(format) => report.fail(|| violated(format!("must match the format `{}`", format.name()))),
-        None => Flow::Continue(()),
-    }
-}
-
 /// Checks a length. The unit is given in singular and plural.
 fn counted<R: Report>(
     count: usize,
@@ -312,6 +380,21 @@ fn counted<R: Report>(
         return Flow::Continue(());
     }
     report.fail(|| Violation::new(&path.to_string(), Some(json), &explain::length(counts, unit)))
+}
+
+/// Returns a schema and those that apply to every value to which it applies.
+fn unconditional(nodes: &[Node], id: Id) -> Vec<Id> {
+    let mut found = vec![id];
+    let mut next = 0;
+    while let Some(applicators) = found.get(next).map(|&id| &nodes[id].applicators) {
+        next += 1;
+        for &id in applicators.iter().flat_map(|applicators| applicators.reference.iter().chain(&applicators.all)) {
+            if !found.contains(&id) {
+                found.push(id);
+            }
+        }
+    }
+    found
 }
 
 /// The set of required properties that were seen. Allocates only if there are more than 64.

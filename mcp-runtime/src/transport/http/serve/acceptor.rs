@@ -2,12 +2,17 @@
 
 use std::io;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::stream::Stream;
 #[cfg(unix)]
 use super::unix::SocketListener;
 use crate::transport::http::{address::HttpAddress, options::HttpOptions, peers::Remote};
+
+/// The number of unsent bytes that the kernel accepts for a connection. Linux reports room for more when less than half
+/// of it is unsent.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT_BYTES: u32 = 128 << 10;
 
 /// A listener for connections.
 #[derive(Debug)]
@@ -52,6 +57,7 @@ impl Acceptor {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
                 let _ = stream.set_nodelay(true);
+                limit_unsent(&stream);
                 Ok((Stream::Tcp(stream), Remote::Address(address)))
             }
             #[cfg(unix)]
@@ -60,6 +66,54 @@ impl Acceptor {
                 let remote = stream.peer_cred().map_or(Remote::Unknown, |peer| Remote::User(peer.uid()));
                 Ok((Stream::Unix(stream), remote))
             }
+        }
+    }
+}
+
+/// Limits the output that the kernel accepts but cannot send yet.
+///
+/// Otherwise, the kernel accepts several megabytes for a client that does not read, and reports room only when a third
+/// of them has been sent, so that the rate of a slow client cannot be measured. Limiting the whole send buffer instead
+/// would also limit the throughput of distant clients.
+#[cfg(target_os = "linux")]
+fn limit_unsent(stream: &TcpStream) {
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
+}
+
+/// Does nothing, since only Linux supports such a limit.
+#[cfg(not(target_os = "linux"))]
+fn limit_unsent(_: &TcpStream) {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tokio::{io::AsyncReadExt as _, net::TcpSocket};
+
+    use super::*;
+
+    /// The progress of a client must become visible long before the write timeout, however large the kernel's buffers
+    /// may grow.
+    #[tokio::test]
+    async fn the_kernel_hides_little_of_what_a_client_reads() {
+        const LIMIT: usize = 512 << 10;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 << 10).unwrap();
+        let (client, accepted) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
+        let (mut client, (server, _)) = (client.unwrap(), accepted.unwrap());
+        limit_unsent(&server);
+        let mut buffer = vec![0; 16 << 10];
+        for _ in 0..20 {
+            let piece = vec![b'x'; 64 << 10];
+            let written: usize = std::iter::from_fn(|| server.try_write(&piece).ok()).sum();
+            let mut read = 0;
+            loop {
+                tokio::select! {
+                    biased;
+                    writable = server.writable() => break writable.unwrap(),
+                    length = client.read(&mut buffer) => read += length.unwrap(),
+                }
+            }
+            assert!(written <= LIMIT && read <= LIMIT, "{written} bytes accepted, {read} read before the next");
         }
     }
 }

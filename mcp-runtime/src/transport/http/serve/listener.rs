@@ -31,8 +31,6 @@ use crate::{
 
 /// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
-/// The maximum size of a request's head in bytes.
-const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// A server that is bound to an address.
 #[derive(Debug)]
@@ -82,7 +80,8 @@ impl Listener {
                     let router = router.for_remote(remote);
                     if let Some((stream, permit)) = connection_limit.admit(stream, router.service.endpoint().peer()) {
                         let options = &router.options;
-                        let socket = Socket::new(stream, options.write_timeout, options.min_read_rate);
+                        let reader = Arc::clone(router.service.endpoint().reader());
+                        let socket = Socket::new(stream, options.write_timeout, options.min_read_rate, reader);
                         router.connect(socket, remote, permit, &connections);
                     }
                 }
@@ -127,7 +126,7 @@ impl Router {
 
     /// Serves a connection of the router in a new task.
     fn connect(self, socket: Socket, remote: Remote, permit: PeerPermit, connections: &GracefulShutdown) {
-        let header_timeout = self.options.header_timeout;
+        let (header_timeout, max_head_bytes) = (self.options.header_timeout, self.options.max_head_bytes);
         let router = Arc::new(self);
         let service = service_fn(move |request: Request<Incoming>| {
             let response = if router.is_endpoint(request.uri().path()) {
@@ -146,7 +145,7 @@ impl Router {
             .timer(SharedTimer::default())
             .header_read_timeout(header_timeout)
             .max_headers(MAX_HEADERS)
-            .max_buf_size(MAX_HEADER_BYTES)
+            .max_buf_size(max_head_bytes)
             .serve_connection(TokioIo::new(socket), service);
         let connection = connections.watch(connection);
         tokio::spawn(async move {

@@ -21,6 +21,7 @@ use crate::{
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
+        reader::Reader,
         response,
     },
 };
@@ -44,6 +45,8 @@ pub(super) struct Socket<S = Stream> {
     min_bytes: usize,
     /// Set while output is pending.
     window: Option<Window>,
+    /// The client, which is known to read whenever it makes room for pending output.
+    reader: Arc<Reader>,
 }
 
 /// A period over which the rate of a client is averaged.
@@ -55,10 +58,10 @@ struct Window {
 
 impl<S> Socket<S> {
     /// Wraps a connection whose client must read `min_rate` bytes per second.
-    pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize) -> Self {
+    pub(super) fn new(stream: S, write_timeout: Duration, min_rate: usize, reader: Arc<Reader>) -> Self {
         let millis = usize::try_from(write_timeout.as_millis()).unwrap_or(usize::MAX);
         let min_bytes = (min_rate.saturating_mul(millis) / 1000).max(1);
-        Self { stream, write_timeout, min_bytes, window: None }
+        Self { stream, write_timeout, min_bytes, window: None, reader }
     }
 
     /// Turns a pending write into an error if the client reads too slowly.
@@ -66,6 +69,7 @@ impl<S> Socket<S> {
         if let Poll::Ready(written) = written {
             if let (Some(window), Ok(bytes)) = (&mut self.window, &written) {
                 window.written = window.written.saturating_add(*bytes);
+                self.reader.record_read();
             }
             return Poll::Ready(written);
         }
@@ -202,7 +206,7 @@ mod tests {
                 tokio::time::sleep(period).await;
             }
         });
-        let mut socket = Socket::new(server, TIMEOUT, 1024);
+        let mut socket = Socket::new(server, TIMEOUT, 1024, Arc::default());
         for message in messages {
             socket.write_all(&vec![b'x'; *message]).await?;
             socket.flush().await?;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    engine::{Outbox, Session},
+    engine::{Outbox, Session, session_ended},
     transport::http::sse::stream::{AttachedStream, EventStream, StreamMemory},
 };
 
@@ -58,7 +58,7 @@ impl HttpSession {
         Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
     }
 
-    /// Cancels the session's calls and ends its streams.
+    /// Fails the session's calls and ends its streams.
     pub(super) fn end(&self) {
         self.session.end();
         let streams = std::mem::take(&mut self.state().streams);
@@ -66,10 +66,10 @@ impl HttpSession {
         drop(streams);
     }
 
-    /// Cancels the calls that a request has started if another request has ended the session in the meantime.
-    pub(in crate::transport::http) fn cancel_if_ended(&self) {
+    /// Fails the calls that a request has started if another request has ended the session in the meantime.
+    pub(in crate::transport::http) fn fail_if_ended(&self) {
         if self.session.has_ended() {
-            self.session.in_flight.cancel_all();
+            self.session.in_flight.fail_all(&session_ended());
         }
     }
 

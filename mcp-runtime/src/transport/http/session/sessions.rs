@@ -94,13 +94,13 @@ impl Sessions {
             table.remove(id);
             return None;
         }
-        session.session.record_message();
+        session.session.record_sign_of_life();
         session.is_used.store(true, Ordering::Relaxed);
         // Activated while the table is locked, so that no other thread evicts it as idle.
         Some(HttpSession::activate(session))
     }
 
-    /// Ends a session: cancels its calls and ends its streams.
+    /// Ends a session: fails its calls and ends its streams.
     pub(in crate::transport::http) fn close(&self, id: &str) {
         let removed = self.table().remove(id);
         if let Some(Entry { session, .. }) = removed {

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::stream::AttachedStream;
-use crate::{engine::InFlight, transport::http::session::ActiveSession};
+use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSession};
 
 /// The settings with which a response encodes its stream.
 #[derive(Debug, Clone, Copy)]
@@ -187,7 +187,7 @@ impl SseBody {
                 return Poll::Ready(Some(self.retry_event(retry)));
             }
             if self.poll_shutdown(cx) {
-                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.end_listeners()) {
+                if self.cancels.as_ref().is_some_and(|cancels| cancels.0.fail_all(&Fault::shutting_down())) {
                     continue;
                 }
                 self.over = true;

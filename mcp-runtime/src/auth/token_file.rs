@@ -1,0 +1,213 @@
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ctutils::CtEq as _;
+use http::request::Parts;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    AuthenticateFuture, AuthenticationError, Authenticator, Identity,
+    credentials::{credentials, is_token68},
+};
+use crate::{
+    random,
+    replace_file::{Readers, replace_file},
+};
+
+/// The name of the principal: everybody who knows the token.
+const PRINCIPAL: &str = "token-file";
+
+/// An authenticator for a server on the user's own machine: every request must carry the one token in a file, as
+/// `Authorization: Bearer …`.
+///
+/// Every user of a machine reaches its loopback addresses, and so does a program that the user runs in a sandbox. With a
+/// token, only those who can read the file can use the server.
+///
+/// All requests belong to one [`Principal`](crate::Principal). For several users, use tokens that tell them apart.
+///
+/// ```no_run
+/// use mcp_runtime::{Server, TokenFile};
+///
+/// # fn configure(server: Server) -> std::io::Result<Server> {
+/// Ok(server.authenticate(TokenFile::open("/home/ada/.config/notes/token")?))
+/// # }
+/// ```
+///
+/// The option `--token-file` of `main!()` and `#[server]` does the same.
+#[derive(Clone)]
+pub struct TokenFile {
+    path: PathBuf,
+    /// The digest of the token. Digests of all tokens have the same length, so comparing them takes the same time.
+    digest: [u8; 32],
+}
+
+impl TokenFile {
+    /// Reads the token from a file. White space around it is ignored.
+    ///
+    /// If the file is missing or empty, generates a token of 256 random bits and writes it to the file, which only the
+    /// user of the process can read (on Unix).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read or written, or if it contains anything but one token of
+    /// [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750#section-2.1): letters, digits and `-._~+/`, and `=` at the end.
+    pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
+        let path = path.into();
+        let token = read_or_generate(&path)
+            .map_err(|error| io::Error::new(error.kind(), format!("token file `{}`: {error}", path.display())))?;
+        Ok(Self { digest: Sha256::digest(&token).into(), path })
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn accepts(&self, token: &str) -> bool {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        digest.ct_eq(&self.digest).to_bool()
+    }
+}
+
+impl Authenticator for TokenFile {
+    fn authenticate<'a>(&'a self, request: &'a Parts) -> AuthenticateFuture<'a> {
+        let identity = credentials(request, "Bearer").and_then(|token| {
+            let invalid = || AuthenticationError::invalid("the token is not the one of this server");
+            if self.accepts(token) { Ok(Identity::new(PRINCIPAL)) } else { Err(invalid()) }
+        });
+        Box::pin(std::future::ready(identity))
+    }
+}
+
+/// Omits the digest, which would allow to test guesses of a short token.
+impl fmt::Debug for TokenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+fn read_or_generate(path: &Path) -> io::Result<String> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error),
+    };
+    match text.trim() {
+        "" => generate(path),
+        token if is_token68(token) => {
+            warn_if_readable(path);
+            Ok(token.to_owned())
+        }
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "expected one token of letters, digits and `-._~+/`\nhelp: delete the file to generate a token",
+        )),
+    }
+}
+
+/// Generates a token and writes it to a file.
+fn generate(path: &Path) -> io::Result<String> {
+    let mut bytes = [0; 32];
+    if !random::fill(&mut bytes) {
+        return Err(io::Error::other("the operating system provides no random bytes"));
+    }
+    let token = URL_SAFE_NO_PAD.encode(bytes);
+    replace_file(path, &format!("{token}\n"), Readers::User)?;
+    Ok(token)
+}
+
+/// Warns if other users can read a token.
+#[cfg(unix)]
+fn warn_if_readable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0) {
+        let path = path.display();
+        tracing::warn!(%path, "other users of this machine may read the token: run `chmod 600` on the file");
+    }
+}
+
+#[cfg(not(unix))]
+fn warn_if_readable(_: &Path) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new() -> Self {
+            let path = std::env::temp_dir().join(random::id().expect("random bytes"));
+            fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_token_is_generated_once() {
+        let directory = Directory::new();
+        let mut tokens = Vec::new();
+        for (name, before) in [("missing", None), ("empty", Some("")), ("blank", Some(" \n"))] {
+            let path = directory.0.join(name);
+            before.inspect(|text| fs::write(&path, text).unwrap());
+            let first = TokenFile::open(&path).unwrap();
+            let token = fs::read_to_string(&path).unwrap();
+            // 256 bits in base64.
+            assert_eq!(token.trim().len(), 43, "{token}");
+            #[cfg(unix)]
+            assert_eq!(
+                std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&path).unwrap().permissions()) & 0o777,
+                0o600
+            );
+            assert_eq!(TokenFile::open(&path).unwrap().digest, first.digest);
+            assert_eq!(fs::read_to_string(&path).unwrap(), token);
+            tokens.push(token);
+        }
+        tokens.dedup();
+        assert_eq!(tokens.len(), 3);
+    }
+
+    #[test]
+    fn only_the_token_of_the_file_is_accepted() {
+        let directory = Directory::new();
+        let path = directory.0.join("token");
+        fs::write(&path, " abc-123_~+/== \n").unwrap();
+        let file = TokenFile::open(&path).unwrap();
+        for (token, accepted) in
+            [("abc-123_~+/==", true), ("abc-123_~+/=", false), ("abc", false), ("", false), ("ABC-123_~+/==", false)]
+        {
+            assert_eq!(file.accepts(token), accepted, "{token:?}");
+        }
+        assert!(!format!("{file:?}").contains("digest"));
+    }
+
+    #[test]
+    fn invalid_files_are_errors() {
+        let directory = Directory::new();
+        for (name, content, reason) in [
+            ("words", Some("two words"), "expected one token"),
+            ("lines", Some("a\nb"), "expected one token"),
+            ("ä", Some("gr\u{fc}n"), "expected one token"),
+            ("missing/token", None, ""),
+            (".", None, ""),
+        ] {
+            let path = directory.0.join(name);
+            content.inspect(|text| fs::write(&path, text).unwrap());
+            let error = TokenFile::open(&path).unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("token file `{}`: ", path.display())) && error.contains(reason),
+                "{error}"
+            );
+        }
+    }
+}
