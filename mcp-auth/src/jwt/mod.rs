@@ -10,8 +10,14 @@ use mcp_runtime::{AuthenticateFuture, Authenticator, Challenge, ProtectedResourc
 pub(crate) use self::verify::Keys;
 use self::verify::Verifier;
 use crate::{
-    Dpop, Error, JwkSet, Unbound, claims::ClaimRules, clock::Clock, fetch::Fetcher, issuer_keys::IssuerKeys,
-    token_cache::TokenCache, url::SecureUrl,
+    Dpop, Error, JwkSet, Unbound,
+    claims::ClaimRules,
+    clock::Clock,
+    dpop::{self, Proofs},
+    fetch::Fetcher,
+    issuer_keys::IssuerKeys,
+    token_cache::TokenCache,
+    url::SecureUrl,
 };
 
 /// The default maximum number of cached tokens.

@@ -196,7 +196,7 @@ fn refused(signer: &Signer, rsa: &Signer) -> Vec<(&'static str, String, &'static
             "several issuers",
             with(json!({"iss": [ISSUER]})),
             issuer,
-            Some(format!("`iss` is `[\"{ISSUER}\"]`, expected `{ISSUER}`")),
+            Some(format!("`iss` is `[\\\"{ISSUER}\\\"]`, expected `{ISSUER}`")),
         ),
         (
             "issuer that would forge a line of the log",
