@@ -57,7 +57,7 @@ impl JwkSet {
         };
         let mut usable = Vec::new();
         for key in keys.iter().take(MAX_KEYS) {
-            let parsed = key.as_object().ok_or("not an object").and_then(|key| Ok(Jwk::parse(key)?));
+            let parsed = key.as_object().ok_or("not an object").and_then(Jwk::parse);
             match parsed {
                 Ok(key) => usable.push(key),
                 Err(reason) => tracing::debug!(kid = key["kid"].as_str(), reason, "ignoring a key"),

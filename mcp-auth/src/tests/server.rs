@@ -175,7 +175,7 @@ async fn only_tokens_for_the_server_are_accepted_over_http() {
                     .to_owned(),
             ),
         ),
-        ("too long", Some(long), 400, None, None),
+        ("too long", Some(long), 431, None, None),
     ] {
         let headers: Vec<_> = authorization.iter().map(|value| ("authorization", value.as_str())).collect();
         log.take();
