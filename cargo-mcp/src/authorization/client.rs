@@ -47,7 +47,7 @@ pub(crate) struct AuthorizedClient {
 /// Fails if the tokens cannot be read or the authorization server cannot be reached.
 pub(crate) async fn authorized_client(url: &str) -> Result<Option<AuthorizedClient>, Failure> {
     let Some((manager, store)) = stored(url).await? else { return Ok(None) };
-    let client = reqwest::Client::builder().build().map_err(|error| Failure::connection(error))?;
+    let client = reqwest::Client::builder().build().map_err(Failure::connection)?;
     Ok(Some(AuthorizedClient { inner: AuthClient::new(client, manager), store, asking: Arc::default() }))
 }
 

@@ -102,7 +102,7 @@ async fn challenge(url: &str) -> Result<Option<String>, Failure> {
         .redirect(reqwest::redirect::Policy::none())
         .timeout(PROBE_TIMEOUT)
         .build()
-        .map_err(|error| Failure::connection(error))?;
+        .map_err(Failure::connection)?;
     // Valid in every revision, and without effect.
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let request = client

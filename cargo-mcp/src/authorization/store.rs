@@ -126,10 +126,11 @@ impl CredentialStore for TokenStore {
     }
 }
 
-/// Locks a file until it is dropped.
+/// Locks a file until it is dropped. On Windows, processes that write at the same time may lose an entry.
 fn lock(directory: &Path, name: &str) -> io::Result<File> {
     let file = File::options().create(true).truncate(false).write(true).open(directory.join(name))?;
-    file.lock()?;
+    #[cfg(unix)]
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
     Ok(file)
 }
 
