@@ -38,7 +38,7 @@ pub(crate) fn print(text: fmt::Arguments<'_>) {
     write(&escape(&text.to_string()));
 }
 
-/// Writes JSON and a line break to stdout, as [`print`] does. It contains no control characters and can be parsed.
+/// Writes JSON and a line break to stdout, as [`print()`] does. It contains no control characters and can be parsed.
 pub(crate) fn print_json(json: &str) {
     write(&format!("{}\n", escape_json(json)));
 }
