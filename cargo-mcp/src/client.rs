@@ -11,6 +11,7 @@ use rmcp::{
 use tokio::process::Command;
 
 use crate::{
+    authorization::{AuthorizedClient, access_token, authorized_client},
     failure::Failure,
     program::{ProcessObserver, Program},
     revision::Revision,
@@ -80,11 +81,18 @@ pub(crate) async fn connect_observed<H: ClientHandler>(
                     .map_err(|error| handshake_failure(target, revision, &error, observer))
             }
             Target::Url { url, headers } => {
-                let transport = StreamableHttpClientTransport::from_config(http(url, headers)?);
-                handler
-                    .serve_with_lifecycle(transport, mode)
-                    .await
-                    .map_err(|error| handshake_failure(target, revision, &error, observer))
+                let config = http(url, headers)?;
+                let connection = match client_with_tokens(url, headers).await? {
+                    Some(client) => {
+                        let transport = StreamableHttpClientTransport::with_client(client, config);
+                        handler.serve_with_lifecycle(transport, mode).await
+                    }
+                    None => {
+                        let transport = StreamableHttpClientTransport::from_config(config);
+                        handler.serve_with_lifecycle(transport, mode).await
+                    }
+                };
+                connection.map_err(|error| handshake_failure(target, revision, &error, observer))
             }
         }
     };
@@ -102,6 +110,30 @@ pub(crate) async fn connect_observed<H: ClientHandler>(
         )));
     }
     Ok(connection)
+}
+
+/// Adds the stored token of a server to its headers, for connections that do not refresh it.
+///
+/// # Errors
+///
+/// Fails if the token cannot be read, or has expired and cannot be refreshed.
+pub(crate) async fn with_stored_token(mut target: Target) -> Result<Target, Failure> {
+    if let Target::Url { url, headers } = &mut target
+        && !has_token(headers)
+        && let Some(token) = access_token(url).await?
+    {
+        headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+    }
+    Ok(target)
+}
+
+/// Returns a client with the stored tokens, unless a header contains another one.
+async fn client_with_tokens(url: &str, headers: &[(String, String)]) -> Result<Option<AuthorizedClient>, Failure> {
+    if has_token(headers) { Ok(None) } else { authorized_client(url).await }
+}
+
+fn has_token(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
 
 fn http(url: &str, headers: &[(String, String)]) -> Result<StreamableHttpClientTransportConfig, Failure> {
@@ -153,7 +185,7 @@ fn handshake_failure(
 }
 
 /// The help for a server that requires authorization.
-pub(crate) const SEND_TOKEN: &str = "send a token: `--header 'Authorization: Bearer …'`";
+pub(crate) const SEND_TOKEN: &str = "log in with `cargo mcp login URL`, or send a token with `--bearer TOKEN`";
 const OMIT_REVISION: &str = "omit `--revision` to use the newest revision that both sides support";
 
 /// Returns help for a line on stdout that is not a message.

@@ -1,11 +1,13 @@
 //! `cargo mcp`: creates, inspects, calls, checks and installs MCP servers.
 
+mod authorization;
 mod cli;
 mod client;
 mod coerce;
 mod commands;
 mod console;
 mod content;
+mod directories;
 mod elicit;
 mod exact;
 mod failure;

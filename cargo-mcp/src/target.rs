@@ -27,6 +27,9 @@ pub(crate) struct TargetArgs {
     /// Send a header with each HTTP request, such as `Authorization: Bearer …` (may be repeated)
     #[arg(long, value_name = "NAME: VALUE", value_parser = header, help_heading = "Connection")]
     pub(crate) header: Vec<(String, String)>,
+    /// Send a bearer token with each HTTP request; `@FILE` reads it from a file
+    #[arg(long, value_name = "TOKEN", value_parser = bearer, help_heading = "Connection")]
+    pub(crate) bearer: Option<String>,
     /// Maximum number of seconds to wait for the handshake
     #[arg(long, value_name = "SECONDS", default_value_t = 30, help_heading = "Connection")]
     pub(crate) connect_timeout: u64,
@@ -73,7 +76,7 @@ impl TargetArgs {
                         "`--env {name}=…` applies only to programs, and `{url}` is not started here"
                     )));
                 }
-                Ok(Target::Url { url: url.to_owned(), headers: self.header.clone() })
+                Ok(Target::Url { url: url.to_owned(), headers: self.headers()? })
             }
             (name, None) => {
                 let workspace = Workspace::read(&self.build)?;
@@ -95,6 +98,20 @@ impl TargetArgs {
         let is_server = self.program().is_none()
             && (is_url(first) || Workspace::read(&self.build).is_ok_and(|workspace| workspace.has(first)));
         is_server.then(|| words.remove(0))
+    }
+
+    /// Returns the headers of HTTP requests.
+    fn headers(&self) -> Result<Vec<(String, String)>, Failure> {
+        let mut headers = self.header.clone();
+        if let Some(token) = &self.bearer {
+            if headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+                return Err(
+                    Failure::usage("`--bearer` and a `--header` both set `Authorization`").help("omit one of them")
+                );
+            }
+            headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+        }
+        Ok(headers)
     }
 
     /// Returns the program after `--` and its arguments. Returns `None` if only arguments are given.
@@ -121,6 +138,20 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), &'static str> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("expected NAME=VALUE"),
     }
+}
+
+/// Parses a token, or reads it from the file named after `@`.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read or the token is empty.
+fn bearer(text: &str) -> Result<String, String> {
+    let token = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| format!("cannot read `{path}`: {error}"))?,
+        None => text.to_owned(),
+    };
+    let token = token.trim();
+    if token.is_empty() { Err("the token is empty".to_owned()) } else { Ok(token.to_owned()) }
 }
 
 /// Parses `NAME: VALUE`.

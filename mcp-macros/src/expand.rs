@@ -51,6 +51,12 @@ fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
         errors.help(function.signature.fn_token, message, help);
         return with_errors(unused(&function), errors);
     }
+    // Without a receiver and without `Self`, a function in an `impl` block looks like any other.
+    if let (None, Some(own)) = (&function.receiver, function.enclosing_self()) {
+        let message = format!("`{}` in an `impl` block requires `#[tools]` on the block", kind.attribute());
+        errors.help(own, message, "add `#[tools]` to the `impl` block");
+        return with_errors(unused(&function), errors);
+    }
     // `impl` blocks and traits cannot contain other items.
     let is_associated = function.receiver.is_some();
     let (function, krate, emit) = stages(function, &mut errors);

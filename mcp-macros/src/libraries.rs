@@ -39,16 +39,19 @@ fn uses_runtime(directory: &Path) -> bool {
     Manifest::parse(&manifest).name_of(PACKAGE, || Some(workspace_of(directory)?.1)).is_some()
 }
 
-/// Returns whether a source file below a directory annotates a function.
+/// Returns whether a source file below a directory annotates a function, except in tests.
 fn annotates(directory: PathBuf) -> bool {
     let (mut paths, mut files) = (vec![directory], 0);
     while let Some(path) = paths.pop() {
+        if path.file_stem().is_some_and(|name| name == "tests") {
+            continue;
+        }
         if let Ok(entries) = fs::read_dir(&path) {
             paths.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files += 1;
             let is_small = fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= MAX_FILE_BYTES);
-            if is_small && fs::read_to_string(&path).unwrap_or_default().lines().any(is_annotation) {
+            if is_small && has_annotation(&fs::read_to_string(&path).unwrap_or_default()) {
                 return true;
             }
             if files == MAX_FILES {
@@ -57,6 +60,11 @@ fn annotates(directory: PathBuf) -> bool {
         }
     }
     false
+}
+
+/// Returns whether a source file annotates a function before its tests.
+fn has_annotation(source: &str) -> bool {
+    source.lines().take_while(|line| line.trim() != "#[cfg(test)]").any(is_annotation)
 }
 
 /// Returns whether a line begins with one of the attributes, such as `#[tool]` or `#[mcp_runtime::tool(read_only)]`.
@@ -68,7 +76,13 @@ fn is_annotation(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_annotation;
+    use super::{has_annotation, is_annotation};
+
+    #[test]
+    fn annotations_in_tests_do_not_count() {
+        assert!(has_annotation("#[tool]\nfn a() {}\n\n#[cfg(test)]\nmod tests;\n"));
+        assert!(!has_annotation("fn a() {}\n\n#[cfg(test)]\nmod tests {\n    #[tool]\n    fn b() {}\n}\n"));
+    }
 
     #[test]
     fn annotations_begin_a_line() {

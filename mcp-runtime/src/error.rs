@@ -273,6 +273,20 @@ fn capability_names(capabilities: &serde_json::Value) -> String {
 }
 
 /// The error of a server that cannot be built: every problem found, each with the source lines that cause it.
+///
+/// ```
+/// use mcp_runtime::{Server, tool};
+///
+/// struct Db;
+///
+/// /// Count the rows.
+/// #[tool]
+/// fn rows(db: &Db) {}
+///
+/// let error = Server::empty("db", "1.0.0").with::<rows>().build().unwrap_err();
+/// // The message names the function, its file and line, and what to do.
+/// assert!(error.to_string().contains("`rows`") && error.to_string().contains("help: "));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuildError {
     problems: Vec<String>,

@@ -1,4 +1,4 @@
-//! Counts that do not depend on the load of the machine: allocations and instructions per call.
+//! Counts that do not depend on the load of the machine: allocations and instructions per call, and memory.
 
 use std::{
     collections::BTreeMap,
@@ -8,29 +8,35 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{
     error::{Failure, Result},
     http,
     machine::Cores,
     message::{Operation, Request, Revision},
+    scenario::allocated,
     server::{Implementation, Program},
     stdio,
     workload::{Programs, Transport},
 };
 
-/// The number of calls before counting starts, in which buffers reach their final size.
-const WARM_UP: usize = 200;
-/// The fraction by which instructions may exceed their bound. If they are below the bound by more than this fraction,
+/// The fraction by which instructions and bytes may exceed their bound. If they are below the bound by more than this fraction,
 /// the bound should be tightened.
 const TOLERANCE: f64 = 0.10;
 
+const HTTP_SESSION: Transport = Transport::Http(Revision::Session);
+const HTTP_STATELESS: Transport = Transport::Http(Revision::Stateless);
+
 /// The counted workloads, by their names in `bounds.toml`.
-pub const COUNTED: [(&str, Transport, Operation); 4] = [
+const COUNTED: [(&str, Transport, Operation); 7] = [
     ("stdio_echo", Transport::Stdio, Operation::Echo),
     ("stdio_search", Transport::Stdio, Operation::Search),
-    ("http_echo_2025_11_25", Transport::Http(Revision::Session), Operation::Echo),
-    ("http_echo_2026_07_28", Transport::Http(Revision::Stateless), Operation::Echo),
+    ("http_echo_2025_11_25", HTTP_SESSION, Operation::Echo),
+    ("http_echo_2026_07_28", HTTP_STATELESS, Operation::Echo),
+    ("stdio_echo_1_mib", Transport::Stdio, Operation::BigEcho),
+    ("http_echo_1_mib_2025_11_25", HTTP_SESSION, Operation::BigEcho),
+    ("http_echo_1_mib_2026_07_28", HTTP_STATELESS, Operation::BigEcho),
 ];
 
 /// The counts of one call.
@@ -39,10 +45,21 @@ pub struct Counts {
     pub allocations: BTreeMap<String, u64>,
     /// Empty without valgrind.
     pub instructions: BTreeMap<String, u64>,
+    /// The bytes that a server allocates at most, beyond those that it has allocated before the first large call.
+    #[serde(default)]
+    pub peak_bytes: BTreeMap<String, u64>,
+}
+
+/// How often a workload is repeated.
+#[derive(Debug, Clone, Copy)]
+struct Repeat {
+    /// The number of calls before counting starts, in which buffers reach their final size.
+    warm_up: usize,
+    counted: usize,
 }
 
 impl Counts {
-    /// Counts the allocations and instructions of one implementation.
+    /// Counts the allocations, instructions and bytes of one implementation.
     pub fn measure(programs: &Programs<'_>, implementation: Implementation, cores: &Cores) -> Result<Self> {
         let mut counts = Self::default();
         for (name, transport, operation) in COUNTED {
@@ -52,12 +69,19 @@ impl Counts {
                 (Implementation::Limit, Transport::Http(_)) => "limit-http",
                 (Implementation::Ours, _) => "ours-counting",
             });
-            if implementation != Implementation::Limit {
+            let is_big = operation == Operation::BigEcho;
+            // How a large body is divided into reads, and thus the number of allocations, depends on the kernel.
+            if implementation != Implementation::Limit && is_big {
+                let bytes = peak_bytes(&program, transport, operation, cores);
+                counts.peak_bytes.insert(name.to_owned(), bytes.map_err(|failure| failure.during(name))?);
+            } else if implementation != Implementation::Limit {
                 let count = allocations(&program, transport, operation, cores);
                 counts.allocations.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
             if has_valgrind() {
-                let count = instructions(&program, transport, operation, programs.folder, cores);
+                let repeat =
+                    if is_big { Repeat { warm_up: 5, counted: 20 } } else { Repeat { warm_up: 200, counted: 500 } };
+                let count = instructions(&program, transport, operation, repeat, programs.folder, cores);
                 counts.instructions.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
         }
@@ -72,7 +96,8 @@ impl Counts {
     pub fn write(&self, path: &Path, machine: &str) -> Result<()> {
         let body = toml::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
         let text = format!(
-            "# The cost of one call of our server: the exact number of allocations, and the instructions to within 10 %.\n\
+            "# The cost of one call of our server: the exact number of allocations, and the instructions and the bytes of\n\
+             # a large call to within 10 %.\n\
              # Written by `bench/run --counts-only --update-bounds` on {machine}.\n\n{body}"
         );
         Ok(fs::write(path, text)?)
@@ -84,10 +109,11 @@ impl Counts {
         for (what, counts, bounds, tolerance) in [
             ("allocations", &self.allocations, &bounds.allocations, 0.0),
             ("instructions", &self.instructions, &bounds.instructions, TOLERANCE),
+            ("peak bytes", &self.peak_bytes, &bounds.peak_bytes, TOLERANCE),
         ] {
             for (name, &count) in counts {
                 let Some(&bound) = bounds.get(name) else {
-                    println!("{name:22} {count:8} {what:12} FAILED: no bound; run with --update-bounds");
+                    println!("{name:26} {count:8} {what:12} FAILED: no bound; run with --update-bounds");
                     exceeded += 1;
                     continue;
                 };
@@ -100,7 +126,7 @@ impl Counts {
                     "ok"
                 };
                 exceeded += usize::from(share > 1.0 + tolerance);
-                println!("{name:22} {count:8} {what:12} bound {bound:8} ({:+.1} %) {verdict}", (share - 1.0) * 100.0);
+                println!("{name:26} {count:8} {what:12} bound {bound:8} ({:+.1} %) {verdict}", (share - 1.0) * 100.0);
             }
         }
         if self.instructions.is_empty() {
@@ -118,26 +144,8 @@ pub fn has_valgrind() -> bool {
 /// Returns the allocations per call: the difference between N and 2 N calls.
 fn allocations(program: &Program, transport: Transport, operation: Operation, cores: &Cores) -> Result<u64> {
     const CALLS: usize = 1000;
-    let mut responses = Vec::new();
-    match transport {
-        Transport::Stdio => {
-            let mut process = program.stdio(cores)?;
-            let mut client = stdio::Client::connect(&mut process)?;
-            for calls in [WARM_UP, CALLS, 2 * CALLS] {
-                client.call(operation, calls)?;
-                responses.push(client.ask(&Request::call("allocations", Revision::Session))?);
-            }
-        }
-        Transport::Http(revision) => {
-            let (_process, address) = program.http(cores)?;
-            let mut connection = http::Connection::open(address)?;
-            let client = http::Client::connect_on(&mut connection, revision)?;
-            for calls in [WARM_UP, CALLS, 2 * CALLS] {
-                client.call(&mut connection, operation, calls)?;
-                responses.push(client.ask(&mut connection, &Request::call("allocations", revision), "allocations")?);
-            }
-        }
-    }
+    let steps = [(operation, 200), (operation, CALLS), (operation, 2 * CALLS)];
+    let responses = ask_after(program, transport, "allocations", &steps, cores)?;
     let counts: Option<Vec<u64>> =
         responses.iter().map(|response| response["result"]["content"][0]["text"].as_str()?.parse().ok()).collect();
     match counts.as_deref() {
@@ -146,18 +154,57 @@ fn allocations(program: &Program, transport: Transport, operation: Operation, co
     }
 }
 
+/// Returns the bytes that a few calls allocate at most, beyond those that are allocated after small calls.
+fn peak_bytes(program: &Program, transport: Transport, operation: Operation, cores: &Cores) -> Result<u64> {
+    let steps = [(Operation::Echo, 20), (Operation::Echo, 20), (operation, 5)];
+    let responses = ask_after(program, transport, "memory", &steps, cores)?;
+    let (idle, after) = (allocated(&responses[1])?, allocated(&responses[2])?);
+    Ok((after.peak - idle.now).unsigned_abs())
+}
+
+/// Makes calls in steps, and returns the responses of a tool that is called after each step.
+fn ask_after(
+    program: &Program,
+    transport: Transport,
+    tool: &str,
+    steps: &[(Operation, usize)],
+    cores: &Cores,
+) -> Result<Vec<Value>> {
+    match transport {
+        Transport::Stdio => {
+            let mut process = program.stdio(cores)?;
+            let mut client = stdio::Client::connect(&mut process)?;
+            let mut step = |&(operation, calls): &_| {
+                client.call(operation, calls)?;
+                client.ask(&Request::call(tool, Revision::Session))
+            };
+            steps.iter().map(&mut step).collect()
+        }
+        Transport::Http(revision) => {
+            let (_process, address) = program.http(cores)?;
+            let mut connection = http::Connection::open(address)?;
+            let client = http::Client::connect_on(&mut connection, revision)?;
+            let mut step = |&(operation, calls): &_| {
+                client.call(&mut connection, operation, calls)?;
+                client.ask(&mut connection, &Request::call(tool, revision), tool)
+            };
+            steps.iter().map(&mut step).collect()
+        }
+    }
+}
+
 /// Returns the instructions per call: the difference between two processes with N and 2 N calls.
 fn instructions(
     program: &Program,
     transport: Transport,
     operation: Operation,
+    Repeat { warm_up, counted }: Repeat,
     folder: &Path,
     cores: &Cores,
 ) -> Result<u64> {
-    const CALLS: usize = 500;
-    let once = instructions_of(program, transport, operation, WARM_UP + CALLS, folder, cores)?;
-    let twice = instructions_of(program, transport, operation, WARM_UP + 2 * CALLS, folder, cores)?;
-    Ok(per_call(once, twice, CALLS))
+    let once = instructions_of(program, transport, operation, warm_up + counted, folder, cores)?;
+    let twice = instructions_of(program, transport, operation, warm_up + 2 * counted, folder, cores)?;
+    Ok(per_call(once, twice, counted))
 }
 
 fn instructions_of(
@@ -205,6 +252,7 @@ mod tests {
         let counts = |allocations: u64, instructions: u64| Counts {
             allocations: [("echo".to_owned(), allocations)].into(),
             instructions: [("echo".to_owned(), instructions)].into(),
+            peak_bytes: [("echo".to_owned(), 1000)].into(),
         };
         let bounds = counts(5, 1000);
         for (taken, exceeded) in [
@@ -216,6 +264,6 @@ mod tests {
         ] {
             assert_eq!(taken.check(&bounds), exceeded, "{taken:?}");
         }
-        assert_eq!(counts(5, 1000).check(&Counts::default()), 2);
+        assert_eq!(counts(5, 1000).check(&Counts::default()), 3);
     }
 }

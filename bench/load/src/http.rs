@@ -13,7 +13,7 @@ use crate::{
     error::{Failure, Result},
     message::{INITIALIZED, Operation, Request, ResponseChecker, Revision, excerpt},
     response::Response,
-    sample::{Durations, Meter, Sample},
+    sample::{Durations, Meter, Sample, WARM_UP},
     server::Process,
 };
 
@@ -83,6 +83,8 @@ impl Client {
         connections: usize,
         durations: Durations,
     ) -> Result<Sample> {
+        self.call(&mut Connection::open(self.address)?, Operation::Echo, WARM_UP)?;
+        let mut meter = Meter::new(process, durations)?;
         let (request, mut checker) = (Request::new(operation, self.revision), ResponseChecker::new(operation));
         let head = self.head(Some((operation.method(), operation.tool())));
         let mut connections: Vec<_> =
@@ -101,7 +103,6 @@ impl Client {
         for connection in &mut connections {
             send(connection, &mut checker)?;
         }
-        let mut meter = Meter::new(process, durations);
         let mut events = [EpollEvent::empty(); 64];
         loop {
             let ready = epoll.wait(&mut events, EpollTimeout::try_from(TIMEOUT).unwrap_or(EpollTimeout::NONE))?;
@@ -121,6 +122,26 @@ impl Client {
                 return meter.sample(now);
             }
         }
+    }
+
+    /// Opens connections, makes one call on each of them at the same time, and returns them when all calls have been
+    /// answered.
+    pub fn call_on_all(&self, operation: Operation, connections: usize) -> Result<Vec<Connection>> {
+        let (request, mut checker) = (Request::new(operation, self.revision), ResponseChecker::new(operation));
+        let head = self.head(Some((operation.method(), operation.tool())));
+        let mut body = Vec::new();
+        let mut opened = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            let mut connection = Connection::open(self.address)?;
+            body.clear();
+            request.write(checker.send(), &mut body);
+            connection.send(&head, &body)?;
+            opened.push(connection);
+        }
+        for connection in &mut opened {
+            checker.receive(connection.receive()?.message()?)?;
+        }
+        Ok(opened)
     }
 
     /// Returns the head of a request, up to the value of `Content-Length`.
@@ -164,6 +185,10 @@ impl Connection {
     /// Sends a request and waits for the response.
     fn exchange(&mut self, head: &str, body: &[u8]) -> Result<Response> {
         self.send(head, body)?;
+        self.receive()
+    }
+
+    fn receive(&mut self) -> Result<Response> {
         loop {
             if let Some(response) = self.poll()? {
                 return Ok(response);

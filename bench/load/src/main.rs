@@ -10,6 +10,7 @@ mod message;
 mod response;
 mod rows;
 mod sample;
+mod scenario;
 mod server;
 mod stdio;
 mod table;
@@ -28,6 +29,7 @@ use error::{Failure, Result};
 use machine::Cores;
 use rows::Measurements;
 use sample::Durations;
+use scenario::Costs;
 use server::Implementation;
 use workload::{Programs, Samples};
 
@@ -114,11 +116,12 @@ impl Options {
         workload::verify(&programs, &cores)?;
         eprintln!("all servers respond correctly");
         if let Some(part) = &self.only {
-            let mut samples = Samples::default();
+            let (mut samples, mut costs) = (Samples::default(), Costs::default());
             for _ in 0..self.rounds {
                 samples.round(&programs, &cores, self.durations(), part)?;
+                costs.round(&programs, &cores, self.quick, part)?;
             }
-            print!("{}", table::write_details(&samples));
+            print!("{}\n{}", table::write_details(&samples), table::write_scenarios(&costs));
             return Ok(ExitCode::SUCCESS);
         }
         let mut measured = self.measure(&programs, &cores)?;
@@ -143,20 +146,17 @@ impl Options {
     }
 
     fn measure(&self, programs: &Programs<'_>, cores: &Cores) -> Result<Measurements> {
-        let (starts, sessions) = if self.quick { (5, 1000) } else { (10, 5000) };
+        let starts = if self.quick { 5 } else { 10 };
         let mut measured = Measurements::default();
         for round in 1..=self.rounds {
             eprintln!("round {round} of {}", self.rounds);
             measured.samples.round(programs, cores, self.durations(), "")?;
             measured.starts.round(programs, cores, starts)?;
+            measured.costs.round(programs, cores, self.quick, "")?;
         }
         eprintln!("counting allocations and instructions");
         for implementation in Implementation::ALL {
             measured.counts.insert(implementation, Counts::measure(programs, implementation, cores)?);
-        }
-        for implementation in [Implementation::Peer, Implementation::Ours] {
-            let memory = workload::session_memory(programs, implementation, cores, sessions)?;
-            measured.sessions.insert(implementation, memory);
         }
         Ok(measured)
     }
@@ -183,9 +183,10 @@ impl Options {
         print!("\n{table}");
         let text = format!(
             "# Results\n\n{machine}; medians of {rounds} rounds; the server and the load generator have one core each. `bench/README.md` explains how to read it.\n\n\
-             {table}\n## All workloads\n\n{details}",
+             {table}\n## All workloads\n\n{details}\n{scenarios}",
             rounds = self.rounds,
             details = table::write_details(&measured.samples),
+            scenarios = table::write_scenarios(&measured.costs),
         );
         fs::create_dir_all(&self.results)?;
         write(&self.results.join("table.md"), &text)?;

@@ -6,13 +6,14 @@ use crate::{
     build_cost::BuildCost,
     counts::Counts,
     sample::Sample,
+    scenario::{Cost, Costs, Scenario},
     server::Implementation,
     table::{
         Row,
         Target::{self, Absolute, Times},
         Unit,
     },
-    workload::{self, Samples, Starts, Workload},
+    workload::{self, HTTP_BIG_ECHO_SESSION, HTTP_BIG_ECHO_STATELESS, Samples, Starts, Workload},
 };
 
 /// All measurements.
@@ -20,8 +21,7 @@ use crate::{
 pub struct Measurements {
     pub samples: Samples,
     pub starts: Starts,
-    /// The memory of an idle session in bytes.
-    pub sessions: HashMap<Implementation, f64>,
+    pub costs: Costs,
     pub counts: HashMap<Implementation, Counts>,
     /// The build costs by package of `smallest/`.
     pub builds: HashMap<&'static str, BuildCost>,
@@ -45,6 +45,31 @@ impl Measurements {
             .targeting(&[Times(4.0, Implementation::Peer), Times(0.75, Implementation::Limit)]),
             self.load("tools/list, 103 tools, CPU per call", workload::STDIO_LIST, Unit::Seconds, |sample| sample.cpu)
                 .targeting(&[Times(1.0 / 30.0, Implementation::Peer)]),
+            self.load("stdio echo of 1 MiB, CPU per call", workload::STDIO_BIG_ECHO, Unit::Seconds, |sample| {
+                sample.cpu
+            })
+            .targeting(&[Times(0.2, Implementation::Peer), Times(1.1, Implementation::Limit)]),
+            self.load("stdio echo of 1 MiB, peak memory", workload::STDIO_BIG_ECHO, Unit::Bytes, |sample| sample.peak)
+                .targeting(&[BIG_ECHO_MEMORY]),
+            self.load("HTTP echo of 1 MiB, session, CPU per call", HTTP_BIG_ECHO_SESSION, Unit::Seconds, |sample| {
+                sample.cpu
+            })
+            .targeting(BIG_HTTP_ECHO_TIME),
+            self.load("HTTP echo of 1 MiB, session, peak memory", HTTP_BIG_ECHO_SESSION, Unit::Bytes, |sample| {
+                sample.peak
+            })
+            .targeting(&[BIG_ECHO_MEMORY]),
+            self.load(
+                "HTTP echo of 1 MiB, 2026-07-28, CPU per call",
+                HTTP_BIG_ECHO_STATELESS,
+                Unit::Seconds,
+                |sample| sample.cpu,
+            )
+            .targeting(BIG_HTTP_ECHO_TIME),
+            self.load("HTTP echo of 1 MiB, 2026-07-28, peak memory", HTTP_BIG_ECHO_STATELESS, Unit::Bytes, |sample| {
+                sample.peak
+            })
+            .targeting(&[BIG_ECHO_MEMORY]),
             row("CPU per call with 1,000 tools, relative to 1 tool", Unit::Ratio, |implementation| {
                 self.growth(implementation)
             })
@@ -56,8 +81,18 @@ impl Measurements {
             self.instructions("instructions, stdio search", "stdio_search"),
             self.instructions("instructions, HTTP echo, session", "http_echo_2025_11_25"),
             self.instructions("instructions, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
-            row("memory of an idle session", Unit::Bytes, |implementation| self.sessions.get(&implementation).copied())
-                .targeting(&[Absolute(2048.0)]),
+            self.instructions("instructions, stdio echo of 1 MiB", "stdio_echo_1_mib"),
+            self.instructions("instructions, HTTP echo of 1 MiB, session", "http_echo_1_mib_2025_11_25"),
+            self.instructions("instructions, HTTP echo of 1 MiB, 2026-07-28", "http_echo_1_mib_2026_07_28"),
+            self.memory("memory after 100,000 pipelined lists", Scenario::PipelinedLists)
+                .targeting(&[Absolute((4 << 20) as f64)]),
+            self.time("100,000 pipelined lists, CPU time", Scenario::PipelinedLists),
+            self.memory("memory of a pending call", Scenario::PendingCalls).targeting(&[Absolute(1400.0)]),
+            self.time("start of a pending call, CPU time", Scenario::PendingCalls),
+            self.memory("memory of a connection, 1,000 at once", Scenario::Connections)
+                .targeting(&[Times(1.0, Implementation::Peer)]),
+            self.time("connection and first call, 1,000 at once, CPU time", Scenario::Connections),
+            self.memory("memory of an idle session", Scenario::Sessions).targeting(&[Absolute(2048.0)]),
             row("start until the `initialize` response", Unit::Seconds, |implementation| {
                 self.starts.median(implementation)
             })
@@ -80,6 +115,16 @@ impl Measurements {
 
     fn load(&self, title: &'static str, workload: Workload, unit: Unit, value: fn(&Sample) -> f64) -> Row {
         row(title, unit, |implementation| self.samples.median(workload, implementation, value))
+    }
+
+    fn memory(&self, title: &'static str, scenario: Scenario) -> Row {
+        row(title, Unit::Bytes, |implementation| self.costs.median(scenario, implementation, |cost: &Cost| cost.bytes))
+    }
+
+    fn time(&self, title: &'static str, scenario: Scenario) -> Row {
+        row(title, Unit::Seconds, |implementation| {
+            self.costs.median(scenario, implementation, |cost: &Cost| cost.seconds)
+        })
     }
 
     fn allocations(&self, title: &'static str, name: &str) -> Row {
@@ -108,6 +153,12 @@ impl Measurements {
         })
     }
 }
+
+/// The target for the memory of an echo of 1 MiB: four times its text.
+const BIG_ECHO_MEMORY: Target = Absolute((4 << 20) as f64);
+
+/// The targets for the time of an echo of 1 MiB over HTTP.
+const BIG_HTTP_ECHO_TIME: &[Target] = &[Times(1.0 / 3.0, Implementation::Peer), Times(1.1, Implementation::Limit)];
 
 /// The targets for the smallest server.
 const SMALLEST_TARGETS: &[Target] = &[Times(0.6, Implementation::Peer)];

@@ -4,6 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::{error::Result, server::Process};
 
+/// The number of small calls that a server answers before it is measured, so that its idle memory includes what every
+/// call needs.
+pub const WARM_UP: usize = 20;
+
 /// The durations of the phases of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub struct Durations {
@@ -20,6 +24,8 @@ pub struct Sample {
     pub cpu: f64,
     pub p50: f64,
     pub p99: f64,
+    /// The growth of the server's resident memory at its peak, in bytes.
+    pub peak: f64,
 }
 
 /// Measures the latencies of responses and the CPU time of a server over a period.
@@ -29,18 +35,23 @@ pub struct Meter<'a> {
     begin_cpu: Option<Duration>,
     end: Instant,
     latencies: Vec<Duration>,
+    resident: u64,
 }
 
 impl<'a> Meter<'a> {
-    pub fn new(process: &'a Process, durations: Durations) -> Self {
+    /// Creates a meter. The server is idle, but has answered calls.
+    pub fn new(process: &'a Process, durations: Durations) -> Result<Self> {
+        process.reset_peak()?;
+        let resident = process.resident()?;
         let begin = Instant::now() + durations.warm_up;
-        Self {
+        Ok(Self {
             process,
             begin,
             begin_cpu: None,
             end: begin + durations.measured,
             latencies: Vec::with_capacity(1 << 16),
-        }
+            resident,
+        })
     }
 
     /// Records a response.
@@ -70,6 +81,7 @@ impl<'a> Meter<'a> {
             cpu: cpu.as_secs_f64() / calls as f64,
             p50: at(0.5),
             p99: at(0.99),
+            peak: self.process.peak()?.saturating_sub(self.resident) as f64,
         })
     }
 }

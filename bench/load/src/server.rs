@@ -133,10 +133,25 @@ impl Process {
 
     /// Returns the resident memory in bytes.
     pub fn resident(&self) -> Result<u64> {
+        self.status("VmRSS:")
+    }
+
+    /// Returns the maximum of the resident memory in bytes since [`reset_peak`](Self::reset_peak).
+    pub fn peak(&self) -> Result<u64> {
+        self.status("VmHWM:")
+    }
+
+    /// Sets the maximum of the resident memory to its current value.
+    pub fn reset_peak(&self) -> Result<()> {
+        // See proc_pid_clear_refs(5).
+        Ok(fs::write(format!("/proc/{}/clear_refs", self.pid), "5")?)
+    }
+
+    fn status(&self, name: &str) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        kilobytes.map(|kilobytes| kilobytes * 1024).ok_or_else(|| Failure::new("no VmRSS in /proc"))
+        kilobytes.map(|kilobytes| kilobytes * 1024).ok_or_else(|| Failure::new(format!("no {name} in /proc")))
     }
 
     pub fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout)> {

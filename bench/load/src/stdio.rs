@@ -2,6 +2,7 @@
 
 use std::{
     io::{Read, Write},
+    ops::Range,
     process::{ChildStdin, ChildStdout},
     time::Instant,
 };
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::{
     error::{Failure, Result},
     message::{INITIALIZED, Operation, Request, ResponseChecker, Revision, excerpt},
-    sample::{Durations, Meter, Sample},
+    sample::{Durations, Meter, Sample, WARM_UP},
     server::Process,
 };
 
@@ -22,6 +23,8 @@ pub struct Client {
     /// The received bytes. Those before `taken` are processed.
     inbox: Vec<u8>,
     taken: usize,
+    /// The position before which the unprocessed bytes contain no newline.
+    scanned: usize,
     outbox: Vec<u8>,
 }
 
@@ -29,7 +32,7 @@ impl Client {
     /// Connects and performs the handshake.
     pub fn connect(process: &mut Process) -> Result<Self> {
         let (stdin, stdout) = process.pipes()?;
-        let mut client = Self { stdin, stdout, inbox: Vec::new(), taken: 0, outbox: Vec::new() };
+        let mut client = Self { stdin, stdout, inbox: Vec::new(), taken: 0, scanned: 0, outbox: Vec::new() };
         let response = client.ask(&Request::initialize())?;
         if response["result"]["protocolVersion"] != Revision::Session.as_str() {
             return Err(Failure::new(format!("unexpected response to `initialize`: {response}")));
@@ -46,22 +49,39 @@ impl Client {
         self.outbox.push(b'\n');
         self.send()?;
         loop {
-            if let Some(line) = next_line(&self.inbox, &mut self.taken) {
-                return Ok(serde_json::from_slice(line)?);
+            if let Some((begin, end)) = self.next_line() {
+                return Ok(serde_json::from_slice(&self.inbox[begin..end])?);
             }
             self.read()?;
         }
     }
 
+    /// Sends requests without waiting for their responses.
+    pub fn send_all(&mut self, request: &Request, ids: Range<u64>) -> Result<()> {
+        for id in ids {
+            request.write(id, &mut self.outbox);
+            self.outbox.push(b'\n');
+        }
+        self.send()
+    }
+
     /// Makes calls one at a time.
     pub fn call(&mut self, operation: Operation, times: usize) -> Result<()> {
+        self.pipeline(operation, times, 1)
+    }
+
+    /// Makes a number of calls, of which some are in flight at a time.
+    pub fn pipeline(&mut self, operation: Operation, times: usize, in_flight: usize) -> Result<()> {
         let (request, mut checker) = (Request::new(operation, Revision::Session), ResponseChecker::new(operation));
-        for _ in 0..times {
-            self.write(&request, &mut checker);
-            self.send()?;
-            while self.receive(&mut checker, |_| {})? == 0 {
-                self.read()?;
+        let (mut sent, mut received) = (0, 0);
+        while received < times {
+            while sent < times && sent - received < in_flight {
+                self.write(&request, &mut checker);
+                sent += 1;
             }
+            self.send()?;
+            self.read()?;
+            received += self.receive(&mut checker, |_| {})?;
         }
         Ok(())
     }
@@ -74,11 +94,12 @@ impl Client {
         in_flight: usize,
         durations: Durations,
     ) -> Result<Sample> {
+        self.call(Operation::Echo, WARM_UP)?;
+        let mut meter = Meter::new(process, durations)?;
         let (request, mut checker) = (Request::new(operation, Revision::Session), ResponseChecker::new(operation));
         for _ in 0..in_flight {
             self.write(&request, &mut checker);
         }
-        let mut meter = Meter::new(process, durations);
         loop {
             self.send()?;
             self.read()?;
@@ -106,6 +127,7 @@ impl Client {
 
     fn read(&mut self) -> Result<()> {
         self.inbox.drain(..self.taken);
+        self.scanned -= self.taken;
         self.taken = 0;
         let begin = self.inbox.len();
         self.inbox.resize(begin + (1 << 16), 0);
@@ -120,17 +142,22 @@ impl Client {
     /// Checks the received responses and returns their number.
     fn receive(&mut self, checker: &mut ResponseChecker, mut each: impl FnMut(Instant)) -> Result<usize> {
         let mut responses = 0;
-        while let Some(line) = next_line(&self.inbox, &mut self.taken) {
-            each(checker.receive(line)?);
+        while let Some((begin, end)) = self.next_line() {
+            each(checker.receive(&self.inbox[begin..end])?);
             responses += 1;
         }
         Ok(responses)
     }
-}
 
-fn next_line<'a>(inbox: &'a [u8], taken: &mut usize) -> Option<&'a [u8]> {
-    let begin = *taken;
-    let length = memchr::memchr(b'\n', &inbox[begin..])?;
-    *taken = begin + length + 1;
-    Some(&inbox[begin..begin + length])
+    /// Takes the next line and returns its begin and end.
+    fn next_line(&mut self) -> Option<(usize, usize)> {
+        let Some(length) = memchr::memchr(b'\n', &self.inbox[self.scanned..]) else {
+            self.scanned = self.inbox.len();
+            return None;
+        };
+        let line = (self.taken, self.scanned + length);
+        self.taken = line.1 + 1;
+        self.scanned = self.taken;
+        Some(line)
+    }
 }

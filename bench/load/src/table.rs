@@ -2,7 +2,11 @@
 
 use std::fmt::Write as _;
 
-use crate::{server::Implementation, workload};
+use crate::{
+    scenario::{Costs, Scenario},
+    server::Implementation,
+    workload,
+};
 
 /// The unit of a number.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +89,7 @@ impl Row {
     fn target(&self, target: Target) -> String {
         let sign = if self.unit.higher_is_better() { "≥" } else { "≤" };
         match target {
-            Target::Times(factor, implementation) if factor < 0.1 => {
+            Target::Times(factor, implementation) if factor < 0.5 => {
                 format!("{sign} {implementation} / {:.0}", factor.recip())
             }
             Target::Times(factor, implementation) => format!("{sign} {factor} × {implementation}"),
@@ -145,7 +149,8 @@ fn times(ratio: f64) -> String {
 /// Formats the results of all workloads as Markdown.
 pub fn write_details(samples: &workload::Samples) -> String {
     let mut out = String::from(
-        "| workload | server | calls/s | CPU per call | p50 | p99 |\n| --- | --- | ---: | ---: | ---: | ---: |\n",
+        "| workload | server | calls/s | CPU per call | p50 | p99 | peak memory |\n\
+         | --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for workload in workload::ALL {
         for implementation in Implementation::ALL {
@@ -154,12 +159,27 @@ pub fn write_details(samples: &workload::Samples) -> String {
             let seconds = |value: Option<f64>| Unit::Seconds.show(value.unwrap_or(f64::NAN));
             let _ = writeln!(
                 out,
-                "| {} | {implementation} | {rate:.0} | {} | {} | {} |",
+                "| {} | {implementation} | {rate:.0} | {} | {} | {} | {} |",
                 workload.title(),
                 Unit::Seconds.show(cpu),
                 seconds(median(|sample| sample.p50)),
                 seconds(median(|sample| sample.p99)),
+                Unit::Bytes.show(median(|sample| sample.peak).unwrap_or(f64::NAN)),
             );
+        }
+    }
+    out
+}
+
+/// Formats the results of all scenarios as Markdown.
+pub fn write_scenarios(costs: &Costs) -> String {
+    let mut out = String::from("| scenario | server | CPU time | memory |\n| --- | --- | ---: | ---: |\n");
+    for scenario in Scenario::ALL {
+        for implementation in Implementation::ALL {
+            let Some(seconds) = costs.median(scenario, implementation, |cost| cost.seconds) else { continue };
+            let bytes = costs.median(scenario, implementation, |cost| cost.bytes).unwrap_or(f64::NAN);
+            let (seconds, bytes) = (Unit::Seconds.show(seconds), Unit::Bytes.show(bytes));
+            let _ = writeln!(out, "| {scenario} | {implementation} | {seconds} | {bytes} |");
         }
     }
     out

@@ -1,6 +1,6 @@
 //! Workloads, start-up times and memory.
 
-use std::{collections::HashMap, path::Path, time::Duration};
+use std::{collections::HashMap, path::Path};
 
 use crate::{
     error::Result,
@@ -83,19 +83,24 @@ pub const STDIO_SEARCH: Workload = Workload::stdio(Operation::Search, 1);
 pub const STDIO_LIST: Workload = Workload::stdio(Operation::List(TOOLS), 1);
 pub const HTTP_ECHO_SESSION: Workload = Workload::http(Revision::Session, Operation::Echo, 16);
 pub const HTTP_ECHO_STATELESS: Workload = Workload::http(Revision::Stateless, Operation::Echo, 16);
+pub const STDIO_BIG_ECHO: Workload = Workload::stdio(Operation::BigEcho, 1);
+pub const HTTP_BIG_ECHO_SESSION: Workload = Workload::http(Revision::Session, Operation::BigEcho, 1);
+pub const HTTP_BIG_ECHO_STATELESS: Workload = Workload::http(Revision::Stateless, Operation::BigEcho, 1);
 pub const ONE_TOOL: Workload = STDIO_ECHO_64.with_tools(1);
 pub const THOUSAND_TOOLS: Workload = STDIO_ECHO_64.with_tools(1000);
 
-pub const ALL: [Workload; 11] = [
+pub const ALL: [Workload; 13] = [
     STDIO_ECHO_64,
     STDIO_ECHO,
     STDIO_SEARCH,
     Workload::stdio(Operation::Search, 64),
-    Workload::stdio(Operation::BigEcho, 1),
+    STDIO_BIG_ECHO,
     STDIO_LIST,
     HTTP_ECHO_SESSION,
     HTTP_ECHO_STATELESS,
     Workload::http(Revision::Stateless, Operation::Search, 16),
+    HTTP_BIG_ECHO_SESSION,
+    HTTP_BIG_ECHO_STATELESS,
     ONE_TOOL,
     THOUSAND_TOOLS,
 ];
@@ -110,7 +115,7 @@ impl Programs<'_> {
         Program::new(self.folder.join(name))
     }
 
-    fn of(&self, implementation: Implementation, workload: &Workload) -> Program {
+    pub fn of(&self, implementation: Implementation, workload: &Workload) -> Program {
         match (implementation, workload.transport, workload.tools) {
             (Implementation::Ours, _, 1) => self.named("ours-one"),
             (Implementation::Ours, _, 1000) => self.named("ours-thousand"),
@@ -216,26 +221,4 @@ impl Starts {
         }
         Ok(())
     }
-}
-
-/// Returns the memory of an idle session in bytes.
-pub fn session_memory(
-    programs: &Programs<'_>,
-    implementation: Implementation,
-    cores: &Cores,
-    sessions: u32,
-) -> Result<f64> {
-    /// The number of sessions before counting starts.
-    const WARM_UP: u32 = 200;
-    let (process, address) = programs.of(implementation, &HTTP_ECHO_SESSION).http(cores)?;
-    let mut connection = http::Connection::open(address)?;
-    let mut open = |count: u32| {
-        (0..count).try_for_each(|_| http::Client::connect_on(&mut connection, Revision::Session).map(drop))
-    };
-    open(WARM_UP)?;
-    std::thread::sleep(Duration::from_millis(100));
-    let before = process.resident()?;
-    open(sessions)?;
-    std::thread::sleep(Duration::from_millis(100));
-    Ok((process.resident()?.saturating_sub(before)) as f64 / f64::from(sessions))
 }

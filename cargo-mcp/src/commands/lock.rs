@@ -8,6 +8,7 @@ use std::{
 use mcp_runtime_lock::{FILE_NAME, Lock};
 
 use crate::{
+    client::with_stored_token,
     failure::Failure,
     output::{out, outln},
     probe,
@@ -68,7 +69,7 @@ async fn read(server: Option<&str>, target: &TargetArgs) -> Result<Lock, Failure
         .help("omit `--revision`"));
     }
     let timeout = target.connect_timeout();
-    let target = target.resolve(server)?;
+    let target = with_stored_token(target.resolve(server)?).await?;
     let mut session = probe::connect_newest(&target, timeout).await?;
     let listing = session.listing().await;
     let listing = listing.map_err(|(method, why)| Failure::connection(format_args!("{target}: {method}: {why}")))?;

@@ -9,6 +9,7 @@ pub(crate) mod dev;
 pub(crate) mod install;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod login;
 pub(crate) mod new;
 pub(crate) mod prompt;
 pub(crate) mod read;

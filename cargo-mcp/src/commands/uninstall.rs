@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::install::{
-    ClientArgs, client::Client, config, diff, directories::Directories, document::Document, file::File,
-    records::Records, server::default_name,
+    ClientArgs, client::Client, config, diff, document::Document, file::File, records::Records, server::default_name,
 };
 use crate::{
+    directories::Directories,
     failure::Failure,
     near::suggest,
     output::{errln, outln},

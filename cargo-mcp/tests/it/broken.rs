@@ -68,7 +68,7 @@ fn urls_without_a_server_are_reported() {
     );
     let forbidden = server_with_response("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n");
     let page = server_with_response("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nhi");
-    let token = "help: send a token: `--header 'Authorization: Bearer …'`\n";
+    let token = "help: log in with `cargo mcp login URL`, or send a token with `--bearer TOKEN`\n";
     let help =
         "help: check that the server is running and that the address and path are correct; many servers use `/mcp`\n";
     for (url, message) in [

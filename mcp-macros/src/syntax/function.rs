@@ -1,6 +1,6 @@
 //! Functions without the attributes of the macros.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
     Attribute, FnArg, ImplItemFn, Pat, Receiver, Signature, Type, Visibility,
@@ -9,6 +9,9 @@ use syn::{
 
 use super::{ArgumentSyntax, Docs};
 use crate::errors::Errors;
+
+/// The keywords of items inside of which `Self` may have a meaning of its own.
+const NESTED_ITEMS: [&str; 6] = ["impl", "trait", "struct", "enum", "union", "macro_rules"];
 
 /// A function without the attributes of the macros.
 pub(crate) struct Function {
@@ -74,6 +77,11 @@ impl Function {
         self.attributes.iter().filter(|attribute| is_condition(attribute))
     }
 
+    /// Returns the first `Self`, which refers to the type of an `impl` block around the function.
+    pub(crate) fn enclosing_self(&self) -> Option<Ident> {
+        enclosing_self(self.signature.to_token_stream()).or_else(|| enclosing_self(self.body.clone()))
+    }
+
     /// Returns whether the function is only declared, as in a trait.
     pub(crate) fn is_bodiless(&self) -> bool {
         matches!(self.body.clone().into_iter().next(), Some(TokenTree::Punct(_)) | None)
@@ -125,6 +133,26 @@ impl From<ImplItemFn> for RawFunction {
             body: method.block.into_token_stream(),
         }
     }
+}
+
+/// Returns the first `Self`, except in the input of macros and after the beginning of a nested item.
+fn enclosing_self(tokens: TokenStream) -> Option<Ident> {
+    let mut is_macro = false;
+    for token in tokens {
+        match &token {
+            TokenTree::Ident(ident) if ident == "Self" => return Some(ident.clone()),
+            TokenTree::Ident(ident) if NESTED_ITEMS.iter().any(|keyword| ident == keyword) => return None,
+            TokenTree::Group(group) if !is_macro => {
+                let found = enclosing_self(group.stream());
+                if found.is_some() {
+                    return found;
+                }
+            }
+            _ => {}
+        }
+        is_macro = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '!');
+    }
+    None
 }
 
 /// Returns `tool`, `resource` or `prompt` if that is the name of the attribute.

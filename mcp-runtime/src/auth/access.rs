@@ -1,4 +1,4 @@
-use super::{Hierarchy, Identity, Scopes};
+use super::{hierarchy::Hierarchy, identity::Identity, scopes::Scopes};
 
 /// The author's rules that decide whether an identity meets a requirement.
 #[derive(Debug, Clone, Default)]

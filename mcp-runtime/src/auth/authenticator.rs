@@ -2,7 +2,7 @@ use std::{pin::Pin, sync::Arc};
 
 use http::request::Parts;
 
-use super::{AuthenticationError, Identity, ProtectedResource};
+use super::{error::AuthenticationError, identity::Identity, protected_resource::ProtectedResource};
 
 /// The future of [`Authenticator::authenticate`].
 pub type AuthenticateFuture<'a> = Pin<Box<dyn Future<Output = Result<Identity, AuthenticationError>> + Send + 'a>>;

@@ -36,7 +36,7 @@ impl Challenge {
     ///
     /// Many clients do not read escaped characters, and [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750#section-3)
     /// forbids them. Quotation marks and backslashes of the value are therefore replaced with `'`, and everything else
-    /// outside of visible ASCII and space with `?`. Values have at most 1,024 bytes; the rest is cut off.
+    /// outside of visible ASCII and space with `?`. Values have at most 8,192 bytes; the rest is cut off.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl Challenge {
 }
 
 /// The maximum size of the value of a parameter in bytes.
-const MAX_VALUE: usize = 1024;
+const MAX_VALUE: usize = 8 << 10;
 
 fn replace_unquotable(character: char) -> char {
     match character {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn values_cannot_leave_their_quotes() {
-        let long = "x".repeat(2000);
+        let long = "x".repeat(MAX_VALUE + 1);
         for (value, expected) in [
             ("notes:read notes:write", "notes:read notes:write"),
             (r#"a", error="x"#, "a', error='x"),
@@ -111,7 +111,7 @@ mod tests {
             ("a\r\nset-cookie: x=1", "a??set-cookie: x=1"),
             ("grüße\u{7f}\0", "gr??e??"),
             ("", ""),
-            (&long, &long[..1024]),
+            (&long, &long[..MAX_VALUE]),
         ] {
             let challenge = Challenge::new("Bearer").with_parameter("error_description", value);
             let header = HeaderValue::from(&challenge);

@@ -1,6 +1,6 @@
 use http::{header::AUTHORIZATION, request::Parts};
 
-use super::AuthenticationError;
+use super::error::AuthenticationError;
 
 /// Returns the credentials of a request for an authentication scheme: what follows `Bearer` in its `Authorization`
 /// header. The name of the scheme is not case-sensitive.

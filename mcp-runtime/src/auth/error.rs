@@ -2,7 +2,7 @@ use std::{borrow::Cow, fmt, time::Duration};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::Challenge;
+use super::challenge::Challenge;
 
 /// Why an [`Authenticator`](crate::Authenticator) could not identify the sender of a request.
 ///

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use super::{Identity, Scopes};
+use super::{identity::Identity, scopes::Scopes};
 
 /// Which scopes contain others.
 #[derive(Clone, Default)]

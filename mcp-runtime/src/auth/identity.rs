@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc, time::SystemTime};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Principal;
+use super::principal::Principal;
 
 /// The authenticated sender of a request: a principal, the scopes it was granted, and what else is known about it.
 ///

@@ -1,6 +1,12 @@
 use http::request::Parts;
 
-use super::{AuthenticateFuture, AuthenticationError, Authenticator, Identity, Principal, ProtectedResource};
+use super::{
+    authenticator::{AuthenticateFuture, Authenticator},
+    error::AuthenticationError,
+    identity::Identity,
+    principal::Principal,
+    protected_resource::ProtectedResource,
+};
 
 /// An [`Authenticator`] for servers behind the author's own middleware, which has identified the sender and inserted an
 /// [`Identity`] or a [`Principal`] into the extensions of the request. A request without either is rejected with status

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Challenge;
+use super::challenge::Challenge;
 
 /// What clients are told about a server that requires authorization: its identifier, and who issues tokens for it.
 ///

@@ -22,6 +22,20 @@ const MAX_BYTES: usize = 256 << 20;
 /// A [`TaskStore`] in the memory of one process.
 ///
 /// It keeps at most 256 MiB. Beyond that, it evicts finished tasks of the owner who keeps the most, the oldest ones first.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::{MemoryTasks, TaskLimits, TaskRecord, TaskStore as _, Timestamp};
+///
+/// let store = MemoryTasks::default();
+/// let (ttl, poll) = (Duration::from_secs(60), Duration::from_secs(1));
+/// let task = TaskRecord::new("id", "owner", Timestamp::now(), ttl, poll);
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// store.insert(task, TaskLimits::default()).await.unwrap();
+/// assert!(store.load("id").await.unwrap().is_some());
+/// # });
+/// ```
 #[derive(Debug, Default)]
 pub struct MemoryTasks(Mutex<Store>);
 

@@ -10,6 +10,18 @@ use crate::auth::Scopes;
 /// A task as a [`TaskStore`](crate::TaskStore) keeps it: a call that runs detached from the request that started it.
 ///
 /// A record serializes as one flat object. Times and durations become whole milliseconds.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::{TaskRecord, TaskStatus, Timestamp};
+///
+/// let task = TaskRecord::new("id", "ada", Timestamp::now(), Duration::from_secs(60), Duration::from_secs(1));
+/// assert_eq!(task.status, TaskStatus::Working);
+///
+/// let row = serde_json::to_string(&task).unwrap();
+/// assert_eq!(serde_json::from_str::<TaskRecord>(&row).unwrap(), task);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaskRecord {
@@ -96,6 +108,13 @@ impl TaskCursor {
 }
 
 /// The state of a task.
+///
+/// ```
+/// use mcp_runtime::TaskStatus;
+///
+/// assert!(TaskStatus::Cancelled.is_final() && !TaskStatus::InputRequired.is_final());
+/// assert_eq!(TaskStatus::InputRequired.as_str(), "input_required");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {

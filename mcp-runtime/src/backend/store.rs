@@ -138,12 +138,6 @@ impl TaskLimits {
     }
 
     /// Sets the maximum number of tasks of one owner.
-    ///
-    /// ```
-    /// use mcp_runtime::TaskLimits;
-    ///
-    /// let limits = TaskLimits::default().total(500).per_owner(20);
-    /// ```
     #[must_use]
     pub fn per_owner(mut self, per_owner: usize) -> Self {
         self.per_owner = per_owner;

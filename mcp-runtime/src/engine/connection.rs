@@ -18,10 +18,10 @@ use super::{
     outbox::Outbox,
     rates::FlowControl,
     request::{
-        access::check_scopes,
         context::{ConnectionContext, RequestContext},
         dialect::RequestDialect,
         params::Params,
+        sender_access::check_scopes,
     },
     shared::Engine,
 };
@@ -319,7 +319,10 @@ impl Connection {
 
     /// Checks that the sender has the scopes of all requests of a batch, so that either all of them run or none.
     fn check_batch_scopes(&self, messages: raw::Elements<'_>) -> Result<(), Fault> {
-        let Some(source) = &self.context.source else { return Ok(()) };
+        let Some(source) = self.context.source.as_ref().filter(|_| self.context.engine.registry().requires_scopes())
+        else {
+            return Ok(());
+        };
         let scopes = messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))));
         check_scopes(&self.context.engine.access, &**source, &scopes)
     }

@@ -235,6 +235,16 @@ fn cannot_send() -> Fault {
 }
 
 /// Several requests to the client that are sent at once: a tuple of up to six, or a vector.
+///
+/// ```
+/// use mcp_runtime::{Context, Fault, ListRoots, SampleRequest};
+///
+/// # #[allow(dead_code)]
+/// async fn plan(ctx: &Context) -> Result<String, Fault> {
+///     let (roots, name) = ctx.ask_all((ListRoots, SampleRequest::new("Suggest a name."))).await?;
+///     Ok(format!("{} for {} directories", name.text(), roots.len()))
+/// }
+/// ```
 pub trait AskAll {
     /// The answers, in the order of the requests.
     type Answers;

@@ -34,21 +34,6 @@ pub struct EarlierArguments(pub(crate) BTreeMap<String, String>);
 
 impl EarlierArguments {
     /// Returns the value of an argument, if the client sent it. Only clients of revision 2025-06-18 or later do.
-    ///
-    /// ```
-    /// use mcp_runtime::EarlierArguments;
-    ///
-    /// /// Completes a city of the country that has been chosen.
-    /// fn cities(start: &str, earlier: &EarlierArguments) -> Vec<&'static str> {
-    ///     let cities: &[_] = match earlier.get("country") {
-    ///         Some("Austria") => &["Graz", "Wien"],
-    ///         Some("Switzerland") => &["Bern", "Chur"],
-    ///         _ => &[],
-    ///     };
-    ///     cities.iter().filter(|city| city.starts_with(start)).copied().collect()
-    /// }
-    /// # assert!(cities("B", &EarlierArguments::default()).is_empty());
-    /// ```
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -1,5 +1,9 @@
+use std::{any::Any, borrow::Cow};
+
 use schemars::JsonSchema;
 use serde::{Deserializer, de, de::DeserializeOwned, forward_to_deserialize_any};
+
+use crate::jsonrpc::raw;
 
 /// A type that a caller can pass as an argument: any type that implements `serde::Deserialize` and
 /// `schemars::JsonSchema`.
@@ -38,11 +42,17 @@ enum Fallback<T> {
 
 /// Creates a slot for an argument without a default.
 pub fn slot<T: Argument>() -> ArgumentSlot<T> {
-    ArgumentSlot {
-        value: None,
-        fallback: Fallback::Missing(|| T::deserialize(Missing).ok()),
-        read: |json| serde_json::from_str(json),
+    ArgumentSlot { value: None, fallback: Fallback::Missing(|| T::deserialize(Missing).ok()), read }
+}
+
+/// Decodes a value. A `String`, which may be long, is decoded several times as fast as by `serde_json`, with a single
+/// allocation.
+fn read<T: Argument>(json: &str) -> Result<T, serde_json::Error> {
+    let mut value: Option<T> = None;
+    if let Some(text) = (&mut value as &mut dyn Any).downcast_mut::<Option<String>>() {
+        *text = raw::string(json).map(Cow::into_owned);
     }
+    value.map_or_else(|| serde_json::from_str(json), Ok)
 }
 
 /// Creates a slot for an argument whose default is a literal, as JSON.

@@ -6,6 +6,7 @@ mod id;
 mod message;
 pub(crate) mod raw;
 mod scan;
+mod unescape;
 pub(crate) mod write;
 
 pub(crate) use canonical::{canonical, canonical_by};

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::scan;
+use super::{scan, unescape::unescape};
 
 /// The kind of a JSON value, determined by its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +65,8 @@ pub(crate) fn string(value: &str) -> Option<Cow<'_, str>> {
         return None;
     }
     let (end, escaped) = skip_string(bytes, start);
-    if escaped {
-        return serde_json::from_str(value.get(start..end)?).ok().map(Cow::Owned);
-    }
-    value.get(start + 1..end.checked_sub(1)?).map(Cow::Borrowed)
+    let inner = value.get(start + 1..end)?.strip_suffix('"')?;
+    if escaped { unescape(inner).map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
 /// Returns the end of the value that starts at `at`, after optional whitespace.
@@ -109,12 +107,8 @@ impl<'a> Iterator for Members<'a> {
         }
         let (end, escaped) = skip_string(bytes, start);
         let inner = self.text.get(start + 1..end.checked_sub(1)?)?;
-        let key = if escaped {
-            let whole = self.text.get(start..end)?;
-            serde_json::from_str(whole).map_or(Cow::Borrowed(inner), Cow::Owned)
-        } else {
-            Cow::Borrowed(inner)
-        };
+        let unescaped = if escaped { unescape(inner) } else { None };
+        let key = unescaped.map_or(Cow::Borrowed(inner), Cow::Owned);
         let colon = skip_space(bytes, end);
         if bytes.get(colon) != Some(&b':') {
             return None;

@@ -16,10 +16,21 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
 
 /// Writes bytes that are known to be UTF-8, such as JSON, as a string, including quotes.
 pub(crate) fn utf8(out: &mut Vec<u8>, text: &[u8]) {
-    out.reserve(text.len() + 2);
+    reserve(out, text.len());
     out.push(b'"');
     escaped(out, text);
     out.push(b'"');
+}
+
+/// Reserves space for a string, and for some escapes and what follows it, which would double the buffer otherwise.
+#[inline]
+fn reserve(out: &mut Vec<u8>, length: usize) {
+    let more = 2 + length + length / 16;
+    if length >= CHUNK && length >= out.len() {
+        out.reserve_exact(more);
+    } else {
+        out.reserve(more);
+    }
 }
 
 /// Writes a serializable value. Fails only if its `Serialize` implementation fails.
@@ -76,7 +87,7 @@ pub(crate) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends `out[from..to]` as a string, including quotes, to send a serialized value as text.
 pub(crate) fn append_as_string(out: &mut Vec<u8>, from: usize, to: usize) {
-    out.reserve(to - from + 2);
+    reserve(out, to - from);
     out.push(b'"');
     let mut at = from;
     while at < to {

@@ -1,4 +1,10 @@
 /// The audience of content, or the author of a prompt message.
+///
+/// ```
+/// use mcp_runtime::{Role, SampleRequest};
+///
+/// let conversation = SampleRequest::new("Is 7 prime?").message(Role::Assistant, "Yes.").message(Role::User, "And 9?");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The user of the client.

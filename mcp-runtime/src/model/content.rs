@@ -85,6 +85,18 @@ impl Content {
 }
 
 /// Text with hints for the client.
+///
+/// ```
+/// use mcp_runtime::{Annotations, Role, Text, tool};
+///
+/// /// Count the visitors.
+/// #[tool(read_only)]
+/// fn visitors() -> Text {
+///     let mut text = Text::new("17 visitors");
+///     text.annotations = Annotations::default().for_audience([Role::User]);
+///     text
+/// }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Text {

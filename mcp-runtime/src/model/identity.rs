@@ -1,6 +1,15 @@
 use std::borrow::Cow;
 
 /// The background that an icon is designed for.
+///
+/// ```
+/// use mcp_runtime::{Icon, Theme};
+///
+/// let icons = [
+///     Icon::new("https://example.com/black.svg").with_theme(Theme::Light),
+///     Icon::new("https://example.com/white.svg").with_theme(Theme::Dark),
+/// ];
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
     /// A light background.

@@ -36,6 +36,13 @@ pub struct Resource {
 }
 
 /// The body of a resource.
+///
+/// ```
+/// use mcp_runtime::{Resource, ResourceBody};
+///
+/// let readme = Resource::text("docs://readme", "Read me.");
+/// assert_eq!(readme.body, ResourceBody::Text("Read me.".to_owned()));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceBody {
     /// Text.

@@ -11,6 +11,24 @@ use crate::{
 };
 
 /// A server that has been built and can serve connections. Clones refer to the same server.
+///
+/// ```
+/// use mcp_runtime::{Revision, Server, tool};
+///
+/// /// Return the answer.
+/// #[tool(read_only)]
+/// fn answer() -> u8 {
+///     42
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let server = Server::empty("oracle", "1.0.0").with::<answer>().build().unwrap();
+/// for revision in Revision::ALL {
+///     let mut client = server.test_client(revision);
+///     assert_eq!(client.call("answer", ()).await.unwrap().text(), "42");
+/// }
+/// # });
+/// ```
 #[derive(Debug, Clone)]
 pub struct BuiltServer {
     engine: Arc<Engine>,

@@ -3,6 +3,19 @@ use std::{fmt, io};
 use crate::error::BuildError;
 
 /// An error that ends [`Server::serve`](crate::Server::serve) or [`Server::serve_stdio`](crate::Server::serve_stdio).
+///
+/// ```
+/// use mcp_runtime::{ServeError, Server};
+///
+/// # #[allow(dead_code)]
+/// async fn run(server: Server) -> std::io::Result<()> {
+///     match server.serve_stdio().await {
+///         Ok(()) => Ok(()),
+///         Err(ServeError::Io(error)) => Err(error),
+///         Err(error) => Err(std::io::Error::other(error)),
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {

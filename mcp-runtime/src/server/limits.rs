@@ -119,9 +119,10 @@ impl Server {
 
     /// Sets how long clients of revision 2026-07-28 may cache lists. The default is one minute.
     ///
-    /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: with
-    /// [`visible_to`](Self::visible_to), all lists are `private`, and if a resource has a `list` function, so is the list
-    /// of resources. The contents of resources that functions read are always `private` and not cached.
+    /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: all lists
+    /// are `private` if the server authenticates requests or has a rule of [`visible_to`](Self::visible_to), and so is the
+    /// list of resources if one of them has a `list` function. The contents of resources that functions read are always
+    /// `private` and not cached.
     ///
     /// ```
     /// # use std::time::Duration;

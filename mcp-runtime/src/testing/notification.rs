@@ -28,6 +28,24 @@ impl ProgressUpdate {
 }
 
 /// A log message. See [`TestClient::log_messages`](super::TestClient::log_messages).
+///
+/// ```
+/// use mcp_runtime::{Context, Level, Revision, Server, tool};
+///
+/// /// Start.
+/// #[tool]
+/// fn start(ctx: &Context) {
+///     ctx.log_as("engine", Level::Notice, "started");
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let mut client = Server::empty("car", "1.0.0").with::<start>().test_client(Revision::V2026_07_28);
+/// client.set_log_level(Level::Debug).await.unwrap();
+/// client.call("start", ()).await.unwrap();
+/// let message = client.log_messages().remove(0);
+/// assert_eq!((message.level, message.logger.as_deref()), (Level::Notice, Some("engine")));
+/// # });
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LogMessage {

@@ -12,6 +12,32 @@ impl fmt::Debug for Responder {
 }
 
 /// A request that the server sends to its client.
+///
+/// ```
+/// use mcp_runtime::{Context, Elicit, Fault, Revision, Server, tool};
+/// use serde_json::json;
+///
+/// #[derive(Elicit)]
+/// struct Name {
+///     name: String,
+/// }
+///
+/// /// Greet the user.
+/// #[tool]
+/// async fn greet(ctx: &Context) -> Result<String, Fault> {
+///     let answer = ctx.elicit::<Name>("name", "What is your name?").await?.accepted();
+///     Ok(format!("Hello, {}!", answer.map_or("stranger".into(), |form| form.name)))
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let client = Server::empty("greeter", "1.0.0").with::<greet>().test_client(Revision::V2025_11_25);
+/// let mut client = client.answering(|request| {
+///     assert_eq!((&*request.method, request.message()), ("elicitation/create", "What is your name?"));
+///     json!({"action": "accept", "content": {"name": "Ada"}})
+/// });
+/// assert_eq!(client.call("greet", ()).await.unwrap().text(), "Hello, Ada!");
+/// # });
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ServerRequest {

@@ -3,6 +3,16 @@ use std::fmt;
 use serde_json::Value;
 
 /// The error object of a JSON-RPC error response.
+///
+/// ```
+/// use mcp_runtime::{Revision, Server};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let mut client = Server::empty("empty", "1.0.0").test_client(Revision::V2026_07_28);
+/// let error = client.request("tools/list", serde_json::json!({})).await.unwrap_err();
+/// assert_eq!((error.code, error.to_string()), (-32601, "method not found: tools/list (-32601)".to_owned()));
+/// # });
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcError {
     /// The error code.

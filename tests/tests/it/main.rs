@@ -29,3 +29,4 @@ mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
+mod test_client;

@@ -564,7 +564,7 @@ fn invalid_command_lines_are_rejected() {
         (&["--grace"], None, 2, "missing value for `--grace`, expected a value"),
         (&["--grace", "soon"], None, 2, "`--grace`: \"soon\" must be an integer"),
         (&["--grace", "0"], None, 2, "`--grace`: 0 must be at least 1"),
-        (&[], Some("never"), 2, "`--grace`: \"never\" must be an integer"),
+        (&[], Some("never"), 2, "`FIXTURE_GRACE`: \"never\" must be an integer"),
         (&["--greeting", ""], None, 2, "`--greeting`: \"\" must have at least 1 character"),
         (&["--grace", "1", "--grace", "2"], None, 2, "the option `--grace <GRACE>` cannot be used multiple times"),
         (&["--call", "add", "{"], None, 1, "the arguments are not valid JSON"),

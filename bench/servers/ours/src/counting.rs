@@ -1,4 +1,4 @@
-//! A server with 103 tools, and another tool that returns the number of allocations.
+//! A server with 103 tools, and others that return what the allocator has counted or never return.
 
 mod echo;
 mod tools;
@@ -10,6 +10,18 @@ static ALLOCATOR: counting::Counting = counting::Counting;
 #[mcp_runtime::tool]
 fn allocations() -> u64 {
     counting::allocations()
+}
+
+/// Return the growth of the allocated memory.
+#[mcp_runtime::tool]
+fn memory() -> String {
+    counting::memory()
+}
+
+/// Wait until the call is cancelled.
+#[mcp_runtime::tool]
+async fn wait() {
+    std::future::pending().await
 }
 
 mcp_runtime::main!();

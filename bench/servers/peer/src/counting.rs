@@ -1,4 +1,4 @@
-//! The server with one more tool, which returns the number of allocations.
+//! The server with more tools, which return what the allocator has counted or never return.
 
 mod tools;
 
@@ -9,7 +9,13 @@ static ALLOCATOR: counting::Counting = counting::Counting;
 
 fn main() -> std::io::Result<()> {
     tools::main(|router| {
-        let tool = Tool::new("allocations", "Return the number of allocations.", tools::no_arguments());
-        router.with_route(ToolRoute::new(tool, || counting::allocations().to_string()))
+        let tool = |name, description| Tool::new(name, description, tools::no_arguments());
+        let allocations = tool("allocations", "Return the number of allocations.");
+        let memory = tool("memory", "Return the growth of the allocated memory.");
+        let wait = tool("wait", "Wait until the call is cancelled.");
+        router
+            .with_route(ToolRoute::new(allocations, || counting::allocations().to_string()))
+            .with_route(ToolRoute::new(memory, counting::memory))
+            .with_route(ToolRoute::new(wait, std::future::pending::<String>))
     })
 }

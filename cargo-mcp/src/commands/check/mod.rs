@@ -22,7 +22,9 @@ use report::Report;
 use tokens::TokenBudget;
 
 use super::lock;
-use crate::{failure::Failure, near::nearest, output::outln, revision::Revision, target::TargetArgs};
+use crate::{
+    client::with_stored_token, failure::Failure, near::nearest, output::outln, revision::Revision, target::TargetArgs,
+};
 
 /// Check a server for errors and for problems with known clients
 #[derive(Debug, clap::Args)]
@@ -87,7 +89,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         code(name)?;
     }
     let lock = args.lock()?;
-    let target = args.target.resolve(args.server.as_deref())?;
+    let target = with_stored_token(args.target.resolve(args.server.as_deref())?).await?;
     let revisions = args.target.revision.map_or_else(|| Revision::known().collect(), |revision| vec![revision]);
     let mut findings = Findings::default();
     let timeout = args.target.connect_timeout();

@@ -8,9 +8,8 @@ use std::{
 use super::{
     client::{Client, Scope},
     clients::{self, CLIENTS},
-    directories::Directories,
 };
-use crate::{failure::Failure, near::name_list, target::header, workspace::BuildArgs};
+use crate::{directories::Directories, failure::Failure, near::name_list, target::header, workspace::BuildArgs};
 
 /// Add a server to the configuration of Claude, Cursor, VS Code and other clients
 ///

@@ -6,7 +6,6 @@ use super::{
     args::Args,
     client::{Client, Scope},
     config, diff,
-    directories::Directories,
     document::{Document, masked},
     entry::{Entry, Launch},
     file::File,
@@ -14,6 +13,7 @@ use super::{
     records::Records,
 };
 use crate::{
+    directories::Directories,
     failure::Failure,
     output::{errln, outln},
     temporary::Access,

@@ -2,10 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{
-    directories::{Base, Directories},
-    entry::{Entry, Field, Launch},
-};
+use super::entry::{Entry, Field, Launch};
+use crate::directories::{Base, Directories};
 
 /// The syntax of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 //! The clients whose configuration is publicly documented.
 
-use super::{
-    client::{Client, Syntax, UrlEntry, UserFile},
-    directories::Base,
-};
+use super::client::{Client, Syntax, UrlEntry, UserFile};
+use crate::directories::Base;
 
 const URL_ENTRY: UrlEntry = UrlEntry::Members { kind: None, url: "url", headers: "headers" };
 
@@ -230,13 +228,8 @@ pub(crate) fn named(id: &str) -> Option<&'static Client> {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use super::{
-        super::{
-            client::Scope,
-            directories::{Directories, System},
-        },
-        *,
-    };
+    use super::{super::client::Scope, *};
+    use crate::directories::{Directories, System};
 
     fn files(system: System, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Vec<(&'static str, String)> {
         let directories = Directories::of(system, home, lookup);

@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::{
     client::{Client, Scope},
-    directories::Directories,
     document::Document,
     file::File,
     position::DocumentError,
 };
-use crate::failure::Failure;
+use crate::{directories::Directories, failure::Failure};
 
 /// Returns the configuration file of a client.
 ///

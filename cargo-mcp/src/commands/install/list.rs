@@ -7,12 +7,11 @@ use super::{
     client::{Client, Scope},
     clients::CLIENTS,
     config::project,
-    directories::Directories,
     document::Document,
     file::File,
     server,
 };
-use crate::{failure::Failure, output::out};
+use crate::{directories::Directories, failure::Failure, output::out};
 
 /// Prints the configuration files of the chosen clients, and whether they contain the server.
 pub(super) fn run(args: &Args, directories: &Directories) -> Result<(), Failure> {

@@ -6,7 +6,6 @@ pub(crate) mod client;
 mod clients;
 pub(crate) mod config;
 pub(crate) mod diff;
-pub(crate) mod directories;
 pub(crate) mod document;
 mod entry;
 pub(crate) mod file;
@@ -22,9 +21,10 @@ use std::time::Duration;
 
 use rmcp::model::ClientConfig;
 
-use self::{change::Change, directories::Directories, entry::Launch, records::Records, server::ServerSpec};
+use self::{change::Change, entry::Launch, records::Records, server::ServerSpec};
 use crate::{
     client::{connect, identity},
+    directories::Directories,
     failure::Failure,
     output::errln,
 };

@@ -8,6 +8,9 @@ use super::template::{Template, workspace};
 
 const RUNTIME: &str = "mcp-runtime";
 
+/// The packages that new servers depend on, and their folders next to the runtime in a checkout.
+const FAMILY: [(&str, Option<&str>); 2] = [(RUNTIME, None), ("mcp-runtime-auth", Some("mcp-auth"))];
+
 /// The source of the framework.
 #[derive(Clone, Debug)]
 pub(super) enum Runtime {
@@ -103,8 +106,8 @@ fn resolve(dependencies: &mut Table, workspace: &Item, runtime: &Runtime) {
     let names: Vec<String> = dependencies.iter().map(|(name, _)| name.to_owned()).collect();
     for name in names {
         let mut dependency = inherit(&dependencies[&name], workspace.get(&name));
-        if name == RUNTIME {
-            set_source(&mut dependency, runtime);
+        if let Some((_, sibling)) = FAMILY.into_iter().find(|(package, _)| name == *package) {
+            set_source(&mut dependency, runtime, sibling);
         } else if dependency.contains_key("path") {
             dependencies.remove(&name);
             continue;
@@ -135,13 +138,14 @@ fn as_table(dependency: &Item) -> InlineTable {
     }
 }
 
-/// Sets the source of the framework.
-fn set_source(dependency: &mut InlineTable, runtime: &Runtime) {
+/// Sets the source of a package of the framework.
+fn set_source(dependency: &mut InlineTable, runtime: &Runtime, sibling: Option<&str>) {
     match runtime {
         Runtime::Version => dependency.remove("path"),
         Runtime::Path(path) => {
             dependency.remove("version");
             // Cargo accepts slashes on every system.
+            let path = sibling.map_or_else(|| path.clone(), |name| path.with_file_name(name));
             dependency.insert("path", path.display().to_string().replace('\\', "/").into())
         }
     };

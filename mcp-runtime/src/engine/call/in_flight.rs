@@ -100,7 +100,13 @@ impl InFlight {
     }
 
     /// Finishes a call with its response, unless it was cancelled.
-    pub(crate) fn finish(&self, id: &Id<'static>, number: SequenceNumber, response: &[u8], fault: Option<FaultClass>) {
+    pub(crate) fn finish(
+        &self,
+        id: &Id<'static>,
+        number: SequenceNumber,
+        response: Vec<u8>,
+        fault: Option<FaultClass>,
+    ) {
         let Some(call) = self.remove(id, |call| call.number == number) else { return };
         if let Some(fault) = fault {
             call.outbox.set_fault(fault);
@@ -179,13 +185,17 @@ impl InFlight {
 }
 
 impl InFlightCall {
-    fn respond(self, response: &[u8]) {
+    fn respond(self, response: Vec<u8>) {
         self.outbox.close_call(|out| match self.sink {
             Sink::Line => {
-                out.extend_from_slice(response);
+                if response.len() > out.capacity() && out.is_empty() {
+                    *out = response;
+                } else {
+                    out.extend_from_slice(&response);
+                }
                 out.push(b'\n');
             }
-            Sink::Batch(batch) => batch.push(response, out),
+            Sink::Batch(batch) => batch.push(&response, out),
         });
     }
 
@@ -200,7 +210,7 @@ impl InFlightCall {
         self.stop();
         let mut response = Vec::new();
         response::write_error(&mut response, self.dialect, Some(id), fault);
-        self.respond(&response);
+        self.respond(response);
     }
 
     fn cancel(self) {

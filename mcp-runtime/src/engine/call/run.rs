@@ -129,7 +129,7 @@ impl PreparedCall<'_> {
                     let mut response = Vec::new();
                     let finished = finished.unwrap_or_else(|| Ok(callee.timed_out(&encoding, &id)));
                     let fault = callee.write_response(&mut response, &encoding, &id, finished);
-                    in_flight.finish(&id, number, &response, fault);
+                    in_flight.finish(&id, number, response, fault);
                 }
             };
             let abort = tokio::spawn(task).abort_handle();

@@ -16,6 +16,19 @@ use crate::{
 };
 
 /// A call of a function, as layers see it. Cloning it is cheap.
+///
+/// ```
+/// # use mcp_runtime::layers::{Call, Next, Outcome};
+/// async fn log_slow_calls(call: Call, next: Next) -> Outcome {
+///     let began = std::time::Instant::now();
+///     let outcome = next.run(call.clone()).await;
+///     if began.elapsed().as_secs() > 1 {
+///         tracing::warn!(name = call.name(), arguments = call.arguments(), "slow call");
+///     }
+///     outcome
+/// }
+/// # mcp_runtime::layers::from_fn(log_slow_calls);
+/// ```
 #[derive(Clone)]
 pub struct Call {
     pub(super) info: Arc<CallInfo>,
@@ -23,6 +36,17 @@ pub struct Call {
 }
 
 /// The kind of a call.
+///
+/// ```
+/// # use mcp_runtime::layers::{Call, CallKind, Next, Outcome};
+/// async fn no_resources(call: Call, next: Next) -> Outcome {
+///     if call.kind() == CallKind::Resource {
+///         return Outcome::error(&call, "resources are not available at the moment");
+///     }
+///     next.run(call).await
+/// }
+/// # mcp_runtime::layers::from_fn(no_resources);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallKind {

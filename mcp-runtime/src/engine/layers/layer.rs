@@ -57,6 +57,19 @@ impl<L: Layer + ?Sized> Layer for Box<L> {
 }
 
 /// The remaining layers and the function behind them. Running a clone runs the function again.
+///
+/// ```
+/// # use mcp_runtime::layers::{Call, CallStatus, Next, Outcome};
+/// /// Repeats a read-only call that has failed.
+/// async fn retry_once(call: Call, next: Next) -> Outcome {
+///     let outcome = next.clone().run(call.clone()).await;
+///     if outcome.status() == CallStatus::Fault && call.hints().read_only == Some(true) {
+///         return next.run(call).await;
+///     }
+///     outcome
+/// }
+/// # mcp_runtime::layers::from_fn(retry_once);
+/// ```
 #[derive(Clone)]
 pub struct Next(vec::IntoIter<Arc<dyn Layer>>);
 

@@ -13,6 +13,14 @@ use crate::{
 };
 
 /// The outcome of a call: a result or an error.
+///
+/// ```
+/// # use mcp_runtime::layers::{Call, Next, Outcome};
+/// async fn maintenance(call: Call, _: Next) -> Outcome {
+///     Outcome::error(&call, "the server is being maintained until 18:00")
+/// }
+/// # mcp_runtime::layers::from_fn(maintenance);
+/// ```
 #[derive(Debug)]
 pub struct Outcome {
     pub(super) finished: Finished,

@@ -6,11 +6,7 @@ use super::{required_scopes::required_scopes, tasks::task_owner};
 use crate::{
     engine::{
         call::{batch::Sink, response},
-        request::{
-            access::{SenderAccess, authorize},
-            context::RequestContext,
-            params,
-        },
+        request::{access::authorize, context::RequestContext, params},
         subscriptions::{
             filter::{Filter, too_many_resources},
             listener::{Listener, too_many_listeners},
@@ -68,7 +64,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
         return Err(extension::undeclared());
     }
     // One challenge names the scopes of all resources.
-    SenderAccess::of_sender(request).check(&required_scopes("subscriptions/listen", request))?;
+    request.sender_access().check(&required_scopes("subscriptions/listen", request))?;
     let filter = requested.supported(capabilities, engine.announces_changes(), is_known);
     if connection.in_flight.listener_count() >= MAX_LISTENERS {
         let message =
@@ -81,7 +77,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let owner = task_owner(request)?;
     let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
-        let (store, access) = (engine.tasks.store(), SenderAccess::of_sender(request));
+        let (store, access) = (engine.tasks.store(), request.sender_access());
         let watch =
             watch::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
         listener.watch_tasks(watch);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     engine::{
         call::prepare::{admit, answer_with, check_in_flight},
-        request::{access::SenderAccess, context::RequestContext},
+        request::context::RequestContext,
         tasks::{
             extension,
             request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
@@ -89,7 +89,7 @@ fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
         tasks: Arc::clone(&request.engine().tasks),
         encoding: Arc::clone(request.encoding()),
         owner: task_owner(request)?,
-        access: SenderAccess::of_sender(request),
+        access: request.sender_access(),
     })
 }
 

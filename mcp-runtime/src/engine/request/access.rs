@@ -2,15 +2,12 @@
 //!
 //! The engine decides, and the transport tells the client. Messages without a source, as over stdio, need no scopes.
 
-use std::sync::Arc;
-
-use super::{caller::VisibleTo, context::RequestContext, source::RequestSource};
-use crate::{
-    auth::{AccessRules, Scopes},
-    error::Fault,
-    handler::entry::EntryInfo,
-    registry::Function,
+use super::{
+    caller::VisibleTo,
+    context::RequestContext,
+    sender_access::{SenderAccess, check_scopes},
 };
+use crate::{auth::Scopes, error::Fault, handler::entry::EntryInfo, registry::Function};
 
 /// Checks that the sender of a request may use a function.
 ///
@@ -28,28 +25,6 @@ pub(crate) fn may_use(request: &RequestContext<'_>, function: &Function) -> bool
     request.engine().access.grants(source.identity(), scopes)
 }
 
-/// The scopes of a sender, for checks that outlive its request. A sender over a transport that does not identify
-/// senders has all of them.
-#[derive(Debug, Clone)]
-pub(crate) struct SenderAccess(Option<(Arc<AccessRules>, Arc<dyn RequestSource>)>);
-
-impl SenderAccess {
-    pub(crate) fn of_sender(request: &RequestContext<'_>) -> Self {
-        let source = request.connection.source.as_ref();
-        Self(source.map(|source| (Arc::clone(&request.engine().access), Arc::clone(source))))
-    }
-
-    /// Returns whether the sender has scopes.
-    pub(crate) fn grants(&self, scopes: &Scopes) -> bool {
-        self.0.as_ref().is_none_or(|(rules, source)| rules.grants(source.identity(), scopes))
-    }
-
-    /// Checks that the sender has scopes. See [`check_scopes`].
-    pub(crate) fn check(&self, scopes: &Scopes) -> Result<(), Fault> {
-        self.0.as_ref().map_or(Ok(()), |(rules, source)| check_scopes(rules, &**source, scopes))
-    }
-}
-
 /// The entries that the sender of a request finds in lists.
 pub(crate) struct ListedTo {
     visible: VisibleTo,
@@ -61,7 +36,7 @@ impl ListedTo {
     pub(crate) fn sender_of(request: &RequestContext<'_>) -> Self {
         let engine = request.engine();
         let hides = engine.hides_unauthorized && request.registry.requires_scopes();
-        Self { visible: request.visible_to(), access: hides.then(|| SenderAccess::of_sender(request)) }
+        Self { visible: request.visible_to(), access: hides.then(|| request.sender_access()) }
     }
 
     /// Returns whether some entries may be omitted.
@@ -79,19 +54,4 @@ impl ListedTo {
         let is_omitted = self.access.as_ref().zip(scopes).is_some_and(|(access, scopes)| !access.grants(scopes));
         !is_omitted && self.visible.sees_entry(info)
     }
-}
-
-/// Checks that the sender of a message has scopes.
-///
-/// # Errors
-///
-/// Returns [`Fault::InsufficientScope`] with these scopes and those that every request requires.
-pub(crate) fn check_scopes(rules: &AccessRules, source: &dyn RequestSource, scopes: &Scopes) -> Result<(), Fault> {
-    let identity = source.identity();
-    if rules.grants(identity, scopes) {
-        return Ok(());
-    }
-    let required = rules.to_request(identity, scopes.clone());
-    source.demand_scopes(&required);
-    Err(Fault::InsufficientScope { required })
 }

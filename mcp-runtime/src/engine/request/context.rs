@@ -4,6 +4,7 @@ use super::{
     caller::{Caller, VisibleTo},
     dialect::RequestDialect,
     params::Params,
+    sender_access::SenderAccess,
     source::RequestSource,
 };
 use crate::{
@@ -81,6 +82,11 @@ impl<'a> RequestContext<'a> {
     /// Returns the identity of the sender, unless the transport knows it.
     pub(crate) fn local_identity(&self) -> Option<&'a Identity> {
         self.engine().local_identity.as_ref().filter(|_| self.connection.source.is_none())
+    }
+
+    /// Returns the scopes of the sender, for checks that outlive the request.
+    pub(crate) fn sender_access(&self) -> SenderAccess {
+        SenderAccess::new(&self.connection.engine.access, self.connection.source.as_ref())
     }
 
     /// Returns the entries that the sender of the request sees.

@@ -5,4 +5,5 @@ pub(crate) mod caller;
 pub(crate) mod context;
 pub(crate) mod dialect;
 pub(crate) mod params;
+pub(crate) mod sender_access;
 pub(crate) mod source;

@@ -14,7 +14,7 @@ use crate::{
     backend::{InputResponse, TaskCursor, TaskRecord, TaskStatus, Timestamp},
     engine::{
         call::response,
-        request::{access::SenderAccess, params::Params},
+        request::{params::Params, sender_access::SenderAccess},
     },
     error::Fault,
     excerpt::excerpt,

@@ -12,7 +12,7 @@ use tokio::{task::AbortHandle, time::sleep};
 use super::encode;
 use crate::{
     backend::{TaskRecord, TaskStore, TaskStoreError, Timestamp},
-    engine::{outbox::Outbox, request::access::SenderAccess},
+    engine::{outbox::Outbox, request::sender_access::SenderAccess},
     handler::Encoding,
     jsonrpc::Id,
 };

@@ -7,6 +7,18 @@ use crate::{error::Fault, revision::Features};
 
 /// Progress that the client reports about a request of the server.
 ///
+/// ```
+/// use mcp_runtime::{Ask, Context, Fault, SampleRequest, SampleResult};
+///
+/// # #[allow(dead_code)]
+/// async fn ask(ctx: &Context) -> Result<SampleResult, Fault> {
+///     let request = SampleRequest::new("Write a poem.").on_progress(|progress| {
+///         tracing::debug!(done = progress.progress, total = progress.total, "the model is writing");
+///     });
+///     ctx.ask(request).await
+/// }
+/// ```
+///
 /// See [Progress](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

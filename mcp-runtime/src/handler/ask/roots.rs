@@ -9,11 +9,33 @@ use crate::{error::Fault, revision::Features};
 ///
 /// Deprecated since revision 2026-07-28. Use an argument or the configuration of the server instead.
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::{Ask, Context, Fault, ListRoots};
+///
+/// # #[allow(dead_code)]
+/// async fn count(ctx: &Context) -> Result<usize, Fault> {
+///     Ok(ctx.ask(ListRoots.timeout(Duration::from_secs(5))).await?.len())
+/// }
+/// ```
+///
 /// See [Roots](https://modelcontextprotocol.io/specification/2026-07-28/client/roots).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListRoots;
 
 /// A directory or file that the client works on.
+///
+/// ```
+/// use mcp_runtime::{Context, Fault, tool};
+///
+/// /// List the directories that the client works on.
+/// #[tool(read_only)]
+/// async fn directories(ctx: &Context) -> Result<Vec<String>, Fault> {
+///     let roots = ctx.roots().await?;
+///     Ok(roots.into_iter().map(|root| root.name.unwrap_or(root.uri)).collect())
+/// }
+/// ```
 ///
 /// See [Root](https://modelcontextprotocol.io/specification/2026-07-28/client/roots#root).
 #[derive(Debug, Clone, PartialEq, Eq)]

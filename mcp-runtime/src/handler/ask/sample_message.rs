@@ -35,6 +35,14 @@ pub struct SampleMessage {
 
 /// A content block of a message to or from a model.
 ///
+/// ```
+/// use mcp_runtime::{Image, Role, SampleContent, SampleRequest};
+///
+/// let png = vec![/* … */];
+/// let request = SampleRequest::new("Compare the picture with the text.")
+///     .contents(Role::User, [SampleContent::text("A cat."), SampleContent::Image(Image::png(png))]);
+/// ```
+///
 /// See [Messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#messages).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -76,6 +84,14 @@ impl SampleToolUse {
 
 /// The result of a tool call by the model.
 ///
+/// ```
+/// use mcp_runtime::SampleToolResult;
+///
+/// let found = SampleToolResult::new("call-1", "12 °C");
+/// let failed = SampleToolResult::error("call-2", "the city is unknown");
+/// assert!(failed.is_error && !found.is_error);
+/// ```
+///
 /// See [Multi-turn tool loop](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#multi-turn-tool-loop).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -111,6 +127,17 @@ impl SampleToolResult {
 }
 
 /// The response of a model.
+///
+/// ```
+/// use mcp_runtime::{Context, Fault, SampleRequest};
+///
+/// # #[allow(dead_code)]
+/// async fn summarize(ctx: &Context, text: &str) -> Result<String, Fault> {
+///     let result = ctx.sample(SampleRequest::new(format!("Summarize: {text}")).max_tokens(200)).await?;
+///     let is_complete = result.stop_reason.as_deref() != Some("maxTokens");
+///     Ok(if is_complete { result.text() } else { format!("{} …", result.text()) })
+/// }
+/// ```
 ///
 /// See [Result fields](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#result-fields).
 #[derive(Debug, Clone, PartialEq)]

@@ -6,6 +6,12 @@ use crate::{jsonrpc::write::plain, revision::encode::Object};
 
 /// The context that the client may include in the prompt.
 ///
+/// ```
+/// use mcp_runtime::{IncludeContext, SampleRequest};
+///
+/// let request = SampleRequest::new("What did I ask before?").include_context(IncludeContext::ThisServer);
+/// ```
+///
 /// See [Context inclusion](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#context-inclusion).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IncludeContext {

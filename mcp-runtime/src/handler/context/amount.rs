@@ -1,4 +1,12 @@
 /// A number passed to [`Context::progress`](crate::Context::progress), or `()` for an unknown total.
+///
+/// ```
+/// # fn report(ctx: &mcp_runtime::Context) {
+/// ctx.progress(3, 10, "3 of 10 files");
+/// ctx.progress(0.5, 1.0, "half");
+/// ctx.progress(3, (), "3 files so far");
+/// # }
+/// ```
 pub trait Amount {
     /// Returns the number, if there is one.
     fn amount(self) -> Option<f64>;

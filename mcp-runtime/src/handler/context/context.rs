@@ -27,6 +27,21 @@ use crate::{
 ///
 /// A function receives it by declaring a parameter of type `&Context`. Clones are cheap and may outlive the call; a
 /// clone that outlives its call sends nothing.
+///
+/// ```
+/// use mcp_runtime::{Context, tool};
+///
+/// /// Import rows.
+/// #[tool(destructive = false)]
+/// async fn import(ctx: &Context, rows: Vec<String>) -> String {
+///     for (done, row) in rows.iter().enumerate() {
+///         ctx.progress(done, rows.len(), row);
+///         // … import the row …
+///     }
+///     ctx.info("the import is complete");
+///     format!("imported {} rows for {}", rows.len(), ctx.principal().unwrap_or("everybody"))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Context {
     pub(super) inner: Arc<Inner>,

@@ -1,6 +1,6 @@
 use serde::de::DeserializeOwned;
 
-use super::Context;
+use super::context::Context;
 use crate::{
     auth::{Hierarchy, Identity, Scopes},
     error::Fault,

@@ -9,6 +9,12 @@ use crate::model::Level;
 /// Sends notifications of a call that have additional data in `_meta`. [`Context::with_meta`] creates it.
 ///
 /// Every revision allows `_meta` in notifications.
+///
+/// ```
+/// # fn report(ctx: &mcp_runtime::Context) {
+/// ctx.with_meta("com.example/stage", "upload").progress(3, 10, "uploading");
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 #[must_use = "a notifier does nothing until a notification is sent with it"]
 pub struct Notifier<'a> {

@@ -108,7 +108,13 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
         }))
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         .allow_headers(tower_http::cors::AllowHeaders::mirror_request())
-        .expose_headers(names(&["mcp-session-id", "mcp-protocol-version", "retry-after", "www-authenticate"]))
+        .expose_headers(names(&[
+            "mcp-session-id",
+            "mcp-protocol-version",
+            "retry-after",
+            "www-authenticate",
+            "dpop-nonce",
+        ]))
         .max_age(Duration::from_secs(3600))
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::{
+    buffers::{ReusedBuffer, SpareBuffers},
     options::HttpOptions,
     peers::{Peer, PeerPermit, Peers, Pool, Resource},
     session::Sessions,
@@ -35,6 +36,7 @@ pub(super) struct SharedLimits {
     body_memory: Pool,
     /// One permit for each byte of the responses that are written to connections.
     response_memory: Pool,
+    pub(super) buffers: Arc<SpareBuffers>,
     /// The sender with one receiver for each message that is being received.
     receiving: watch::Sender<()>,
     sessions: Arc<Sessions>,
@@ -42,7 +44,7 @@ pub(super) struct SharedLimits {
 
 /// A response, and the memory that is reserved for it until it is written.
 struct UnreadResponse {
-    message: Vec<u8>,
+    message: ReusedBuffer,
     _memory: PeerPermit,
 }
 
@@ -64,6 +66,7 @@ impl SharedLimits {
             listeners: pool(Resource::Listeners, MAX_LISTENERS),
             body_memory: pool(Resource::BodyBytes, options.body_memory()),
             response_memory: pool(Resource::ResponseBytes, options.max_unread_response_bytes),
+            buffers: Arc::default(),
             receiving: watch::Sender::new(()),
             sessions,
         }
@@ -120,10 +123,18 @@ impl SharedLimits {
     /// Returns the response if too many bytes are unread already.
     pub(super) fn count_response(&self, peer: &Arc<Peer>, message: Vec<u8>) -> Result<Bytes, Vec<u8>> {
         if message.len() <= UNCOUNTED_RESPONSE_BYTES {
-            return Ok(message.into());
+            if message.capacity() <= UNCOUNTED_RESPONSE_BYTES {
+                return Ok(message.into());
+            }
+            let bytes = Bytes::copy_from_slice(&message);
+            self.buffers.put(message);
+            return Ok(bytes);
         }
         match self.response_memory.try_acquire(peer, message.len()) {
-            Some(memory) => Ok(Bytes::from_owner(UnreadResponse { message, _memory: memory })),
+            Some(memory) => {
+                let message = ReusedBuffer::new(message, &self.buffers);
+                Ok(Bytes::from_owner(UnreadResponse { message, _memory: memory }))
+            }
             None => Err(message),
         }
     }

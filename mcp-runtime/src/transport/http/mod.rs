@@ -9,6 +9,7 @@
 mod address;
 mod authorization;
 mod body;
+mod buffers;
 mod endpoint;
 mod guard;
 mod headers;

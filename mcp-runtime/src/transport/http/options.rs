@@ -240,9 +240,10 @@ impl HttpOptions {
     /// While output waits for the client, its rate is averaged over each period of the
     /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. A client that
     /// reads too slowly is therefore disconnected within twice the write timeout after the buffers of the operating
-    /// systems are full. On Linux, the server's one holds at most 128 KiB that were not sent; elsewhere it may be large
-    /// enough to delay this, and to make slow readers appear slower than they are. Connections without pending output
-    /// are not affected. Mounted services ignore this option.
+    /// systems are full. On Linux, the server's one holds at most 128 KiB that were not sent, and reports what a client
+    /// reads in steps of up to 192 KiB, so with the defaults, a client that reads less than 3 KiB per second may be
+    /// disconnected, too. Elsewhere, the buffer and the steps may be larger. Connections without pending output are not
+    /// affected. Mounted services ignore this option.
     #[must_use]
     pub fn min_read_rate(mut self, bytes_per_second: usize) -> Self {
         self.min_read_rate = bytes_per_second;

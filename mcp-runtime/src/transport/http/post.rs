@@ -114,7 +114,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     };
     source.keep_memory(body.take_memory());
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
-    let mut lines = Vec::with_capacity(TYPICAL_RESPONSE);
+    let mut lines = endpoint.limits().buffers.take().unwrap_or_else(|| Vec::with_capacity(TYPICAL_RESPONSE));
     let outcome = connection.receive(body.bytes().trim_ascii(), body.received_at, &mut lines);
     // Notifications of a function precede its response.
     let mut notifications = Vec::new();

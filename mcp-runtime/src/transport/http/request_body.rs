@@ -15,6 +15,7 @@ use http_body_util::{BodyExt as _, LengthLimitError};
 use tokio::{sync::watch, time::Sleep};
 
 use super::{
+    buffers::ReusedBuffer,
     endpoint::Endpoint,
     limits::SharedLimits,
     peers::{Peer, PeerPermit},
@@ -27,6 +28,9 @@ use crate::error::Fault;
 /// cancellations are accepted even when it is exhausted. Each connection buffers more than this anyway.
 const UNCOUNTED_BYTES: usize = 4 << 10;
 
+/// The maximum factor by which the capacity of a body exceeds its length while it is being received.
+const MAX_GROWTH: usize = 4;
+
 /// The maximum time for which the rest of a rejected request's body is read and discarded.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -36,7 +40,7 @@ pub(super) struct ReceivedBody {
     /// The first chunk, which is not copied if it is the only one.
     first: Bytes,
     /// The whole body, if there is more than one chunk.
-    joined: Vec<u8>,
+    joined: Option<ReusedBuffer>,
     memory: Option<PeerPermit>,
     /// The time at which the body was complete.
     pub(super) received_at: Instant,
@@ -77,16 +81,19 @@ where
     let mut reader = BodyReader {
         body: Box::pin(body),
         received: ReceivedBody::new(now, limits),
+        expected: 0,
         max_bytes,
         timeout: options.body_timeout,
         deadline: None,
         limits,
         peer: source.peer(),
     };
-    let result = if reader.body.size_hint().lower() > max_bytes as u64 {
-        Err(BodyError::TooLong)
-    } else {
-        poll_fn(|cx| reader.poll(cx)).await
+    let result = match usize::try_from(reader.body.size_hint().lower()) {
+        Ok(expected) if expected <= max_bytes => {
+            reader.expected = expected;
+            poll_fn(|cx| reader.poll(cx)).await
+        }
+        _ => Err(BodyError::TooLong),
     };
     let BodyReader { body, received, .. } = reader;
     result.map(|()| received).map_err(|error| {
@@ -101,6 +108,8 @@ where
 struct BodyReader<'a, B> {
     body: Pin<Box<B>>,
     received: ReceivedBody,
+    /// The length that the client has announced, or 0.
+    expected: usize,
     max_bytes: usize,
     timeout: Duration,
     /// The end of the timeout, set only when the reader has to wait.
@@ -123,7 +132,7 @@ where
                     if self.received.bytes().len() + data.len() > self.max_bytes {
                         return Poll::Ready(Err(BodyError::TooLong));
                     }
-                    self.received.push(data, self.limits, self.peer)?;
+                    self.received.push(data, self.expected, self.limits, self.peer)?;
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(BodyError::from_error(&*error.into()))),
                 Poll::Ready(None) => {
@@ -144,13 +153,7 @@ where
 
 impl ReceivedBody {
     fn new(now: Instant, limits: &SharedLimits) -> Self {
-        Self {
-            first: Bytes::new(),
-            joined: Vec::new(),
-            memory: None,
-            received_at: now,
-            _receiving: limits.start_receiving(),
-        }
+        Self { first: Bytes::new(), joined: None, memory: None, received_at: now, _receiving: limits.start_receiving() }
     }
 
     /// Takes the memory that is reserved for the body.
@@ -159,11 +162,11 @@ impl ReceivedBody {
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        if self.joined.is_empty() { &self.first } else { &self.joined }
+        self.joined.as_ref().map_or(&*self.first, |joined| joined)
     }
 
-    /// Adds a chunk, and reserves memory for it.
-    fn push(&mut self, data: Bytes, limits: &SharedLimits, peer: &Arc<Peer>) -> Result<(), BodyError> {
+    /// Adds a chunk of a body of at least `expected` bytes, and reserves memory for it.
+    fn push(&mut self, data: Bytes, expected: usize, limits: &SharedLimits, peer: &Arc<Peer>) -> Result<(), BodyError> {
         let before = self.bytes().len();
         let more = (before + data.len()).saturating_sub(before.max(UNCOUNTED_BYTES));
         if more > 0 && !limits.reserve_body_memory(peer, &mut self.memory, more) {
@@ -171,10 +174,21 @@ impl ReceivedBody {
         }
         if before == 0 {
             self.first = data;
-        } else {
-            self.joined.extend_from_slice(&std::mem::take(&mut self.first));
-            self.joined.extend_from_slice(&data);
+            return Ok(());
         }
+        let first = std::mem::take(&mut self.first);
+        let joined = self.joined.get_or_insert_with(|| {
+            let mut joined = ReusedBuffer::new(limits.buffers.take().unwrap_or_default(), &limits.buffers);
+            joined.extend_from_slice(&first);
+            joined
+        });
+        let length = before + data.len();
+        if length > joined.capacity() && length <= expected {
+            // A client must send a part of what is allocated for it. The margin is that of a response of the same size, so
+            // that both can reuse the buffer.
+            joined.reserve_exact((expected + expected / 16).min(MAX_GROWTH * length) - before);
+        }
+        joined.extend_from_slice(&data);
         Ok(())
     }
 }
@@ -249,6 +263,7 @@ mod tests {
         let mut reading = BodyReader {
             body: Box::pin(body),
             received,
+            expected: 0,
             max_bytes: 10_000,
             timeout: Duration::MAX,
             deadline: None,
@@ -276,7 +291,7 @@ mod tests {
         let mut received = ReceivedBody::new(Instant::now(), &limits);
         let whole: Vec<u8> = (0..10_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for (chunk, count) in whole.chunks(1000).zip(1..) {
-            received.push(Bytes::copy_from_slice(chunk), &limits, &peer).unwrap();
+            received.push(Bytes::copy_from_slice(chunk), 0, &limits, &peer).unwrap();
             let reserved = received.memory.as_ref().map_or(0, PeerPermit::amount);
             assert_eq!(reserved, (count * 1000_usize).saturating_sub(UNCOUNTED_BYTES));
         }

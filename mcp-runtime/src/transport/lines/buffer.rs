@@ -108,7 +108,9 @@ impl LineReader {
             self.buffer.drain(..self.start);
             self.scanned -= self.start;
             self.start = 0;
-            self.buffer.reserve(CHUNK);
+            // Growing by half instead of doubling bounds the unused part of the buffer of a long line.
+            let length = self.buffer.len();
+            self.buffer.reserve_exact(if length == 0 { CHUNK } else { (2 * CHUNK).max(length / 2) });
         }
         pin!(reader.read_buf(&mut self.buffer)).poll(cx)
     }
@@ -134,12 +136,14 @@ impl WriteBuffer {
         self.buffer.len() - self.written
     }
 
-    /// Moves `output` to the end of the buffer.
-    pub(super) fn append(&mut self, output: &mut Vec<u8>) {
-        if self.buffer.is_empty() {
-            std::mem::swap(&mut self.buffer, output);
-        } else {
-            self.buffer.append(output);
+    /// Discards written output if that is cheap. Must be called when output has been appended: a client that always has a
+    /// request in flight may never let the buffer run empty.
+    pub(super) fn compact(&mut self) {
+        // The unwritten rest is moved only if it is shorter than the written part. It is not moved while nothing is
+        // appended, so a long response is not moved at all.
+        if self.written > self.pending() {
+            self.buffer.drain(..self.written);
+            self.written = 0;
         }
     }
 
@@ -164,11 +168,6 @@ impl WriteBuffer {
         if self.pending() == 0 {
             self.written = 0;
             self.shrink.clear(&mut self.buffer);
-        } else if self.written >= CHUNK.max(self.pending()) {
-            // A client that always has a request in flight may never let the buffer run empty. The unwritten rest is no
-            // longer than the written part, so moving it is cheap in comparison.
-            self.buffer.drain(..self.written);
-            self.written = 0;
         }
         Ok(true)
     }
@@ -261,10 +260,11 @@ mod tests {
     fn a_buffer_that_never_runs_empty_stays_small() {
         const RESPONSE: usize = 45_000;
         let (mut output, cx) = (WriteBuffer::default(), &mut Context::from_waker(Waker::noop()));
-        output.append(&mut vec![b'x'; 4 * RESPONSE]);
+        output.buffer.resize(4 * RESPONSE, b'x');
         for _ in 0..1_000 {
             assert!(output.write(&mut Throttled(RESPONSE), cx).unwrap());
-            output.append(&mut vec![b'x'; RESPONSE]);
+            output.buffer.extend_from_slice(&[b'x'; RESPONSE]);
+            output.compact();
             assert_eq!(output.pending(), 4 * RESPONSE);
         }
         assert!(

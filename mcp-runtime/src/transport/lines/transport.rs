@@ -43,7 +43,6 @@ where
     let mut transport = LineTransport {
         input: LineReader::default(),
         output: WriteBuffer::default(),
-        responses: Vec::new(),
         connection,
         reader,
         writer,
@@ -65,8 +64,6 @@ struct LineTransport<R, W> {
     writer: W,
     input: LineReader,
     output: WriteBuffer,
-    /// The responses to the lines being processed.
-    responses: Vec<u8>,
     /// Whether the stop signal is being polled yet.
     ///
     /// Registering signal handlers takes a considerable part of the startup time. If the client's first request has
@@ -136,15 +133,35 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
     /// Processes buffered lines, or reads more if there are none, and collects all output. Returns whether it made
     /// progress.
     fn process_input(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
+        let start = self.output.buffer.len();
         // Lines buffered before the end of reading are still processed.
-        let mut progress = self.process_lines();
+        let mut progress = self.process_lines(start);
         if !progress && self.deadline.is_none() {
             progress = self.read(cx)?;
-            self.process_lines();
+            self.process_lines(start);
         }
-        progress |= self.connection.drain(&mut self.output.buffer);
-        self.output.append(&mut self.responses);
+        progress |= self.drain(start);
+        if self.output.buffer.len() > start {
+            self.output.compact();
+        }
         Ok(progress)
+    }
+
+    /// Collects the output that has become available. Notifications of a function precede its response, so they are
+    /// inserted before the responses, which begin at `start`.
+    fn drain(&mut self, start: usize) -> bool {
+        let output = &mut self.output.buffer;
+        if output.len() == start {
+            return self.connection.drain(output);
+        }
+        let mut earlier = Vec::new();
+        if !self.connection.drain(&mut earlier) {
+            return false;
+        }
+        earlier.extend_from_slice(&output[start..]);
+        output.truncate(start);
+        output.append(&mut earlier);
+        true
     }
 
     /// Ends the connection when every response is written, or when the grace period expires. Returns `None` until then.
@@ -182,11 +199,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         }
     }
 
-    /// Processes buffered lines until their responses should be written. Returns whether there were any lines.
+    /// Processes buffered lines until their responses, which begin at `start`, should be written. Returns whether there
+    /// were any lines.
     ///
     /// An `initialize` request is processed alone: no function delays its response, and no output of a function
     /// precedes it.
-    fn process_lines(&mut self) -> bool {
+    fn process_lines(&mut self, start: usize) -> bool {
         let limit = self.connection.engine().limits.message_bytes;
         if !self.polls_stop && self.input.peek().is_some_and(|line| !self.connection.is_introduction_request(line)) {
             self.polls_stop = true;
@@ -195,17 +213,17 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
         let was_open = self.connection.is_open();
         let mut first = None;
         while let Some(line) = self.input.next(limit) {
-            let (start, now) = match first {
-                Some(start) => (start, self.connection.time().max(start)),
+            let (began, now) = match first {
+                Some(began) => (began, self.connection.time().max(began)),
                 None => {
                     let now = Instant::now();
                     (*first.insert(now), now)
                 }
             };
-            receive(&mut self.connection, line, now, &mut self.responses);
+            receive(&mut self.connection, line, now, &mut self.output.buffer);
             // Only calls take long, and the connection reads the clock after each.
-            let elapsed = self.connection.time().saturating_duration_since(start);
-            if self.responses.len() > CHUNK
+            let elapsed = self.connection.time().saturating_duration_since(began);
+            if self.output.buffer.len() - start > CHUNK
                 || elapsed > MAX_RESPONSE_DELAY
                 || !self.polls_stop
                 || self.connection.is_open() != was_open
@@ -229,7 +247,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
             }
             Poll::Ready(Ok(0)) => {
                 if let Some(line) = self.input.last(limit) {
-                    receive(&mut self.connection, line, Instant::now(), &mut self.responses);
+                    receive(&mut self.connection, line, Instant::now(), &mut self.output.buffer);
                 }
                 self.start_grace();
                 Ok(true)

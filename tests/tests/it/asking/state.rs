@@ -281,7 +281,7 @@ async fn a_state_above_the_size_limit_fails_the_call() {
     }
 
     let mut client = connect(Server::empty("essays", "1.0.0").with::<essay>());
-    let text = "x".repeat(10 << 20);
+    let text = "x".repeat(2 << 20);
     let extra = json!({"inputResponses": {"essay": {"action": "accept", "content": {"text": text}}}});
     assert_eq!(call(&mut client, "essay", json!({}), extra).await, Err(-32603));
 }

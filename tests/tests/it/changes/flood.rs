@@ -2,9 +2,9 @@
 
 use super::*;
 
-const SUBSCRIBERS: usize = 1_000;
+const SUBSCRIBERS: usize = 200;
 const RESOURCES: usize = 100;
-const UPDATES: usize = 100_000;
+const UPDATES: usize = 20_000;
 /// The number of updates between two reads of a subscriber that does not wait until the end.
 const ROUND: usize = 1_000;
 
@@ -14,7 +14,7 @@ const ROUND: usize = 1_000;
 async fn updates_of_a_resource_are_coalesced() {
     let built = server().build().unwrap();
     let handle = built.handle();
-    // Each client watches ten resources, so each resource has a hundred subscribers.
+    // Each client watches ten resources, so each resource has twenty subscribers.
     let watched =
         |client: usize| (0..10).map(move |index| format!("test://item/{}", (client + index * 10) % RESOURCES));
     let mut clients: Vec<_> = (0..SUBSCRIBERS)

@@ -6,7 +6,7 @@ use mcp_runtime::{BuiltServer, HttpAddress, HttpOptions, Server};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     sync::oneshot,
     task::JoinHandle,
 };
@@ -148,7 +148,14 @@ pub(super) struct Connection(pub(super) BufReader<TcpStream>);
 
 impl Connection {
     pub(super) async fn to(address: SocketAddr) -> Self {
-        Self(BufReader::new(soon(TcpStream::connect(address)).await.unwrap()))
+        Self::through(TcpSocket::new_v4().unwrap(), address).await
+    }
+
+    /// Connects a socket. It receives little ahead of its reader, so that a test needs less data to fill the buffers
+    /// between a server and a client that does not read.
+    pub(super) async fn through(socket: TcpSocket, address: SocketAddr) -> Self {
+        socket.set_recv_buffer_size(64 << 10).unwrap();
+        Self(BufReader::new(soon(socket.connect(address)).await.unwrap()))
     }
 
     pub(super) async fn write(&mut self, bytes: &[u8]) {

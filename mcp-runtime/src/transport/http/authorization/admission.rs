@@ -11,10 +11,9 @@ use bytes::Bytes;
 use http::{HeaderMap, header::AUTHORIZATION, request::Parts};
 use http_body::Body;
 
-use super::{Authorization, refusal};
+use super::refusal;
 use crate::{
-    auth::{AuthenticationError, Identity},
-    excerpt::excerpt,
+    auth::{AuthenticationError, Authenticator, Identity},
     transport::http::{endpoint::Endpoint, response::HttpResponse},
 };
 
@@ -71,7 +70,7 @@ where
     let Some(authorization) = endpoint.authorization() else {
         return Ok(Admitted { parts, body, response_headers: None });
     };
-    let identity = match authorization.identify(&parts).await {
+    let identity = match identify(authorization.authenticator(), &parts).await {
         Ok(identity) => identity,
         Err(error) => return Err(refusal::unauthenticated(authorization, endpoint, &error, parts, body, now).await),
     };
@@ -86,21 +85,18 @@ where
     Err(Box::new(ResponseHeaders(response_headers).add_to(response)))
 }
 
-impl Authorization {
-    /// Identifies the sender of a request.
-    async fn identify(&self, request: &Parts) -> Result<Identity, AuthenticationError> {
-        check_credentials(request)?;
-        let call = || self.authenticator.authenticate(request);
-        let Ok(mut running) = catch_unwind(AssertUnwindSafe(call)) else { return Err(panicked()) };
-        let guarded = poll_fn(|cx| {
-            catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)))
-                .unwrap_or_else(|_| Poll::Ready(Err(panicked())))
-        });
-        let result = tokio::time::timeout(TIMEOUT, guarded).await;
-        result.unwrap_or_else(|_| {
-            Err(AuthenticationError::unavailable(RETRY_AFTER, "the credentials could not be verified in time"))
-        })
-    }
+/// Identifies the sender of a request.
+async fn identify(authenticator: &dyn Authenticator, request: &Parts) -> Result<Identity, AuthenticationError> {
+    check_credentials(request)?;
+    let call = || authenticator.authenticate(request);
+    let Ok(mut running) = catch_unwind(AssertUnwindSafe(call)) else { return Err(panicked()) };
+    let guarded = poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx))).unwrap_or_else(|_| Poll::Ready(Err(panicked())))
+    });
+    let result = tokio::time::timeout(TIMEOUT, guarded).await;
+    result.unwrap_or_else(|_| {
+        Err(AuthenticationError::unavailable(RETRY_AFTER, "the credentials could not be verified in time"))
+    })
 }
 
 /// The time after which a client may retry if the authenticator has failed.
@@ -134,20 +130,4 @@ fn check_credentials(request: &Parts) -> Result<(), AuthenticationError> {
         return Err(AuthenticationError::malformed(message));
     }
     Ok(())
-}
-
-/// Logs that a request was rejected. Requests without credentials are part of the normal flow.
-pub(super) fn log(error: &AuthenticationError, request: &Parts) {
-    use crate::auth::AuthenticationErrorKind::{Malformed, Missing, Unavailable};
-
-    let (reason, detail) = (excerpt(error.message()), error.detail().map(excerpt));
-    let (method, path) = (&request.method, request.uri.path());
-    match error.kind() {
-        Missing => tracing::debug!(%method, path, "request without credentials rejected"),
-        Unavailable { .. } => tracing::warn!(%reason, detail = detail.as_deref(), "authentication is unavailable"),
-        Malformed => {
-            tracing::info!(%reason, detail = detail.as_deref(), %method, path, "malformed credentials rejected")
-        }
-        _ => tracing::info!(%reason, detail = detail.as_deref(), %method, path, "invalid credentials rejected"),
-    }
 }

@@ -13,9 +13,9 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, h
 use serde_json::{Map, Value, json};
 use tower_service::Service;
 
-use super::{Authorization, resource_url::WELL_KNOWN};
+use super::resource_url::WELL_KNOWN;
 use crate::{
-    auth::OFFLINE_ACCESS,
+    auth::{OFFLINE_ACCESS, ProtectedResource},
     engine::Engine,
     transport::http::{
         body::HttpBody,
@@ -75,7 +75,7 @@ impl MetadataService {
         if !asked.is_empty() && !own.iter().any(|own| own.trim_end_matches('/') == asked) {
             return not_found();
         }
-        let metadata = authorization.metadata(&resource.text, self.endpoint.engine());
+        let metadata = describe(authorization.resource(), &resource.text, self.endpoint.engine());
         let mut response = response::json(StatusCode::OK, metadata.to_string());
         response::set(&mut response, header::CACHE_CONTROL, "public, max-age=300");
         response
@@ -91,25 +91,22 @@ fn preflight() -> HttpResponse {
     response
 }
 
-impl Authorization {
-    /// Returns the metadata of the resource with this identifier.
-    fn metadata(&self, identifier: &str, engine: &Engine) -> Value {
-        let resource = &self.resource;
-        let mut metadata: Map<_, _> = resource.members().clone().into_iter().collect();
-        metadata.insert("resource".to_owned(), json!(identifier));
-        metadata.insert("authorization_servers".to_owned(), json!(resource.authorization_servers()));
-        let scopes = resource.supported_scopes().map_or_else(|| required_scopes(engine), <[_]>::to_vec);
-        let scopes: Vec<_> = scopes.into_iter().filter(|scope| scope != OFFLINE_ACCESS).collect();
-        // Empty lists are omitted.
-        if !scopes.is_empty() {
-            metadata.insert("scopes_supported".to_owned(), json!(scopes));
-        }
-        let takes_bearer_tokens = resource.challenges().is_empty()
-            || resource.challenges().iter().any(|challenge| challenge.scheme().eq_ignore_ascii_case("bearer"));
-        let methods: &[&str] = if takes_bearer_tokens { &["header"] } else { &[] };
-        metadata.entry("bearer_methods_supported").or_insert_with(|| json!(methods));
-        Value::Object(metadata)
+/// Returns the metadata of the resource with this identifier.
+fn describe(resource: &ProtectedResource, identifier: &str, engine: &Engine) -> Value {
+    let mut metadata: Map<_, _> = resource.members().clone().into_iter().collect();
+    metadata.insert("resource".to_owned(), json!(identifier));
+    metadata.insert("authorization_servers".to_owned(), json!(resource.authorization_servers()));
+    let scopes = resource.supported_scopes().map_or_else(|| required_scopes(engine), <[_]>::to_vec);
+    let scopes: Vec<_> = scopes.into_iter().filter(|scope| scope != OFFLINE_ACCESS).collect();
+    // Empty lists are omitted.
+    if !scopes.is_empty() {
+        metadata.insert("scopes_supported".to_owned(), json!(scopes));
     }
+    let takes_bearer_tokens = resource.challenges().is_empty()
+        || resource.challenges().iter().any(|challenge| challenge.scheme().eq_ignore_ascii_case("bearer"));
+    let methods: &[&str] = if takes_bearer_tokens { &["header"] } else { &[] };
+    metadata.entry("bearer_methods_supported").or_insert_with(|| json!(methods));
+    Value::Object(metadata)
 }
 
 /// Returns every scope that requests or functions of a server require, sorted.

@@ -6,14 +6,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts};
+use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body;
 
-use super::{Authorization, admission, resource_url::ResourceUrl};
+use super::authorization::Authorization;
 use crate::{
     auth::{AuthenticationError, AuthenticationErrorKind as Kind, Challenge, OFFLINE_ACCESS, Scopes},
     engine::{Connection, RequestSource},
     error::Fault,
+    excerpt::excerpt,
     transport::http::{
         endpoint::Endpoint,
         headers,
@@ -41,7 +42,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    admission::log(error, &request);
+    log(error, &request);
     let mut challenges = authorization.challenges();
     let status = match error.kind() {
         Kind::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -55,14 +56,16 @@ where
     };
     if error.challenges().is_empty() {
         let with_error = |challenge: Challenge| match code {
-            Some(code) => challenge.with_parameter("error", code).with_parameter("error_description", error.message()),
+            Some(code) => {
+                challenge.with_parameter("error", code).with_parameter("error_description", &excerpt(error.message()))
+            }
             None => challenge,
         };
         challenges = challenges.into_iter().map(with_error).collect();
     } else {
         challenges = error.challenges().iter().fold(challenges, merge);
     }
-    let metadata_url = authorization.metadata_url(endpoint, &request);
+    let metadata_url = authorization.metadata_url(&endpoint.options().path, &request);
     let scopes = if status == StatusCode::UNAUTHORIZED {
         needed_scopes(endpoint, &endpoint.request_source(request), body, now).await
     } else {
@@ -120,7 +123,9 @@ fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message:
         "request without sufficient scopes rejected"
     );
     let (challenges, metadata_url) = match endpoint.authorization() {
-        Some(authorization) => (authorization.challenges(), authorization.metadata_url(endpoint, request)),
+        Some(authorization) => {
+            (authorization.challenges(), authorization.metadata_url(&endpoint.options().path, request))
+        }
         None => (vec![Challenge::new("Bearer")], None),
     };
     let challenges = challenges.into_iter().map(|challenge| match error {
@@ -130,27 +135,6 @@ fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message:
     let mut response = response::json(status, message);
     add_challenges(&mut response, challenges.collect(), required, metadata_url.as_deref());
     response
-}
-
-impl Authorization {
-    /// Returns the challenges of every response: one for each authentication scheme.
-    fn challenges(&self) -> Vec<Challenge> {
-        let challenges = self.resource.challenges();
-        if challenges.is_empty() { vec![Challenge::new("Bearer")] } else { challenges.to_vec() }
-    }
-
-    /// Returns the URL of the metadata. Returns `None` if there is none for the sender of this request.
-    fn metadata_url(&self, endpoint: &Endpoint, request: &Parts) -> Option<String> {
-        Some(self.resource_url(&endpoint.options().path, &request.headers, &request.uri)?.metadata_url())
-    }
-
-    /// Returns the identifier of the resource, if clients are told about it.
-    pub(super) fn resource_url(&self, path: &str, headers: &HeaderMap, uri: &Uri) -> Option<ResourceUrl> {
-        if self.resource.authorization_servers().is_empty() {
-            return None;
-        }
-        self.url.clone().or_else(|| ResourceUrl::of_loopback(headers, uri, path))
-    }
 }
 
 /// Returns the scopes that a request needs, including those that every request requires.
@@ -221,4 +205,20 @@ fn add_challenges(
 fn set_retry_after(response: &mut HttpResponse, after: Duration) {
     let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+}
+
+/// Logs that a request was rejected. Requests without credentials are part of the normal flow.
+fn log(error: &AuthenticationError, request: &Parts) {
+    let (reason, detail) = (excerpt(error.message()), error.detail().map(excerpt));
+    let (method, path) = (&request.method, request.uri.path());
+    match error.kind() {
+        Kind::Missing => tracing::debug!(%method, path, "request without credentials rejected"),
+        Kind::Unavailable { .. } => {
+            tracing::warn!(%reason, detail = detail.as_deref(), "authentication is unavailable")
+        }
+        Kind::Malformed => {
+            tracing::info!(%reason, detail = detail.as_deref(), %method, path, "malformed credentials rejected")
+        }
+        _ => tracing::info!(%reason, detail = detail.as_deref(), %method, path, "invalid credentials rejected"),
+    }
 }

@@ -7,8 +7,8 @@ use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};
 
-use super::{METADATA, Protected, Request, call, with_token};
-use crate::http::request::initialize;
+use super::{METADATA, Protected, Request, Tokens, call, resource_of_example, server, with_token};
+use crate::http::{client::Endpoint, request::initialize};
 
 /// Records the level and the fields of every event of the current thread.
 #[derive(Default)]
@@ -219,6 +219,35 @@ async fn a_challenge_names_the_scopes_that_a_request_needs() {
             assert_eq!(reply.status, if token == Some("ada") { 403 } else { 401 }, "{request:?}");
             let scope = format!(r#"scope="{scopes}""#);
             assert!(reply.challenges()[0].contains(&scope), "{token:?} {:?}: {:?}", scopes, reply.challenges());
+        }
+    }
+}
+
+/// Everything that a listener serves requires credentials, except for what clients and operators need without them.
+#[tokio::test]
+async fn every_path_of_a_listener_is_protected() {
+    let (server, _) = server();
+    let tokens = Tokens { resource: resource_of_example(), ..Tokens::default() };
+    let endpoint = Endpoint::start(server.authenticate(tokens), HttpOptions::default().legacy_sse(true)).await;
+    let get = |path: &str| Request::new("GET").path(path);
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let events = get("/sse").with("accept", "text/event-stream");
+    for (request, without_token, with_token_of_ada) in [
+        (call("whoami"), 401, 200),
+        (get("/mcp"), 401, 405),
+        (Request::new("DELETE"), 401, 400),
+        (events, 401, 200),
+        (Request::post(&message).path("/message?sessionId=unknown"), 401, 404),
+        (get("/healthz"), 200, 200),
+        (get("/readyz"), 200, 200),
+        (get("/.well-known/oauth-protected-resource"), 200, 200),
+        (get("/other"), 404, 404),
+    ] {
+        for (request, status) in [(request.clone(), without_token), (with_token(request, "ada"), with_token_of_ada)] {
+            let response = endpoint.open(&request).await;
+            assert_eq!(response.status, status, "{request:?}");
+            let expected = (status == 401).then(|| bearer("").remove(0));
+            assert_eq!(response.header("www-authenticate"), expected.as_deref(), "{request:?}");
         }
     }
 }

@@ -1,0 +1,193 @@
+//! An HTTP client that sends the stored token, refreshes it, and asks the user for the scopes that a call needs.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::stream::BoxStream;
+use http::{HeaderName, HeaderValue};
+use rmcp::{
+    model::ClientJsonRpcMessage,
+    transport::{
+        auth::{AuthClient, AuthError, AuthorizationManager, AuthorizationSession, OAuthClientConfig},
+        streamable_http_client::{
+            InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+        },
+    },
+};
+use sse_stream::Sse;
+use tokio::sync::Mutex;
+
+use super::{
+    browser::Callback,
+    login::{authorization_failure, finish},
+    store::TokenStore,
+};
+use crate::{failure::Failure, output::errln};
+
+/// How often a call may ask for more scopes. A server that is never satisfied must not ask forever.
+const MAX_STEPS: usize = 3;
+
+/// The time for the user to grant more scopes.
+const STEP_TIMEOUT: Duration = Duration::from_secs(300);
+
+type Error = StreamableHttpError<reqwest::Error>;
+
+/// A client with the user's tokens.
+#[derive(Clone)]
+pub(crate) struct AuthorizedClient {
+    inner: AuthClient<reqwest::Client>,
+    store: TokenStore,
+    /// Held while the user is asked, so that concurrent calls ask once.
+    asking: Arc<Mutex<()>>,
+}
+
+/// Returns a client with the stored tokens for a server, or `None` if the user has not logged in.
+///
+/// # Errors
+///
+/// Fails if the tokens cannot be read or the authorization server cannot be reached.
+pub(crate) async fn authorized_client(url: &str) -> Result<Option<AuthorizedClient>, Failure> {
+    let Some((manager, store)) = stored(url).await? else { return Ok(None) };
+    let client = reqwest::Client::builder().build().map_err(Failure::connection)?;
+    Ok(Some(AuthorizedClient { inner: AuthClient::new(client, manager), store, asking: Arc::default() }))
+}
+
+/// Returns a valid access token for a server, or `None` if the user has not logged in.
+///
+/// # Errors
+///
+/// Fails if the tokens cannot be read, or have expired and cannot be refreshed.
+pub(crate) async fn access_token(url: &str) -> Result<Option<String>, Failure> {
+    let Some((manager, _)) = stored(url).await? else { return Ok(None) };
+    let token = manager.get_access_token().await;
+    token.map(Some).map_err(|error| expired(url, &error))
+}
+
+async fn stored(url: &str) -> Result<Option<(AuthorizationManager, TokenStore)>, Failure> {
+    let store = TokenStore::of(url)?;
+    let failed = |error: AuthError| expired(url, &error);
+    if store.get().map_err(|error| failed(AuthError::CredentialStoreError(error.to_string())))?.is_none() {
+        return Ok(None);
+    }
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut manager = AuthorizationManager::new_allowing_private_addresses(url).await.map_err(failed)?;
+    manager.set_credential_store(store.clone());
+    Ok(manager.initialize_from_store().await.map_err(failed)?.then_some((manager, store)))
+}
+
+fn expired(url: &str, error: &AuthError) -> Failure {
+    authorization_failure(url, error).help(format_args!("log in again: `cargo mcp login {url}`"))
+}
+
+impl AuthorizedClient {
+    /// Sends a request, and once more after each grant of further scopes.
+    async fn with_scopes<T, F>(&self, send: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        for _ in 0..MAX_STEPS {
+            match send().await {
+                Err(StreamableHttpError::InsufficientScope(error)) => self.step_up(error).await?,
+                result => return result,
+            }
+        }
+        send().await
+    }
+
+    /// Asks the user for the scopes of a challenge, in addition to those already granted.
+    async fn step_up(&self, error: InsufficientScopeError) -> Result<(), Error> {
+        let Some(required) = error.required_scope.clone() else {
+            return Err(StreamableHttpError::InsufficientScope(error));
+        };
+        let _asking = self.asking.lock().await;
+        let Some(stored) = self.store.get()? else { return Err(StreamableHttpError::InsufficientScope(error)) };
+        let mut scopes = stored.granted_scopes;
+        for scope in required.split_whitespace() {
+            if !scopes.iter().any(|granted| granted == scope) {
+                scopes.push(scope.to_owned());
+            }
+        }
+        errln!("the server requires the scope `{required}`");
+        let callback = Callback::listen(0).await?;
+        let mut manager = AuthorizationManager::new_allowing_private_addresses(self.store.url()).await?;
+        manager.set_credential_store(self.store.clone());
+        let resolution = manager.resolve_metadata_from_challenge(Some(&error.www_authenticate_header)).await?;
+        manager.set_metadata(resolution.metadata);
+        manager.configure_client(
+            OAuthClientConfig::new(stored.client_id, callback.redirect_uri()).with_scopes(scopes.clone()),
+        )?;
+        let request = manager.get_authorization_url(&scopes.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+        let session = AuthorizationSession::for_scope_upgrade(manager, request.clone(), callback.redirect_uri());
+        let redirected = callback.authorize(&request, STEP_TIMEOUT).await?;
+        finish(&session, &redirected).await?;
+        Ok(())
+    }
+}
+
+impl StreamableHttpClient for AuthorizedClient {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        self.with_scopes(|| {
+            let (uri, session_id, token) = (uri.clone(), session_id.clone(), token.clone());
+            self.inner.post_message(uri, message.clone(), session_id, token, headers.clone())
+        })
+        .await
+    }
+
+    async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        max: usize,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        self.with_scopes(|| {
+            let (uri, session_id, token) = (uri.clone(), session_id.clone(), token.clone());
+            let (message, headers) = (message.clone(), headers.clone());
+            self.inner.post_message_with_max_sse_event_size(uri, message, session_id, token, headers, max)
+        })
+        .await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Error> {
+        self.inner.delete_session(uri, session_id, token, headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
+        self.inner.get_stream(uri, session_id, last_event_id, token, headers).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        max: usize,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Error> {
+        self.inner.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, token, headers, max).await
+    }
+}

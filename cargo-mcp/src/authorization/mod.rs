@@ -1,0 +1,13 @@
+//! Authorization of the HTTP client: logging in, keeping tokens, and asking for more scopes.
+//!
+//! The flow itself (discovery, registration, PKCE, resource indicators, refreshing) is rmcp's. This module adds what a
+//! command-line program needs: a browser, a place for tokens, and a second round when a call needs more scopes.
+
+mod browser;
+mod client;
+mod login;
+mod store;
+
+pub(crate) use client::{AuthorizedClient, access_token, authorized_client};
+pub(crate) use login::{Login, login};
+pub(crate) use store::TokenStore;

@@ -1,0 +1,123 @@
+//! Requests to issuers, bounded in time and size.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use rustls::{ClientConfig, crypto::ring::default_provider};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+
+use crate::url::SecureUrl;
+
+/// The maximum time for a request with its response.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The maximum size of a response in bytes.
+const MAX_RESPONSE: usize = 1024 * 1024;
+
+/// A client for the endpoints of an issuer. It follows no redirects.
+pub(crate) struct Fetcher {
+    /// For the loopback interface.
+    plain: Client<HttpConnector, Full<Bytes>>,
+    /// Or why TLS is not available.
+    tls: Result<Client<HttpsConnector<HttpConnector>, Full<Bytes>>, String>,
+    pub(crate) timeout: Duration,
+}
+
+/// A response with the status 200.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) body: Bytes,
+    /// The time for which `Cache-Control` allows to reuse the response.
+    pub(crate) max_age: Option<Duration>,
+}
+
+impl Fetcher {
+    pub(crate) fn new() -> Self {
+        let plain = Client::builder(TokioExecutor::new()).build_http();
+        Self { plain, tls: tls_config().map(tls_client).map_err(|error| error.to_string()), timeout: TIMEOUT }
+    }
+
+    /// # Errors
+    ///
+    /// Returns what is wrong with the response, for the operator.
+    pub(crate) async fn get(&self, url: &SecureUrl) -> Result<Response, String> {
+        self.send(Method::GET, url, HeaderMap::new(), Bytes::new()).await
+    }
+
+    /// Sends a form.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong with the response, for the operator.
+    pub(crate) async fn post(&self, url: &SecureUrl, mut headers: HeaderMap, form: String) -> Result<Response, String> {
+        let form_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(header::CONTENT_TYPE, form_type);
+        self.send(Method::POST, url, headers, form.into()).await
+    }
+
+    async fn send(&self, method: Method, url: &SecureUrl, headers: HeaderMap, body: Bytes) -> Result<Response, String> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = url.uri().clone();
+        *request.headers_mut() = headers;
+        request.headers_mut().insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
+        let response = tokio::time::timeout(self.timeout, self.receive(url, request)).await;
+        response.map_err(|_| format!("no response within {} ms", self.timeout.as_millis()))?
+    }
+
+    async fn receive(&self, url: &SecureUrl, request: Request<Full<Bytes>>) -> Result<Response, String> {
+        let response = if url.is_https() {
+            let client = self.tls.as_ref().map_err(|error| format!("TLS is not available: {error}"))?;
+            client.request(request).await
+        } else {
+            self.plain.request(request).await
+        };
+        let response = response.map_err(|error| with_causes(&error))?;
+        let (status, max_age) = (response.status(), max_age(response.headers()));
+        if status.is_redirection() {
+            return Err(format!("the response is a redirect ({status}), which is not followed"));
+        }
+        if status != http::StatusCode::OK {
+            return Err(format!("the response has the status {status}"));
+        }
+        let body = Limited::new(response.into_body(), MAX_RESPONSE).collect().await;
+        let body = body.map_err(|error| match error.downcast_ref::<http_body_util::LengthLimitError>() {
+            Some(_) => "the response is larger than 1 MiB".to_owned(),
+            None => with_causes(&*error),
+        })?;
+        Ok(Response { body: body.to_bytes(), max_age })
+    }
+}
+
+fn tls_config() -> Result<ClientConfig, rustls::Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_platform_verifier()?;
+    Ok(builder.with_no_client_auth())
+}
+
+fn tls_client(config: ClientConfig) -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
+    let connector = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().build();
+    Client::builder(TokioExecutor::new()).build(connector)
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+fn max_age(headers: &HeaderMap) -> Option<Duration> {
+    let values = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|value| value.to_str().ok());
+    let directives = values.flat_map(|value| value.split(',')).map(str::trim);
+    let ages = directives.filter_map(|directive| match directive.to_ascii_lowercase().as_str() {
+        "no-store" | "no-cache" => Some(Duration::ZERO),
+        directive => Some(Duration::from_secs(directive.strip_prefix("max-age=")?.trim_matches('"').parse().ok()?)),
+    });
+    ages.min()
+}

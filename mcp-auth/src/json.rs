@@ -1,0 +1,100 @@
+//! JSON objects without duplicate names.
+
+use std::{collections::HashSet, fmt};
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// Parses a JSON object and rejects duplicate names at any depth: two parsers could disagree about which value counts.
+pub(crate) fn parse_object(text: &[u8]) -> Result<Map<String, Value>, String> {
+    let parse = || {
+        serde_json::from_slice::<UniqueNames>(text)?;
+        serde_json::from_slice(text)
+    };
+    parse().map_err(|error: serde_json::Error| error.to_string())
+}
+
+/// Accepts any JSON value whose objects have unique names.
+struct UniqueNames;
+
+impl<'de> Deserialize<'de> for UniqueNames {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Self)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for UniqueNames {
+    type Value = Self;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for UniqueNames {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self, A::Error> {
+        while items.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
+        let mut names = HashSet::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if names.contains(&name) {
+                return Err(A::Error::custom(format_args!("duplicate name `{name}`")));
+            }
+            names.insert(name);
+            members.next_value::<Self>()?;
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_object;
+
+    #[test]
+    fn duplicate_names_are_rejected_at_any_depth() {
+        for (text, expected) in [
+            (r#"{"a": 1, "b": [{"a": 1.5}, null, true, -1, "x"]}"#, None),
+            (r#"{"a": 1, "a": 1}"#, Some("duplicate name `a` at line 1 column 12")),
+            (r#"{"a": 1, "\u0061": 2}"#, Some("duplicate name `a` at line 1 column 17")),
+            (r#"{"a": [{"b": 1, "b": 2}]}"#, Some("duplicate name `b` at line 1 column 19")),
+            (r#"[1]"#, Some("invalid type: sequence, expected a map at line 1 column 0")),
+            (r#"{"a": 1} {}"#, Some("trailing characters at line 1 column 10")),
+        ] {
+            assert_eq!(parse_object(text.as_bytes()).err().as_deref(), expected, "{text}");
+        }
+    }
+}

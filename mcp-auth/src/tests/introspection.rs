@@ -1,0 +1,206 @@
+use std::{sync::Arc, time::Duration};
+
+use mcp_runtime::{AuthenticationErrorKind as Kind, Authenticator as _};
+use serde_json::{Value, json};
+
+use super::{RESOURCE, TestIssuer, authenticate, bearer, issuer::Reply, refusal, signer::now};
+use crate::{ClientCredentials, Introspection, clock::Clock, fetch::Fetcher, url::SecureUrl};
+
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+async fn start(credentials: ClientCredentials, timeout: Duration) -> (TestIssuer, Introspection, Clock) {
+    let (issuer, clock, mut fetcher) = (TestIssuer::start().await, Clock::default(), Fetcher::new());
+    fetcher.timeout = timeout;
+    let endpoint = SecureUrl::parse(&format!("{}/introspect", issuer.url)).unwrap();
+    let unbound = Introspection::unbound(issuer.url.clone(), endpoint, credentials, fetcher, clock.clone());
+    (issuer, unbound.resource(RESOURCE), clock)
+}
+
+fn basic() -> ClientCredentials {
+    ClientCredentials::basic("notes", "secret")
+}
+
+fn active(changes: Value) -> Value {
+    let mut response =
+        json!({"active": true, "sub": "ada", "aud": RESOURCE, "scope": "notes:read", "exp": now() + 300});
+    for (name, value) in changes.as_object().unwrap() {
+        response[name] = value.clone();
+    }
+    response.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    response
+}
+
+#[tokio::test]
+async fn an_active_token_identifies_its_subject() {
+    let issuer = TestIssuer::start().await;
+    let url = issuer.url.clone();
+    issuer.respond(move |path| match path {
+        "/introspect" => Reply::Json(active(json!({"email": "ada@example.com"}))),
+        _ => Reply::Json(json!({"issuer": url, "introspection_endpoint": format!("{url}/introspect")})),
+    });
+    let unbound = Introspection::discover(&issuer.url, basic()).await.unwrap();
+    let introspection = unbound.resource(RESOURCE);
+    let identity = bearer(&introspection, "opaque").await.unwrap();
+    assert_eq!(identity.principal().as_str(), format!("{}#ada", issuer.url));
+    assert_eq!(identity.scopes().collect::<Vec<_>>(), ["notes:read"]);
+    assert_eq!(identity.claim("email"), Some(&json!("ada@example.com")));
+    assert!(identity.expires_at().is_some());
+    let description = introspection.protected_resource();
+    assert_eq!(description.identifier(), Some(RESOURCE));
+    assert_eq!(description.authorization_servers(), [issuer.url.as_str()]);
+    issuer.respond({
+        let url = issuer.url.clone();
+        move |_| Reply::Json(json!({"issuer": url}))
+    });
+    let error = Introspection::discover(&issuer.url, basic()).await.unwrap_err().to_string();
+    assert!(error.contains("no `introspection_endpoint`"), "{error}");
+    let error = Introspection::endpoint("https://id.example.com", "http://id.example.com", basic()).unwrap_err();
+    assert!(error.to_string().contains("is not secure"), "{error}");
+}
+
+#[tokio::test]
+async fn the_server_authenticates_to_the_issuer() {
+    for (credentials, header, form) in [
+        (
+            ClientCredentials::basic("notes server", "s:e/c"),
+            // The id `notes%20server` and the secret `s%3Ae%2Fc`.
+            Some("authorization: Basic bm90ZXMlMjBzZXJ2ZXI6cyUzQWUlMkZj"),
+            "token=a%2Fb%2B%3D&token_type_hint=access_token",
+        ),
+        (
+            ClientCredentials::post("notes server", "s:e/c"),
+            None,
+            "token=a%2Fb%2B%3D&token_type_hint=access_token&client_id=notes%20server&client_secret=s%3Ae%2Fc",
+        ),
+    ] {
+        assert!(!format!("{credentials:?}").contains("s:e/c"));
+        let (issuer, introspection, _) = start(credentials, TIMEOUT).await;
+        issuer.respond(|_| Reply::Json(active(json!({}))));
+        bearer(&introspection, "a/b+=").await.unwrap();
+        let received = &issuer.received("/introspect")[0];
+        assert!(received.head.starts_with("POST /introspect HTTP/1.1"), "{}", received.head);
+        assert!(received.head.contains("content-type: application/x-www-form-urlencoded"), "{}", received.head);
+        assert_eq!(received.head.lines().find(|line| line.starts_with("authorization")), header);
+        assert_eq!(received.body, form);
+    }
+}
+
+#[tokio::test]
+async fn each_refusal_says_why() {
+    let audience = "the token was not issued for this server";
+    let inactive = "the token is not active";
+    let expected = |aud: &str| Some(format!("`aud` is {aud}, expected `{RESOURCE}`"));
+    for (response, message, detail) in [
+        (json!({"active": false}), inactive, None),
+        (json!({}), inactive, None),
+        (active(json!({"active": "true"})), inactive, None),
+        (active(json!({"active": 1})), inactive, None),
+        (active(json!({"aud": "https://other.example"})), audience, expected("`https://other.example`")),
+        (active(json!({"aud": null})), audience, expected("absent")),
+        (
+            active(json!({"iss": "https://evil.example"})),
+            "the token is of another issuer",
+            Some("`iss` is `https://evil.example`, expected `".to_owned()),
+        ),
+        (active(json!({"exp": now() - 90})), "the token has expired", Some("it expired 9".to_owned())),
+        (active(json!({"nbf": now() + 90})), "the token is not valid yet", Some("it is valid in ".to_owned())),
+        (active(json!({"sub": null})), "the token has no subject", None),
+        (
+            active(json!({"cnf": {"jkt": "a"}})),
+            "the token is bound to a key in a way that this server cannot verify",
+            None,
+        ),
+    ] {
+        let (issuer, introspection, clock) = start(basic(), TIMEOUT).await;
+        let name = response.to_string();
+        issuer.respond(move |_| Reply::Json(response.clone()));
+        for _ in 0..3 {
+            let error = bearer(&introspection, "opaque").await.map(|_| ()).expect_err(&name);
+            assert_eq!((error.kind(), error.message()), (Kind::Invalid, message), "{name}");
+            assert_eq!(error.detail().is_some(), detail.is_some(), "{name}");
+            assert!(error.detail().unwrap_or_default().starts_with(detail.as_deref().unwrap_or_default()), "{error:?}");
+        }
+        assert_eq!(issuer.received("/introspect").len(), 1, "a refusal is cached");
+        issuer.respond(|_| Reply::Json(active(json!({}))));
+        clock.advance(Duration::from_secs(11));
+        bearer(&introspection, "opaque").await.expect("a refusal is cached for 10 seconds");
+    }
+    let (issuer, introspection, _) = start(basic(), TIMEOUT).await;
+    for authorization in ["Basic abc", "DPoP abc", "Bearer", "Bearer a b"] {
+        assert!(authenticate(&introspection, authorization).await.is_err(), "{authorization}");
+    }
+    assert!(issuer.received("/introspect").is_empty(), "nothing else is sent to the issuer");
+}
+
+#[tokio::test]
+async fn an_unusable_issuer_is_unavailable_and_not_cached() {
+    let (issuer, introspection, _) = start(basic(), TIMEOUT).await;
+    type Responder = Box<dyn Fn(&str) -> Reply + Send + Sync>;
+    let raw = |head: &'static str, body: Vec<u8>| -> Responder {
+        Box::new(move |_| Reply::Raw(format!("HTTP/1.1 {head}"), body.clone()))
+    };
+    let cases: [(Responder, &str); 7] = [
+        (Box::new(|_| Reply::Never), "no response within 500 ms"),
+        (Box::new(|_| Reply::Close), "client error (SendRequest)"),
+        (raw("401 Unauthorized", vec![]), "the response has the status 401 Unauthorized"),
+        (raw("307 Temporary Redirect\r\nlocation: /", vec![]), "the response is a redirect (307 Temporary Redirect)"),
+        (raw("200 OK", vec![b' '; 1024 * 1024 + 1]), "the response is larger than 1 MiB"),
+        (raw("200 OK", b"<html>".to_vec()), "expected value at line 1 column 1"),
+        (raw("200 OK", br#"{"active": false, "active": true}"#.to_vec()), "duplicate name `active`"),
+    ];
+    for (responder, detail) in cases {
+        issuer.respond(responder);
+        let error = bearer(&introspection, "opaque").await.map(|_| ()).unwrap_err();
+        assert!(
+            matches!(error.kind(), Kind::Unavailable { retry_after, .. } if retry_after.as_secs() == 5),
+            "{error:?}"
+        );
+        assert_eq!(error.message(), "the issuer of the token is temporarily unavailable");
+        assert!(error.detail().unwrap().starts_with(detail), "{error:?}");
+    }
+    issuer.respond(|_| Reply::Json(active(json!({}))));
+    bearer(&introspection, "opaque").await.unwrap();
+}
+
+#[tokio::test]
+async fn active_tokens_are_cached_but_not_beyond_their_expiry() {
+    for (response, cached_for) in [
+        (active(json!({"exp": now() + 30})), 30),
+        (active(json!({"exp": now() + 300})), 60),
+        (active(json!({"exp": null})), 60),
+    ] {
+        let (issuer, introspection, clock) = start(basic(), TIMEOUT).await;
+        issuer.respond(move |_| Reply::Json(response.clone()));
+        bearer(&introspection, "opaque").await.unwrap();
+        issuer.respond(|_| Reply::Json(json!({"active": false})));
+        clock.advance(Duration::from_secs(cached_for - 5));
+        bearer(&introspection, "opaque").await.unwrap();
+        clock.advance(Duration::from_secs(6));
+        let error = bearer(&introspection, "opaque").await.map(|_| ()).unwrap_err();
+        assert_eq!(refusal(&error), (Kind::Invalid, "the token is not active", None), "{cached_for}");
+    }
+    let (issuer, introspection, _) = start(basic(), TIMEOUT).await;
+    issuer.respond(|_| Reply::Json(active(json!({}))));
+    let introspection = introspection.cache(0);
+    for expected in 1..4 {
+        bearer(&introspection, "opaque").await.unwrap();
+        assert_eq!(issuer.received("/introspect").len(), expected);
+    }
+}
+
+#[tokio::test]
+async fn requests_to_the_issuer_are_bounded() {
+    let (issuer, introspection, _) = start(basic(), Duration::from_secs(60)).await;
+    issuer.respond(|_| Reply::Never);
+    let introspection = Arc::new(introspection);
+    for index in 0..64 {
+        let introspection = Arc::clone(&introspection);
+        tokio::spawn(async move { bearer(&*introspection, &format!("token{index}")).await.map(|_| ()) });
+    }
+    while issuer.received("/introspect").len() < 64 {
+        tokio::task::yield_now().await;
+    }
+    let further = bearer(&*introspection, "further");
+    assert!(tokio::time::timeout(Duration::ZERO, further).await.is_err(), "the request waits");
+    assert_eq!(issuer.received("/introspect").len(), 64);
+}

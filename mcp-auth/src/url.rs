@@ -1,0 +1,126 @@
+//! Absolute URLs whose transport is secure.
+
+use std::fmt;
+
+use http::Uri;
+
+use crate::Error;
+
+/// An absolute `https` URL, or an `http` URL on the loopback interface, without credentials and fragment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SecureUrl {
+    text: String,
+    uri: Uri,
+}
+
+impl SecureUrl {
+    /// # Errors
+    ///
+    /// Returns what is wrong with the URL.
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        let error = |reason: &str| Error::url(text, reason);
+        if text.contains('#') {
+            return Err(error("has a fragment"));
+        }
+        let uri: Uri = text.parse().map_err(|reason| error(&format!("is invalid: {reason}")))?;
+        let authority = uri.authority().ok_or_else(|| error("is not absolute: expected `https://…`"))?;
+        if authority.as_str().contains('@') {
+            return Err(error("contains credentials"));
+        }
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if is_loopback(authority.host()) => {}
+            Some("http") => return Err(error("is not secure: expected `https`, or a host on the loopback interface")),
+            _ => return Err(error("is not absolute: expected `https://…`")),
+        }
+        Ok(Self { text: text.to_owned(), uri })
+    }
+
+    /// Returns the text that was parsed.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    pub(crate) fn is_https(&self) -> bool {
+        self.uri.scheme_str() == Some("https")
+    }
+
+    /// Returns the scheme and authority, as written.
+    pub(crate) fn origin(&self) -> &str {
+        let end = self.text.find("://").map_or(0, |at| at + 3);
+        let path = self.text[end..].find(['/', '?']).map_or(self.text.len(), |at| end + at);
+        &self.text[..path]
+    }
+
+    /// Returns whether both URLs identify the same resource: scheme and host are compared without case, a default port
+    /// and an empty path are added, and the query is ignored.
+    pub(crate) fn identifies_same(&self, other: &Self) -> bool {
+        self.normal_parts() == other.normal_parts()
+    }
+
+    fn normal_parts(&self) -> (bool, String, Option<u16>, &str) {
+        let default = if self.is_https() { 443 } else { 80 };
+        let host = self.uri.host().unwrap_or_default().to_ascii_lowercase();
+        (self.is_https(), host, self.uri.port_u16().or(Some(default)), self.uri.path())
+    }
+}
+
+impl fmt::Display for SecureUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SecureUrl;
+
+    #[test]
+    fn only_secure_absolute_urls_are_accepted() {
+        for (url, expected) in [
+            ("https://id.example.com/a?b=c", None),
+            ("http://localhost:80/", None),
+            ("http://127.0.0.1:3000", None),
+            ("http://[::1]:3000/x", None),
+            ("http://id.example.com", Some("is not secure: expected `https`, or a host on the loopback interface")),
+            (
+                "http://127.0.0.1.example.com",
+                Some("is not secure: expected `https`, or a host on the loopback interface"),
+            ),
+            ("https://a:b@id.example.com", Some("contains credentials")),
+            ("https://id.example.com/#a", Some("has a fragment")),
+            ("ftp://id.example.com", Some("is not absolute: expected `https://…`")),
+            ("id.example.com", Some("is not absolute: expected `https://…`")),
+            ("/path", Some("is not absolute: expected `https://…`")),
+            ("https:// example.com", Some("is invalid: invalid uri character")),
+        ] {
+            let expected = expected.map(|reason| format!("the URL `{url}` {reason}"));
+            assert_eq!(SecureUrl::parse(url).err().map(|error| error.to_string()), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn urls_are_compared_after_normalization() {
+        for (left, right, same) in [
+            ("https://A.example/x", "HTTPS://a.example:443/x", true),
+            ("https://a.example", "https://a.example/", true),
+            ("https://a.example/x?y", "https://a.example/x", true),
+            ("https://a.example/x", "https://a.example/x/", false),
+            ("https://a.example/x", "https://a.example/X", false),
+            ("https://a.example/x", "https://a.example:444/x", false),
+            ("http://localhost/x", "https://localhost/x", false),
+        ] {
+            let [left, right] = [left, right].map(|url| SecureUrl::parse(url).expect("a valid URL"));
+            assert_eq!(left.identifies_same(&right), same, "{left} {right}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The methods of `TestClient`, in every revision that has what they use.
+
+use std::time::Duration;
+
+use mcp_runtime::{
+    Answer, Context, EarlierArguments, Elicit, Fault, Level, Revision, Server, TaskStatus, TestClient, prompt,
+    resource, tool,
+};
+use serde_json::{Value, json};
+
+/// Report progress and log, at several levels.
+#[tool]
+fn report(ctx: &Context, words: Vec<String>) -> usize {
+    for (done, word) in words.iter().enumerate() {
+        ctx.progress(done + 1, words.len(), word);
+    }
+    ctx.debug("counted");
+    ctx.log_as("counter", Level::Error, json!({"words": words.len()}));
+    words.len()
+}
+
+/// Plan a trip.
+#[prompt]
+fn trip(country: &str, #[arg(complete = cities)] city: &str) -> String {
+    format!("{city} in {country}")
+}
+
+/// Describe a city.
+#[resource("city://{country}/{city}", complete(city = cities))]
+fn city(country: String, city: String) -> String {
+    format!("{city} in {country}")
+}
+
+/// The menu.
+#[resource("menu://today")]
+fn menu() -> &'static str {
+    "soup"
+}
+
+fn cities(text: &str, earlier: &EarlierArguments) -> Vec<&'static str> {
+    let all = if earlier.get("country") == Some("Austria") { vec!["Graz", "Wien"] } else { vec!["Bern", "Genf"] };
+    all.into_iter().filter(|city| city.starts_with(text)).collect()
+}
+
+#[derive(Elicit)]
+struct Name {
+    name: String,
+}
+
+/// Greet the user.
+#[tool(task)]
+async fn greet(ctx: &Context) -> Result<String, Fault> {
+    match ctx.elicit::<Name>("name", "Who are you?").await? {
+        Answer::Accept(Name { name }) => Ok(format!("Hello, {name}!")),
+        Answer::Decline | Answer::Cancel => Err(Fault::invalid_params("a stranger")),
+    }
+}
+
+/// Never end.
+#[tool(task)]
+async fn wait() {
+    std::future::pending().await
+}
+
+fn server() -> Server {
+    let server = Server::empty("test", "1.0.0").with::<report>().with::<trip>().with::<city>().with::<menu>();
+    server.with::<greet>().with::<wait>()
+}
+
+const TASKS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
+
+#[tokio::test]
+async fn progress_is_returned_with_the_result() {
+    for revision in Revision::ALL {
+        let mut client = server().test_client(revision);
+        // Each call has progress of its own.
+        for (words, expected) in [
+            (json!(["a"]), vec![(1.0, Some(1.0), "a")]),
+            (json!(["a", "b"]), vec![(1.0, Some(2.0), "a"), (2.0, Some(2.0), "b")]),
+            (json!([]), vec![]),
+        ] {
+            let (result, updates) = client.call_with_progress("report", json!({"words": words})).await.unwrap();
+            assert_eq!(result.text(), words.as_array().unwrap().len().to_string());
+            let has_message = revision != Revision::V2024_11_05;
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(done, total, message)| (done, total, has_message.then(|| message.to_owned())))
+                .collect();
+            let updates: Vec<_> =
+                updates.into_iter().map(|update| (update.progress, update.total, update.message)).collect();
+            assert_eq!(updates, expected, "{revision}");
+        }
+        let error = client.call_with_progress("missing", ()).await.unwrap_err();
+        assert_eq!(error.code, -32602, "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_of_prompts_and_templates_are_completed() {
+    for revision in Revision::ALL {
+        let mut client = server().test_client(revision);
+        let austria: &[_] = &[("country", "Austria")];
+        for (text, earlier, expected) in [
+            ("", &[][..], &["Bern", "Genf"][..]),
+            ("G", &[], &["Genf"]),
+            ("x", &[], &[]),
+            ("", austria, &["Graz", "Wien"]),
+            ("W", austria, &["Wien"]),
+        ] {
+            let prompt = client.complete_prompt("trip", "city", text, earlier).await.unwrap();
+            assert_eq!(prompt, expected, "{revision} {text:?} {earlier:?}");
+            let template = client.complete_resource("city://{country}/{city}", "city", text, earlier).await.unwrap();
+            assert_eq!(template, expected, "{revision} {text:?} {earlier:?}");
+        }
+        assert_eq!(client.complete_prompt("missing", "city", "", &[]).await.unwrap_err().code, -32602);
+        assert!(client.complete_resource("city://{missing}", "city", "", &[]).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn log_messages_have_the_requested_level() {
+    for revision in Revision::ALL {
+        for (level, expected) in [
+            (Level::Debug, vec![(Level::Debug, None, json!("counted")), error_message()]),
+            (Level::Info, vec![error_message()]),
+            (Level::Critical, vec![]),
+        ] {
+            let mut client = server().test_client(revision);
+            client.set_log_level(level).await.unwrap();
+            client.call("report", json!({"words": ["a"]})).await.unwrap();
+            let messages =
+                client.log_messages().into_iter().map(|message| (message.level, message.logger, message.data));
+            assert_eq!(messages.collect::<Vec<_>>(), expected, "{revision} {level:?}");
+            assert_eq!(client.log_messages(), []);
+        }
+    }
+}
+
+fn error_message() -> (Level, Option<String>, Value) {
+    (Level::Error, Some("counter".to_owned()), json!({"words": 1}))
+}
+
+#[tokio::test]
+async fn changes_of_subscribed_resources_arrive() {
+    for revision in Revision::ALL {
+        let server = server();
+        let handle = server.handle();
+        let mut client = server.test_client(revision);
+        client.subscribe("menu://today").await.unwrap();
+        client.subscribe("city://Austria/Wien").await.unwrap();
+        for (changed, expected) in [
+            (vec![], vec![]),
+            (vec!["menu://today"], vec!["menu://today"]),
+            (vec!["city://Austria/Graz"], vec![]),
+            (vec!["city://Austria/Wien", "city://Austria/Wien"], vec!["city://Austria/Wien"]),
+        ] {
+            for uri in &changed {
+                handle.resource_updated(uri);
+            }
+            assert_eq!(client.updated_resources(), expected, "{revision} {changed:?}");
+        }
+        assert!(client.subscribe("menu://tomorrow").await.is_err(), "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn tasks_are_answered_cancelled_and_expected_to_exist() {
+    for revision in TASKS {
+        let client = server().test_client(revision);
+        let mut client = client.answering(|request| {
+            assert_eq!((&*request.method, request.message()), ("elicitation/create", "Who are you?"));
+            json!({"action": "accept", "content": {"name": "Ada"}})
+        });
+        let (greeting, waiting) =
+            (client.start_task("greet", ()).await.unwrap(), client.start_task("wait", ()).await.unwrap());
+        assert_ne!(greeting.id(), waiting.id());
+        assert_eq!(greeting.result(&mut client).await.unwrap().text(), "Hello, Ada!", "{revision}");
+        assert_eq!(greeting.status(&mut client).await.unwrap(), TaskStatus::Completed);
+        assert_eq!(waiting.status(&mut client).await.unwrap(), TaskStatus::Working);
+        waiting.cancel(&mut client).await.unwrap();
+        assert_eq!(waiting.status(&mut client).await.unwrap(), TaskStatus::Cancelled);
+        assert!(waiting.result(&mut client).await.is_err(), "{revision}");
+        // The tool cannot be a task.
+        let refused = client.start_task("missing", ()).await.unwrap_err();
+        assert_eq!(refused.code, -32602, "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_task_has_the_error_of_the_call() {
+    for revision in TASKS {
+        let mut client = server().test_client(revision).answering(|_| json!({"action": "decline"}));
+        let task = client.start_task("greet", ()).await.unwrap();
+        let error = task.result(&mut client).await.unwrap_err();
+        assert_eq!((error.code, &*error.message), (-32602, "invalid params: a stranger"), "{revision}");
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "the server wrote nothing for 10ms, with 1 requests in flight")]
+async fn a_server_that_never_answers_fails_the_test() {
+    let mut client = server().test_client(Revision::V2025_11_25).max_wait(Duration::from_millis(10));
+    drop(client.call("wait", ()).await);
+}
+
+#[tokio::test]
+#[should_panic(expected = "the call of `report` did not become a task")]
+async fn a_call_that_does_not_become_a_task_fails_the_test() {
+    let mut client: TestClient = server().test_client(Revision::V2026_07_28);
+    drop(client.start_task("report", json!({"words": []})).await);
+}
