@@ -17,6 +17,7 @@ mod polite;
 mod stdio;
 
 use std::{
+    collections::HashMap,
     io,
     net::SocketAddr,
     path::PathBuf,
@@ -29,7 +30,7 @@ use tokio::{
     io::{AsyncBufReadExt as _, BufReader},
     process::{Child, Command},
     task::JoinSet,
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -46,6 +47,8 @@ const VERSIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-
 const WARM_UP: Duration = Duration::from_secs(60);
 /// The time after which everything that was abandoned has expired. Sessions are searched every 30 seconds.
 const PAUSE: Duration = Duration::from_secs(45);
+/// The time after the load within which the last operation of each client ends.
+const END: Duration = Duration::from_secs(60);
 /// The time between two lines of progress.
 const INTERVAL: Duration = Duration::from_secs(60);
 
@@ -121,12 +124,16 @@ impl Servers {
         let load = Load::default();
         let http = self.http;
         let mut clients = JoinSet::new();
-        clients.spawn(polite::legacy_client(load.clone(), http.address, 1));
+        let mut names = HashMap::new();
+        let client = clients.spawn(polite::legacy_client(load.clone(), http.address, 1));
+        names.insert(client.id(), VERSIONS[0].to_owned());
         for (number, version) in (2..).zip(&VERSIONS[1..]) {
-            clients.spawn(polite::client(load.clone(), http.address, number, version));
+            let client = clients.spawn(polite::client(load.clone(), http.address, number, version));
+            names.insert(client.id(), (*version).to_owned());
         }
         for (number, abuse) in (10..).zip(Abuse::ALL) {
-            clients.spawn(abusive::client(load.clone(), http.address, number, abuse));
+            let client = clients.spawn(abusive::client(load.clone(), http.address, number, abuse));
+            names.insert(client.id(), format!("{abuse:?}"));
         }
         let began = Instant::now();
         let progress = async {
@@ -141,7 +148,15 @@ impl Servers {
         let pipes = self.stdio.iter_mut().map(|client| client.run(&load));
         let (outcome, ()) = tokio::join!(progress, all(pipes, &load));
         outcome?;
-        while clients.join_next().await.is_some() {}
+        let ended = timeout(END, async {
+            while let Some(ended) = clients.join_next_with_id().await {
+                names.remove(&ended.map_or_else(|error| error.id(), |(id, ())| id));
+            }
+        });
+        if ended.await.is_err() {
+            failures.extend(names.values().map(|name| format!("the client {name} waits forever")));
+            clients.shutdown().await;
+        }
         failures.extend(load.failures());
         for client in &mut self.stdio {
             failures.extend(client.settle().await);
@@ -173,7 +188,7 @@ impl Servers {
     async fn stop(mut self) -> io::Result<Vec<String>> {
         let mut failures = Vec::new();
         drop(self.child.stdin.take());
-        let ended = tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await;
+        let ended = timeout(Duration::from_secs(10), self.child.wait()).await;
         if !ended.is_ok_and(|status| status.is_ok_and(|status| status.success())) {
             failures.push("the HTTP server did not stop".to_owned());
         }

@@ -10,13 +10,13 @@ use crate::{
 };
 
 /// The calls of a well-behaved client, and the text of their results.
-fn calls(id: u64) -> Vec<(Value, &'static str)> {
+fn calls() -> Vec<(Value, &'static str)> {
     vec![
-        (call(id, "echo", &json!({"text": "hello"})), "hello"),
-        (call(id, "wait", &json!({"milliseconds": 20})), "waited"),
-        (call(id, "reports", &json!({})), "reported"),
-        (call(id, "blocks", &json!({})), "blocked"),
-        (call(id, "echo", &json!({"text": "again"})), "again"),
+        (call(0, "echo", &json!({"text": "hello"})), "hello"),
+        (call(0, "wait", &json!({"milliseconds": 20})), "waited"),
+        (call(0, "reports", &json!({})), "reported"),
+        (call(0, "blocks", &json!({})), "blocked"),
+        (call(0, "echo", &json!({"text": "again"})), "again"),
     ]
 }
 
@@ -36,7 +36,8 @@ async fn session(load: &Load, client: &mut Client, id: &mut u64) -> io::Result<b
         return Ok(false);
     }
     for _ in 0..3 {
-        for (message, text) in calls(*id) {
+        for (mut message, text) in calls() {
+            message["id"] = json!(*id);
             let (head, messages) = client.send(&message).await?;
             load.count();
             let result = messages.iter().find(|message| message["id"] == *id);
@@ -165,7 +166,8 @@ async fn legacy_session(load: &Load, server: SocketAddr, number: u8) -> io::Resu
     send(&crate::connection::initialize("2024-11-05"), &json!("init")).await?;
     send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}), &Value::Null).await?;
     for id in 0..8 {
-        let (message, _) = calls(id).swap_remove(usize::try_from(id).unwrap_or_default() % 5);
+        let (mut message, _) = calls().swap_remove(usize::try_from(id).unwrap_or_default() % 5);
+        message["id"] = json!(id);
         send(&message, &json!(id)).await?;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -4,14 +4,13 @@ mod limits;
 
 use std::{
     io,
-    net::SocketAddr,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
 use mcp_runtime::{
-    BuiltServer, Context, Elicit, Fault, Handle, HttpOptions, Json, Level, SampleRequest, Server, resource, schemars,
-    tool,
+    BuiltServer, Context, Elicit, Fault, Handle, HttpAddress, HttpOptions, Json, Level, SampleRequest, Server,
+    resource, schemars, tool,
 };
 use serde::Serialize;
 
@@ -190,6 +189,6 @@ async fn serve_http(built: BuiltServer) -> io::Result<()> {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         drop(stop);
     });
-    let ready = |address: SocketAddr| eprintln!("listening on http://{address}");
+    let ready = |address: HttpAddress| eprintln!("listening on http://{address}");
     built.serve_http_until(([127, 0, 0, 1], 0), options, async { drop(stopped.await) }, ready).await
 }
