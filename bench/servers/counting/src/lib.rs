@@ -1,9 +1,8 @@
-//! An allocator that counts allocations and tracks allocated bytes. The only crate here with unsafe code, which
-//! `GlobalAlloc` requires.
+//! Allocators that count allocations or bytes. The only crate here with unsafe code, which `GlobalAlloc` requires.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
-    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -63,4 +62,39 @@ pub fn memory() -> String {
     TRACKING.store(true, Relaxed);
     let growth = GROWTH.load(Relaxed);
     format!("{growth} {}", PEAK.swap(growth, Relaxed))
+}
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator. Counts the bytes of all blocks that have not been freed.
+#[derive(Debug)]
+pub struct Metered;
+
+// SAFETY: all calls are forwarded to the system's allocator.
+unsafe impl GlobalAlloc for Metered {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        IN_USE.fetch_add(layout.size(), Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        IN_USE.fetch_add(layout.size(), Relaxed);
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        IN_USE.fetch_add(size, Relaxed);
+        IN_USE.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// Returns the number of bytes in use, if [`Metered`] is the allocator.
+pub fn bytes_in_use() -> usize {
+    IN_USE.load(Relaxed)
 }
