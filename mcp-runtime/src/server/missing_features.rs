@@ -84,7 +84,6 @@ impl Server {
 #[cfg(not(feature = "skills"))]
 impl Server {
     #[doc(hidden)]
-    #[must_use]
     pub fn skills<D>(self, _: D) -> Self
     where
         for<'a> &'a Self: SkillsFeature,

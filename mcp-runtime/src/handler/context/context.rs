@@ -65,6 +65,7 @@ pub(crate) struct ContextParts {
     pub(crate) progress_token: Option<Box<str>>,
     pub(crate) log: LogThreshold,
     /// The targets whose events are forwarded to the client in addition to those of the function's crate.
+    #[cfg_attr(not(feature = "log"), expect(dead_code, reason = "nothing collects events"))]
     pub(crate) log_targets: Option<Arc<[String]>>,
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
