@@ -6,8 +6,8 @@ use std::fmt;
 /// does not compile:
 ///
 /// ```compile_fail,E0277
-/// # fn keys() -> mcp_auth::JwkSet { unimplemented!() }
-/// let jwt = mcp_auth::Jwt::keys("https://id.example.com", keys());
+/// let keys: mcp_auth::JwkSet = r#"{"keys": []}"#.parse().unwrap();
+/// let jwt = mcp_auth::Jwt::keys("https://id.example.com", keys);
 /// mcp_runtime::Server::new("notes", "1.0.0").authenticate(jwt); // `resource` is missing
 /// ```
 #[must_use = "call `resource` to create an authenticator"]

@@ -25,7 +25,7 @@ const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 ///
 /// A proof is a token that the client signs for each request with the key to which its access token is bound
 /// (`cnf.jkt`). It states the method, the URL and the access token of the request. Each proof is accepted once, and only
-/// within a minute of its creation, so whoever steals an access token, or even a whole request, cannot use it.
+/// within a minute of its creation, so a stolen access token is useless, and so is a recorded request.
 ///
 /// See [RFC 9449](https://www.rfc-editor.org/rfc/rfc9449).
 #[derive(Debug, Clone)]

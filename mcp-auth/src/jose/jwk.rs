@@ -22,8 +22,8 @@ const MIN_MODULUS: usize = 256;
 /// A set of public keys that verify tokens.
 ///
 /// Keys for encryption and keys of unknown types are ignored, as the
-/// [standard](https://www.rfc-editor.org/rfc/rfc7517#section-5) requires. Symmetric keys are ignored, too: whoever can
-/// verify with them can also sign. At most 100 keys are read.
+/// [standard](https://www.rfc-editor.org/rfc/rfc7517#section-5) requires. Symmetric keys are ignored, too,
+/// because every verifier could sign with them. At most 100 keys are read.
 ///
 /// Supported are RSA keys of 2,048 to 8,192 bits (RS256, RS384, RS512, PS256, PS384, PS512), P-256 (ES256), P-384
 /// (ES384) and Ed25519 (EdDSA). The type of the key decides which algorithms it accepts, and its `alg` may restrict

@@ -1,7 +1,7 @@
 //! Signed tokens and keys: RFC 7515 (JWS), RFC 7517 (JWK) and RFC 7518 (JWA).
 //!
-//! The signatures are verified by `ring`. The crate `jsonwebtoken` is not used: its cryptography is chosen once for the
-//! whole process, by cargo features of all dependencies or by whoever is first, and two features make it panic.
+//! The signatures are verified by `ring`. The crate `jsonwebtoken` is not used: the whole process shares one cryptography
+//! provider, and it panics if the features of the dependencies select two.
 
 mod algorithm;
 mod jwk;

@@ -12,6 +12,7 @@ mod introduction;
 pub(crate) mod layers;
 mod limits;
 mod liveness;
+mod meter;
 mod methods;
 mod outbox;
 mod pings;
@@ -38,7 +39,9 @@ pub(crate) use connection::ReceiveOutcome;
 pub(crate) use introduction::OWN_EXTENSIONS;
 pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
-pub(crate) use outbox::{Meter, Outbox};
+pub(crate) use meter::Meter;
+#[cfg(feature = "http")]
+pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;

@@ -2,28 +2,18 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
 use tokio::sync::{Notify, SetOnce, futures::OwnedNotified};
 
-use super::rates::FlowControl;
+use super::{meter::Meter, rates::FlowControl};
 use crate::{error::FaultClass, handler::Peer, model::Level};
 
 /// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
 pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
-
-/// Counters of the unread bytes in several outboxes: a total, and optionally a part of it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Meter {
-    total: Arc<AtomicUsize>,
-    part: Option<Arc<AtomicUsize>>,
-}
 
 /// A source of notifications that are encoded only when the transport is ready for them.
 pub(super) trait PendingNotifications: Send + Sync {
@@ -72,34 +62,6 @@ struct Contents {
     metered: usize,
     /// Whether a notification was dropped since the transport last drained the outbox.
     has_dropped: bool,
-}
-
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP meters several outboxes together"))]
-impl Meter {
-    /// Returns a meter that also counts towards `part`.
-    pub(crate) fn with_part(&self, part: &Arc<AtomicUsize>) -> Self {
-        Self { total: Arc::clone(&self.total), part: Some(Arc::clone(part)) }
-    }
-
-    pub(crate) fn total(&self) -> usize {
-        self.total.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn add(&self, bytes: usize) {
-        for counter in self.counters() {
-            counter.fetch_add(bytes, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn sub(&self, bytes: usize) {
-        for counter in self.counters() {
-            counter.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-
-    fn counters(&self) -> impl Iterator<Item = &AtomicUsize> {
-        [Some(&*self.total), self.part.as_deref()].into_iter().flatten()
-    }
 }
 
 impl Outbox {

@@ -54,7 +54,7 @@ pub(crate) struct Profile {
     pub(crate) hides_unauthorized: bool,
     /// Whether a transport requires its senders to be authenticated.
     pub(crate) authenticates: bool,
-    /// The identity of whoever sends messages over a transport that does not identify senders.
+    /// The identity of the sender on transports that do not identify senders.
     pub(crate) local_identity: Option<Identity>,
 }
 

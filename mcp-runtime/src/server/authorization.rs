@@ -112,10 +112,10 @@ impl Server {
         self
     }
 
-    /// Sets the identity of whoever sends messages over stdio, or over any transport but HTTP: the user who started the
+    /// Sets the identity of the sender of messages over stdio, or over any transport but HTTP: the user who started the
     /// process.
     ///
-    /// The process reads its credentials from the environment. Scopes are not enforced, since whoever starts the
+    /// The process reads its credentials from the environment. Scopes are not enforced, since the user who starts the
     /// process has its rights anyway.
     ///
     /// ```

@@ -7,6 +7,8 @@ mod messages;
 mod notification;
 mod question;
 #[cfg(feature = "http")]
+mod request;
+#[cfg(feature = "http")]
 mod request_source;
 mod result;
 mod subscription;

@@ -92,7 +92,7 @@ impl PendingRequests {
         waiting.into_iter().for_each(|(_, waiting)| waiting.cancel());
     }
 
-    /// Sends the request that `encode` writes with the id that it is given, and adds it to the table. The table stays
+    /// Adds a request to the table and sends it. `encode` receives its id and writes it. The table stays
     /// locked, so that a cancellation never precedes its request.
     fn send(
         &self,

@@ -107,7 +107,7 @@ pub(crate) trait TaskHandoff: Send + Sync {
     /// Returns `Ready` once the handoff has been requested.
     fn poll_requested(&self, cx: &mut task::Context<'_>) -> Poll<()>;
 
-    /// Takes over the rest of the function. The returned future completes the original call in its place.
+    /// Continues the rest of the call as a task. Returns the future that answers the original call.
     fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture;
 }
 
