@@ -167,8 +167,8 @@ pub use auth::{
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
     InputResponse, MemoryRecords, MemoryTasks, Record, RecordCondition, RecordVersion, Records, RecordsError,
-    RecordsFuture, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
-    TaskStore, TaskStoreError, Timestamp,
+    RecordsFuture, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus, TaskStore,
+    TaskStoreError, Timestamp,
 };
 pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError};
 pub use error::{BuildError, Fault, RequiredElicitation};

@@ -114,8 +114,10 @@ impl Store {
             return Ok(None);
         }
         let before = self.records.get(key).map(|entry| size(key, &entry.record));
-        let (entries, bytes) =
-            (self.records.len() + usize::from(before.is_none()), self.bytes - before.unwrap_or(0) + size_of(key, &value));
+        let (entries, bytes) = (
+            self.records.len() + usize::from(before.is_none()),
+            self.bytes - before.unwrap_or(0) + size_of(key, &value),
+        );
         if key.len() > MAX_KEY || entries > self.max_records || bytes > self.max_bytes {
             return Err(RecordsError::Full);
         }

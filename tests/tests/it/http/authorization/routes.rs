@@ -36,8 +36,7 @@ impl AuthorizationRoutes for Pages {
     }
 
     fn respond(&self, request: http::Request<Bytes>, peer: Option<SocketAddr>) -> RouteFuture<'_> {
-        let (method, path, length) =
-            (request.method().clone(), request.uri().path().to_owned(), request.body().len());
+        let (method, path, length) = (request.method().clone(), request.uri().path().to_owned(), request.body().len());
         assert_ne!(path, "/panics", "an author's mistake");
         Box::pin(async move {
             assert_ne!(path, "/panics-later", "an author's mistake");
