@@ -17,6 +17,8 @@ mod examples;
 mod hostile;
 mod install;
 mod list;
+#[cfg(unix)]
+mod login;
 mod new;
 mod prompt;
 mod read;

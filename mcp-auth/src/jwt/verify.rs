@@ -28,9 +28,10 @@ pub(crate) enum Keys {
 }
 
 impl Keys {
-    fn generation(&self) -> u64 {
+    /// Returns the generation of the keys with which cached tokens were verified. Returns `None` without usable keys.
+    fn generation(&self) -> Option<u64> {
         match self {
-            Self::Fixed(_) => 0,
+            Self::Fixed(_) => Some(0),
             Self::Issuer(keys) => keys.generation(),
         }
     }
@@ -72,7 +73,8 @@ impl Verifier {
             Err(error) => return ready(Err(error)),
         };
         let hash = TokenHash::of(credentials.token);
-        match self.cache.get(&hash, self.keys.generation(), self.clock.unix()) {
+        let generation = self.keys.generation();
+        match generation.and_then(|generation| self.cache.get(&hash, generation, self.clock.unix())) {
             Some(verified) => ready(self.check_binding(verified, request, credentials.scheme, &hash)),
             None => Box::pin(async move {
                 let verified = self.verify(credentials.token, hash).await?;
@@ -88,6 +90,7 @@ impl Verifier {
         // Tokens of other issuers neither cost a verification nor cause a request for unknown keys.
         self.rules.check_issuer(&claims)?;
         let generation = self.keys.verify(&jws).await?;
+        ClaimRules::check_use(&claims)?;
         self.rules.audience.check(claims.get("aud"))?;
         let expiry = self.rules.check_times(&claims, &self.clock)?;
         let expiry = expiry.ok_or_else(|| AuthenticationError::invalid("the token does not expire"))?;
@@ -130,7 +133,7 @@ impl Verifier {
         let refused = |message| Err(dpop::refusal("invalid_token", message));
         match (&token.key, scheme) {
             (Some(key), Scheme::Dpop) => {
-                let nonce = proofs.verify(request, hash.as_bytes(), key)?;
+                let nonce = proofs.verify(request, hash.as_bytes(), key, token.identity.principal())?;
                 let identity = token.identity;
                 Ok(nonce
                     .into_iter()
