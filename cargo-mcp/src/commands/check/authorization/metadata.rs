@@ -82,8 +82,10 @@ async fn resource_metadata(
             }
         },
     };
-    for location in &locations {
-        insecure(findings, &server, "the metadata of the server", location);
+    if let Some(location) = locations.iter().find(|location| location.origin() != url.origin())
+        && insecure(findings, &server, "the metadata of the server", location)
+    {
+        return None;
     }
     match first_document(prober, locations).await {
         Ok(found) => Some(found),
@@ -126,7 +128,9 @@ async fn check_issuer(findings: &mut Findings, prober: &Prober<'_>, issuer: &str
             return;
         }
     };
-    insecure(findings, &subject, "the issuer", &url);
+    if insecure(findings, &subject, "the issuer", &url) {
+        return;
+    }
     let (location, document) = match first_document(prober, issuer_locations(&url)).await {
         Ok(found) => found,
         Err(why) => return findings.add(codes::BAD_ISSUER_METADATA, &subject, why),
@@ -145,7 +149,9 @@ async fn check_issuer(findings: &mut Findings, prober: &Prober<'_>, issuer: &str
         ("jwks_uri", false),
     ] {
         match document[member].as_str().map(Url::parse) {
-            Some(Ok(endpoint)) => insecure(findings, &subject, &format!("`{member}`"), &endpoint),
+            Some(Ok(endpoint)) => {
+                insecure(findings, &subject, &format!("`{member}`"), &endpoint);
+            }
             Some(Err(_)) => {
                 findings.add(codes::BAD_ISSUER_METADATA, &subject, format!("`{member}` of `{location}` is not a URL"));
             }
@@ -198,11 +204,13 @@ fn with_path(url: &Url, path: &str) -> Url {
     url
 }
 
-/// Reports a URL that is not protected by TLS.
-pub(super) fn insecure(findings: &mut Findings, subject: &Subject, what: &str, url: &Url) {
-    if is_insecure(url) {
+/// Returns whether a URL is not protected by TLS, and reports it.
+pub(super) fn insecure(findings: &mut Findings, subject: &Subject, what: &str, url: &Url) -> bool {
+    let is_insecure = is_insecure(url);
+    if is_insecure {
         findings.add(codes::INSECURE_URL, subject, format!("{what} has the URL `{url}`, expected `https`"));
     }
+    is_insecure
 }
 
 #[cfg(test)]
