@@ -15,6 +15,7 @@ use crate::{
     auth::Scopes,
     backend::{MemoryTasks, TaskLimits, TaskRecord, TaskStore, Timestamp},
     error::Fault,
+    excerpt::excerpt,
     handler::CallFuture,
     random,
 };
@@ -89,7 +90,7 @@ impl Tasks {
             name = job.callee.name,
             id = job.id.as_json(),
             task = encode::log_id(&task.id),
-            owner = (!task.owner.is_empty()).then_some(&*task.owner),
+            owner = (!task.owner.is_empty()).then(|| excerpt(&task.owner)).as_deref(),
             "task created"
         );
         let created = encode::created(&job.encoding, &task);
