@@ -17,8 +17,11 @@ mod examples;
 mod hostile;
 mod install;
 mod list;
+#[cfg(unix)]
+mod login;
 mod new;
 mod prompt;
+mod protected;
 mod read;
 mod servers;
 mod terminal;
