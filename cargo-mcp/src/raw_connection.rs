@@ -315,7 +315,7 @@ async fn read_response_event(mut events: EventReader, id: Option<&Value>) -> Res
 }
 
 /// Returns the message of the innermost cause, which is the most specific.
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -73,7 +73,7 @@ pub struct Introspection {
     requests: Semaphore,
 }
 
-/// How the server authenticates to the issuer.
+/// How the server authenticates to an issuer.
 #[derive(Clone)]
 pub struct ClientCredentials {
     id: String,
@@ -92,11 +92,15 @@ impl ClientCredentials {
         Self { in_form: true, ..Self::basic(id, secret) }
     }
 
-    fn request(&self, token: &str) -> (HeaderMap, String) {
-        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+    #[cfg(feature = "server")]
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the headers and the form of a request with these credentials.
+    pub(crate) fn authenticate(&self, mut form: String) -> (HeaderMap, String) {
         let (id, secret) = (encode(&self.id), encode(&self.secret));
-        let (mut headers, mut form) =
-            (HeaderMap::new(), format!("token={}&token_type_hint=access_token", encode(token)));
+        let mut headers = HeaderMap::new();
         if self.in_form {
             form.push_str(&format!("&client_id={id}&client_secret={secret}"));
         } else {
@@ -233,7 +237,8 @@ impl Introspection {
 
     /// Returns the identity with its expiry and its approximate size.
     async fn ask(&self, token: &str) -> Result<(Identity, Option<f64>, usize), AuthenticationError> {
-        let (headers, form) = self.credentials.request(token);
+        let form = format!("token={}&token_type_hint=access_token", encode(token));
+        let (headers, form) = self.credentials.authenticate(form);
         let response = self.fetcher.post(&self.endpoint, headers, form).await.map_err(unavailable)?;
         let claims = parse_object(&response.body).map_err(unavailable)?;
         let (identity, expiry) = self.check(claims)?;
@@ -287,6 +292,10 @@ impl fmt::Debug for Introspection {
             .field("rules", &self.rules)
             .finish_non_exhaustive()
     }
+}
+
+fn encode(text: &str) -> impl fmt::Display + '_ {
+    utf8_percent_encode(text, NON_ALPHANUMERIC)
 }
 
 fn unavailable(reason: String) -> AuthenticationError {

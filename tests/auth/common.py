@@ -2,7 +2,7 @@
 
     ADAPTER {"url": …, "user": …, "clients": …}
 
-`user` opens authorization requests in a browser (see provider.mjs). `clients` is the base of the URLs of clients with a metadata
+`user` opens authorization requests in a browser (see user.mjs). `clients` is the base of the URLs of clients with a metadata
 document, for which the authorization server knows the answer.
 """
 

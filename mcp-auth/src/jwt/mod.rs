@@ -9,6 +9,8 @@ use mcp_runtime::{AuthenticateFuture, Authenticator, Challenge, ProtectedResourc
 
 pub(crate) use self::verify::Keys;
 use self::verify::Verifier;
+#[cfg(feature = "server")]
+pub(crate) use self::verify::{KeySource, VerifyFuture};
 use crate::{
     Dpop, Error, JwkSet, Unbound,
     claims::ClaimRules,
@@ -162,6 +164,8 @@ impl Jwt {
     pub(crate) fn is_fetching_keys(&self) -> bool {
         match &self.0.keys {
             Keys::Fixed(_) => false,
+            #[cfg(feature = "server")]
+            Keys::Shared(_) => false,
             Keys::Issuer(keys) => {
                 keys.generation();
                 keys.is_fetching()

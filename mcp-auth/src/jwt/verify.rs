@@ -25,7 +25,25 @@ const TOKEN_TYPES: [Option<&str>; 3] = [None, Some("jwt"), Some("at+jwt")];
 pub(crate) enum Keys {
     Fixed(JwkSet),
     Issuer(Arc<IssuerKeys>),
+    /// The keys of an issuer in this process.
+    #[cfg(feature = "server")]
+    Shared(Arc<dyn KeySource>),
 }
+
+/// Keys that change.
+#[cfg(feature = "server")]
+pub(crate) trait KeySource: std::fmt::Debug + Send + Sync {
+    /// Returns a number that changes with the keys.
+    fn generation(&self) -> u64;
+
+    /// Verifies the signature of a token, and returns the generation of the keys that were used.
+    fn verify<'a>(&'a self, token: &'a Jws<'a>) -> VerifyFuture<'a>;
+}
+
+/// The future of [`KeySource::verify`].
+#[cfg(feature = "server")]
+pub(crate) type VerifyFuture<'a> =
+    std::pin::Pin<Box<dyn Future<Output = Result<u64, AuthenticationError>> + Send + 'a>>;
 
 impl Keys {
     /// Returns the generation of the keys with which cached tokens were verified. Returns `None` without usable keys.
@@ -33,6 +51,8 @@ impl Keys {
         match self {
             Self::Fixed(_) => Some(0),
             Self::Issuer(keys) => keys.generation(),
+            #[cfg(feature = "server")]
+            Self::Shared(keys) => Some(keys.generation()),
         }
     }
 
@@ -43,6 +63,8 @@ impl Keys {
                 None => Err(AuthenticationError::invalid("the key of the token is unknown")),
             },
             Self::Issuer(keys) => keys.verify(token).await,
+            #[cfg(feature = "server")]
+            Self::Shared(keys) => keys.verify(token).await,
         }
     }
 }
