@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     approvals,
     authorize::{AuthorizationRequest, BROWSER, Pending, continue_or_fail, cookie_of},
+    clients::{ClientSource, USED_LIFETIME as CLIENT_LIFETIME},
     codes::{self, Code},
     inner::Inner,
     oauth_error::OAuthError,
@@ -71,9 +72,14 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
     }
     let client = server.clients.find(&request.client).await?;
     if !pending.is_remembered && client.may_be_remembered(&request.redirect_uri) {
+        users::add_browser(server, &login.subject, &pending.browser).await?;
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
-    server.clients.prolong(&client).await?;
+    if client.source == ClientSource::Registered
+        && users::admit_client(server, &login.subject, &client.id, CLIENT_LIFETIME).await?
+    {
+        server.clients.prolong(&client).await?;
+    }
     let code = random::token()?;
     let claims = server.options.copied_claims(&login.claims);
     let expires = server.clock.unix() + codes::CODE_LIFETIME.as_secs_f64();

@@ -16,7 +16,7 @@ use super::{
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// The time after which a registration expires that was approved, counted from its last use.
-const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+pub(super) const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// The maximum length of the identifier of a client in bytes.
 const MAX_ID: usize = 512;
@@ -47,6 +47,13 @@ impl Client {
     /// Returns whether the client has registered a redirect URI.
     pub(super) fn allows_redirect(&self, requested: &str) -> bool {
         self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
+    }
+
+    /// Returns whether users may be sent to a redirect URI without being asked: the operator knows the client, or the
+    /// target is a program on the machine of the user.
+    pub(super) fn is_trusted_at(&self, redirect: &str) -> bool {
+        self.source == ClientSource::Configured
+            || redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri))
     }
 
     /// Returns whether an approval may be remembered. Every application on the machine of the user can use the public
@@ -95,9 +102,7 @@ impl Clients {
 
     /// Prolongs the registration of a client that a user has approved.
     pub(super) async fn prolong(&self, client: &Client) -> Result<(), OAuthError> {
-        if client.source == ClientSource::Registered {
-            self.store.set("client", &client.id, RecordCondition::Always, client, USED_LIFETIME).await?;
-        }
+        self.store.set("client", &client.id, RecordCondition::Always, client, USED_LIFETIME).await?;
         Ok(())
     }
 

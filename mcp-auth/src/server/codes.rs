@@ -66,8 +66,8 @@ pub(super) async fn insert(server: &Inner, code: &str, issued: Code) -> Result<(
     server.store.set("code", &random::hash(code), RecordCondition::Absent, &stored, CODE_LIFETIME).await.map(|_| ())
 }
 
-/// Takes a code, which nobody can take again, and reserves the identifier of its grant. `is_valid` decides whether the
-/// client may have it.
+/// Takes a code, which nobody can take again, and stores the grant for which it is exchanged. `accept` decides whether the
+/// client may have it, and returns the grant with its lifetime. Returns the grant with its identifier.
 ///
 /// # Errors
 ///
@@ -78,8 +78,8 @@ pub(super) async fn insert(server: &Inner, code: &str, issued: Code) -> Result<(
 pub(super) async fn take(
     server: &Inner,
     code: &str,
-    is_valid: impl FnOnce(&AuthorizationRequest) -> Result<(), OAuthError>,
-) -> Result<(Code, String), OAuthError> {
+    accept: impl FnOnce(Code) -> Result<(Grant, Duration), OAuthError>,
+) -> Result<(Grant, String), OAuthError> {
     let invalid = || OAuthError::new("invalid_grant", "the code is unknown, was used before or has expired");
     let key = random::hash(code);
     let Some((stored, version)) = server.store.get::<StoredCode>("code", &key).await? else { return Err(invalid()) };
@@ -92,13 +92,16 @@ pub(super) async fn take(
             return Err(invalid());
         }
     };
-    is_valid(&code.request)?;
-    let grant = random::token()?;
-    let used = StoredCode::Used(grant.clone());
+    let (grant, lifetime) = accept(code)?;
+    let id = random::token()?;
+    // The grant is stored first, so that whoever uses the code again finds it and ends it.
+    server.store.set("grant", &id, RecordCondition::Absent, &grant, lifetime).await?;
+    let used = StoredCode::Used(id.clone());
     if server.store.set("code", &key, RecordCondition::Version(version), &used, USED_LIFETIME).await? {
-        return Ok((code, grant));
+        return Ok((grant, id));
     }
     // Somebody else has taken it at the same time.
+    server.store.delete("grant", &id).await?;
     if let Some((StoredCode::Used(grant), _)) = server.store.get::<StoredCode>("code", &key).await? {
         end(server, &grant).await?;
     }

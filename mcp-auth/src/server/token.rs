@@ -18,7 +18,7 @@ use super::{
     parameters::Parameters,
     random, reply,
     seal::Purpose,
-    upstream::UpstreamError,
+    upstream::{Tokens, UpstreamError},
     users,
 };
 
@@ -47,7 +47,10 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
     };
     let (code, verifier) = (required("code")?, required("code_verifier")?);
     let redirect_uri = form.get("redirect_uri");
-    let (code, grant_id) = codes::take(server, code, |request| {
+    // Without a way to find out that the user has logged out at the provider, the user logs in again.
+    let is_refreshed = |tokens: &Tokens| client.wants_refresh_tokens && server.upstream.can_check(tokens);
+    let (grant, grant_id) = codes::take(server, code, |code| {
+        let Code { request, subject, claims, tokens, expires: _ } = code;
         let invalid = |why: &'static str| Err(OAuthError::new("invalid_grant", why));
         if request.client != client.id {
             return invalid("the code was issued to another client");
@@ -58,20 +61,15 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
         if !VERIFIER.contains(&verifier.len()) || random::hash(verifier) != request.challenge {
             return invalid("the verifier does not match the challenge");
         }
-        Ok(())
+        let options = &server.options;
+        let lifetime = if is_refreshed(&tokens) { options.login_lifetime } else { options.access_token_lifetime };
+        let expires = server.clock.unix() + lifetime.as_secs_f64();
+        let (client_id, scopes) = (client.id.clone(), request.scopes);
+        Ok((Grant { client: client_id, subject, scopes, claims, generation: 0, tokens, expires }, lifetime))
     })
     .await?;
-    let Code { request, subject, claims, tokens, expires: _ } = code;
-    let options = &server.options;
-    // Without a way to find out that the user has logged out at the provider, the user logs in again.
-    let is_refreshed = client.wants_refresh_tokens && server.upstream.can_check(&tokens);
-    let lifetime = if is_refreshed { options.login_lifetime } else { options.access_token_lifetime };
-    let expires = server.clock.unix() + lifetime.as_secs_f64();
-    let (client_id, scopes) = (client.id.clone(), request.scopes);
-    let grant = Grant { client: client_id, subject, scopes, claims, generation: 0, tokens, expires };
-    server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
     users::add_grant(server, &grant.subject, &grant_id).await?;
-    respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await
+    respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed(&grant.tokens)).await
 }
 
 /// Replaces a refresh token. A token that was replaced before ends the grant, since it or its successor was stolen.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::{RecordCondition, RecordsError};
 use serde::{Deserialize, Serialize};
 
-use super::{codes, inner::Inner, random};
+use super::{approvals, codes, inner::Inner, random};
 
 /// The maximum number of logins of a user in this time.
 const MAX_LOGINS: usize = 60;
@@ -13,6 +13,12 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 
 /// The maximum number of grants of a user. The oldest one ends first.
 const MAX_GRANTS: usize = 50;
+
+/// The maximum number of browsers of a user in which approvals are remembered. The oldest one is forgotten first.
+const MAX_BROWSERS: usize = 20;
+
+/// The maximum number of registered clients whose registrations a user prolongs. Those of further clients expire.
+const MAX_CLIENTS: usize = 200;
 
 /// The number of attempts if other requests change the record at the same time.
 const ATTEMPTS: usize = 5;
@@ -23,6 +29,12 @@ struct User {
     logins: Vec<f64>,
     /// The identifiers of grants, the oldest one first.
     grants: Vec<String>,
+    /// The hashes of the cookies of browsers, the oldest one first.
+    #[serde(default)]
+    browsers: Vec<String>,
+    /// The identifiers of registered clients, with the time until which they count, in seconds since the Unix epoch.
+    #[serde(default)]
+    clients: Vec<(String, f64)>,
 }
 
 /// Counts a login. Returns `false` if the user has logged in too often.
@@ -52,6 +64,42 @@ pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Res
         Some(oldest) => codes::end(server, &oldest).await,
         None => Ok(()),
     }
+}
+
+/// Adds a browser in which approvals are remembered, and forgets those of the oldest one if the user has too many.
+pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<(), RecordsError> {
+    let mut excess = None;
+    update(server, subject, |user| {
+        user.browsers.retain(|known| known != browser);
+        excess = (user.browsers.len() >= MAX_BROWSERS).then(|| user.browsers.remove(0));
+        user.browsers.push(browser.to_owned());
+    })
+    .await?;
+    match excess {
+        Some(oldest) => approvals::forget(server, &oldest).await,
+        None => Ok(()),
+    }
+}
+
+/// Counts a registered client whose registration is to be prolonged by this time. Returns `false` if the user has too
+/// many.
+pub(super) async fn admit_client(
+    server: &Inner,
+    subject: &str,
+    client: &str,
+    lifetime: Duration,
+) -> Result<bool, RecordsError> {
+    let now = server.clock.unix();
+    let mut is_admitted = false;
+    update(server, subject, |user| {
+        user.clients.retain(|(known, until)| known != client && now < *until);
+        is_admitted = user.clients.len() < MAX_CLIENTS;
+        if is_admitted {
+            user.clients.push((client.to_owned(), now + lifetime.as_secs_f64()));
+        }
+    })
+    .await?;
+    Ok(is_admitted)
 }
 
 async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)) -> Result<(), RecordsError> {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Browser, ISSUER, REDIRECT, VERIFIER, World, authorize_path, form, hash};
+use mcp_runtime::{MemoryRecords, Record, RecordCondition, RecordVersion, Records, RecordsFuture};
+use serde_json::json;
+
+use super::{Browser, ISSUER, REDIRECT, VERIFIER, World, authorize_path, form, hash, now};
 
 /// Open redirects and manipulated redirect URIs: the user sees a page, and is not redirected.
 #[tokio::test]
@@ -63,6 +66,34 @@ async fn invalid_requests_are_answered_to_the_client() {
     }
 }
 
+/// Whoever registers a client could send users from here to a phishing page: they see where they would go.
+#[tokio::test]
+async fn errors_take_nobody_to_a_website_that_registered_itself() {
+    let world = World::new().await;
+    for (redirect, status, location) in [
+        ("https://phishing.example/a?b=\"c", 201, None),
+        ("https://phishing.example/a?b=c", 400, Some("")),
+        ("http://127.0.0.1:3000/callback", 303, Some("http://127.0.0.1:3000/callback?error=invalid_scope")),
+    ] {
+        let client = world.register(&json!({"redirect_uris": [redirect]})).await;
+        let Some(location) = location else {
+            assert_ne!(client.status, status, "quotation marks are no part of a URI");
+            continue;
+        };
+        let client = client.json();
+        let id = client["client_id"].as_str().unwrap();
+        let changes = [("client_id", id), ("redirect_uri", redirect), ("scope", "notes:admin")];
+        let response = world.authorize(&mut Browser::default(), &changes).await;
+        assert_eq!(response.status, status, "{response:?}");
+        assert!(response.header("location").starts_with(location), "{response:?}");
+        if status == 400 {
+            let link = "href=\"https://phishing.example/a?b=c&amp;error=invalid_scope&amp;";
+            assert!(response.body.contains(link), "{response:?}");
+            assert!(response.body.contains(">Return to phishing.example</a>"), "{response:?}");
+        }
+    }
+}
+
 /// Code injection, and PKCE downgrade at the token endpoint. The attempts do not use up the code.
 #[tokio::test]
 async fn a_code_is_bound_to_client_redirect_uri_challenge_and_resource() {
@@ -115,6 +146,86 @@ async fn of_two_simultaneous_exchanges_of_a_code_neither_keeps_its_tokens() {
     assert!(tokens.len() <= 1, "{left:?} {right:?}");
     for response in tokens {
         assert!(!world.accepts(&response.json()["access_token"]).await);
+    }
+}
+
+/// A store that takes long to write grants, as one of another process may.
+#[derive(Debug)]
+struct SlowGrants(MemoryRecords);
+
+impl Records for SlowGrants {
+    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>> {
+        self.0.get(key)
+    }
+
+    fn set<'a>(
+        &'a self,
+        key: &'a str,
+        condition: RecordCondition,
+        value: Vec<u8>,
+        ttl: Duration,
+    ) -> RecordsFuture<'a, Option<RecordVersion>> {
+        Box::pin(async move {
+            for _ in 0..if key.contains("/grant/") { 20 } else { 1 } {
+                tokio::task::yield_now().await;
+            }
+            self.0.set(key, condition, value, ttl).await
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool> {
+        self.0.delete(key, condition)
+    }
+
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> RecordsFuture<'a, Vec<(String, Record)>> {
+        self.0.list(prefix, after, limit)
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_is_being_written_ends_as_well_if_its_code_is_replayed() {
+    let world = World::with(|builder| builder.records(SlowGrants(MemoryRecords::default()))).await;
+    let code = world.code(&[]).await;
+    let (left, right) = tokio::join!(world.exchange(&code, &[]), world.exchange(&code, &[]));
+    for response in [&left, &right].into_iter().filter(|response| response.status == 200) {
+        let refreshed = world.refresh(response.json()["refresh_token"].as_str().unwrap()).await;
+        assert_eq!((refreshed.status, &refreshed.json()["error"]), (400, &"invalid_grant".into()));
+    }
+}
+
+/// A user who logs in again and again does not fill the store.
+#[tokio::test]
+async fn browsers_and_registrations_of_a_user_are_bounded() {
+    let world = World::new().await;
+    let mut browsers = Vec::new();
+    for _ in 0..21 {
+        let mut browser = Browser::default();
+        world.log_in(&mut browser, &[]).await;
+        browsers.push(browser);
+    }
+    let statuses = async |browser: usize| world.authorize(&mut browsers[browser].clone(), &[]).await.status;
+    assert_eq!((statuses(0).await, statuses(1).await, statuses(20).await), (200, 303, 303));
+
+    // The provider does not know that the clock moves.
+    world.provider(|provider| provider.claims = json!({"exp": now() + 24 * 60 * 60}));
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    for index in 0..201 {
+        if index % 30 == 0 {
+            world.clock.advance(Duration::from_secs(3601));
+        }
+        let sender = format!("198.51.100.{index}:1");
+        let client = world.send_from(&sender, "POST", "/register", &[], &metadata).await.json();
+        let id = client["client_id"].as_str().unwrap();
+        let key = format!("authorization-server/1/client/{id}");
+        let version = async || world.records.get(&key).await.unwrap().unwrap().version;
+        let registered = version().await;
+        world.code(&[("client_id", id)]).await;
+        assert_eq!(version().await != registered, index < 200, "{index}");
     }
 }
 
