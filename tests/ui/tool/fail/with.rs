@@ -7,12 +7,8 @@ struct NotAnnotated;
 
 fn main() {
     Server::empty("test", "1.0.0").with::<NotAnnotated>();
-    Server::empty("test", "1.0.0").with(annotated);
     Server::empty("test", "1.0.0").layer(not_a_layer);
 }
-
-#[mcp_runtime::tool]
-fn annotated() {}
 
 async fn not_a_layer(call: Call, next: Next) -> Outcome {
     next.run(call).await
