@@ -32,9 +32,9 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(raw::member(argument, "name"), "argument.name")?;
     let value = params::string(raw::member(argument, "value"), "argument.value")?;
-    let source = referenced.completion_source(&name).ok_or_else(|| {
-        Fault::InvalidParams(format!("`{}` has no argument `{}`", excerpt(&target), excerpt(&name)))
-    })?;
+    let source = referenced
+        .completion_source(&name)
+        .ok_or_else(|| Fault::InvalidParams(format!("`{}` has no argument `{}`", excerpt(&target), excerpt(&name))))?;
     let context = request.params.member("context");
     let next = request.engine().layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {
