@@ -9,15 +9,16 @@ use serde_json::Value;
 
 use super::{
     approvals,
-    authorize::{AuthorizationRequest, BROWSER, Pending, continue_or_fail, cookie_of},
+    authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
     codes::{self, Code},
     inner::Inner,
+    login::{Login, UpstreamError},
     oauth_error::OAuthError,
     page,
     parameters::{Parameters, with_parameters},
     random, reply,
+    request::AuthorizationRequest,
     seal::Purpose,
-    upstream::{Login, UpstreamError},
     users,
 };
 use crate::excerpt::excerpt;
