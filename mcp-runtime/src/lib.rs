@@ -145,6 +145,8 @@ mod jsonrpc;
 pub mod layers;
 #[cfg(feature = "lock")]
 mod lock;
+#[cfg(feature = "http")]
+mod lock_directory;
 #[cfg(feature = "log")]
 mod log;
 mod model;

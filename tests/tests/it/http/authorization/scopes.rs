@@ -369,7 +369,9 @@ async fn lists_may_omit_what_the_caller_may_not_use() {
         let reply = server.send(list("tools/list")).await;
         assert_eq!(names(&reply, "tools"), tools, "{token}");
         // What a caller sees is not for everybody.
-        assert_eq!(reply.json()["result"]["cacheScope"], "private");
+        for reply in [reply, server.send(list("server/discover")).await] {
+            assert_eq!(reply.json()["result"]["cacheScope"], "private");
+        }
         assert_eq!(names(&server.send(list("prompts/list")).await, "prompts").len(), prompts, "{token}");
         let templates = server.send(list("resources/templates/list")).await;
         assert_eq!(names(&templates, "resourceTemplates").len(), prompts, "{token}");
