@@ -40,7 +40,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 ///
 /// A token is accepted if the issuer says that it is `active`, and if its response names the resource, or another
 /// accepted [`audience`](Self::audience), in `aud`, a subject in `sub`, and no other issuer in `iss`. Tokens that are
-/// bound to a key of the client (`cnf`) are not accepted.
+/// bound to a key of the client (`cnf`) are not accepted, and neither are refresh tokens, which some issuers also call
+/// `active` (`token_use`).
 ///
 /// Responses are cached by the hash of the token: active ones for a minute, but never beyond `exp`, others for 10
 /// seconds. A revoked token is therefore accepted for up to a minute; see [`cache_for`](Self::cache_for). At most 64
@@ -251,6 +252,7 @@ impl Introspection {
         if claims.contains_key("iss") {
             self.rules.check_issuer(&claims)?;
         }
+        ClaimRules::check_use(&claims)?;
         self.rules.audience.check(claims.get("aud"))?;
         let expiry = self.rules.check_times(&claims, &self.clock)?;
         if claims.contains_key("cnf") {

@@ -46,12 +46,13 @@ pub(crate) type VerifyFuture<'a> =
     std::pin::Pin<Box<dyn Future<Output = Result<u64, AuthenticationError>> + Send + 'a>>;
 
 impl Keys {
-    fn generation(&self) -> u64 {
+    /// Returns the generation of the keys with which cached tokens were verified. Returns `None` without usable keys.
+    fn generation(&self) -> Option<u64> {
         match self {
-            Self::Fixed(_) => 0,
+            Self::Fixed(_) => Some(0),
             Self::Issuer(keys) => keys.generation(),
             #[cfg(feature = "server")]
-            Self::Shared(keys) => keys.generation(),
+            Self::Shared(keys) => Some(keys.generation()),
         }
     }
 
@@ -94,7 +95,8 @@ impl Verifier {
             Err(error) => return ready(Err(error)),
         };
         let hash = TokenHash::of(credentials.token);
-        match self.cache.get(&hash, self.keys.generation(), self.clock.unix()) {
+        let generation = self.keys.generation();
+        match generation.and_then(|generation| self.cache.get(&hash, generation, self.clock.unix())) {
             Some(verified) => ready(self.check_binding(verified, request, credentials.scheme, &hash)),
             None => Box::pin(async move {
                 let verified = self.verify(credentials.token, hash).await?;
@@ -110,6 +112,7 @@ impl Verifier {
         // Tokens of other issuers neither cost a verification nor cause a request for unknown keys.
         self.rules.check_issuer(&claims)?;
         let generation = self.keys.verify(&jws).await?;
+        ClaimRules::check_use(&claims)?;
         self.rules.audience.check(claims.get("aud"))?;
         let expiry = self.rules.check_times(&claims, &self.clock)?;
         let expiry = expiry.ok_or_else(|| AuthenticationError::invalid("the token does not expire"))?;
@@ -152,7 +155,7 @@ impl Verifier {
         let refused = |message| Err(dpop::refusal("invalid_token", message));
         match (&token.key, scheme) {
             (Some(key), Scheme::Dpop) => {
-                let nonce = proofs.verify(request, hash.as_bytes(), key)?;
+                let nonce = proofs.verify(request, hash.as_bytes(), key, token.identity.principal())?;
                 let identity = token.identity;
                 Ok(nonce
                     .into_iter()
