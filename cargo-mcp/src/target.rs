@@ -145,7 +145,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), &'static str> {
 /// # Errors
 ///
 /// Fails if the file cannot be read or the token is empty.
-fn bearer(text: &str) -> Result<String, String> {
+pub(crate) fn bearer(text: &str) -> Result<String, String> {
     let token = match text.strip_prefix('@') {
         Some(path) => std::fs::read_to_string(path).map_err(|error| format!("cannot read `{path}`: {error}"))?,
         None => text.to_owned(),

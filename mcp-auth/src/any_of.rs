@@ -1,9 +1,9 @@
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use http::request::Parts;
 use mcp_runtime::{
-    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Identity,
-    ProtectedResource,
+    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, AuthorizationRoutes,
+    Identity, ProtectedResource,
 };
 
 /// Accepts a request if one of several authenticators does. They are asked in order, and the first identity counts.
@@ -60,6 +60,10 @@ impl Authenticator for AnyOf {
     fn protected_resource(&self) -> ProtectedResource {
         let descriptions = self.0.iter().map(|authenticator| authenticator.protected_resource());
         descriptions.reduce(ProtectedResource::or).unwrap_or_default()
+    }
+
+    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
+        self.0.iter().flat_map(|authenticator| authenticator.routes()).collect()
     }
 }
 

@@ -145,6 +145,8 @@ mod jsonrpc;
 pub mod layers;
 #[cfg(feature = "lock")]
 mod lock;
+#[cfg(feature = "http")]
+mod lock_directory;
 #[cfg(feature = "log")]
 mod log;
 mod model;
@@ -161,13 +163,14 @@ mod transport;
 
 #[cfg(feature = "http")]
 pub use auth::{
-    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Challenge, IdentityFromExtensions,
-    ProtectedResource, TokenFile, credentials,
+    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, AuthorizationRoutes, Challenge,
+    IdentityFromExtensions, ProtectedResource, RouteFuture, TokenFile, credentials,
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
-    InputResponse, MemoryTasks, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus,
-    TaskStore, TaskStoreError, Timestamp,
+    InputResponse, MemoryRecords, MemoryTasks, Record, RecordCondition, RecordVersion, Records, RecordsError,
+    RecordsFuture, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus, TaskStore,
+    TaskStoreError, Timestamp,
 };
 pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError};
 pub use error::{BuildError, Fault, RequiredElicitation};
@@ -206,7 +209,9 @@ pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
-pub use transport::http::{HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress, MetadataService};
+pub use transport::http::{
+    AuthorizationService, HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress, MetadataService,
+};
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]

@@ -11,15 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+import browser
+
 target = json.loads(sys.argv[1])
 url = target["url"]
-
-# Stands for the user's browser. The page that the program shows is its own, so the redirection is passed on to it.
-BROWSER = f"""#!{sys.executable}
-import sys, urllib.request
-redirected = urllib.request.urlopen({target["user"]!r}, sys.argv[1].encode(), timeout=60).read().decode()
-urllib.request.urlopen(redirected, timeout=60).read()
-"""
 
 
 def run(*words: str, status: int = 0) -> str:
@@ -29,11 +24,7 @@ def run(*words: str, status: int = 0) -> str:
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    browser = Path(scratch, "browser")
-    browser.write_text(BROWSER)
-    browser.chmod(0o755)
-    os.environ["BROWSER"] = str(browser)
-
+    browser.install(scratch, target["user"])
     refused = run("call", url, "list_notes", status=3)
     assert "log in with `cargo mcp login" in refused, refused
     seen = run("login", url)

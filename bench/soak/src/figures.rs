@@ -43,6 +43,22 @@ impl Figures {
         })
     }
 
+    /// Returns the less of each figure in two readings. While a server is idle, a figure that differs counts something
+    /// momentary, such as a connection that the server is about to close because its client just did.
+    #[must_use]
+    pub fn least(&self, other: &Self) -> Self {
+        Self {
+            resident: self.resident.min(other.resident),
+            heap: self.heap.min(other.heap),
+            descriptors: self.descriptors.min(other.descriptors),
+            threads: self.threads.min(other.threads),
+            tasks: self.tasks.min(other.tasks),
+            functions: self.functions.min(other.functions),
+            sessions: self.sessions.min(other.sessions),
+            permits: self.permits.max(other.permits),
+        }
+    }
+
     /// Returns what has grown since `before`, although nothing is in use.
     pub fn growth(&self, before: &Self) -> Vec<String> {
         let rows = [

@@ -52,6 +52,13 @@ const END: Duration = Duration::from_secs(60);
 /// The time between two lines of progress.
 const INTERVAL: Duration = Duration::from_secs(60);
 
+/// The number of times that each figure is read. A server releases a large buffer after 16 small messages.
+const READINGS: usize = 20;
+/// The time between two readings over HTTP, within which the calls that took the permits end.
+const BETWEEN_READINGS: Duration = Duration::from_millis(200);
+/// The duration of the calls that take all permits, in milliseconds, within which all of them have to begin.
+const HOLD_MILLISECONDS: u64 = 5000;
+
 /// The HTTP server, and a process for each client over stdio.
 struct Servers {
     child: Child,
@@ -173,17 +180,19 @@ impl Servers {
     /// Reads the figures of all servers.
     async fn figures(&mut self) -> io::Result<Vec<(String, Figures)>> {
         let permits = self.http.free_permits().await?;
-        // The calls that took the permits have ended.
-        sleep(Duration::from_secs(2)).await;
-        let mut all = vec![("HTTP".to_owned(), Figures { permits, ..self.http.figures().await? })];
+        let mut least = Figures { permits, ..self.http.figures().await? };
+        for _ in 0..READINGS {
+            sleep(BETWEEN_READINGS).await;
+            least = least.least(&self.http.figures().await?);
+        }
+        let mut all = vec![("HTTP".to_owned(), least)];
         for client in &mut self.stdio {
-            // A server releases a large buffer after some small messages.
-            for _ in 0..20 {
-                client.ask("alive").await?;
-            }
-            let alive = client.ask("alive").await?;
             let pid = client.pid().ok_or_else(|| io::Error::other("the process has ended"))?;
-            all.push((format!("stdio {}", client.version), Figures::read(pid, &alive)?));
+            let mut least = Figures::read(pid, &client.ask("alive").await?)?;
+            for _ in 0..READINGS {
+                least = least.least(&Figures::read(pid, &client.ask("alive").await?)?);
+            }
+            all.push((format!("stdio {}", client.version), least));
         }
         Ok(all)
     }
@@ -220,9 +229,10 @@ impl Http {
     /// Returns how many calls another client can have in flight.
     async fn free_permits(self) -> io::Result<u64> {
         let mut calls = Vec::new();
+        let message = call(1, "wait", &json!({"milliseconds": HOLD_MILLISECONDS}));
         for _ in 0..=MAX_IN_FLIGHT {
             let mut connection = self.observer().connect().await?;
-            connection.write(&self.observer().post(&call(1, "wait", &json!({"milliseconds": 1500})))).await?;
+            connection.write(&self.observer().post(&message)).await?;
             calls.push(connection);
         }
         let mut admitted = 0;

@@ -1,5 +1,6 @@
 //! `cargo mcp check` and `cargo mcp lock`.
 
+mod authorization;
 mod codes;
 
 use std::{
@@ -9,6 +10,7 @@ use std::{
     process::Command,
 };
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use crate::{

@@ -15,10 +15,15 @@ mod elicit;
 mod examples;
 #[cfg(unix)]
 mod hostile;
+#[cfg(unix)]
+mod hostile_login;
 mod install;
 mod list;
+#[cfg(unix)]
+mod login;
 mod new;
 mod prompt;
+mod protected;
 mod read;
 mod servers;
 mod terminal;

@@ -324,7 +324,10 @@ fn templates_are_in_the_published_package() {
             assert!(listed.lines().any(|line| line == path), "{path} is missing from\n{listed}");
         }
     }
-    assert!(listed.lines().any(|line| line == "templates/workspace.toml"), "{listed}");
+    for file in ["workspace.toml", "protected/demo.sh", "protected/authorization_server.mjs"] {
+        let path = format!("templates/{file}");
+        assert!(listed.lines().any(|line| line == path), "{path} is missing from\n{listed}");
+    }
 }
 
 /// Runs `cargo mcp new` in a terminal and types each answer after its question. Returns the whole output.

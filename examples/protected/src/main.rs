@@ -4,6 +4,9 @@
 //! `notes:write`, and the overview of all users `notes:admin`. A client whose token lacks a scope is told which one, asks its user,
 //! and repeats the call.
 //!
+//! `sh demo.sh` starts an authorization server and this server, and shows how to log in with `cargo mcp login` and to
+//! call the tools. With an authorization server of your own:
+//!
 //! ```text
 //! cargo run -p protected -- --http 127.0.0.1:8080 --issuer https://id.example.com --resource http://127.0.0.1:8080/mcp
 //! cargo mcp login http://127.0.0.1:8080/mcp

@@ -2,7 +2,9 @@ use std::{pin::Pin, sync::Arc};
 
 use http::request::Parts;
 
-use super::{error::AuthenticationError, identity::Identity, protected_resource::ProtectedResource};
+use super::{
+    error::AuthenticationError, identity::Identity, protected_resource::ProtectedResource, routes::AuthorizationRoutes,
+};
 
 /// The future of [`Authenticator::authenticate`].
 pub type AuthenticateFuture<'a> = Pin<Box<dyn Future<Output = Result<Identity, AuthenticationError>> + Send + 'a>>;
@@ -54,6 +56,12 @@ pub trait Authenticator: Send + Sync + 'static {
     fn protected_resource(&self) -> ProtectedResource {
         ProtectedResource::new()
     }
+
+    /// Returns the routes that are served next to the MCP endpoint, by an authorization server in the same process. It
+    /// is called once, when the server is built.
+    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
+        Vec::new()
+    }
 }
 
 impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
@@ -64,6 +72,10 @@ impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
     fn protected_resource(&self) -> ProtectedResource {
         (**self).protected_resource()
     }
+
+    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
+        (**self).routes()
+    }
 }
 
 impl<A: Authenticator + ?Sized> Authenticator for Box<A> {
@@ -73,5 +85,9 @@ impl<A: Authenticator + ?Sized> Authenticator for Box<A> {
 
     fn protected_resource(&self) -> ProtectedResource {
         (**self).protected_resource()
+    }
+
+    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
+        (**self).routes()
     }
 }

@@ -18,6 +18,8 @@ mod identity_from_extensions;
 mod principal;
 #[cfg(feature = "http")]
 mod protected_resource;
+#[cfg(feature = "http")]
+mod routes;
 mod scopes;
 #[cfg(feature = "http")]
 mod token_file;
@@ -36,6 +38,7 @@ pub use self::{
     error::{AuthenticationError, AuthenticationErrorKind},
     identity_from_extensions::IdentityFromExtensions,
     protected_resource::ProtectedResource,
+    routes::{AuthorizationRoutes, RouteFuture},
     token_file::TokenFile,
 };
 

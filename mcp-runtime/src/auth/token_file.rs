@@ -13,6 +13,7 @@ use super::{
     credentials::{credentials, is_token68},
 };
 use crate::{
+    lock_directory::lock_directory,
     random,
     replace_file::{Readers, replace_file},
 };
@@ -48,7 +49,8 @@ impl TokenFile {
     /// Reads the token from a file. White space around it is ignored.
     ///
     /// If the file is missing or empty, generates a token of 256 random bits and writes it to the file, which only the
-    /// user of the process can read (on Unix).
+    /// user of the process can read (on Unix). Of several processes that open the same file at once, one generates the
+    /// token, and the others read it (on Unix, in a directory that can be locked).
     ///
     /// # Errors
     ///
@@ -90,17 +92,25 @@ impl fmt::Debug for TokenFile {
 }
 
 fn read_or_generate(path: &Path) -> io::Result<String> {
+    if let Some(token) = read(path)? {
+        warn_if_readable(path);
+        return Ok(token);
+    }
+    // Of several servers that start at once, the first one generates the token, and the others read it.
+    let _lock = lock_directory(path);
+    read(path)?.map_or_else(|| generate(path), Ok)
+}
+
+/// Reads the token of a file. Returns `None` if the file is missing or empty.
+fn read(path: &Path) -> io::Result<Option<String>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
     match text.trim() {
-        "" => generate(path),
-        token if is_token68(token) => {
-            warn_if_readable(path);
-            Ok(token.to_owned())
-        }
+        "" => Ok(None),
+        token if is_token68(token) => Ok(Some(token.to_owned())),
         _ => Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "expected one token of letters, digits and `-._~+/`\nhelp: delete the file to generate a token",
@@ -175,6 +185,27 @@ mod tests {
         }
         tokens.dedup();
         assert_eq!(tokens.len(), 3);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn servers_that_start_at_once_have_the_same_token() {
+        let directory = Directory::new();
+        for (round, before) in [None, Some("")].into_iter().cycle().take(50).enumerate() {
+            let path = directory.0.join(round.to_string());
+            before.inspect(|text| fs::write(&path, text).unwrap());
+            let barrier = std::sync::Barrier::new(4);
+            let digests = std::thread::scope(|scope| {
+                let open = || {
+                    barrier.wait();
+                    TokenFile::open(&path).unwrap().digest
+                };
+                let servers: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+                servers.into_iter().map(|server| server.join().unwrap()).collect::<Vec<_>>()
+            });
+            let kept: [u8; 32] = Sha256::digest(fs::read_to_string(&path).unwrap().trim()).into();
+            assert!(digests.iter().all(|digest| *digest == kept), "round {round}");
+        }
     }
 
     #[test]

@@ -52,12 +52,14 @@ pub(super) struct Introduction<'a> {
     pub(super) announces_changes: bool,
     /// How long clients may cache the result.
     pub(super) ttl: Duration,
+    /// Whether shared caches must not store the result.
+    pub(super) is_private: bool,
 }
 
 impl Introduction<'_> {
     /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
     pub(super) fn write(&self, dialect: &'static Dialect) -> Vec<u8> {
-        let encoding = &encoding_with_identity(dialect, self.identity);
+        let encoding = &Encoding { is_private: self.is_private, ..encoding_with_identity(dialect, self.identity) };
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);
         if encoding.has(Feature::Handshake) {

@@ -23,6 +23,7 @@ mod runs;
 mod session;
 mod shared;
 mod subscriptions;
+mod sync;
 mod tasks;
 mod weak_set;
 

@@ -2,14 +2,18 @@
 
 use std::{
     ops::{Deref, DerefMut},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
 use tokio::sync::{Notify, SetOnce, futures::OwnedNotified};
 
-use super::{meter::Meter, rates::FlowControl};
+use super::{
+    meter::Meter,
+    rates::FlowControl,
+    sync::{Mutex, MutexGuard},
+};
 use crate::{error::FaultClass, handler::Peer, model::Level};
 
 /// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.

@@ -172,6 +172,7 @@ impl Engine {
                 declared: &self.declared,
                 announces_changes: self.announces_changes(),
                 ttl: self.limits.list_ttl,
+                is_private: self.encoding(dialect).is_private,
             };
             introduction.write(dialect)
         })

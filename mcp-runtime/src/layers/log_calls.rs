@@ -1,12 +1,15 @@
 use std::time::Instant;
 
 use super::{Call, Layer, LayerFuture, Next};
+use crate::excerpt::excerpt;
 
 /// A layer that logs each call when it ends: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`,
 /// `outcome` and `elapsed`.
 ///
 /// The outcome is [that of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed out.
-/// Results are never logged, and arguments only if [enabled](Self::with_arguments).
+/// Results are never logged, and arguments only if [enabled](Self::with_arguments). The field `principal` exists only if the
+/// caller has [one](crate::Caller::principal), such as the issuer and the subject of its token, and contains at most 200
+/// characters of its name.
 ///
 /// ```
 /// # use mcp_runtime::{Server, layers::LogCalls};
@@ -59,7 +62,7 @@ impl Drop for CallLog {
             name = call.name(),
             kind = call.kind().as_str(),
             id = call.request_id(),
-            principal = call.caller().principal(),
+            principal = call.caller().principal().map(excerpt).as_deref(),
             arguments = arguments.then(|| call.arguments()),
             outcome,
             elapsed = ?began.elapsed(),

@@ -1,6 +1,5 @@
 use std::{
     fmt,
-    net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -112,8 +111,8 @@ impl RateLimit {
     /// Gives each caller its own budget.
     ///
     /// A caller is identified by its [principal](crate::Caller::principal) or, without one, by the address of the HTTP
-    /// request (for IPv6, its /64 network). Behind a proxy, that is the proxy's address. Callers with neither share one
-    /// budget.
+    /// request (for IPv6, its /64 network), or by the user whose process has connected to a Unix socket. Behind a proxy,
+    /// that is the proxy's address, or the user that the proxy runs as. Callers with neither share one budget.
     #[must_use]
     pub fn per_caller(mut self) -> Self {
         self.per_caller = true;
@@ -205,14 +204,13 @@ fn reject(call: &Call, wait: Duration) -> Outcome {
 
 /// Returns the key of a caller.
 fn caller(call: &Call) -> String {
-    match (call.caller().principal(), address(call)) {
-        (Some(principal), _) => format!("principal {principal}"),
-        (None, Some(address)) => format!("address {address}"),
-        (None, None) => {
-            warn_if_unknown(call);
-            String::new()
-        }
+    if let Some(principal) = call.caller().principal() {
+        return format!("principal {principal}");
     }
+    call.caller().head.as_ref().and_then(|head| head.sender_key()).unwrap_or_else(|| {
+        warn_if_unknown(call);
+        String::new()
+    })
 }
 
 /// Warns once if callers over HTTP cannot be distinguished.
@@ -231,25 +229,6 @@ fn warn_if_unknown(call: &Call) {
 
 #[cfg(not(feature = "http"))]
 fn warn_if_unknown(_: &Call) {}
-
-#[cfg(feature = "http")]
-fn address(call: &Call) -> Option<IpAddr> {
-    call.caller().peer_addr().map(|address| network(address.ip().to_canonical()))
-}
-
-#[cfg(not(feature = "http"))]
-fn address(_: &Call) -> Option<IpAddr> {
-    None
-}
-
-/// Returns the addresses that a single client usually controls: one IPv4 address, or an IPv6 /64 network.
-#[cfg_attr(not(any(feature = "http", test)), expect(dead_code, reason = "only HTTP has addresses"))]
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
-    }
-}
 
 impl fmt::Debug for RateLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -270,18 +249,5 @@ impl Clock for Uptime {
 
     fn now(&self) -> Duration {
         self.0.elapsed()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::network;
-
-    #[test]
-    fn addresses_are_grouped_by_network() {
-        for (address, expected) in [("10.1.2.3", "10.1.2.3"), ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"), ("::1", "::")]
-        {
-            assert_eq!(network(address.parse().unwrap()).to_string(), expected);
-        }
     }
 }

@@ -30,6 +30,10 @@ impl RequestHead for TestRequestSource {
         None
     }
 
+    fn sender_key(&self) -> Option<String> {
+        None
+    }
+
     fn identity(&self) -> Option<&Identity> {
         self.extensions.get()
     }

@@ -17,6 +17,7 @@ mod peers;
 mod principals;
 #[cfg(target_os = "linux")]
 mod process;
+mod races;
 mod request;
 mod session;
 mod skills;

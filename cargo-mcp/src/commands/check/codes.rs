@@ -336,6 +336,83 @@ codes! {
          https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion",
         "respond with an empty list if there are no suggestions";
 
+    NO_CHALLENGE = "no-challenge", Error,
+        "a request without a valid token is not answered with a challenge",
+        "Clients find the authorization server from the header `WWW-Authenticate` of a response with the status 401. They \
+         take any other status for a failure of the server, and 403 for a missing scope.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#error-handling\n\
+         https://www.rfc-editor.org/rfc/rfc6750#section-3",
+        "respond with 401 and `WWW-Authenticate: Bearer resource_metadata=\"…\"`";
+    NO_METADATA_LINK = "no-metadata-link", Warning,
+        "the challenge does not name the metadata of the server",
+        "2025-06-18 requires `resource_metadata` in the challenge. Later revisions let clients guess the URL, which fails \
+         if a proxy changes the path.\n\
+         https://modelcontextprotocol.io/specification/2025-06-18/basic/authorization#authorization-server-location\n\
+         https://www.rfc-editor.org/rfc/rfc9728#section-5.1",
+        "add `resource_metadata=\"…\"` with the URL of the metadata to the challenge";
+    BAD_RESOURCE_METADATA = "bad-resource-metadata", Error,
+        "the protected-resource metadata cannot be used",
+        "Clients learn from it which authorization server issues tokens for the server. Without it, nobody can log in.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-location\n\
+         https://www.rfc-editor.org/rfc/rfc9728#section-3.2",
+        "serve a JSON object with `resource` and `authorization_servers`, as `application/json` and without a redirect";
+    WRONG_RESOURCE = "wrong-resource", Error,
+        "the metadata describes another resource",
+        "Clients must not use such metadata: the server could otherwise obtain tokens for another one. A frequent cause is \
+         a proxy that changes the host, the scheme or the path.\n\
+         https://www.rfc-editor.org/rfc/rfc9728#section-3.3",
+        "set `resource` to the URL that clients connect to";
+    BROAD_RESOURCE = "broad-resource", Warning,
+        "the metadata describes more than the server",
+        "A token for the resource is valid for everything below it. Some clients accept only the URL that they connect \
+         to.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#canonical-server-uri\n\
+         https://www.rfc-editor.org/rfc/rfc9728#section-3.3",
+        "set `resource` to the URL that clients connect to";
+    BAD_ISSUER_METADATA = "bad-issuer-metadata", Error,
+        "the metadata of an authorization server cannot be used",
+        "Clients find its endpoints there. They must not use metadata of another issuer, which could lead users to an \
+         attacker.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-server-metadata-discovery\n\
+         https://www.rfc-editor.org/rfc/rfc8414#section-3.3",
+        "list the issuer exactly as its metadata names it";
+    NO_PKCE = "no-pkce", Error,
+        "an authorization server does not announce PKCE",
+        "Clients must refuse an authorization server that does not announce `S256`.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-code-protection",
+        "enable PKCE, or have the authorization server announce `code_challenge_methods_supported`";
+    INSECURE_URL = "insecure-url", Error,
+        "a URL without TLS",
+        "Whoever controls the network can read tokens, and can replace metadata. Only the loopback interface is exempt.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#communication-security",
+        "use `https`";
+    UNVERIFIED_TOKEN = "unverified-token", Error,
+        "the server accepts a token that nobody has issued",
+        "Anybody can call the server in the name of any user. The check sends three tokens: a random word, a JSON Web Token \
+         with `alg: none`, and one whose signature consists of zeros.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#token-handling\n\
+         https://www.rfc-editor.org/rfc/rfc8725#section-3.2",
+        "verify signatures with the keys of the issuer; the type of a key decides the algorithm, never the token";
+    UNCHECKED_AUDIENCE = "unchecked-audience", Error,
+        "the server accepts a token for another server",
+        "Whoever operates the other server can use the tokens of its users here. Checked only with `--foreign-token`.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#access-token-privilege-restriction",
+        "accept only tokens whose audience contains the URL of the server";
+    OTHER_AUDIENCE = "other-audience", Warning,
+        "the server accepts your token, which does not name it as audience",
+        "A server must accept only tokens that were issued for it. Otherwise, any service that receives such a token can call \
+         the server in your name. Some authorization servers use another identifier instead of the URL, which is fine if \
+         no other server shares it.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#access-token-privilege-restriction\n\
+         https://www.rfc-editor.org/rfc/rfc8707",
+        "have tokens issued with the URL of the server as audience, and accept no others";
+    TOKEN_IN_QUERY = "token-in-query", Error,
+        "the server accepts tokens in the query of its URL",
+        "URLs end up in logs and histories. The metadata is always checked, and the server with `--token-in-query`.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#token-requirements\n\
+         https://www.rfc-editor.org/rfc/rfc9700#section-4.3.2",
+        "accept tokens only in the header `Authorization`";
+
     BREAKING_CHANGE = "breaking-change", Error,
         "the server differs from its lock file in a way that breaks callers",
         "A call that was valid when the lock file was written may be invalid now. Checked only with `--locked`.",

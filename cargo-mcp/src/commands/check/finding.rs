@@ -10,7 +10,7 @@ use super::{
 /// The part of a server that a finding is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
-    /// `server`, `tool`, `resource`, `resource template` or `prompt`.
+    /// `server`, `authorization server`, `tool`, `resource`, `resource template` or `prompt`.
     pub(crate) kind: &'static str,
     /// The name or URI; empty for the server.
     pub(crate) name: String,

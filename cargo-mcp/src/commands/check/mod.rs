@@ -1,5 +1,6 @@
 //! `cargo mcp check`: finds errors in a server, and problems that it causes in some clients.
 
+mod authorization;
 mod codes;
 mod compatibility;
 mod conformance;
@@ -15,6 +16,7 @@ use std::{fs, path::PathBuf};
 
 use mcp_runtime_lock::{Change, Listing, Lock};
 
+use authorization::TokenArgs;
 use codes::{Code, Level};
 use conformance::{HandshakeOutcome, Inventory};
 use finding::{Findings, Subject};
@@ -36,7 +38,7 @@ Examples:
   cargo mcp check --explain schema-ref
 
 Checks the handshake of every protocol revision (or only `--revision`), and everything that the server lists in the \
-newest supported one.
+newest supported one. If a URL asks for authorization, also checks its challenge and metadata, and sends invalid tokens.
 Exit codes: 0 success, 1 denied findings, 2 invalid command line, 3 server unavailable.")]
 pub(crate) struct Args {
     /// Package of this workspace or URL [default: the only server here]
@@ -66,6 +68,8 @@ pub(crate) struct Args {
     #[arg(long)]
     read: bool,
     #[command(flatten)]
+    tokens: TokenArgs,
+    #[command(flatten)]
     target: TargetArgs,
 }
 
@@ -74,7 +78,7 @@ enum Format {
     /// Text for humans
     Human,
     /// A JSON object: `formatVersion` 1, `server`, `handshakes`, `findings`, `tokens`, `changes` (`--locked`),
-    /// `summary`
+    /// `authorization` (if the server requires it), `summary`
     Json,
     /// Annotations for a GitHub workflow run
     Github,
@@ -93,9 +97,16 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let revisions = args.target.revision.map_or_else(|| Revision::known().collect(), |revision| vec![revision]);
     let mut findings = Findings::default();
     let timeout = args.target.connect_timeout();
+    let protection = authorization::check(&mut findings, &target, &args.tokens, timeout).await?;
     let handshakes =
         conformance::handshakes(&mut findings, &target, &revisions, args.target.revision.is_none(), timeout, args.read)
-            .await?;
+            .await;
+    let (handshakes, unavailable) = match handshakes {
+        Ok(handshakes) => (handshakes, None),
+        // Without a token, only the authorization can be checked.
+        Err(failure) if protection.is_some() => (Vec::new(), Some(failure)),
+        Err(failure) => return Err(failure),
+    };
     let supported = handshakes.iter().filter_map(|handshake| match &handshake.outcome {
         HandshakeOutcome::Supported(inventory) => Some((handshake.revision, &**inventory)),
         _ => None,
@@ -117,6 +128,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let failed = findings.0.iter().any(|finding| denied(finding.code));
     let report = Report {
         target: target.to_string().trim_matches('`').to_owned(),
+        protection: protection.as_ref(),
         handshakes: &handshakes,
         findings: &findings,
         tokens: &tokens,
@@ -129,10 +141,14 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Format::Github => report.github(),
     }
     if !failed {
-        return Ok(());
+        return unavailable.map_or(Ok(()), Err);
     }
-    Err(Failure::tool(format_args!("{target} failed the check"))
-        .help("`cargo mcp check --explain CODE` explains a code, `--allow CODE` suppresses it"))
+    let failure = Failure::tool(format_args!("{target} failed the check"))
+        .help("`cargo mcp check --explain CODE` explains a code, `--allow CODE` suppresses it");
+    Err(match unavailable {
+        Some(_) => failure.help("everything but the authorization remains to be checked, which requires a token"),
+        None => failure,
+    })
 }
 
 impl Args {
@@ -236,9 +252,9 @@ fn lock_changes(findings: &mut Findings, changes: &[Change]) {
     }
 }
 
-/// Orders findings: the server, then its tools, resources, resource templates and prompts.
+/// Orders findings: the server, its authorization servers, and then its tools, resources, resource templates and prompts.
 fn rank(subject: &Subject) -> usize {
-    ["server", "tool", "resource", "resource template", "prompt"]
+    ["server", "authorization server", "tool", "resource", "resource template", "prompt"]
         .iter()
         .position(|kind| *kind == subject.kind)
         .unwrap_or(9)

@@ -4,6 +4,7 @@ use mcp_runtime_lock::Change;
 use serde_json::{Value, json};
 
 use super::{
+    authorization::Protection,
     codes::Level,
     conformance::{Handshake, HandshakeOutcome},
     finding::{Finding, Findings, Subject},
@@ -19,6 +20,9 @@ use crate::{
 /// The results of a check.
 pub(crate) struct Report<'a> {
     pub(crate) target: String,
+    /// Absent if the server requires no authorization.
+    pub(crate) protection: Option<&'a Protection>,
+    /// Empty if the server requires a token, and there is none.
     pub(crate) handshakes: &'a [Handshake],
     pub(crate) findings: &'a Findings,
     pub(crate) tokens: &'a [ToolTokens],
@@ -30,6 +34,7 @@ pub(crate) struct Report<'a> {
 impl Report<'_> {
     /// Prints the report for humans.
     pub(crate) fn human(&self) {
+        self.print_authorization();
         self.print_handshakes();
         self.print_findings();
         self.print_tokens();
@@ -37,7 +42,22 @@ impl Report<'_> {
         outln!("{}", self.summary());
     }
 
+    fn print_authorization(&self) {
+        let Some(Protection { metadata, resource, authorization_servers }) = self.protection else { return };
+        outln!("{}", heading("authorization"));
+        let line = |name: &str, value: Option<&str>| {
+            outln!("  {name:20}  {}", escape_line(value.unwrap_or("unknown")));
+        };
+        line("metadata", metadata.as_deref());
+        line("resource", resource.as_deref());
+        authorization_servers.iter().for_each(|issuer| line("authorization server", Some(issuer)));
+        outln!();
+    }
+
     fn print_handshakes(&self) {
+        if self.handshakes.is_empty() {
+            return;
+        }
         outln!("{}", heading("handshakes"));
         for Handshake { revision, outcome } in self.handshakes {
             outln!("  {}  {}", revision.as_str(), describe(outcome));
@@ -126,6 +146,10 @@ impl Report<'_> {
                 "failed": self.failed,
             },
         });
+        if let Some(Protection { metadata, resource, authorization_servers }) = self.protection {
+            report["authorization"] =
+                json!({"metadata": metadata, "resource": resource, "authorizationServers": authorization_servers});
+        }
         if let Some(changes) = self.changes {
             let change =
                 |change: &Change| json!({"breaking": change.breaking, "entry": change.entry, "text": change.text});

@@ -422,6 +422,7 @@ fn every_code_has_a_test_and_an_explanation() {
     let mut tested: BTreeSet<&str> = findings().iter().map(|(code, ..)| *code).collect();
     // Covered by `changes_are_reported_and_accepted`.
     tested.extend(["breaking-change", "compatible-change"]);
+    tested.extend(authorization::codes());
     assert_eq!(codes, tested);
     for code in codes {
         let output = run(&["check", "--explain", code]).expect_success();

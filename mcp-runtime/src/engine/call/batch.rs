@@ -2,7 +2,9 @@
 //!
 //! See [Batching](https://modelcontextprotocol.io/specification/2025-03-26/basic#batching).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use crate::engine::sync::Mutex;
 
 /// The destination of a response.
 #[derive(Debug, Clone)]

@@ -3,17 +3,22 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, PoisonError},
 };
 
 use tokio::task::AbortHandle;
 
 use super::{batch::Sink, response};
 use crate::{
-    engine::{outbox::Outbox, request::source::Permit, subscriptions::listener::Listener},
+    engine::{
+        outbox::Outbox,
+        request::source::Permit,
+        subscriptions::listener::Listener,
+        sync::{
+            Mutex, MutexGuard,
+            atomic::{AtomicU64, AtomicUsize, Ordering},
+        },
+    },
     error::{Fault, FaultClass},
     handler::Context,
     jsonrpc::Id,
@@ -222,3 +227,6 @@ impl InFlightCall {
         });
     }
 }
+
+#[cfg(all(test, shuttle))]
+mod interleavings;

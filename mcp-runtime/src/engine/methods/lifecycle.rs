@@ -44,6 +44,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         client = client.as_ref().map(|client| client.name.as_str()),
         requested = &*excerpt(&version),
         version = dialect.name(),
+        principal = request.principal().map(excerpt).as_deref(),
         "session opened"
     );
     let flow = Arc::clone(&connection.flow);

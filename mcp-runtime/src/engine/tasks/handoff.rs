@@ -52,6 +52,8 @@ pub(crate) struct PendingTask {
     pub(crate) callee: Callee,
     pub(crate) forwards_log: bool,
     pub(crate) is_layered: bool,
+    /// The size of the arguments in bytes.
+    pub(crate) argument_bytes: usize,
 }
 
 impl DeferredTask {
@@ -80,10 +82,10 @@ impl DeferredTask {
 impl PendingTask {
     /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
     async fn start(self, client: Arc<TaskClient>, rest: CallFuture, context: Arc<Context>) -> Result<Finished, Fault> {
-        let Self { tasks, owner, scopes, encoding, id, callee, forwards_log, is_layered } = self;
+        let Self { tasks, owner, scopes, encoding, id, callee, forwards_log, is_layered, argument_bytes } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
         let scopes = scopes.map(|scopes| Scopes::clone(&scopes)).unwrap_or_default();
-        let new = NewTask { id: new_id()?, owner, scopes, ttl: None };
+        let new = NewTask { id: new_id()?, owner, scopes, ttl: None, argument_bytes };
         let inbox = Arc::clone(client.inbox());
         let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, client };
         let Rejected { fault, running } = match tasks.create(new, job, rest).await {

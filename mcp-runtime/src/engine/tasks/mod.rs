@@ -7,6 +7,7 @@
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
+mod arguments;
 mod claims;
 pub(crate) mod client;
 mod encode;

@@ -11,6 +11,7 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
+    arguments::ArgumentsPermit,
     client::TaskClient,
     encode::log_id,
     errors,
@@ -102,6 +103,7 @@ pub(super) struct Runner {
     /// The record as it was inserted.
     task: TaskRecord,
     job: Job,
+    _arguments: ArgumentsPermit,
 }
 
 /// An event that wakes the runner.
@@ -113,8 +115,8 @@ enum Event {
 }
 
 impl Runner {
-    pub(super) fn new(store: Arc<dyn TaskStore>, task: TaskRecord, job: Job) -> Self {
-        Self { store, task, job }
+    pub(super) fn new(store: Arc<dyn TaskStore>, task: TaskRecord, job: Job, arguments: ArgumentsPermit) -> Self {
+        Self { store, task, job, _arguments: arguments }
     }
 
     /// Runs the function until it finishes, or until its task is cancelled or expires.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    arguments::TaskArguments,
     claims::InputClaims,
     encode,
     errors::store_failed,
@@ -14,6 +15,7 @@ use crate::{
     auth::Scopes,
     backend::{MemoryTasks, TaskLimits, TaskRecord, TaskStore, Timestamp},
     error::Fault,
+    excerpt::excerpt,
     handler::CallFuture,
     random,
 };
@@ -25,6 +27,7 @@ pub(crate) struct Tasks {
     claims: Arc<InputClaims>,
     options: TaskOptions,
     runners: Arc<Runners>,
+    arguments: Arc<TaskArguments>,
 }
 
 /// A task that is about to be created.
@@ -36,6 +39,8 @@ pub(crate) struct NewTask {
     pub(crate) scopes: Scopes,
     /// The time to live that the client requests.
     pub(crate) ttl: Option<Duration>,
+    /// The size of the arguments in bytes.
+    pub(crate) argument_bytes: usize,
 }
 
 /// A call that could not become a task.
@@ -47,7 +52,7 @@ pub(crate) struct Rejected {
 impl Tasks {
     pub(crate) fn new(store: Option<Arc<dyn TaskStore>>, options: TaskOptions) -> Self {
         let store = store.unwrap_or_else(|| Arc::new(MemoryTasks::default()));
-        Self { store, claims: Arc::default(), options, runners: Arc::default() }
+        Self { store, claims: Arc::default(), options, runners: Arc::default(), arguments: Arc::default() }
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn TaskStore> {
@@ -62,9 +67,13 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// Fails if there are too many tasks, or if the store fails.
+    /// Fails if there are too many tasks, if their arguments are too large, or if the store fails.
     pub(crate) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Rejected> {
-        let NewTask { id, owner, scopes, ttl } = new;
+        let NewTask { id, owner, scopes, ttl, argument_bytes } = new;
+        let Some(arguments) = self.arguments.reserve(&owner, argument_bytes) else {
+            let fault = Fault::overloaded("the arguments of unfinished tasks are too large");
+            return Err(Rejected { fault, running });
+        };
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
         let mut limits = self.options.limits;
         if owner.is_empty() {
@@ -81,12 +90,12 @@ impl Tasks {
             name = job.callee.name,
             id = job.id.as_json(),
             task = encode::log_id(&task.id),
-            owner = (!task.owner.is_empty()).then_some(&*task.owner),
+            owner = (!task.owner.is_empty()).then(|| excerpt(&task.owner)).as_deref(),
             "task created"
         );
         let created = encode::created(&job.encoding, &task);
         job.accept();
-        let runner = Runner::new(Arc::clone(&self.store), task, job);
+        let runner = Runner::new(Arc::clone(&self.store), task, job, arguments);
         self.runners.spawn(runner.run(running));
         Ok(created)
     }

@@ -63,17 +63,26 @@ impl<'a> Rejection<'a> {
 
 /// Rejects a request whose `Host` or `Origin` is not allowed.
 pub(super) fn check(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
-    inspect(request, options).map_err(|rejection| {
-        rejection.log(request);
-        Box::new(response::invalid_request(rejection.status(), &rejection.message()))
-    })
+    inspect(request, options).map_err(|rejection| rejected(rejection, request))
+}
+
+/// Rejects a request whose `Host` is not allowed, whatever its `Origin`.
+pub(super) fn check_host(request: &Parts, options: &HttpOptions) -> Result<(), Box<HttpResponse>> {
+    inspect_host(request, options).map_err(|rejection| rejected(rejection, request))
+}
+
+fn rejected(rejection: Rejection<'_>, request: &Parts) -> Box<HttpResponse> {
+    rejection.log(request);
+    Box::new(response::invalid_request(rejection.status(), &rejection.message()))
+}
+
+fn inspect_host<'a>(request: &'a Parts, options: &HttpOptions) -> Result<(), Rejection<'a>> {
+    let host = host(&request.headers, &request.uri).ok_or(Rejection::NoHost)?;
+    if is_allowed_host(host, options) { Ok(()) } else { Err(Rejection::Host(host)) }
 }
 
 fn inspect<'a>(request: &'a Parts, options: &HttpOptions) -> Result<(), Rejection<'a>> {
-    let host = host(&request.headers, &request.uri).ok_or(Rejection::NoHost)?;
-    if !is_allowed_host(host, options) {
-        return Err(Rejection::Host(host));
-    }
+    inspect_host(request, options)?;
     let mut origins = request.headers.get_all(header::ORIGIN).iter();
     match origins.find(|origin| !is_allowed_origin(origin, options)) {
         Some(origin) => Err(Rejection::Origin(origin)),

@@ -174,6 +174,17 @@ impl Peer {
         Arc::new(Self { key, peers, used, stream_bytes, blocking_share, check_share })
     }
 
+    /// Returns what distinguishes the peer from others: its principal, its network or its user. Returns `None` if
+    /// nothing does.
+    pub(super) fn distinction(&self) -> Option<String> {
+        match &self.key {
+            Key::Principal(name) => Some(format!("principal {name}")),
+            Key::Origin(Origin::Network(address)) => Some(format!("network {address}")),
+            Key::Origin(Origin::User(id)) => Some(format!("user {id}")),
+            Key::Origin(Origin::Unknown) => None,
+        }
+    }
+
     /// Returns how much of a resource the peer uses.
     pub(super) fn used(&self, resource: Resource) -> usize {
         self.counter(resource).load(Ordering::Acquire)
@@ -337,6 +348,7 @@ mod tests {
             (peers.principal("10.0.0.1"), address("10.0.0.1"), false),
         ] {
             assert_eq!(Arc::ptr_eq(&left, &right), are_same, "{:?} {:?}", left.key, right.key);
+            assert_eq!(left.distinction() == right.distinction(), are_same, "{:?} {:?}", left.key, right.key);
         }
     }
 

@@ -94,6 +94,10 @@ impl RequestHead for HttpRequestSource {
         self.address
     }
 
+    fn sender_key(&self) -> Option<String> {
+        self.peer.distinction()
+    }
+
     fn identity(&self) -> Option<&Identity> {
         sender::identity(&self.request)
     }

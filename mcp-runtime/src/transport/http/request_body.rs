@@ -76,8 +76,23 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    read_up_to(usize::MAX, endpoint, source, body, now).await
+}
+
+/// Reads a body like [`read`], with a limit of its own in addition to that of the options.
+pub(super) async fn read_up_to<B>(
+    max_bytes: usize,
+    endpoint: &Endpoint,
+    source: &HttpRequestSource,
+    body: B,
+    now: Instant,
+) -> Result<ReceivedBody, Box<HttpResponse>>
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let (options, limits) = (endpoint.options(), endpoint.limits());
-    let max_bytes = options.max_body_bytes;
+    let max_bytes = max_bytes.min(options.max_body_bytes);
     let mut reader = BodyReader {
         body: Box::pin(body),
         received: ReceivedBody::new(now, limits),

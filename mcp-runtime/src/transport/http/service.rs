@@ -14,7 +14,7 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
-    authorization::{Authorization, MetadataService, admit},
+    authorization::{Authorization, AuthorizationService, MetadataService, admit},
     body::HttpBody,
     endpoint::Endpoint,
     guard,
@@ -73,6 +73,13 @@ impl HttpService {
         MetadataService::new(self.endpoint.clone())
     }
 
+    /// Returns everything that authorization serves outside of the path of this service: the metadata of the protected
+    /// resource, and the [routes](crate::AuthorizationRoutes) of the authenticator. The application into which this
+    /// service is mounted passes those paths to it, or all that it does not know.
+    pub fn authorization_service(&self) -> AuthorizationService {
+        AuthorizationService::new(self.endpoint.clone())
+    }
+
     /// Shuts this service and its clones down gracefully: ends subscriptions, rejects new calls with status 503, and
     /// waits for the calls in flight. After `grace`, cancels those that remain. Then ends every session and stream.
     ///
@@ -129,8 +136,11 @@ impl HttpService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let endpoint = &self.endpoint;
-        if endpoint.authorization().is_some() && MetadataService::serves(request.uri().path()) {
-            return Prepared::Ready(Box::new(self.metadata_service().respond(&request)));
+        if endpoint.authorization().is_some() {
+            let service = self.authorization_service();
+            if service.serves(request.uri().path()) {
+                return Prepared::Other(Box::pin(async move { Ok(service.respond(request).await) }));
+            }
         }
         let mut router = MethodRouter { endpoint: endpoint.clone() };
         if guard::needs_cors(&request) {

@@ -136,6 +136,8 @@ async fn all_pages_have_the_same_cache_scope() {
         (everything().only(|entry| entry.function != "hidden_template"), ["public"; 4]),
     ] {
         let mut client = server.page_size(1).test_client(Revision::V2026_07_28);
+        let description = client.request("server/discover", json!({})).await.unwrap();
+        assert_eq!(description["cacheScope"], scopes[0]);
         for (method, scope) in methods.into_iter().zip(scopes) {
             let (mut params, mut pages) = (json!({}), 0);
             loop {

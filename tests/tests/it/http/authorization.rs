@@ -4,6 +4,7 @@ mod credentials;
 mod expiry;
 mod metadata;
 mod ownership;
+mod routes;
 mod scopes;
 
 use std::{

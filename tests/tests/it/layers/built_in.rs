@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_runtime::{
-    BuildError, Context, Fault, Handle, Revision, Server,
+    BuildError, Context, Fault, Handle, Identity, Principal, Revision, Server,
     layers::{CacheReadOnly, LogCalls, MaskErrors, Next, RateLimit, from_fn},
     tool,
 };
@@ -45,6 +45,31 @@ async fn calls_are_logged_without_their_contents() {
     client.call("double", json!({"number": 2})).await.unwrap();
     let lines = log.take("call finished name");
     assert!(lines[0].contains(r#" arguments="{\"number\":2}" outcome="success""#), "{lines:?}");
+}
+
+/// Subjects are text of the issuer: they must neither add a line to the log nor fill it.
+#[tokio::test]
+async fn the_log_names_the_principal() {
+    let (log, _guard) = Log::listen();
+    let issuer = "https://id.example.com";
+    let long = "x".repeat(10_000);
+    for (subject, expected) in [
+        ("ada", format!("{issuer}#ada")),
+        ("ada\nERROR \"outcome\"=\u{1b}[2J", format!("{issuer}#ada\nERROR \"outcome\"=\u{1b}[2J")),
+        (&*long, format!("{issuer}#{}…", &long[..200 - issuer.len() - 1])),
+    ] {
+        let mut client = server()
+            .1
+            .layer(LogCalls::new())
+            .test_client(Revision::V2025_11_25)
+            .with_extension(Identity::new(Principal::of_subject(issuer, subject)));
+        client.call("double", json!({"number": 2})).await.unwrap();
+        let lines = log.take("");
+        let field = format!(" principal={expected:?}");
+        let logged: Vec<&String> = lines.iter().filter(|line| line.contains(&field)).collect();
+        assert!(logged.len() == 2 && logged[0].starts_with("session opened"), "{lines:?}");
+        assert!(logged[1].starts_with("call finished") && !logged[1].contains(['\n', '\u{1b}']), "{logged:?}");
+    }
 }
 
 /// Log, and fail with a secret.

@@ -1,6 +1,6 @@
 //! Callers over HTTP: a middleware authenticates them, and layers distinguish them.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -24,12 +24,17 @@ fn counts(runs: &Runs) -> usize {
 }
 
 fn service(layer: impl Layer) -> HttpService {
+    let options = HttpOptions::default().peer_addr(|request| request.extensions.get().copied());
     let server = Server::empty("callers", "1.0.0").with::<counts>().with_shared(Arc::<Runs>::default());
-    server.layer(layer).build().unwrap().into_http_service(HttpOptions::default())
+    server.layer(layer).build().unwrap().into_http_service(options)
 }
 
 /// Calls `counts` as a principal and returns the text of the result.
 async fn call(service: &mut HttpService, principal: Option<&str>) -> String {
+    call_from(service, principal, None).await
+}
+
+async fn call_from(service: &mut HttpService, principal: Option<&str>, address: Option<&str>) -> String {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "counts", "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -46,6 +51,9 @@ async fn call(service: &mut HttpService, principal: Option<&str>) -> String {
         .unwrap();
     if let Some(name) = principal {
         request.extensions_mut().insert(Principal::new(name));
+    }
+    if let Some(address) = address {
+        request.extensions_mut().insert::<SocketAddr>(address.parse().unwrap());
     }
     let body = service.call(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
     let answer: Value = serde_json::from_slice(&body).unwrap();
@@ -72,10 +80,21 @@ async fn results_are_cached_per_caller() {
 #[tokio::test]
 async fn rates_are_limited_per_caller() {
     let mut service = service(RateLimit::new(2, HOUR).per_caller());
-    for principal in [Some("ada"), Some("grace"), None] {
-        for passes in [true, true, false] {
-            let answer = call(&mut service, principal).await;
-            assert_eq!(!answer.contains("rate limit"), passes, "{principal:?} {answer}");
+    for (principal, address, passes) in [
+        (Some("ada"), None, [true, true, false]),
+        (Some("grace"), None, [true, true, false]),
+        (None, None, [true, true, false]),
+        (None, Some("10.0.0.1:80"), [true, true, false]),
+        (None, Some("10.0.0.2:80"), [true, true, false]),
+        (None, Some("[::ffff:10.0.0.2]:81"), [false; 3]),
+        (None, Some("[2001:db8::1]:80"), [true, true, false]),
+        // The same network.
+        (None, Some("[2001:db8::2]:80"), [false; 3]),
+        (Some("ada"), Some("10.0.0.3:80"), [false; 3]),
+    ] {
+        for passes in passes {
+            let answer = call_from(&mut service, principal, address).await;
+            assert_eq!(!answer.contains("rate limit"), passes, "{principal:?} {address:?} {answer}");
         }
     }
 }

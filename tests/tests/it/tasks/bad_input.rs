@@ -156,6 +156,23 @@ async fn tasks_above_the_limit_are_rejected() {
     }
 }
 
+/// Functions hold their arguments until they end, however many tasks a client may create.
+#[tokio::test]
+async fn the_arguments_of_unfinished_tasks_are_bounded() {
+    let mut client = ValidatingClient::connect(server(&Arc::default()), V2025_11_25);
+    let (large, small) = (json!({"label": "x".repeat(12 << 20)}), json!({"label": "x"}));
+    let id = client.start_task("work", large.clone()).await;
+    client.start_task("work", large.clone()).await;
+    let rejected = client.call("work", large.clone()).await.unwrap_err();
+    assert_eq!((rejected.code, &*rejected.message), (-32603, "the arguments of unfinished tasks are too large"));
+    client.start_task("work", small).await;
+    client.task_request("tasks/cancel", &id).await.unwrap();
+    // The function is dropped soon after the response.
+    while client.call("work", large.clone()).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// A call with optional task support runs as a plain call while the limit is reached.
 #[tokio::test]
 async fn calls_above_the_task_limit_run_as_plain_calls() {

@@ -42,7 +42,7 @@ pub(crate) fn call_as_task(
     check_in_flight(request)?;
     let engine = request.engine();
     let scopes = function.scopes.as_deref().cloned().unwrap_or_default();
-    let new = NewTask { id: new_id()?, owner: task_owner(request)?, scopes, ttl };
+    let new = NewTask { id: new_id()?, owner: task_owner(request)?, scopes, ttl, argument_bytes: arguments.len() };
     let client = Arc::new(task_client(request, &new.id));
     let options = CallOptions {
         requester: Some(Arc::clone(&client) as _),
@@ -138,6 +138,7 @@ pub(crate) fn call_deferred(
         callee: Callee { name: function.name, is_tool: true, timeout: function.common.timeout },
         forwards_log: engine.forwards_log,
         is_layered: engine.layers.for_call(function, arguments).is_some(),
+        argument_bytes: arguments.len(),
     };
     let outbox = Arc::clone(&request.connection.outbox);
     let deferred = Arc::new(DeferredTask::new(call_requester, outbox, Arc::clone(&client), pending, at_once));

@@ -3,12 +3,13 @@ use std::{fmt, sync::Arc};
 use http::{HeaderMap, Uri, request::Parts};
 
 use super::resource_url::{ResourceUrl, issuer_problem};
-use crate::auth::{Authenticator, Challenge, ProtectedResource};
+use crate::auth::{Authenticator, AuthorizationRoutes, Challenge, ProtectedResource};
 
 /// How an endpoint authenticates requests, and what it tells clients.
 pub(crate) struct Authorization {
     authenticator: Arc<dyn Authenticator>,
     resource: ProtectedResource,
+    routes: Vec<Arc<dyn AuthorizationRoutes>>,
     /// The identifier of the resource, if the author has set it.
     url: Option<ResourceUrl>,
 }
@@ -27,7 +28,11 @@ impl Authorization {
             None
         });
         problems.extend(resource.authorization_servers().iter().filter_map(|issuer| issuer_problem(issuer)));
-        if problems.is_empty() { Ok(Self { authenticator, resource, url }) } else { Err(problems) }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let routes = authenticator.routes();
+        Ok(Self { authenticator, resource, routes, url })
     }
 
     pub(super) fn authenticator(&self) -> &dyn Authenticator {
@@ -36,6 +41,11 @@ impl Authorization {
 
     pub(super) fn resource(&self) -> &ProtectedResource {
         &self.resource
+    }
+
+    /// Returns what the authenticator serves next to the endpoint.
+    pub(super) fn routes(&self) -> &[Arc<dyn AuthorizationRoutes>] {
+        &self.routes
     }
 
     /// Returns the challenges of every response: one for each authentication scheme.

@@ -11,7 +11,9 @@ mod authorization;
 mod metadata;
 mod refusal;
 mod resource_url;
+mod routes;
 
 pub(super) use self::{admission::admit, refusal::insufficient_scope};
 pub(crate) use authorization::Authorization;
 pub use metadata::MetadataService;
+pub use routes::AuthorizationService;

@@ -7,8 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, flock};
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
+
+use crate::lock_directory::lock_directory;
 
 /// The maximum number of connections that wait to be accepted, as for TCP.
 const BACKLOG: u32 = 1024;
@@ -39,7 +40,7 @@ impl SocketListener {
     pub(super) async fn bind(path: &Path, mode: u32) -> io::Result<Self> {
         // The file must be found at the end even if the program changes its current directory.
         let path = std::path::absolute(path)?;
-        let _lock = lock_directory(&path).await;
+        let _lock = lock(path.clone()).await;
         remove_stale(&path).await?;
         let socket = UnixSocket::new_stream()?;
         socket.bind(&path)?;
@@ -78,15 +79,9 @@ fn id(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Locks the directory of a socket until the file is dropped, so that a server does not take the socket of another that
-/// is just starting for a stale one. Returns `None` if the directory cannot be locked, as in some file systems.
-async fn lock_directory(path: &Path) -> Option<File> {
-    let directory = path.parent()?.to_owned();
-    let lock = move || {
-        let directory = File::open(directory).ok()?;
-        flock(&directory, FlockOperation::LockExclusive).ok()?;
-        Some(directory)
-    };
-    tokio::task::spawn_blocking(lock).await.ok()?
+/// is just starting for a stale one. Returns `None` if that is not possible.
+async fn lock(path: PathBuf) -> Option<File> {
+    tokio::task::spawn_blocking(move || lock_directory(&path)).await.ok()?
 }
 
 /// Removes the file of a socket on which no server listens any more.

@@ -1,0 +1,1 @@
+../../../examples/protected/authorization_server.mjs

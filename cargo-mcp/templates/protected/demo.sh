@@ -1,0 +1,1 @@
+../../../examples/protected/demo.sh

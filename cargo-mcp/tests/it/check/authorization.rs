@@ -1,0 +1,301 @@
+//! Each problem of authorization, with a server that has exactly this problem.
+
+use super::*;
+use crate::protected::{Behaviour, CHALLENGE, ProtectedServer};
+
+/// Changes a server without problems.
+type Change = fn(&mut Behaviour);
+
+/// Options of a command with a valid token.
+const TOKEN: &[&str] = &["--bearer", "valid"];
+
+/// A JSON Web Token with the claims `{"aud":"https://other.example"}`.
+const FOREIGN: &str = "e30.eyJhdWQiOiJodHRwczovL290aGVyLmV4YW1wbGUifQ.c2lnbmF0dXJl";
+
+/// Codes, servers, options and the expected finding.
+const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
+    (
+        "no-challenge",
+        |it| it.refusal = (401, None),
+        &[],
+        "server: the response has the status 401 and no header `WWW-Authenticate`",
+    ),
+    (
+        "no-challenge",
+        |it| it.refusal = (401, Some("Bearer scope=\"notes:read")),
+        &[],
+        "server: the header `WWW-Authenticate` is malformed: \"Bearer scope=\\\"notes:read\"",
+    ),
+    (
+        "no-challenge",
+        |it| it.refusal = (401, Some("Basic realm=\"notes\", Digest realm=\"notes\"")),
+        &[],
+        "server: the challenge has the scheme `Basic`, `Digest`, expected `Bearer`",
+    ),
+    (
+        "no-challenge",
+        |it| it.refusal = (401, Some("Bearer resource_metadata=\"/.well-known\"")),
+        &[],
+        "server: `resource_metadata` of the challenge is not an absolute URL: `/.well-known`",
+    ),
+    (
+        "no-challenge",
+        |it| it.refusal = (403, Some(CHALLENGE)),
+        TOKEN,
+        "server: the response to a request without a token has the status 403, expected 401",
+    ),
+    (
+        "no-challenge",
+        |it| it.refusal = (303, None),
+        TOKEN,
+        "server: the response to a request with a token that nobody has issued has the status 303, expected 401",
+    ),
+    (
+        "no-metadata-link",
+        |it| it.refusal = (401, Some("Bearer scope=\"notes:read\"")),
+        &[],
+        "server: the challenge has no parameter `resource_metadata`",
+    ),
+    (
+        "bad-resource-metadata",
+        |it| it.refusal = (401, Some("Bearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource\"")),
+        &[],
+        "server: cannot read `{origin}/.well-known/oauth-protected-resource`: HTTP 404 Not Found",
+    ),
+    (
+        "bad-resource-metadata",
+        |it| it.resource.0 = "text/html",
+        &[],
+        "server: cannot read `{metadata}`: the content type is `text/html`, expected `application/json`",
+    ),
+    (
+        "bad-resource-metadata",
+        |it| it.resource.1 = json!([]),
+        &[],
+        "server: cannot read `{metadata}`: the document is not an object",
+    ),
+    (
+        "bad-resource-metadata",
+        |it| it.resource.1["padding"] = "x".repeat(300_000).into(),
+        &[],
+        "server: cannot read `{metadata}`: the document exceeds 262144 bytes",
+    ),
+    (
+        "bad-resource-metadata",
+        |it| it.resource.1["resource"] = Value::Null,
+        &[],
+        "server: `{metadata}` has no string `resource`",
+    ),
+    (
+        "bad-resource-metadata",
+        |it| it.resource.1["authorization_servers"] = json!([]),
+        &[],
+        "server: `{metadata}` has no `authorization_servers`, which is a list of at least one URL",
+    ),
+    (
+        "bad-resource-metadata",
+        |it| it.resource.1["bearer_methods_supported"] = json!(["body"]),
+        &[],
+        "server: `bearer_methods_supported` of `{metadata}` does not contain `header`",
+    ),
+    (
+        "wrong-resource",
+        |it| it.resource.1["resource"] = "https://other.example/mcp".into(),
+        &[],
+        "server: the metadata describes `https://other.example/mcp`, expected `{origin}/mcp`",
+    ),
+    (
+        "broad-resource",
+        |it| it.resource.1["resource"] = "{origin}".into(),
+        &[],
+        "server: the metadata describes `{origin}`, which is more than `{origin}/mcp`",
+    ),
+    (
+        "bad-issuer-metadata",
+        |it| it.resource.1["authorization_servers"] = json!(["notes"]),
+        &[],
+        "authorization server `notes`: the issuer is not an absolute URL without query and fragment",
+    ),
+    (
+        "bad-issuer-metadata",
+        |it| it.resource.1["authorization_servers"] = json!(["{origin}/tenant"]),
+        &[],
+        "authorization server `{origin}/tenant`: cannot read `{origin}/.well-known/oauth-authorization-server/tenant`: HTTP 404 Not Found; \
+         cannot read `{origin}/.well-known/openid-configuration/tenant`: HTTP 405 Method Not Allowed; \
+         cannot read `{origin}/tenant/.well-known/openid-configuration`: HTTP 405 Method Not Allowed",
+    ),
+    (
+        "bad-issuer-metadata",
+        |it| it.issuer["issuer"] = "https://other.example".into(),
+        &[],
+        "authorization server `{origin}`: `{issuer}` is the metadata of `https://other.example`",
+    ),
+    (
+        "bad-issuer-metadata",
+        |it| it.issuer["token_endpoint"] = Value::Null,
+        &[],
+        "authorization server `{origin}`: `{issuer}` has no `token_endpoint`",
+    ),
+    (
+        "bad-issuer-metadata",
+        |it| it.issuer["jwks_uri"] = "keys".into(),
+        &[],
+        "authorization server `{origin}`: `jwks_uri` of `{issuer}` is not a URL",
+    ),
+    (
+        "no-pkce",
+        |it| it.issuer["code_challenge_methods_supported"] = json!(["plain"]),
+        &[],
+        "authorization server `{origin}`: `code_challenge_methods_supported` of `{issuer}` does not contain `S256`",
+    ),
+    (
+        "insecure-url",
+        |it| it.resource.1["authorization_servers"] = json!(["http://id.invalid"]),
+        &[],
+        "authorization server `http://id.invalid`: the issuer has the URL `http://id.invalid/`, expected `https`",
+    ),
+    (
+        "insecure-url",
+        |it| it.issuer["authorization_endpoint"] = "http://id.invalid/authorize".into(),
+        &[],
+        "authorization server `{origin}`: `authorization_endpoint` has the URL `http://id.invalid/authorize`, expected `https`",
+    ),
+    (
+        "insecure-url",
+        |it| it.refusal = (401, Some("Bearer resource_metadata=\"http://mcp.invalid/metadata\"")),
+        &[],
+        "server: the metadata of the server has the URL `http://mcp.invalid/metadata`, expected `https`",
+    ),
+    ("unverified-token", |it| it.accepts = |_| true, &[], "server: the server accepts a token that nobody has issued"),
+    (
+        "unverified-token",
+        |it| it.accepts = |token| token.ends_with('.') && algorithm(token) == "none",
+        &[],
+        "server: the server accepts a token without a signature",
+    ),
+    (
+        "unverified-token",
+        |it| it.accepts = |token| algorithm(token) == "ES256",
+        &[],
+        "server: the server accepts a token with a forged signature",
+    ),
+    (
+        "unchecked-audience",
+        |it| it.accepts = |token| token == "valid" || token == "foreign",
+        &["--foreign-token", "foreign"],
+        "server: the server accepts the token for another server",
+    ),
+    (
+        "other-audience",
+        |it| it.accepts = |token| token == FOREIGN,
+        &["--bearer", FOREIGN],
+        "server: the server accepts your token, whose audience is \"https://other.example\", expected `{origin}/mcp`",
+    ),
+    (
+        "token-in-query",
+        |it| it.resource.1["bearer_methods_supported"] = json!(["header", "query"]),
+        &[],
+        "server: `bearer_methods_supported` of `{metadata}` contains `query`",
+    ),
+    (
+        "token-in-query",
+        |it| it.accepts_query = true,
+        &["--bearer", "valid", "--token-in-query"],
+        "server: the server accepts your token in the query",
+    ),
+];
+
+/// Returns the algorithm in the header of a JSON Web Token.
+fn algorithm(token: &str) -> String {
+    let header = token.split('.').next().unwrap_or_default();
+    let header =
+        BASE64_URL_SAFE_NO_PAD.decode(header).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    header.and_then(|header| header["alg"].as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+/// Returns the codes with a test.
+pub(super) fn codes() -> impl Iterator<Item = &'static str> {
+    FINDINGS.iter().map(|(code, ..)| *code)
+}
+
+/// Checks a server in an empty configuration directory.
+fn check(server: &ProtectedServer, options: &[&str]) -> CommandOutput {
+    let home = tempfile::tempdir().expect("a directory");
+    let url = server.url();
+    let args = [&["check", &url, "--revision", "2025-11-25"][..], options].concat();
+    cargo_mcp(&args).env("HOME", home.path()).env("XDG_CONFIG_HOME", home.path()).output().expect("it starts").into()
+}
+
+#[test]
+fn problems_are_reported() {
+    for (code, change, options, expected) in FINDINGS {
+        let mut behaviour = Behaviour::default();
+        change(&mut behaviour);
+        let server = ProtectedServer::start(behaviour);
+        let done = check(&server, &[&["--format", "json"][..], options].concat());
+        let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{expected}: {done:?}"));
+        let expected = expected
+            .replace("{metadata}", "{origin}/.well-known/oauth-protected-resource/mcp")
+            .replace("{issuer}", "{origin}/.well-known/oauth-authorization-server")
+            .replace("{origin}", &server.origin);
+        let findings = report["findings"].as_array().expect("findings");
+        let lines: Vec<String> = findings.iter().filter(|found| found["code"] == *code).map(line).collect();
+        assert!(lines.contains(&expected), "{expected}\n{report:#}");
+        // Without a token, the server is unavailable for the other checks.
+        let failed = findings.iter().any(|found| found["level"] == "error");
+        let rest = if report["handshakes"] == json!([]) { 3 } else { 0 };
+        assert_eq!(done.code, Some(if failed { 1 } else { rest }), "{expected}");
+    }
+}
+
+#[test]
+fn a_correct_server_has_no_findings() {
+    let server = ProtectedServer::start(Behaviour::default());
+    let options = ["--bearer", "valid", "--foreign-token", "foreign", "--token-in-query", "--deny", "notes"];
+    let output = check(&server, &options).expect_success();
+    let origin = &server.origin;
+    let expected = format!(
+        "authorization\n\
+        \x20 metadata              {origin}/.well-known/oauth-protected-resource/mcp\n\
+        \x20 resource              {origin}/mcp\n\
+        \x20 authorization server  {origin}\n\
+        \n\
+        handshakes\n\
+        \x20 2025-11-25  ok: 2 tools, ping\n\
+        \n\
+        tokens"
+    );
+    assert!(output.starts_with(&expected), "{output}");
+
+    let report = check(&server, &["--bearer", "valid", "--format", "json"]).expect_success();
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let expected = json!({
+        "metadata": format!("{origin}/.well-known/oauth-protected-resource/mcp"),
+        "resource": format!("{origin}/mcp"),
+        "authorizationServers": [origin],
+    });
+    assert_eq!(report["authorization"], expected);
+}
+
+#[test]
+fn without_a_token_only_the_authorization_is_checked() {
+    let server = ProtectedServer::start(Behaviour::default());
+    let done = check(&server, &[]);
+    assert!(done.stdout.starts_with("authorization\n") && !done.stdout.contains("handshakes"), "{done:?}");
+    let error = done.expect_failure(3);
+    assert!(error.contains("HTTP 401") && error.contains("log in with `cargo mcp login URL`"), "{error}");
+
+    let server = ProtectedServer::start(Behaviour { refusal: (401, None), ..Behaviour::default() });
+    let error = check(&server, &[]).expect_failure(1);
+    assert!(error.ends_with("help: everything but the authorization remains to be checked, which requires a token\n"));
+}
+
+#[test]
+fn tokens_need_a_server_that_asks_for_them() {
+    let open = ProtectedServer::start(Behaviour { refusal: (404, None), ..Behaviour::default() });
+    let error = check(&open, &["--foreign-token", "foreign"]).expect_failure(2);
+    assert!(error.contains("does not ask for authorization"), "{error}");
+    let server = ProtectedServer::start(Behaviour::default());
+    let error = check(&server, &["--token-in-query"]).expect_failure(2);
+    assert!(error.contains("`--token-in-query` requires a token"), "{error}");
+}

@@ -1,0 +1,90 @@
+//! `cargo mcp login`, calls that use, refresh and extend the stored tokens, and `cargo mcp logout`.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    process::Stdio,
+};
+
+use serde_json::Value;
+
+use crate::{
+    common::{CommandOutput, cargo_mcp},
+    protected::{Behaviour, ProtectedServer, browse},
+};
+
+/// A user with an empty configuration directory.
+struct User {
+    home: tempfile::TempDir,
+}
+
+impl User {
+    /// Runs a command. Opens the pages that it shows, and consents to everything.
+    fn run(&self, args: &[&str]) -> CommandOutput {
+        let mut command = cargo_mcp(args);
+        command.env("HOME", self.home.path()).env("XDG_CONFIG_HOME", self.home.path()).env("BROWSER", "true");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut stderr = String::new();
+        for line in BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok) {
+            if let Some(page) = line.trim().strip_prefix("http") {
+                let redirected = browse(&format!("http{page}")).expect("a redirection");
+                assert_eq!(browse(&redirected), None);
+            }
+            stderr += &format!("{line}\n");
+        }
+        let mut stdout = String::new();
+        child.stdout.take().expect("a pipe").read_to_string(&mut stdout).expect("text");
+        CommandOutput { code: child.wait().expect("it ends").code(), stdout, stderr }
+    }
+
+    fn token_file(&self) -> PathBuf {
+        self.home.path().join("cargo-mcp/tokens.json")
+    }
+
+    /// Returns the stored access token for a server.
+    fn access_token(&self, url: &str) -> Option<String> {
+        let stored: Value = serde_json::from_slice(&fs::read(self.token_file()).expect("a file")).expect("JSON");
+        stored[url]["token_response"]["access_token"].as_str().map(str::to_owned)
+    }
+}
+
+#[test]
+fn tokens_are_stored_refreshed_extended_and_removed() {
+    let server = ProtectedServer::start(Behaviour { lifetime: 1, ..Behaviour::default() });
+    let (user, url) = (User { home: tempfile::tempdir().expect("a directory") }, server.url());
+    let call = |tool: &str| user.run(&["call", &url, tool, "--revision", "2025-11-25"]);
+
+    let refused = call("read").expect_failure(3);
+    assert!(refused.contains("log in with `cargo mcp login"), "{refused}");
+
+    let done = user.run(&["login", &url]);
+    assert!(done.stderr.ends_with(&format!("logged in to {url} with the scopes notes:read\n")), "{done:?}");
+    assert_eq!(server.state().requested, ["notes:read"]);
+    assert_eq!(fs::metadata(user.token_file()).expect("a file").permissions().mode() & 0o777, 0o600);
+    let first = user.access_token(&url).expect("a token");
+
+    // The token is about to expire, and its successor is not.
+    server.state().behaviour.lifetime = 3600;
+    for _ in 0..2 {
+        assert_eq!(call("read").expect_success(), "done\n");
+        assert_eq!(server.state().refreshed, 1);
+    }
+    assert_ne!(user.access_token(&url).expect("a token"), first);
+    assert_eq!(fs::metadata(user.token_file()).expect("a file").permissions().mode() & 0o777, 0o600);
+
+    for _ in 0..2 {
+        let done = call("write");
+        assert_eq!((done.code, &*done.stdout), (Some(0), "done\n"), "{done:?}");
+        let requested = server.state().requested.clone();
+        assert_eq!(requested.len(), 2, "{requested:?}");
+        assert!(requested[1].contains("notes:read") && requested[1].contains("notes:write"), "{requested:?}");
+    }
+
+    user.run(&["logout", &url]).expect_success();
+    assert_eq!(user.access_token(&url), None);
+    call("read").expect_failure(3);
+    let error = user.run(&["logout", &url]).expect_failure(2);
+    assert!(error.contains("there are no tokens for"), "{error}");
+}

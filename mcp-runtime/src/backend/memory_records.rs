@@ -1,0 +1,286 @@
+//! Records in memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    future::ready,
+    ops::Bound,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::records::{Record, RecordCondition, RecordVersion, Records, RecordsError, RecordsFuture};
+
+/// The default maximum number of records.
+const MAX_RECORDS: usize = 100_000;
+
+/// The default maximum size of all records in bytes.
+const MAX_BYTES: usize = 64 << 20;
+
+/// The maximum length of a key in bytes.
+const MAX_KEY: usize = 1024;
+
+/// What a record uses beside its key, which is stored twice, and its value.
+const OVERHEAD: usize = 160;
+
+/// The longest time to live, which keeps the arithmetic of times within its range.
+const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// [`Records`] in the memory of one process.
+///
+/// It keeps at most 100,000 records with 64 MiB, including their keys and indexes, and rejects what exceeds that:
+/// records are removed only when they expire or are deleted.
+///
+/// ```
+/// use mcp_runtime::MemoryRecords;
+///
+/// let records = MemoryRecords::new(1_000, 1 << 20);
+/// ```
+pub struct MemoryRecords(Mutex<Store>);
+
+struct Store {
+    records: BTreeMap<Arc<str>, Entry>,
+    /// All keys in the order in which their records expire.
+    by_expiry: BTreeSet<(Instant, Arc<str>)>,
+    bytes: usize,
+    last_version: u64,
+    max_records: usize,
+    max_bytes: usize,
+}
+
+struct Entry {
+    record: Record,
+    expires: Instant,
+}
+
+impl MemoryRecords {
+    /// Creates a store for at most this number of records, and of bytes.
+    pub fn new(max_records: usize, max_bytes: usize) -> Self {
+        Self(Mutex::new(Store {
+            records: BTreeMap::new(),
+            by_expiry: BTreeSet::new(),
+            bytes: 0,
+            last_version: 0,
+            max_records,
+            max_bytes,
+        }))
+    }
+
+    /// Locks the store and removes expired records.
+    fn lock(&self) -> MutexGuard<'_, Store> {
+        let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        store.remove_expired(Instant::now());
+        store
+    }
+}
+
+impl Default for MemoryRecords {
+    fn default() -> Self {
+        Self::new(MAX_RECORDS, MAX_BYTES)
+    }
+}
+
+/// Omits the contents, which may be secret.
+impl fmt::Debug for MemoryRecords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let store = self.lock();
+        f.debug_struct("MemoryRecords").field("records", &store.records.len()).field("bytes", &store.bytes).finish()
+    }
+}
+
+impl Store {
+    fn remove_expired(&mut self, now: Instant) {
+        while self.by_expiry.first().is_some_and(|(expires, _)| *expires <= now)
+            && let Some((_, key)) = self.by_expiry.first().cloned()
+        {
+            self.remove(&key);
+        }
+    }
+
+    fn version(&self, key: &str) -> Option<RecordVersion> {
+        self.records.get(key).map(|entry| entry.record.version)
+    }
+
+    fn set(
+        &mut self,
+        key: &str,
+        condition: RecordCondition,
+        value: Vec<u8>,
+        ttl: Duration,
+    ) -> Result<Option<RecordVersion>, RecordsError> {
+        if !condition.holds(self.version(key)) {
+            return Ok(None);
+        }
+        let before = self.records.get(key).map(|entry| size(key, &entry.record));
+        let (entries, bytes) = (
+            self.records.len() + usize::from(before.is_none()),
+            self.bytes - before.unwrap_or(0) + size_of(key, &value),
+        );
+        if key.len() > MAX_KEY || entries > self.max_records || bytes > self.max_bytes {
+            return Err(RecordsError::Full);
+        }
+        self.remove(key);
+        self.last_version += 1;
+        let (key, version): (Arc<str>, _) = (key.into(), RecordVersion::new(self.last_version));
+        let expires = Instant::now() + ttl.min(MAX_TTL);
+        self.by_expiry.insert((expires, Arc::clone(&key)));
+        self.records.insert(key, Entry { record: Record::new(value, version), expires });
+        self.bytes = bytes;
+        Ok(Some(version))
+    }
+
+    fn remove(&mut self, key: &str) -> bool {
+        let Some((key, entry)) = self.records.remove_entry(key) else { return false };
+        self.bytes -= size(&key, &entry.record);
+        self.by_expiry.remove(&(entry.expires, key))
+    }
+
+    fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<(String, Record)> {
+        let start = match after.filter(|after| *after >= prefix) {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(prefix),
+        };
+        let range = self.records.range::<str, _>((start, Bound::Unbounded));
+        let found = range.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
+        found.map(|(key, entry)| (key.to_string(), entry.record.clone())).collect()
+    }
+}
+
+fn size(key: &str, record: &Record) -> usize {
+    size_of(key, &record.value)
+}
+
+fn size_of(key: &str, value: &[u8]) -> usize {
+    key.len() + value.len() + OVERHEAD
+}
+
+impl Records for MemoryRecords {
+    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>> {
+        Box::pin(ready(Ok(self.lock().records.get(key).map(|entry| entry.record.clone()))))
+    }
+
+    fn set<'a>(
+        &'a self,
+        key: &'a str,
+        condition: RecordCondition,
+        value: Vec<u8>,
+        ttl: Duration,
+    ) -> RecordsFuture<'a, Option<RecordVersion>> {
+        Box::pin(ready(self.lock().set(key, condition, value, ttl)))
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool> {
+        let mut store = self.lock();
+        let deleted = condition.holds(store.version(key)) && store.remove(key);
+        Box::pin(ready(Ok(deleted)))
+    }
+
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> RecordsFuture<'a, Vec<(String, Record)>> {
+        Box::pin(ready(Ok(self.lock().list(prefix, after, limit))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn only_one_change_of_a_version_succeeds() {
+        let records = MemoryRecords::default();
+        let set = |condition| records.set("a", condition, b"x".to_vec(), HOUR);
+        let first = set(RecordCondition::Absent).await.unwrap().unwrap();
+        assert_eq!(set(RecordCondition::Absent).await, Ok(None));
+        let second = set(RecordCondition::Version(first)).await.unwrap().unwrap();
+        assert_ne!(first, second);
+        assert_eq!(set(RecordCondition::Version(first)).await, Ok(None));
+        assert_eq!(records.delete("a", RecordCondition::Version(first)).await, Ok(false));
+        assert_eq!(records.get("a").await.unwrap().unwrap().version, second);
+        assert_eq!(records.delete("a", RecordCondition::Version(second)).await, Ok(true));
+        assert_eq!(records.delete("a", RecordCondition::Always).await, Ok(false));
+        let third = set(RecordCondition::Always).await.unwrap().unwrap();
+        assert!(third != first && third != second, "a deleted key does not get an earlier version");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn records_expire_and_free_their_memory() {
+        let records = MemoryRecords::default();
+        for (key, ttl) in [("a", 10), ("b", 20), ("c", 30)] {
+            let ttl = Duration::from_secs(ttl);
+            records.set(key, RecordCondition::Absent, vec![0; 100], ttl).await.unwrap().unwrap();
+        }
+        records.set("c", RecordCondition::Always, vec![0; 50], Duration::from_secs(5)).await.unwrap().unwrap();
+        for (wait, expected) in [(4, &["a", "b", "c"] as &[&str]), (1, &["a", "b"]), (5, &["b"]), (10, &[])] {
+            tokio::time::advance(Duration::from_secs(wait)).await;
+            let keys: Vec<String> = records.list("", None, 9).await.unwrap().into_iter().map(|(key, _)| key).collect();
+            assert_eq!(keys, expected);
+        }
+        let store = records.lock();
+        assert_eq!((store.records.len(), store.by_expiry.len(), store.bytes), (0, 0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_full_store_rejects_what_exceeds_its_limits_and_keeps_the_rest() {
+        let entry = OVERHEAD + 1;
+        let (by_bytes, by_number) = (MemoryRecords::new(9, 2 * entry + 100), MemoryRecords::new(2, 1 << 20));
+        for (records, key, bytes, fits) in [
+            (&by_bytes, "a", 50, true),
+            (&by_bytes, "b", 51, false),
+            (&by_bytes, "b", 50, true),
+            (&by_bytes, "a", 51, false),
+            (&by_bytes, "a", 0, true),
+            (&by_bytes, "b", 100, true),
+            (&by_bytes, "c", 0, false),
+            (&by_number, "a", 50, true),
+            (&by_number, "b", 50, true),
+            (&by_number, "c", 0, false),
+            (&by_number, "b", 500, true),
+        ] {
+            let set = records.set(key, RecordCondition::Always, vec![0; bytes], HOUR).await;
+            assert_eq!(set.is_ok(), fits, "{key} {bytes}");
+            assert!(fits || set == Err(RecordsError::Full));
+        }
+        assert_eq!(by_bytes.list("", None, 9).await.unwrap().len(), 2);
+        let long = "x".repeat(MAX_KEY + 1);
+        assert_eq!(by_number.set(&long, RecordCondition::Always, vec![], HOUR).await, Err(RecordsError::Full));
+    }
+
+    #[tokio::test]
+    async fn records_are_listed_by_prefix_in_pages() {
+        let records = MemoryRecords::default();
+        for key in ["a/1", "a/2", "a/3", "b/1", "a", "a0"] {
+            records.set(key, RecordCondition::Absent, Vec::new(), HOUR).await.unwrap();
+        }
+        for (prefix, after, limit, expected) in [
+            ("a/", None, 9, &["a/1", "a/2", "a/3"] as &[&str]),
+            ("a/", None, 2, &["a/1", "a/2"]),
+            ("a/", Some("a/2"), 2, &["a/3"]),
+            ("a/", Some("a/11"), 9, &["a/2", "a/3"]),
+            ("a/", Some("a"), 9, &["a/1", "a/2", "a/3"]),
+            ("a/", Some("b/1"), 9, &[]),
+            ("c", None, 9, &[]),
+            ("", None, 9, &["a", "a/1", "a/2", "a/3", "a0", "b/1"]),
+        ] {
+            let found = records.list(prefix, after, limit).await.unwrap();
+            let keys: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
+            assert_eq!(keys, expected, "{prefix} {after:?} {limit}");
+        }
+    }
+
+    #[tokio::test]
+    async fn values_are_not_logged() {
+        let records = MemoryRecords::default();
+        records.set("a", RecordCondition::Absent, b"a secret".to_vec(), HOUR).await.unwrap();
+        let record = records.get("a").await.unwrap().unwrap();
+        let text = format!("{records:?} {record:?}");
+        assert!(!text.contains("secret") && !text.contains("97, 32"), "{text}");
+    }
+}

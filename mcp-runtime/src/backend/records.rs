@@ -1,0 +1,189 @@
+//! The trait of stores for small values.
+
+use std::{error::Error, fmt, pin::Pin, sync::Arc, time::Duration};
+
+/// The future that every method of [`Records`] returns.
+pub type RecordsFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordsError>> + Send + 'a>>;
+
+/// A store of small values with a limited lifetime, in which every change is a compare-and-set:
+/// [`MemoryRecords`](crate::MemoryRecords), or storage that several processes share.
+///
+/// A store knows keys and bytes, and nothing about what they mean. Keys are ASCII text of at most 1,024 bytes, whose
+/// parts are separated by `/`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::{MemoryRecords, RecordCondition, Records as _};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let records = MemoryRecords::default();
+/// let hour = Duration::from_secs(60 * 60);
+/// let first = records.set("app/greeting", RecordCondition::Absent, b"hello".to_vec(), hour).await?;
+/// assert!(first.is_some());
+///
+/// // Somebody else has written the key.
+/// assert_eq!(records.set("app/greeting", RecordCondition::Absent, b"bye".to_vec(), hour).await?, None);
+/// assert_eq!(*records.get("app/greeting").await?.unwrap().value, *b"hello");
+/// # Ok::<(), mcp_runtime::RecordsError>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Atomicity
+///
+/// [`set`](Self::set) and [`delete`](Self::delete) are atomic: of several concurrent calls with the same
+/// [version](RecordCondition::Version), at most one succeeds. When a change has been made, every later
+/// [`get`](Self::get) in any process returns it or a newer one.
+///
+/// # Expiry
+///
+/// A record whose time to live has passed no longer exists. Nothing else removes a record: a full store rejects
+/// changes that would add to it.
+///
+/// # Cancel safety
+///
+/// A change whose future was dropped may still take effect, but never in part.
+///
+/// # Errors
+///
+/// A change that failed may or may not have been made, unless the error is [`RecordsError::Full`].
+pub trait Records: fmt::Debug + Send + Sync + 'static {
+    /// Returns a record, or `None` if it does not exist.
+    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>>;
+
+    /// Writes a record if the condition holds, and sets the time after which it expires. Returns the new version, or
+    /// `None` if the condition does not hold.
+    fn set<'a>(
+        &'a self,
+        key: &'a str,
+        condition: RecordCondition,
+        value: Vec<u8>,
+        ttl: Duration,
+    ) -> RecordsFuture<'a, Option<RecordVersion>>;
+
+    /// Deletes a record if the condition holds. Returns whether a record was deleted.
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool>;
+
+    /// Returns at most `limit` records whose keys start with a prefix, in the order of their keys. Starts after the key
+    /// `after` if there is one, even if its record no longer exists.
+    ///
+    /// Records that are written meanwhile may be absent.
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> RecordsFuture<'a, Vec<(String, Record)>>;
+}
+
+impl<R: Records + ?Sized> Records for Arc<R> {
+    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>> {
+        (**self).get(key)
+    }
+
+    fn set<'a>(
+        &'a self,
+        key: &'a str,
+        condition: RecordCondition,
+        value: Vec<u8>,
+        ttl: Duration,
+    ) -> RecordsFuture<'a, Option<RecordVersion>> {
+        (**self).set(key, condition, value, ttl)
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool> {
+        (**self).delete(key, condition)
+    }
+
+    fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> RecordsFuture<'a, Vec<(String, Record)>> {
+        (**self).list(prefix, after, limit)
+    }
+}
+
+/// A value of a store.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Record {
+    /// The value.
+    pub value: Arc<[u8]>,
+    /// Changes whenever the key is written.
+    pub version: RecordVersion,
+}
+
+impl Record {
+    /// Creates a record.
+    pub fn new(value: impl Into<Arc<[u8]>>, version: RecordVersion) -> Self {
+        Self { value: value.into(), version }
+    }
+}
+
+/// Omits the value, which may be secret.
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record").field("bytes", &self.value.len()).field("version", &self.version).finish()
+    }
+}
+
+/// The version of a record. A key never has the same version twice, even if its record was deleted meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RecordVersion(u64);
+
+impl RecordVersion {
+    /// Creates a version from the number that a store has assigned.
+    pub fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Returns the number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// What must hold for a record to be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordCondition {
+    /// Nothing: the record is changed whether or not it exists.
+    Always,
+    /// The record does not exist.
+    Absent,
+    /// The record has this version.
+    Version(RecordVersion),
+}
+
+impl RecordCondition {
+    /// Returns whether the condition holds for a record with this version, or without a version if there is none.
+    pub fn holds(self, current: Option<RecordVersion>) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Absent => current.is_none(),
+            Self::Version(version) => current == Some(version),
+        }
+    }
+}
+
+/// The error of an operation of [`Records`]. It is logged and not shown to clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordsError {
+    /// The store is full, or the value or its key is too long. Nothing was changed.
+    Full,
+    /// The store does not respond, or failed.
+    Unavailable(String),
+}
+
+impl fmt::Display for RecordsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("the store of records is full"),
+            Self::Unavailable(reason) => write!(f, "the store of records is unavailable: {reason}"),
+        }
+    }
+}
+
+impl Error for RecordsError {}

@@ -1,0 +1,215 @@
+//! Calls that end in several ways at once, in all interleavings:
+//!
+//! ```console
+//! $ RUSTFLAGS='--cfg shuttle' cargo test -p mcp-runtime --lib interleavings
+//! ```
+
+use std::{future::poll_fn, sync::Arc};
+
+use shuttle::{check_dfs, check_random, future::block_on, thread};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{
+    super::batch::{Batch, Sink},
+    InFlight, InFlightCall, Permit, SequenceNumber,
+};
+use crate::{engine::outbox::Outbox, jsonrpc::Id};
+
+/// The number of interleavings of the scenarios that have too many to try them all.
+const RANDOM: usize = 20_000;
+
+/// A table and an outbox, with calls whose functions never end by themselves.
+struct Fixture {
+    table: InFlight,
+    outbox: Arc<Outbox>,
+    /// Runs nothing. Tasks only have to be spawned.
+    runtime: Runtime,
+    permits: Arc<()>,
+}
+
+impl Fixture {
+    fn new() -> Arc<Self> {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        Arc::new(Self { table: InFlight::default(), outbox: Outbox::for_test(), runtime, permits: Arc::new(()) })
+    }
+
+    /// Starts a call. Returns `None` if its id is in use.
+    fn start(&self, id: &'static str, sink: &Sink) -> Option<SequenceNumber> {
+        let mut started = None;
+        let permit: Permit = Box::new(Arc::clone(&self.permits));
+        self.table.start(key(id), |number| {
+            started = Some(number);
+            if let Sink::Batch(batch) = sink {
+                batch.expect();
+            }
+            let abort = self.runtime.spawn(std::future::pending::<()>()).abort_handle();
+            let (outbox, sink) = (Arc::clone(&self.outbox), sink.clone());
+            let dialect = crate::revision::newest();
+            InFlightCall { number, abort, context: None, dialect, outbox, sink, _permit: Some(permit) }
+        });
+        started
+    }
+
+    fn finish(&self, id: &'static str, number: SequenceNumber, response: &str) {
+        self.table.finish(&key(id), number, response.as_bytes().to_vec(), None);
+    }
+
+    /// Takes output until no call is in flight, as a transport does.
+    fn drain(&self) -> String {
+        let mut output = Vec::new();
+        while self.outbox.call_count() > 0 {
+            self.outbox.drain(&mut output);
+            thread::yield_now();
+        }
+        self.outbox.drain(&mut output);
+        String::from_utf8(output).unwrap()
+    }
+
+    fn check_empty(&self) {
+        assert_eq!((self.table.count(), self.outbox.call_count()), (0, 0));
+        assert!(self.outbox.is_empty());
+        assert_eq!(Arc::strong_count(&self.permits), 1, "a permit is left");
+    }
+}
+
+fn key(id: &str) -> Id<'_> {
+    Id::from_json(id).unwrap()
+}
+
+fn spawn<T: Send + 'static>(
+    fixture: &Arc<Fixture>,
+    run: impl FnOnce(&Fixture) -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    let fixture = Arc::clone(fixture);
+    thread::spawn(move || run(&fixture))
+}
+
+#[test]
+fn a_call_that_ends_while_it_is_cancelled_has_a_response_or_none() {
+    check_dfs(
+        || {
+            let fixture = Fixture::new();
+            let number = fixture.start("1", &Sink::Line).unwrap();
+            let finishing = spawn(&fixture, move |it| it.finish("1", number, "response"));
+            let is_cancelled = fixture.table.cancel(&key("1"));
+            finishing.join().unwrap();
+            assert_eq!(fixture.drain(), if is_cancelled { "" } else { "response\n" });
+            fixture.check_empty();
+        },
+        None,
+    );
+}
+
+#[test]
+fn the_end_of_a_call_is_not_taken_for_that_of_a_later_one_with_its_id() {
+    check_random(
+        || {
+            let fixture = Fixture::new();
+            let first = fixture.start("1", &Sink::Line).unwrap();
+            let finishing = spawn(&fixture, move |it| it.finish("1", first, "first"));
+            let is_cancelled = fixture.table.cancel(&key("1"));
+            let second = fixture.start("1", &Sink::Line).expect("the first call has left the table");
+            let cancelling = spawn(&fixture, |it| it.table.cancel_all());
+            fixture.finish("1", second, "second");
+            finishing.join().unwrap();
+            cancelling.join().unwrap();
+            let output = fixture.drain();
+            assert_eq!(output.matches("first").count(), usize::from(!is_cancelled), "{output}");
+            assert!(output.matches("second").count() <= 1, "{output}");
+            fixture.check_empty();
+        },
+        RANDOM,
+    );
+}
+
+#[test]
+fn one_of_two_calls_with_the_same_id_is_refused() {
+    check_dfs(
+        || {
+            let fixture = Fixture::new();
+            let other = spawn(&fixture, |it| it.start("1", &Sink::Line));
+            let started = [fixture.start("1", &Sink::Line), other.join().unwrap()];
+            let numbers: Vec<_> = started.into_iter().flatten().collect();
+            assert_eq!(numbers.len(), 1);
+            fixture.finish("1", numbers[0], "response");
+            assert_eq!(fixture.drain(), "response\n");
+            fixture.check_empty();
+        },
+        None,
+    );
+}
+
+#[test]
+fn a_batch_has_one_response_however_its_calls_end() {
+    check_random(
+        || {
+            let fixture = Fixture::new();
+            let batch = Arc::new(Batch::new());
+            let sink = Sink::Batch(Arc::clone(&batch));
+            let first = fixture.start("1", &sink).unwrap();
+            let second = fixture.start("2", &sink).unwrap();
+            let finishing = spawn(&fixture, move |it| it.finish("1", first, "1"));
+            let other = spawn(&fixture, move |it| it.finish("2", second, "2"));
+            let cancelling = spawn(&fixture, |it| it.table.cancel(&key("2")));
+            let mut output = Vec::new();
+            batch.skip(&mut output);
+            finishing.join().unwrap();
+            other.join().unwrap();
+            let is_cancelled = cancelling.join().unwrap();
+            let output = String::from_utf8(output).unwrap() + &fixture.drain();
+            let expected: &[&str] = if is_cancelled { &["[1]\n"] } else { &["[1,2]\n", "[2,1]\n"] };
+            assert!(expected.contains(&output.as_str()), "{output:?}");
+            fixture.check_empty();
+        },
+        RANDOM,
+    );
+}
+
+#[test]
+fn a_transport_that_waits_is_woken_by_the_end_of_a_call() {
+    check_random(
+        || {
+            let fixture = Fixture::new();
+            let first = fixture.start("1", &Sink::Line).unwrap();
+            let second = fixture.start("2", &Sink::Line).unwrap();
+            let one = spawn(&fixture, move |it| it.finish("1", first, "first"));
+            let other = spawn(&fixture, move |it| it.finish("2", second, "second"));
+            let mut output = Vec::new();
+            while output.iter().filter(|byte| **byte == b'\n').count() < 2 {
+                // A wake-up that is lost is a deadlock, which shuttle reports.
+                block_on(poll_fn(|cx| fixture.outbox.poll_output(cx)));
+                let mut lines = Vec::new();
+                assert!(fixture.outbox.drain(&mut lines));
+                output.append(&mut lines);
+            }
+            one.join().unwrap();
+            other.join().unwrap();
+            fixture.check_empty();
+        },
+        RANDOM,
+    );
+}
+
+#[test]
+fn a_message_that_found_no_room_is_accepted_after_the_transport_has_drained() {
+    check_random(
+        || {
+            let fixture = Fixture::new();
+            let large = vec![b'x'; 1 << 20];
+            assert!(fixture.outbox.offer(&large).is_ok());
+            let offering = spawn(&fixture, |it| {
+                while let Err(room) = it.outbox.offer(b"small") {
+                    block_on(room);
+                }
+            });
+            let mut output = Vec::new();
+            while !output.ends_with(b"small\n") {
+                block_on(poll_fn(|cx| fixture.outbox.poll_output(cx)));
+                fixture.outbox.drain(&mut output);
+            }
+            offering.join().unwrap();
+            fixture.check_empty();
+        },
+        2_000,
+    );
+}

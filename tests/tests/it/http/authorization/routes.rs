@@ -1,0 +1,84 @@
+//! The routes of an authenticator, which are served next to the endpoint.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use mcp_runtime::{
+    AuthenticateFuture, Authenticator, AuthorizationRoutes, HttpOptions, ProtectedResource, RouteFuture,
+};
+use tower_service::Service as _;
+
+use super::{Request, Tokens, resource_of_example, server, soon};
+use crate::http::client::Endpoint;
+
+/// An authenticator that also serves pages.
+#[derive(Debug, Clone, Default)]
+struct Pages(Tokens);
+
+impl Authenticator for Pages {
+    fn authenticate<'a>(&'a self, request: &'a http::request::Parts) -> AuthenticateFuture<'a> {
+        self.0.authenticate(request)
+    }
+
+    fn protected_resource(&self) -> ProtectedResource {
+        resource_of_example()
+    }
+
+    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
+        vec![Arc::new(self.clone())]
+    }
+}
+
+impl AuthorizationRoutes for Pages {
+    fn serves(&self, path: &str) -> bool {
+        ["/page", "/panics", "/panics-later"].contains(&path)
+    }
+
+    fn respond(&self, request: http::Request<Bytes>, peer: Option<SocketAddr>) -> RouteFuture<'_> {
+        let (method, path, length) = (request.method().clone(), request.uri().path().to_owned(), request.body().len());
+        assert_ne!(path, "/panics", "an author's mistake");
+        Box::pin(async move {
+            assert_ne!(path, "/panics-later", "an author's mistake");
+            http::Response::new(format!("{method} {length} {}", peer.is_some()).into())
+        })
+    }
+}
+
+#[tokio::test]
+async fn routes_are_served_next_to_the_endpoint_without_credentials() {
+    let (server, _) = server();
+    let endpoint = Endpoint::start(server.authenticate(Pages::default()), HttpOptions::default()).await;
+    let page = |method: &'static str| Request::new(method).path("/page");
+    for (request, status, body) in [
+        (page("GET"), 200, Some("GET 0 true")),
+        (page("POST").body("12345"), 200, Some("POST 5 true")),
+        (page("OPTIONS").with("origin", "https://elsewhere.example"), 200, Some("OPTIONS 0 true")),
+        (page("POST").body("x".repeat(64 << 10)), 200, Some("POST 65536 true")),
+        (page("POST").body("x".repeat((64 << 10) + 1)), 413, None),
+        (page("GET").with("host", "elsewhere.example"), 403, None),
+        (Request::new("GET").path("/panics"), 503, None),
+        (Request::new("GET").path("/panics-later"), 503, None),
+        (Request::new("GET").path("/other"), 404, None),
+    ] {
+        let reply = endpoint.send(&request).await;
+        assert_eq!(reply.status, status, "{reply:?}");
+        if let Some(expected) = body {
+            assert_eq!(reply.body, expected.as_bytes());
+        }
+    }
+    endpoint.stopped().await;
+}
+
+/// A mounted service sees only its own path, so the application passes the routes to it.
+#[tokio::test]
+async fn routes_are_served_by_the_application_around_a_mounted_service() {
+    let (server, _) = server();
+    let mcp = server.authenticate(Pages::default()).build().unwrap().into_http_service(HttpOptions::default());
+    for (path, status) in [("/page", 200), ("/.well-known/oauth-protected-resource/mcp", 200), ("/other", 404)] {
+        let request = Request::new("GET").path(path).with("host", "localhost").into_http(|_| {});
+        let response = soon(mcp.authorization_service().call(request)).await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+        assert!(!response.into_body().collect().await.unwrap().to_bytes().is_empty());
+    }
+}
