@@ -9,16 +9,18 @@ use serde_json::Value;
 
 use super::{
     approvals,
-    authorize::{AuthorizationRequest, BROWSER, Pending, continue_or_fail, cookie_of},
-    clients::{ClientSource, USED_LIFETIME as CLIENT_LIFETIME},
+    authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
+    client::ClientSource,
+    clients::USED_LIFETIME as CLIENT_LIFETIME,
     codes::{self, Code},
     inner::Inner,
+    login::{Login, UpstreamError},
     oauth_error::OAuthError,
     page,
     parameters::{Parameters, with_parameters},
     random, reply,
+    request::AuthorizationRequest,
     seal::Purpose,
-    upstream::{Login, UpstreamError},
     users,
 };
 use crate::excerpt::excerpt;

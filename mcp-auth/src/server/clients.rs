@@ -5,11 +5,15 @@ use std::time::Duration;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderMap, header::AUTHORIZATION};
 use mcp_runtime::RecordCondition;
-use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    documents::Documents, oauth_error::OAuthError, parameters::Parameters, random, redirect_uri, store::Store,
+    client::{Client, ClientSource},
+    documents::Documents,
+    oauth_error::OAuthError,
+    parameters::Parameters,
+    random,
+    store::Store,
 };
 
 /// The time after which a registration expires that no user has approved.
@@ -20,49 +24,6 @@ pub(super) const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60
 
 /// The maximum length of the identifier of a client in bytes.
 const MAX_ID: usize = 512;
-
-/// What the server knows about a client.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Client {
-    pub(super) id: String,
-    /// The name as the client states it, which proves nothing.
-    pub(super) name: Option<String>,
-    pub(super) redirect_uris: Vec<String>,
-    /// The SHA-256 hash of the secret of a confidential client.
-    pub(super) secret_hash: Option<String>,
-    pub(super) wants_refresh_tokens: bool,
-    /// The scopes of a machine, which obtains tokens without a user.
-    pub(super) machine_scopes: Option<Vec<String>>,
-    pub(super) source: ClientSource,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum ClientSource {
-    Configured,
-    Registered,
-    Document,
-}
-
-impl Client {
-    /// Returns whether the client has registered a redirect URI.
-    pub(super) fn allows_redirect(&self, requested: &str) -> bool {
-        self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
-    }
-
-    /// Returns whether users may be sent to a redirect URI without being asked: the operator knows the client, or the
-    /// target is a program on the machine of the user.
-    pub(super) fn is_trusted_at(&self, redirect: &str) -> bool {
-        self.source == ClientSource::Configured
-            || redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri))
-    }
-
-    /// Returns whether an approval may be remembered. Every application on the machine of the user can use the public
-    /// metadata document of a client that listens there.
-    pub(super) fn may_be_remembered(&self, redirect: &str) -> bool {
-        let is_local = redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri));
-        self.source != ClientSource::Document || !is_local
-    }
-}
 
 /// Finds clients.
 pub(super) struct Clients {
