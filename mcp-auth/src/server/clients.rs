@@ -8,12 +8,7 @@ use mcp_runtime::RecordCondition;
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    client::{Client, ClientSource},
-    documents::Documents,
-    oauth_error::OAuthError,
-    parameters::Parameters,
-    random,
-    store::Store,
+    client::Client, documents::Documents, oauth_error::OAuthError, parameters::Parameters, random, store::Store,
 };
 
 /// The time after which a registration expires that no user has approved.
