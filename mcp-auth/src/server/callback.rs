@@ -74,7 +74,7 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
     if !pending.is_remembered && client.may_be_remembered(&request.redirect_uri) {
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
-    server.clients.prolong(&client).await?;
+    server.clients.prolong(&client, server.options.login_lifetime).await?;
     let code = random::token()?;
     let claims = server.options.copied_claims(&login.claims);
     let expires = server.clock.unix() + codes::CODE_LIFETIME.as_secs_f64();

@@ -19,7 +19,8 @@ use super::{
 /// The time after which a registration expires that no user has approved.
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The time after which a registration expires that was approved, counted from its last use.
+/// The time after which a registration expires that was approved, counted from the last approval, unless logins last
+/// longer.
 const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// The maximum length of the identifier of a client in bytes.
@@ -61,10 +62,11 @@ impl Clients {
         Ok(())
     }
 
-    /// Prolongs the registration of a client that a user has approved.
-    pub(super) async fn prolong(&self, client: &Client) -> Result<(), OAuthError> {
+    /// Prolongs the registration of a client that a user has approved, so that it outlives the login.
+    pub(super) async fn prolong(&self, client: &Client, login: Duration) -> Result<(), OAuthError> {
         if client.source == ClientSource::Registered {
-            self.store.set("client", &client.id, RecordCondition::Always, client, USED_LIFETIME).await?;
+            let lifetime = USED_LIFETIME.max(login);
+            self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await?;
         }
         Ok(())
     }
