@@ -77,10 +77,11 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
         users::add_browser(server, &login.subject, &pending.browser).await?;
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
-    if client.source == ClientSource::Registered
-        && users::admit_client(server, &login.subject, &client.id, CLIENT_LIFETIME).await?
-    {
-        server.clients.prolong(&client).await?;
+    if client.source == ClientSource::Registered {
+        let lifetime = CLIENT_LIFETIME.max(server.options.login_lifetime);
+        if users::admit_client(server, &login.subject, &client.id, lifetime).await? {
+            server.clients.prolong(&client, lifetime).await?;
+        }
     }
     let code = random::token()?;
     let claims = server.options.copied_claims(&login.claims);
