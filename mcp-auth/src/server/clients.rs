@@ -15,8 +15,8 @@ use super::{
 /// The time after which a registration expires that no user has approved.
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The time after which a registration expires that was approved, counted from its last use.
-const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// The time after which a registration expires that was approved, counted from its last approval.
+pub(super) const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// The maximum length of the identifier of a client in bytes.
 const MAX_ID: usize = 512;
@@ -93,11 +93,9 @@ impl Clients {
         Ok(())
     }
 
-    /// Prolongs the registration of a client that a user has approved.
+    /// Prolongs the registration of a registered client that a user has approved.
     pub(super) async fn prolong(&self, client: &Client) -> Result<(), OAuthError> {
-        if client.source == ClientSource::Registered {
-            self.store.set("client", &client.id, RecordCondition::Always, client, USED_LIFETIME).await?;
-        }
+        self.store.set("client", &client.id, RecordCondition::Always, client, USED_LIFETIME).await.map(|_| ())?;
         Ok(())
     }
 
