@@ -9,13 +9,15 @@ use serde_json::Value;
 use super::{
     approvals,
     inner::Inner,
+    login::Attempt,
     oauth_error::OAuthError,
     page::{self, ConsentPage},
     parameters::{Parameters, with_parameters},
     random, redirect_uri, reply,
+    request::AuthorizationRequest,
     seal::Purpose,
-    upstream::Attempt,
 };
+use crate::url::SecureUrl;
 
 /// The time in which a user must decide and log in, in seconds.
 const MAX_DURATION: u64 = 10 * 60;
@@ -31,16 +33,6 @@ const BROWSER_LIFETIME: u64 = 30 * 24 * 60 * 60;
 
 /// The name of the cookie that identifies a browser.
 pub(super) const BROWSER: &str = "browser";
-
-/// A request whose client and redirect URI are valid.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct AuthorizationRequest {
-    pub(super) client: String,
-    pub(super) redirect_uri: String,
-    pub(super) state: Option<String>,
-    pub(super) challenge: String,
-    pub(super) scopes: Vec<String>,
-}
 
 /// A request for which the user is asked for consent, in the form of the page.
 #[derive(Serialize, Deserialize)]
@@ -144,7 +136,12 @@ fn check_parameters(server: &Inner, parameters: &Parameters<'_>) -> Result<(Stri
 ///
 /// See [RFC 8707](https://www.rfc-editor.org/rfc/rfc8707#section-2).
 pub(super) fn check_resource(server: &Inner, parameters: &Parameters<'_>) -> Result<(), OAuthError> {
-    let accepts = |resource: &str| server.audience.check(Some(&Value::from(resource))).is_ok();
+    let own = &server.options.resource;
+    let is_same = |resource: &str| {
+        let (Ok(own), Ok(other)) = (SecureUrl::parse(own), SecureUrl::parse(resource)) else { return false };
+        own.identifies_same(&other) && own.uri().query() == other.uri().query()
+    };
+    let accepts = |resource: &str| server.audience.check(Some(&Value::from(resource))).is_ok() || is_same(resource);
     if parameters.all("resource").all(accepts) {
         return Ok(());
     }
@@ -182,7 +179,9 @@ async fn ask(
         client_name,
         client_host,
         redirect_host,
+        redirect_uri: request.redirect_uri.clone(),
         is_local,
+        upstream_scopes: server.upstream.requested_scopes(&request.scopes),
         scopes: options.describe_scopes(&request.scopes),
         action: options.endpoints.authorization.clone(),
         request: server.sealer.seal_text(Purpose::Consent, &question)?,

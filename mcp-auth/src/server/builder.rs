@@ -18,7 +18,9 @@ use super::{
     options::{Endpoint, Endpoints, Options},
     page::ConsentPage,
     random,
+    refreshing::Refreshing,
     registration::RegistrationLimit,
+    routes::Routes,
     seal::Sealer,
     store::Store,
     upstream::Upstream,
@@ -28,6 +30,9 @@ use crate::{Error, Jwt, audience::Audience, clock::Clock, fetch::Fetcher, jwt::K
 
 /// The bounds of the lifetime of access tokens.
 const ACCESS_TOKENS: std::ops::RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(60 * 60);
+
+/// The maximum time for which a login can be refreshed.
+const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// An authorization server in the same process as the MCP server, for identity providers that cannot do what MCP clients
 /// ask for: users log in at the provider, and clients get tokens of this server.
@@ -209,10 +214,10 @@ impl AuthorizationServerBuilder {
         self
     }
 
-    /// Sets the time after which a user has to log in again, however often the client refreshes its tokens. Default: 30
-    /// days.
+    /// Sets the time after which a user has to log in again, however often the client refreshes its tokens: at most a
+    /// year. Default: 30 days.
     pub fn login_lifetime(mut self, lifetime: Duration) -> Self {
-        self.options.login_lifetime = lifetime;
+        self.options.login_lifetime = lifetime.min(MAX_LOGIN);
         self
     }
 
@@ -283,6 +288,7 @@ impl AuthorizationServerBuilder {
             cookies: Cookies { is_secure: options.origin.starts_with("https:") },
             registrations: RegistrationLimit::new(clock.clone()),
             ended: EndedGrants::default(),
+            refreshing: Refreshing::default(),
             options,
             upstream,
             clients,
@@ -305,7 +311,7 @@ impl Authenticator for AuthorizationServer {
     }
 
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
-        vec![Arc::clone(&self.inner) as _]
+        vec![Arc::new(Routes(Arc::clone(&self.inner)))]
     }
 }
 

@@ -9,16 +9,17 @@ use serde_json::Value;
 
 use super::{
     approvals,
-    authorize::{AuthorizationRequest, BROWSER, Pending, continue_or_fail, cookie_of},
-    clients::ClientSource,
+    authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
+    client::ClientSource,
     codes::{self, Code},
     inner::Inner,
+    login::{Login, UpstreamError},
     oauth_error::OAuthError,
     page,
     parameters::{Parameters, with_parameters},
     random, reply,
+    request::AuthorizationRequest,
     seal::Purpose,
-    upstream::{Login, UpstreamError},
     users,
 };
 use crate::excerpt::excerpt;
@@ -74,8 +75,11 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
     if !pending.is_remembered && client.may_be_remembered(&request.redirect_uri) {
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
-    if client.source == ClientSource::Registered && users::add_client(server, &login.subject, &client.id).await? {
-        server.clients.prolong(&client).await?;
+    let lifetime = server.options.registration_lifetime();
+    if client.source == ClientSource::Registered
+        && users::add_client(server, &login.subject, &client.id, lifetime).await?
+    {
+        server.clients.prolong(&client, lifetime).await?;
     }
     let code = random::token()?;
     let claims = server.options.copied_claims(&login.claims);

@@ -5,57 +5,17 @@ use std::time::Duration;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderMap, header::AUTHORIZATION};
 use mcp_runtime::RecordCondition;
-use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    documents::Documents, oauth_error::OAuthError, parameters::Parameters, random, redirect_uri, store::Store,
+    client::Client, documents::Documents, oauth_error::OAuthError, parameters::Parameters, random, store::Store,
 };
 
 /// The time after which a registration expires that no user has approved.
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The time after which a registration expires that was approved, counted from its last approval.
-pub(super) const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-
 /// The maximum length of the identifier of a client in bytes.
 const MAX_ID: usize = 512;
-
-/// What the server knows about a client.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Client {
-    pub(super) id: String,
-    /// The name as the client states it, which proves nothing.
-    pub(super) name: Option<String>,
-    pub(super) redirect_uris: Vec<String>,
-    /// The SHA-256 hash of the secret of a confidential client.
-    pub(super) secret_hash: Option<String>,
-    pub(super) wants_refresh_tokens: bool,
-    /// The scopes of a machine, which obtains tokens without a user.
-    pub(super) machine_scopes: Option<Vec<String>>,
-    pub(super) source: ClientSource,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum ClientSource {
-    Configured,
-    Registered,
-    Document,
-}
-
-impl Client {
-    /// Returns whether the client has registered a redirect URI.
-    pub(super) fn allows_redirect(&self, requested: &str) -> bool {
-        self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
-    }
-
-    /// Returns whether an approval may be remembered. Every application on the machine of the user can use the public
-    /// metadata document of a client that listens there.
-    pub(super) fn may_be_remembered(&self, redirect: &str) -> bool {
-        let is_local = redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri));
-        self.source != ClientSource::Document || !is_local
-    }
-}
 
 /// Finds clients.
 pub(super) struct Clients {
@@ -94,8 +54,8 @@ impl Clients {
     }
 
     /// Prolongs the registration of a registered client that a user has approved.
-    pub(super) async fn prolong(&self, client: &Client) -> Result<(), OAuthError> {
-        self.store.set("client", &client.id, RecordCondition::Always, client, USED_LIFETIME).await.map(|_| ())?;
+    pub(super) async fn prolong(&self, client: &Client, lifetime: Duration) -> Result<(), OAuthError> {
+        self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await.map(|_| ())?;
         Ok(())
     }
 

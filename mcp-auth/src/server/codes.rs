@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{RecordCondition, RecordsError};
+use mcp_runtime::{RecordCondition, RecordVersion, RecordsError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{
-    authorize::AuthorizationRequest, clients::Client, inner::Inner, oauth_error::OAuthError, random, seal::Purpose,
-    upstream::Tokens,
+    client::Client, inner::Inner, login::Tokens, oauth_error::OAuthError, random, request::AuthorizationRequest,
+    seal::Purpose,
 };
 
 /// The time for which a code is valid.
@@ -66,21 +66,26 @@ pub(super) async fn insert(server: &Inner, code: &str, issued: Code) -> Result<(
     server.store.set("code", &random::hash(code), RecordCondition::Absent, &stored, CODE_LIFETIME).await.map(|_| ())
 }
 
-/// Takes a code, which nobody can take again, and reserves the identifier of its grant. `is_valid` decides whether the
-/// client may have it.
+/// A code that was not exchanged when it was read.
+pub(super) struct ValidCode {
+    pub(super) code: Code,
+    pub(super) key: String,
+    pub(super) version: RecordVersion,
+}
+
+/// Finds a code. `is_valid` decides whether the client may have it.
 ///
 /// # Errors
 ///
-/// Returns an error if the code is unknown, has expired, is not for this client, or was taken before. In the last case,
+/// Returns an error if the code is unknown, has expired, is not for this client, or was used before. In the last case,
 /// its grant ends, since either of the two may be an attacker.
 ///
 /// See [RFC 6749, 4.1.2](https://www.rfc-editor.org/rfc/rfc6749#section-4.1.2).
-pub(super) async fn take(
+pub(super) async fn find(
     server: &Inner,
     code: &str,
     is_valid: impl FnOnce(&AuthorizationRequest) -> Result<(), OAuthError>,
-) -> Result<(Code, String), OAuthError> {
-    let invalid = || OAuthError::new("invalid_grant", "the code is unknown, was used before or has expired");
+) -> Result<ValidCode, OAuthError> {
     let key = random::hash(code);
     let Some((stored, version)) = server.store.get::<StoredCode>("code", &key).await? else { return Err(invalid()) };
     let code = match stored {
@@ -93,16 +98,34 @@ pub(super) async fn take(
         }
     };
     is_valid(&code.request)?;
-    let grant = random::token()?;
-    let used = StoredCode::Used(grant.clone());
-    if server.store.set("code", &key, RecordCondition::Version(version), &used, USED_LIFETIME).await? {
-        return Ok((code, grant));
+    Ok(ValidCode { code, key, version })
+}
+
+/// Marks a code as used for a grant, which must exist already: whoever uses the code at the same time ends it.
+///
+/// # Errors
+///
+/// Returns an error if the code was used meanwhile. Both grants then end.
+pub(super) async fn mark_used(
+    server: &Inner,
+    key: &str,
+    version: RecordVersion,
+    grant: &str,
+) -> Result<(), OAuthError> {
+    let (used, condition) = (StoredCode::Used(grant.to_owned()), RecordCondition::Version(version));
+    if server.store.set("code", key, condition, &used, USED_LIFETIME).await? {
+        return Ok(());
     }
-    // Somebody else has taken it at the same time.
-    if let Some((StoredCode::Used(grant), _)) = server.store.get::<StoredCode>("code", &key).await? {
-        end(server, &grant).await?;
+    tracing::warn!("a code was used twice at the same time, so its grants end");
+    end(server, grant).await?;
+    if let Some((StoredCode::Used(other), _)) = server.store.get::<StoredCode>("code", key).await? {
+        end(server, &other).await?;
     }
     Err(invalid())
+}
+
+fn invalid() -> OAuthError {
+    OAuthError::new("invalid_grant", "the code is unknown, was used before or has expired")
 }
 
 /// Ends a grant. Its access tokens are rejected by this process at once, and by others when they expire.

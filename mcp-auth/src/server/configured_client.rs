@@ -1,5 +1,5 @@
 use super::{
-    clients::{Client, ClientSource},
+    client::{Client, ClientSource},
     random, redirect_uri,
 };
 use crate::Error;

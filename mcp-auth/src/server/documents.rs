@@ -12,9 +12,9 @@ use lru::LruCache;
 use serde_json::{Map, Value};
 
 use super::{
-    clients::{Client, ClientSource},
+    client::{Client, ClientSource},
+    client_metadata::{self, MAX_NAME},
     oauth_error::OAuthError,
-    registration::{self, MAX_REDIRECT_URIS},
 };
 use crate::{clock::Clock, excerpt::excerpt, fetch::Fetcher, json::parse_object, url::SecureUrl};
 
@@ -127,16 +127,13 @@ fn describe(id: &str, document: &Map<String, Value>) -> Result<Client, String> {
     if text("token_endpoint_auth_method").is_some_and(|method| method != "none") {
         return Err("the client authenticates in a way that is not supported".to_owned());
     }
-    let redirect_uris = registration::redirect_uris(document).map_err(|error| error.description.into_owned())?;
-    if redirect_uris.len() > MAX_REDIRECT_URIS {
-        return Err("there are too many redirect URIs".to_owned());
-    }
+    let redirect_uris = client_metadata::redirect_uris(document).map_err(|error| error.description.into_owned())?;
     Ok(Client {
         id: id.to_owned(),
-        name: text("client_name").map(|name| name.chars().take(registration::MAX_NAME).collect()),
+        name: text("client_name").map(|name| name.chars().take(MAX_NAME).collect()),
         redirect_uris,
         secret_hash: None,
-        wants_refresh_tokens: registration::wants_refresh_tokens(document),
+        wants_refresh_tokens: client_metadata::wants_refresh_tokens(document),
         machine_scopes: None,
         source: ClientSource::Document,
     })

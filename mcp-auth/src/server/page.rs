@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode, Uri};
 
 use super::{
-    clients::{Client, ClientSource},
+    client::{Client, ClientSource},
     random, redirect_uri, reply,
 };
 use crate::Error;
@@ -50,7 +50,9 @@ pub struct ConsentPage {
     pub(super) client_name: String,
     pub(super) client_host: Option<String>,
     pub(super) redirect_host: String,
+    pub(super) redirect_uri: String,
     pub(super) is_local: bool,
+    pub(super) upstream_scopes: Vec<String>,
     /// The scopes with their descriptions.
     pub(super) scopes: Vec<(String, String)>,
     pub(super) action: String,
@@ -80,6 +82,11 @@ impl ConsentPage {
         &self.redirect_host
     }
 
+    /// Returns the URI to which the answer is sent.
+    pub fn redirect_uri(&self) -> &str {
+        &self.redirect_uri
+    }
+
     /// Returns whether the answer is sent to a program on the machine of the user.
     pub fn is_local(&self) -> bool {
         self.is_local
@@ -88,6 +95,11 @@ impl ConsentPage {
     /// Returns the names and descriptions of the scopes that the client requests.
     pub fn scopes(&self) -> impl Iterator<Item = (&str, &str)> {
         self.scopes.iter().map(|(name, description)| (name.as_str(), description.as_str()))
+    }
+
+    /// Returns the scopes that the server will request at the provider.
+    pub fn upstream_scopes(&self) -> &[String] {
+        &self.upstream_scopes
     }
 
     /// Returns the nonce that style elements of the page need: `<style nonce="…">`. The page can load nothing and run no
@@ -121,7 +133,8 @@ impl ConsentPage {
                 "<dt>Application</dt><dd>It has chosen its name itself, and nobody has verified who it is.</dd>",
             ),
         }
-        let _ = write!(body, "<dt>The answer is sent to</dt><dd>{}</dd>", html_escape(&self.redirect_host));
+        let (host, uri) = (html_escape(&self.redirect_host), html_escape(&self.redirect_uri));
+        let _ = write!(body, "<dt>The answer is sent to</dt><dd>{host}<br><code>{uri}</code></dd>");
         body.push_str("<dt>It will be able to</dt>");
         if self.scopes.is_empty() {
             body.push_str("<dd>Use the server in your name</dd>");
@@ -132,6 +145,10 @@ impl ConsentPage {
                 "" => write!(body, "<dd><code>{name}</code></dd>"),
                 text => write!(body, "<dd>{} (<code>{name}</code>)</dd>", html_escape(text)),
             };
+        }
+        if !self.upstream_scopes.is_empty() {
+            let scopes = html_escape(&self.upstream_scopes.join(" "));
+            let _ = write!(body, "<dt>The login will ask for</dt><dd><code>{scopes}</code></dd>");
         }
         body.push_str("</dl>");
         if self.is_local {

@@ -14,17 +14,13 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::{
-    clients::{Client, ClientSource, Clients},
+    client::{Client, ClientSource},
+    client_metadata::{self, MAX_NAME, list, wants_refresh_tokens},
+    clients::Clients,
     oauth_error::OAuthError,
-    random, redirect_uri, reply,
+    random, reply,
 };
 use crate::{clock::Clock, json::parse_object};
-
-/// The maximum number of redirect URIs of a client.
-pub(super) const MAX_REDIRECT_URIS: usize = 10;
-
-/// The maximum length of the name of a client in characters. Longer ones are cut.
-pub(super) const MAX_NAME: usize = 100;
 
 /// The time over which registrations are counted: that after which an unused one expires.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
@@ -107,11 +103,11 @@ pub(super) async fn register(
 /// Returns the client that metadata describe, and its secret. Members that have no effect, such as logos, are ignored.
 fn describe(metadata: &Map<String, Value>) -> Result<(Client, Option<String>), OAuthError> {
     let invalid = |description: &'static str| OAuthError::new("invalid_client_metadata", description);
-    let redirect_uris = redirect_uris(metadata)?;
-    if !list(metadata, "response_types").is_none_or(|types| types == ["code"]) {
+    let redirect_uris = client_metadata::redirect_uris(metadata)?;
+    if list(metadata, "response_types").is_some_and(|types| types != ["code"]) {
         return Err(invalid("`response_types` must be [\"code\"]"));
     }
-    if !list(metadata, "grant_types").is_none_or(|types| types.contains(&"authorization_code")) {
+    if list(metadata, "grant_types").is_some_and(|types| !types.contains(&"authorization_code")) {
         return Err(invalid("`grant_types` must contain `authorization_code`"));
     }
     let secret = match metadata.get("token_endpoint_auth_method").map(Value::as_str) {
@@ -134,25 +130,4 @@ fn describe(metadata: &Map<String, Value>) -> Result<(Client, Option<String>), O
         source: ClientSource::Registered,
     };
     Ok((client, secret))
-}
-
-/// Returns the redirect URIs of the metadata of a client.
-pub(super) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>, OAuthError> {
-    let invalid = |description: String| OAuthError::new("invalid_redirect_uri", description);
-    let uris = list(metadata, "redirect_uris").filter(|uris| (1..=MAX_REDIRECT_URIS).contains(&uris.len()));
-    let uris = uris.ok_or_else(|| invalid(format!("`redirect_uris` must have 1 to {MAX_REDIRECT_URIS} URIs")))?;
-    for uri in &uris {
-        redirect_uri::parse(uri).map_err(|problem| invalid(format!("a redirect URI {problem}")))?;
-    }
-    Ok(uris.into_iter().map(str::to_owned).collect())
-}
-
-pub(super) fn wants_refresh_tokens(metadata: &Map<String, Value>) -> bool {
-    list(metadata, "grant_types").is_some_and(|types| types.contains(&"refresh_token"))
-}
-
-/// Returns an array of strings. Anything else is an empty list.
-fn list<'a>(metadata: &'a Map<String, Value>, name: &str) -> Option<Vec<&'a str>> {
-    let strings = metadata.get(name)?.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
-    Some(strings.unwrap_or_default())
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value};
 
 use super::{
-    clients::Client,
+    client::Client,
     codes::{self, Grant, RefreshToken},
     inner::Inner,
     oauth_error::OAuthError,

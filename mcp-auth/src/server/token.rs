@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 
 use super::{
     authorize::check_resource,
-    clients::Client,
-    codes::{self, Code, Grant, MACHINE, RefreshToken},
+    client::Client,
+    codes::{self, Code, Grant, MACHINE, RefreshToken, ValidCode},
     inner::Inner,
+    login::UpstreamError,
     oauth_error::OAuthError,
     parameters::Parameters,
     random, reply,
     seal::Purpose,
-    upstream::UpstreamError,
     users,
 };
 
@@ -47,7 +47,7 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
     };
     let (code, verifier) = (required("code")?, required("code_verifier")?);
     let redirect_uri = form.get("redirect_uri");
-    let (code, grant_id) = codes::take(server, code, |request| {
+    let found = codes::find(server, code, |request| {
         let invalid = |why: &'static str| Err(OAuthError::new("invalid_grant", why));
         if request.client != client.id {
             return invalid("the code was issued to another client");
@@ -61,6 +61,7 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
         Ok(())
     })
     .await?;
+    let ValidCode { code, key, version } = found;
     let Code { request, subject, claims, tokens, expires: _ } = code;
     let options = &server.options;
     // Without a way to find out that the user has logged out at the provider, the user logs in again.
@@ -69,7 +70,9 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
     let expires = server.clock.unix() + lifetime.as_secs_f64();
     let (client_id, scopes) = (client.id.clone(), request.scopes);
     let grant = Grant { client: client_id, subject, scopes, claims, generation: 0, tokens, expires };
+    let grant_id = random::token()?;
     server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
+    codes::mark_used(server, &key, version, &grant_id).await?;
     users::add_grant(server, &grant.subject, &grant_id).await?;
     respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await
 }
@@ -81,6 +84,8 @@ async fn refresh(server: &Inner, client: &Client, form: &Parameters<'_>) -> Resu
     let invalid = || OAuthError::new("invalid_grant", "the refresh token is invalid, was used before or has expired");
     let token = form.get("refresh_token").unwrap_or_default();
     let token: RefreshToken = server.sealer.open_text(Purpose::RefreshToken, token).ok_or_else(invalid)?;
+    // Functions that use the tokens of the provider may refresh them at the same time.
+    let _refreshing = server.refreshing.lock(&token.grant).await;
     let found = server.store.get::<Grant>("grant", &token.grant).await?;
     let (mut grant, version) = found.ok_or_else(invalid)?;
     if grant.client != client.id {

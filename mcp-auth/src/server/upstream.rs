@@ -1,10 +1,13 @@
 use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::AUTHORIZATION};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::parameters::{form, with_parameters};
+use super::{
+    login::{Attempt, Login, Tokens, UpstreamError},
+    parameters::{form, with_parameters},
+    random,
+};
 use crate::{
     ClientCredentials, Error, claims::ClaimRules, clock::Clock, discovery::Metadata, excerpt::excerpt, fetch::Fetcher,
     issuer_keys::IssuerKeys, jose::Jws, json::parse_object, url::SecureUrl,
@@ -53,56 +56,6 @@ struct Issuer {
     rules: ClaimRules,
     /// Whether authorization responses contain `iss`.
     states_issuer: bool,
-}
-
-/// A user who has logged in.
-#[derive(Debug)]
-pub(super) struct Login {
-    pub(super) subject: String,
-    pub(super) claims: Map<String, Value>,
-    pub(super) tokens: Tokens,
-}
-
-/// The tokens of a user at the provider.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Tokens {
-    pub(super) access: String,
-    pub(super) refresh: Option<String>,
-    /// Seconds since the Unix epoch.
-    pub(super) expires: Option<f64>,
-}
-
-/// What the server keeps while a user logs in.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Attempt {
-    pub(super) state: String,
-    nonce: String,
-    verifier: String,
-}
-
-/// Why a request to the provider was not successful.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum UpstreamError {
-    /// The provider has refused what the request presents: a code or a token.
-    Refused(String),
-    /// The provider does not respond, or not as it should.
-    Unavailable(String),
-}
-
-impl fmt::Display for UpstreamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(reason) => write!(f, "the provider refused: {reason}"),
-            Self::Unavailable(reason) => write!(f, "the provider is unavailable: {reason}"),
-        }
-    }
-}
-
-impl Attempt {
-    pub(super) fn new() -> Result<Self, Error> {
-        let token = super::random::token;
-        Ok(Self { state: token()?, nonce: token()?, verifier: token()? })
-    }
 }
 
 impl Upstream {
@@ -205,8 +158,8 @@ impl Upstream {
         tokens.refresh.is_some() || self.userinfo.is_some()
     }
 
-    /// Returns the URL at which the user logs in.
-    pub(super) fn authorization_url(&self, attempt: &Attempt, callback: &str, scopes: &[String]) -> String {
+    /// Returns the scopes that are requested at the provider if a client requests `scopes`.
+    pub(super) fn requested_scopes(&self, scopes: &[String]) -> Vec<String> {
         let mut requested = self.scopes.clone();
         let mapped = self.mapped.iter().filter(|(scope, _)| scopes.contains(scope)).flat_map(|(_, mapped)| mapped);
         for scope in mapped {
@@ -214,7 +167,12 @@ impl Upstream {
                 requested.push(scope.clone());
             }
         }
-        let (scope, challenge) = (requested.join(" "), super::random::hash(&attempt.verifier));
+        requested
+    }
+
+    /// Returns the URL at which the user logs in.
+    pub(super) fn authorization_url(&self, attempt: &Attempt, callback: &str, scopes: &[String]) -> String {
+        let (scope, challenge) = (self.requested_scopes(scopes).join(" "), random::hash(&attempt.verifier));
         let mut parameters: Vec<(&str, &str)> =
             self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         parameters.extend([
@@ -361,12 +319,5 @@ impl Issuer {
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream").field("authorization", &self.authorization).finish_non_exhaustive()
-    }
-}
-
-/// Omits the tokens.
-impl fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("expires", &self.expires).finish_non_exhaustive()
     }
 }

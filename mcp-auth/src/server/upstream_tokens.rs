@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_runtime::{Context, RecordCondition};
 
-use super::{codes, codes::Grant, inner::Inner, upstream::UpstreamError};
+use super::{codes, codes::Grant, inner::Inner, login::UpstreamError};
 
 /// The time before its expiry at which a token is replaced, in seconds.
 const MARGIN: f64 = 30.0;
@@ -79,6 +79,7 @@ impl UpstreamTokens {
     /// Returns the token of a grant, or `None` if the grant was changed at the same time.
     async fn current(&self, id: &str) -> Result<Option<String>, UpstreamTokenError> {
         let server = &*self.0;
+        let _refreshing = server.refreshing.lock(id).await;
         let unavailable = |error: mcp_runtime::RecordsError| {
             tracing::error!(%error, "the token of a user at the provider cannot be read");
             UpstreamTokenError::Unavailable

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::{RecordCondition, RecordsError};
 use serde::{Deserialize, Serialize};
 
-use super::{clients::USED_LIFETIME, codes, inner::Inner, random};
+use super::{codes, inner::Inner, random};
 
 /// The maximum number of logins of a user in this time.
 const MAX_LOGINS: usize = 60;
@@ -78,14 +78,19 @@ pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) ->
 }
 
 /// Adds a registered client that the user has approved. Returns `false` if the user has approved too many.
-pub(super) async fn add_client(server: &Inner, subject: &str, client: &str) -> Result<bool, RecordsError> {
+pub(super) async fn add_client(
+    server: &Inner,
+    subject: &str,
+    client: &str,
+    lifetime: Duration,
+) -> Result<bool, RecordsError> {
     let now = server.clock.unix();
     let mut is_admitted = false;
     update(server, subject, |user| {
         user.clients.retain(|(other, expires)| other != client && now < *expires);
         is_admitted = user.clients.len() < MAX_CLIENTS;
         if is_admitted {
-            user.clients.push((client.to_owned(), now + USED_LIFETIME.as_secs_f64()));
+            user.clients.push((client.to_owned(), now + lifetime.as_secs_f64()));
         }
     })
     .await?;
@@ -101,7 +106,7 @@ async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)
             None => (User::default(), RecordCondition::Absent),
         };
         change(&mut user);
-        let lifetime = server.options.login_lifetime.max(USED_LIFETIME);
+        let lifetime = server.options.registration_lifetime();
         if server.store.set("user", &id, condition, &user, lifetime).await? {
             return Ok(());
         }

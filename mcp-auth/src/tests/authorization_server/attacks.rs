@@ -116,7 +116,9 @@ async fn of_two_simultaneous_exchanges_of_a_code_neither_keeps_its_tokens() {
     let tokens: Vec<_> = [&left, &right].into_iter().filter(|response| response.status == 200).collect();
     assert!(tokens.len() <= 1, "{left:?} {right:?}");
     for response in tokens {
-        assert!(!world.accepts(&response.json()["access_token"]).await);
+        let tokens = response.json();
+        assert!(!world.accepts(&tokens["access_token"]).await);
+        assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status, 400);
     }
 }
 

@@ -12,7 +12,8 @@ async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
     for text in [
         "<html lang=\"en\">",
         "<h1>Allow <q>The App</q> to use Notes for you?</h1>",
-        "<dd>app.example</dd>",
+        "<dd>app.example<br><code>https://app.example/callback</code></dd>",
+        "<dd><code>openid email notes.edit</code></dd>",
         "<dd>Read your notes (<code>notes:read</code>)</dd>",
         "<dd>Change your notes (<code>notes:write</code>)</dd>",
         "nobody has verified who it is",
@@ -59,7 +60,7 @@ async fn hostile_names_are_shown_as_text() {
     assert!(!page.body.contains("<script") && !page.body.contains("evil.example"), "{}", page.body);
     assert!(!page.body.contains('\u{202e}') && !page.body.contains(&"x".repeat(61)), "{}", page.body);
     // The answer goes to a program on the user's machine, which everybody can have started.
-    assert!(page.body.contains("<dd>127.0.0.1:5000</dd>") && page.body.contains("a program on this computer"));
+    assert!(page.body.contains("<dd>127.0.0.1:5000<br>") && page.body.contains("a program on this computer"));
 }
 
 #[tokio::test]

@@ -116,6 +116,20 @@ async fn clients_of_2025_03_26_need_no_resource() {
 }
 
 #[tokio::test]
+async fn resources_are_named_in_any_equivalent_form() {
+    let world = World::new().await;
+    for (resource, accepted) in [
+        ("https://mcp.example.com/mcp", true),
+        ("HTTPS://MCP.example.com:443/mcp", true),
+        ("https://mcp.example.com/MCP", false),
+        ("https://mcp.example.com/mcp?tenant=1", false),
+    ] {
+        let response = world.authorize(&mut Browser::default(), &[("resource", resource)]).await;
+        assert_eq!(response.status == 200, accepted, "{resource}: {response:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
     let world = World::new().await;
     let tokens = world.tokens().await;

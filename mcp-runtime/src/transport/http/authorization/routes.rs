@@ -56,13 +56,9 @@ impl AuthorizationService {
         Self { endpoint }
     }
 
-    /// Returns whether a path is served.
-    pub(in crate::transport::http) fn serves(&self, path: &str) -> bool {
-        MetadataService::serves(path) || self.route(path).is_some()
-    }
-
-    fn route(&self, path: &str) -> Option<Arc<dyn AuthorizationRoutes>> {
-        self.endpoint.authorization()?.routes().iter().find(|routes| routes.serves(path)).cloned()
+    /// Returns whether an endpoint serves a path because of authorization.
+    pub(in crate::transport::http) fn serves(endpoint: &Endpoint, path: &str) -> bool {
+        endpoint.authorization().is_some() && (MetadataService::serves(path) || route(endpoint, path).is_some())
     }
 
     pub(in crate::transport::http) async fn respond<B>(&self, request: Request<B>) -> HttpResponse
@@ -71,8 +67,8 @@ impl AuthorizationService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let path = request.uri().path();
-        match self.route(path) {
-            Some(routes) => self.call_route(routes, request).await,
+        match route(&self.endpoint, path) {
+            Some(routes) => self.call_route(Arc::clone(routes), request).await,
             None if MetadataService::serves(path) => MetadataService::new(self.endpoint.clone()).respond(&request),
             None => response::invalid_request(http::StatusCode::NOT_FOUND, "path not found"),
         }
@@ -107,6 +103,10 @@ impl AuthorizationService {
             None => response::overloaded("the request could not be handled"),
         }
     }
+}
+
+fn route<'a>(endpoint: &'a Endpoint, path: &str) -> Option<&'a Arc<dyn AuthorizationRoutes>> {
+    endpoint.authorization()?.routes().iter().find(|routes| routes.serves(path))
 }
 
 /// Calls a route. Returns `None` if it panics or takes too long.
