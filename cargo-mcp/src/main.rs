@@ -12,6 +12,7 @@ mod elicit;
 mod exact;
 mod failure;
 mod host;
+mod http_client;
 mod limits;
 mod near;
 mod output;

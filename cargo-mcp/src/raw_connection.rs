@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{failure::Failure, revision::Revision, sse::EventReader, target::Target};
+use crate::{failure::Failure, http_client::http_client, revision::Revision, sse::EventReader, target::Target};
 
 /// A connection to a server.
 pub(crate) enum RawConnection {
@@ -227,8 +227,6 @@ const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 impl HttpConnection {
     fn new(url: &str, headers: &[(String, String)]) -> Result<Self, Failure> {
-        // The only provider that is compiled in. Installing it again fails, which is harmless.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut all = HeaderMap::new();
         all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -238,9 +236,8 @@ impl HttpConnection {
             let key: HeaderName = name.parse().map_err(|error| invalid(&error))?;
             all.insert(key, value.parse().map_err(|error| invalid(&error))?);
         }
-        let client = reqwest::Client::builder().build();
-        let client =
-            client.map_err(|error| Failure::connection(format_args!("cannot create an HTTP client: {error}")))?;
+        let client = http_client()
+            .map_err(|error| Failure::connection(format_args!("cannot create an HTTP client: {error}")))?;
         Ok(Self { client, url: url.to_owned(), headers: all, session: None, revision: None })
     }
 

@@ -51,6 +51,14 @@ impl ClaimRules {
         }
     }
 
+    /// Checks that the token is not a refresh token or an ID token, if its issuer states its use.
+    pub(crate) fn check_use(claims: &Map<String, Value>) -> Result<(), AuthenticationError> {
+        match claims.get("token_use").map(Value::as_str) {
+            None | Some(Some("access" | "access_token")) => Ok(()),
+            Some(_) => Err(AuthenticationError::invalid("the token is not an access token")),
+        }
+    }
+
     /// Checks `exp`, if present, and `nbf`. Returns the time at which the token expires.
     pub(crate) fn check_times(
         &self,

@@ -43,6 +43,12 @@ impl Metadata {
         }
     }
 
+    /// Returns whether a member is `true`.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_true(&self, name: &str) -> bool {
+        self.0.get(name) == Some(&Value::Bool(true))
+    }
+
     /// Returns the URL of an endpoint, which may be at another origin.
     ///
     /// # Errors

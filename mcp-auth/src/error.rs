@@ -36,6 +36,11 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// An option is invalid, or what it names cannot be used.
+    Options {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The random number generator of the system failed.
     Random,
 }
@@ -47,6 +52,16 @@ impl Error {
 
     pub(crate) fn keys(source: &str, reason: impl Into<String>) -> Self {
         Self::Keys { source: source.to_owned(), reason: reason.into() }
+    }
+
+    #[cfg(feature = "server")]
+    pub(crate) fn options(reason: impl Into<String>) -> Self {
+        Self::Options { reason: reason.into() }
+    }
+
+    #[cfg(feature = "server")]
+    pub(crate) fn records(error: mcp_runtime::RecordsError) -> Self {
+        Self::options(error.to_string())
     }
 }
 
@@ -60,6 +75,7 @@ impl fmt::Display for Error {
             }
             Self::Keys { source, reason } => write!(f, "no usable keys from `{source}`: {reason}"),
             Self::File { path, reason } => write!(f, "the API keys in `{}` are unusable: {reason}", path.display()),
+            Self::Options { reason } => f.write_str(reason),
             Self::Random => f.write_str("the system has no random numbers"),
         }
     }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -13,21 +13,24 @@ use hyper_util::{
 use rustls::{ClientConfig, crypto::ring::default_provider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-use crate::url::SecureUrl;
+use crate::{resolver::Resolver, url::SecureUrl};
 
 /// The maximum time for a request with its response.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The maximum size of a response in bytes.
+/// The maximum size of a response of an issuer in bytes.
 const MAX_RESPONSE: usize = 1024 * 1024;
+
+type TlsClient = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
 
 /// A client for the endpoints of an issuer. It follows no redirects.
 pub(crate) struct Fetcher {
     /// For the loopback interface.
     plain: Client<HttpConnector, Full<Bytes>>,
     /// Or why TLS is not available.
-    tls: Result<Client<HttpsConnector<HttpConnector>, Full<Bytes>>, String>,
+    tls: Result<TlsClient, String>,
     pub(crate) timeout: Duration,
+    max_response: usize,
 }
 
 /// A response with the status 200.
@@ -40,8 +43,20 @@ pub(crate) struct Response {
 
 impl Fetcher {
     pub(crate) fn new() -> Self {
+        Self::with(Resolver { only_public: false }, MAX_RESPONSE)
+    }
+
+    /// Creates a client for URLs that a stranger has chosen, which connects by name only to public addresses. The caller
+    /// rejects URLs with addresses.
+    #[cfg(feature = "server")]
+    pub(crate) fn public(max_response: usize) -> Self {
+        Self::with(Resolver { only_public: true }, max_response)
+    }
+
+    fn with(resolver: Resolver, max_response: usize) -> Self {
         let plain = Client::builder(TokioExecutor::new()).build_http();
-        Self { plain, tls: tls_config().map(tls_client).map_err(|error| error.to_string()), timeout: TIMEOUT }
+        let tls = tls_config().map(|config| tls_client(config, resolver)).map_err(|error| error.to_string());
+        Self { plain, tls, timeout: TIMEOUT, max_response }
     }
 
     /// # Errors
@@ -62,7 +77,38 @@ impl Fetcher {
         self.send(Method::POST, url, headers, form.into()).await
     }
 
+    /// Sends a form, and returns the response with any status.
+    ///
+    /// # Errors
+    ///
+    /// Returns why there is no response, for the operator.
+    #[cfg(feature = "server")]
+    pub(crate) async fn post_form(
+        &self,
+        url: &SecureUrl,
+        mut headers: HeaderMap,
+        form: String,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let form_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
+        headers.insert(header::CONTENT_TYPE, form_type);
+        self.exchange(Method::POST, url, headers, form.into()).await.map(|(status, response)| (status, response.body))
+    }
+
     async fn send(&self, method: Method, url: &SecureUrl, headers: HeaderMap, body: Bytes) -> Result<Response, String> {
+        match self.exchange(method, url, headers, body).await? {
+            (StatusCode::OK, response) => Ok(response),
+            (status, _) => Err(format!("the response has the status {status}")),
+        }
+    }
+
+    /// Sends a request, and returns the response with any status that is not a redirect.
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        url: &SecureUrl,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<(StatusCode, Response), String> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = url.uri().clone();
@@ -72,7 +118,7 @@ impl Fetcher {
         response.map_err(|_| format!("no response within {} ms", self.timeout.as_millis()))?
     }
 
-    async fn receive(&self, url: &SecureUrl, request: Request<Full<Bytes>>) -> Result<Response, String> {
+    async fn receive(&self, url: &SecureUrl, request: Request<Full<Bytes>>) -> Result<(StatusCode, Response), String> {
         let response = if url.is_https() {
             let client = self.tls.as_ref().map_err(|error| format!("TLS is not available: {error}"))?;
             client.request(request).await
@@ -84,15 +130,12 @@ impl Fetcher {
         if status.is_redirection() {
             return Err(format!("the response is a redirect ({status}), which is not followed"));
         }
-        if status != http::StatusCode::OK {
-            return Err(format!("the response has the status {status}"));
-        }
-        let body = Limited::new(response.into_body(), MAX_RESPONSE).collect().await;
+        let body = Limited::new(response.into_body(), self.max_response).collect().await;
         let body = body.map_err(|error| match error.downcast_ref::<http_body_util::LengthLimitError>() {
-            Some(_) => "the response is larger than 1 MiB".to_owned(),
+            Some(_) => format!("the response is larger than {}", size(self.max_response)),
             None => with_causes(&*error),
         })?;
-        Ok(Response { body: body.to_bytes(), max_age })
+        Ok((status, Response { body: body.to_bytes(), max_age }))
     }
 }
 
@@ -102,8 +145,15 @@ fn tls_config() -> Result<ClientConfig, rustls::Error> {
     Ok(builder.with_no_client_auth())
 }
 
-fn tls_client(config: ClientConfig) -> Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
-    let connector = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().build();
+fn size(bytes: usize) -> String {
+    if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
+}
+
+fn tls_client(config: ClientConfig, resolver: Resolver) -> TlsClient {
+    let mut tcp = HttpConnector::new_with_resolver(resolver);
+    tcp.enforce_http(false);
+    let connector =
+        HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().wrap_connector(tcp);
     Client::builder(TokioExecutor::new()).build(connector)
 }
 

@@ -40,7 +40,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 ///
 /// A token is accepted if the issuer says that it is `active`, and if its response names the resource, or another
 /// accepted [`audience`](Self::audience), in `aud`, a subject in `sub`, and no other issuer in `iss`. Tokens that are
-/// bound to a key of the client (`cnf`) are not accepted.
+/// bound to a key of the client (`cnf`) are not accepted, and neither are refresh tokens, which some issuers also call
+/// `active` (`token_use`).
 ///
 /// Responses are cached by the hash of the token: active ones for a minute, but never beyond `exp`, others for 10
 /// seconds. A revoked token is therefore accepted for up to a minute; see [`cache_for`](Self::cache_for). At most 64
@@ -72,7 +73,7 @@ pub struct Introspection {
     requests: Semaphore,
 }
 
-/// How the server authenticates to the issuer.
+/// How the server authenticates to an issuer.
 #[derive(Clone)]
 pub struct ClientCredentials {
     id: String,
@@ -91,11 +92,15 @@ impl ClientCredentials {
         Self { in_form: true, ..Self::basic(id, secret) }
     }
 
-    fn request(&self, token: &str) -> (HeaderMap, String) {
-        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+    #[cfg(feature = "server")]
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the headers and the form of a request with these credentials.
+    pub(crate) fn authenticate(&self, mut form: String) -> (HeaderMap, String) {
         let (id, secret) = (encode(&self.id), encode(&self.secret));
-        let (mut headers, mut form) =
-            (HeaderMap::new(), format!("token={}&token_type_hint=access_token", encode(token)));
+        let mut headers = HeaderMap::new();
         if self.in_form {
             form.push_str(&format!("&client_id={id}&client_secret={secret}"));
         } else {
@@ -232,7 +237,8 @@ impl Introspection {
 
     /// Returns the identity with its expiry and its approximate size.
     async fn ask(&self, token: &str) -> Result<(Identity, Option<f64>, usize), AuthenticationError> {
-        let (headers, form) = self.credentials.request(token);
+        let form = format!("token={}&token_type_hint=access_token", encode(token));
+        let (headers, form) = self.credentials.authenticate(form);
         let response = self.fetcher.post(&self.endpoint, headers, form).await.map_err(unavailable)?;
         let claims = parse_object(&response.body).map_err(unavailable)?;
         let (identity, expiry) = self.check(claims)?;
@@ -246,6 +252,7 @@ impl Introspection {
         if claims.contains_key("iss") {
             self.rules.check_issuer(&claims)?;
         }
+        ClaimRules::check_use(&claims)?;
         self.rules.audience.check(claims.get("aud"))?;
         let expiry = self.rules.check_times(&claims, &self.clock)?;
         if claims.contains_key("cnf") {
@@ -285,6 +292,10 @@ impl fmt::Debug for Introspection {
             .field("rules", &self.rules)
             .finish_non_exhaustive()
     }
+}
+
+fn encode(text: &str) -> impl fmt::Display + '_ {
+    utf8_percent_encode(text, NON_ALPHANUMERIC)
 }
 
 fn unavailable(reason: String) -> AuthenticationError {

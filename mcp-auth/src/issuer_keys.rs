@@ -84,9 +84,11 @@ impl IssuerKeys {
         self.lock().running.as_ref().is_some_and(|running| running.has_changed().is_ok())
     }
 
-    /// Returns a number that changes with the keys, and begins to fetch them if they are due.
-    pub(crate) fn generation(self: &Arc<Self>) -> u64 {
-        self.current().1
+    /// Returns a number that changes with the keys, and begins to fetch them if they are due. Returns `None` if the keys
+    /// may no longer be used.
+    pub(crate) fn generation(self: &Arc<Self>) -> Option<u64> {
+        let (_, generation, usable) = self.current();
+        usable.then_some(generation)
     }
 
     /// Verifies the signature of a token, and returns the generation of the keys that were used.

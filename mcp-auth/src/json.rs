@@ -5,13 +5,19 @@ use std::{collections::HashSet, fmt};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::excerpt::excerpt_of_text;
+
 /// Parses a JSON object and rejects duplicate names at any depth: two parsers could disagree about which value counts.
+///
+/// # Errors
+///
+/// Returns what is wrong with the text, of which it repeats little, without control characters.
 pub(crate) fn parse_object(text: &[u8]) -> Result<Map<String, Value>, String> {
     let parse = || {
         serde_json::from_slice::<UniqueNames>(text)?;
         serde_json::from_slice(text)
     };
-    parse().map_err(|error: serde_json::Error| error.to_string())
+    parse().map_err(|error: serde_json::Error| excerpt_of_text(&error.to_string()))
 }
 
 /// Accepts any JSON value whose objects have unique names.
@@ -95,6 +101,19 @@ mod tests {
             (r#"{"a": 1} {}"#, Some("trailing characters at line 1 column 10")),
         ] {
             assert_eq!(parse_object(text.as_bytes()).err().as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_repeat_little_of_the_text() {
+        let long = "x".repeat(1 << 20);
+        for (text, start) in [
+            (r#"{"\u001b[2J": 1, "\u001b[2J": 2}"#.to_owned(), r"duplicate name `\u{1b}[2J` at line 1"),
+            (format!(r#"{{"{long}": 1, "{long}": 2}}"#), "duplicate name `xxx"),
+            (format!(r#""{long}""#), r#"invalid type: string \"xxx"#),
+        ] {
+            let error = parse_object(text.as_bytes()).unwrap_err();
+            assert!(error.starts_with(start) && error.len() < 200, "{error}");
         }
     }
 }

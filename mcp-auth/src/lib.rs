@@ -17,6 +17,9 @@ mod issuer_keys;
 mod jose;
 mod json;
 mod jwt;
+mod resolver;
+#[cfg(feature = "server")]
+mod server;
 #[cfg(test)]
 mod tests;
 mod token_cache;
@@ -30,4 +33,9 @@ pub use error::Error;
 pub use introspection::{ClientCredentials, Introspection};
 pub use jose::JwkSet;
 pub use jwt::Jwt;
+#[cfg(feature = "server")]
+pub use server::{
+    AuthorizationServer, AuthorizationServerBuilder, ConfiguredClient, ConsentPage, Endpoint, Upstream,
+    UpstreamTokenError, UpstreamTokens, html_escape,
+};
 pub use unbound::Unbound;

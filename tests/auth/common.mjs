@@ -3,7 +3,8 @@
 //     node ADAPTER {"url": …, "user": …, "clients": …}
 //
 // `user` opens authorization requests in a browser (see user.mjs). `clients` is the base of the URLs of clients with a metadata
-// document, for which the authorization server knows the answer.
+// document, for which the authorization server knows the answer, or empty if no client has one. `grants`, if present, are the grant
+// types that the client registers.
 import { strict as assert } from 'node:assert';
 import { readFileSync } from 'node:fs';
 
@@ -17,6 +18,7 @@ class Provider {
 
     constructor(target, hasDocument) {
         this.user = target.user;
+        this.grants = target.grants ?? ['authorization_code', 'refresh_token'];
         if (hasDocument) this.clientMetadataUrl = `${target.clients}client?redirect=${encodeURIComponent(REDIRECT)}`;
     }
 
@@ -28,7 +30,7 @@ class Provider {
         return {
             client_name: 'A TypeScript client',
             redirect_uris: [REDIRECT],
-            grant_types: ['authorization_code', 'refresh_token'],
+            grant_types: this.grants,
             response_types: ['code'],
             token_endpoint_auth_method: 'none',
             application_type: 'native',
@@ -92,7 +94,7 @@ export function packageVersion(name) {
 export async function main(name, version, revisions, { connect, finish, Unauthorized }) {
     const target = JSON.parse(process.argv[2]);
     for (const revision of revisions) {
-        for (const hasDocument of [false, true]) {
+        for (const hasDocument of target.clients ? [false, true] : [false]) {
             const provider = new Provider(target, hasDocument);
             // The SDK throws when the user had to be asked, and expects the application to continue.
             const authorized = async action => {

@@ -3,7 +3,7 @@
     ADAPTER {"url": …, "user": …, "clients": …}
 
 `user` opens authorization requests in a browser (see user.mjs). `clients` is the base of the URLs of clients with a metadata
-document, for which the authorization server knows the answer.
+document, for which the authorization server knows the answer, or empty if no client has one.
 """
 
 import asyncio
@@ -81,7 +81,8 @@ def main(
     """
     target = json.loads(sys.argv[1])
     for revision in revisions:
-        for document in (None, f"{target['clients']}client?redirect={quote(REDIRECT, safe='')}"):
+        documents = [f"{target['clients']}client?redirect={quote(REDIRECT, safe='')}"] if target["clients"] else []
+        for document in (None, *documents):
             asyncio.run(check(name, target, revision, document, to_result, connect))
             way = "metadata document" if document else "dynamic registration"
             print(f"{name} {version}: {revision}, {way}: authorized, stepped up", flush=True)

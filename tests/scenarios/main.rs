@@ -9,7 +9,7 @@ mod http;
 mod play;
 mod stdio;
 
-use std::{cell::RefCell, path::Path, process::Command, rc::Rc, time::Duration};
+use std::{cell::RefCell, path::Path, process::Command, rc::Rc, thread, time::Duration};
 
 use client::{Client, Transport, next_round};
 use http::{HttpServer, Legacy, Streamable};
@@ -48,10 +48,11 @@ fn check(problems: &[String]) {
 
 #[test]
 fn scenarios_succeed_over_stdio() {
-    let problems: Vec<_> = Revision::ALL
-        .into_iter()
-        .flat_map(|revision| play_all(revision, "stdio", || Box::new(Stdio::start(program()))))
-        .collect();
+    let play = |revision| play_all(revision, "stdio", || Box::new(Stdio::start(program())));
+    let problems: Vec<_> = thread::scope(|scope| {
+        let revisions = Revision::ALL.map(|revision| scope.spawn(move || play(revision)));
+        revisions.into_iter().flat_map(|playing| playing.join().expect("all scenarios end")).collect()
+    });
     check(&problems);
 }
 

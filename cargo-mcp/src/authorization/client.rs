@@ -18,10 +18,10 @@ use tokio::sync::Mutex;
 
 use super::{
     browser::Callback,
-    login::{authorization_failure, finish},
+    login::{authorization_failure, check_endpoints, finish},
     store::TokenStore,
 };
-use crate::{failure::Failure, output::errln};
+use crate::{failure::Failure, http_client::http_client, output::errln};
 
 /// How often a call may ask for more scopes. A server that is never satisfied must not ask forever.
 const MAX_STEPS: usize = 3;
@@ -47,7 +47,7 @@ pub(crate) struct AuthorizedClient {
 /// Fails if the tokens cannot be read or the authorization server cannot be reached.
 pub(crate) async fn authorized_client(url: &str) -> Result<Option<AuthorizedClient>, Failure> {
     let Some((manager, store)) = stored(url).await? else { return Ok(None) };
-    let client = reqwest::Client::builder().build().map_err(Failure::connection)?;
+    let client = http_client().map_err(Failure::connection)?;
     Ok(Some(AuthorizedClient { inner: AuthClient::new(client, manager), store, asking: Arc::default() }))
 }
 
@@ -111,6 +111,7 @@ impl AuthorizedClient {
         let mut manager = AuthorizationManager::new_allowing_private_addresses(self.store.url()).await?;
         manager.set_credential_store(self.store.clone());
         let resolution = manager.resolve_metadata_from_challenge(Some(&error.www_authenticate_header)).await?;
+        check_endpoints(&resolution.metadata)?;
         manager.set_metadata(resolution.metadata);
         manager.configure_client(
             OAuthClientConfig::new(stored.client_id, callback.redirect_uri()).with_scopes(scopes.clone()),

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use reqwest::header::WWW_AUTHENTICATE;
-use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession};
-use url::Url;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+};
+use url::{Host, Url};
 
 use super::{
     browser::{Callback, parameter},
@@ -39,6 +41,10 @@ pub(crate) struct Login<'a> {
 /// nobody logs in.
 pub(crate) async fn login(login: &Login<'_>) -> Result<Vec<String>, Failure> {
     let _ = rustls::crypto::ring::default_provider().install_default();
+    if !is_secure(login.url) {
+        return Err(Failure::usage(format_args!("anybody on the way could read the tokens for `{}`", login.url))
+            .help("use an `https` URL; `http` is accepted for servers on this machine"));
+    }
     let failed = |error: AuthError| authorization_failure(login.url, &error);
     let challenge = challenge(login.url).await?;
     let store = TokenStore::of(login.url)?;
@@ -49,6 +55,7 @@ pub(crate) async fn login(login: &Login<'_>) -> Result<Vec<String>, Failure> {
     let mut manager = AuthorizationManager::new_allowing_private_addresses(login.url).await.map_err(failed)?;
     manager.set_credential_store(store.clone());
     let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(failed)?;
+    check_endpoints(&resolution.metadata).map_err(failed)?;
     manager.set_metadata(resolution.metadata);
     let mut request = AuthorizationRequest::new(callback.redirect_uri())
         .with_client_name("cargo mcp")
@@ -68,6 +75,35 @@ pub(crate) async fn login(login: &Login<'_>) -> Result<Vec<String>, Failure> {
     finish(&session, &redirected).await.map_err(failed)?;
     let stored = store.get().ok().flatten();
     Ok(stored.map(|stored| stored.granted_scopes).unwrap_or_default())
+}
+
+/// Checks that the endpoints to which the user and the tokens are sent are those of a website. A server could otherwise
+/// make the browser open a file or start a program, or make the client send codes and tokens without encryption.
+///
+/// # Errors
+///
+/// Fails if an endpoint uses neither `https` nor `http` on this machine.
+pub(super) fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
+    for (name, url) in [("authorization", &metadata.authorization_endpoint), ("token", &metadata.token_endpoint)] {
+        if !is_secure(url) {
+            let message =
+                format!("the {name} endpoint of the authorization server is `{url}`, expected an `https` URL");
+            return Err(AuthError::MetadataError(message));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a URL uses `https`, or `http` on this machine.
+fn is_secure(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else { return false };
+    let is_local = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "https" || (url.scheme() == "http" && is_local)
 }
 
 /// Exchanges the code of an authorization response for tokens, which the manager stores.

@@ -2,7 +2,7 @@
 
 use crate::{
     common::{CommandOutput, run},
-    servers::{script, server_with_response, unused_url},
+    servers::{for_each_at_once, script, server_with_response, unused_url},
     terminal::Terminal,
 };
 
@@ -13,7 +13,7 @@ const INVALID_STDOUT: &str = "help: stdout contains `garbage`, which is not JSON
 
 #[test]
 fn programs_that_are_not_servers_are_reported() {
-    for (program, message) in [
+    let programs = [
         (
             &["sh", "-c", "exit 7"][..],
             format!("error: `sh` exited before it answered the handshake (exit code 7)\n{RUN_IN_TERMINAL}"),
@@ -40,12 +40,13 @@ fn programs_that_are_not_servers_are_reported() {
             &["/no/such/program"],
             "error: cannot run `/no/such/program`: No such file or directory (os error 2)\n".to_owned(),
         ),
-    ] {
-        for command in [&["list"][..], &["call", "x"]] {
-            let args = [command, &["--connect-timeout", "1", "--"], program].concat();
-            assert_eq!(run(&args).expect_failure(3), message, "{args:?}");
-        }
-    }
+    ];
+    let commands = [&["list"][..], &["call", "x"]];
+    let rows = commands.iter().flat_map(|command| programs.iter().map(move |row| (command, row)));
+    for_each_at_once(rows, |(command, (program, message))| {
+        let args = [*command, &["--connect-timeout", "1", "--"], program].concat();
+        assert_eq!(run(&args).expect_failure(3), *message, "{args:?}");
+    });
 }
 
 #[test]
@@ -116,7 +117,7 @@ fn call(then: &str, options: &[&str]) -> CommandOutput {
 #[test]
 fn a_server_that_exits_during_a_call_is_reported() {
     let above = "help: its output on stderr is shown above, if there is any\n";
-    for (then, options, message) in [
+    let servers = [
         ("exit 7", &[][..], format!("error: `it`: the server exited (exit code 7)\n{above}")),
         ("echo why >&2; exit 7", &[], format!("why\nerror: `it`: the server exited (exit code 7)\n{above}")),
         ("kill -9 $$", &[], format!("error: `it`: the server exited (signal: 9 (SIGKILL))\n{above}")),
@@ -126,9 +127,10 @@ fn a_server_that_exits_during_a_call_is_reported() {
             &["--timeout", "1"],
             "error: `it`: no output from the server for 1 s\nhelp: `--timeout` extends the limit\n".to_owned(),
         ),
-    ] {
+    ];
+    for_each_at_once(servers, |(then, options, message)| {
         assert_eq!(call(then, options).expect_failure(3), message, "{then}");
-    }
+    });
 }
 
 #[test]

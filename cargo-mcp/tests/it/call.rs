@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     common::{CommandOutput, cargo_mcp, repository, run},
     examples::example,
-    servers::{HttpServer, modern_script, respond_to_call, script},
+    servers::{HttpServer, for_each_at_once, modern_script, respond_to_call, script},
     terminal::{DOWN, ENTER, Terminal},
 };
 
@@ -411,31 +411,31 @@ fn sampling_responses_and_roots_are_sent() {
 #[test]
 fn the_result_of_a_task_is_printed() {
     let server = HttpServer::start("everything", &[]);
-    for revision in ELICITATION_REVISIONS {
-        for (args, code, expected) in [
-            // Runs as a task only with `--task`.
-            (&["slow_compute", "seconds=0.1"][..], 0, "The computation took 0.1 s\n"),
-            (&["slow_compute", "seconds=0.1", "--task"], 0, "The computation took 0.1 s\n"),
-            (&["confirm_delete", "filename=x", "--answer=confirm=true", "--task"], 0, "Deleted x\n"),
-            (&["confirm_delete", "filename=x", "--answer-json=decline", "--task"], 0, "Kept x\n"),
-            (&["multi_input", "--answer=name=Ann", "--answer=confirm=true", "--task"], 0, "Ann answered true\n"),
-            // Always runs as a task.
-            (&["failing_job"], 1, "error: `failing_job` failed: This job intentionally fails for testing\n"),
-            (&["protocol_error_job", "--task"], 1, "This job intentionally ends with a protocol error for testing"),
-        ] {
-            let args = [args, &["--revision", revision]].concat();
-            let mut calls = vec![call("everything", &args)];
-            if args[0] == "confirm_delete" {
-                calls.push(run(&[&["call", &server.url], &args[..]].concat()));
-            }
-            for done in calls {
-                let is_task = done.stderr.contains(&format!("`{}` runs as task ", args[0]));
-                assert_eq!(is_task, args.contains(&"--task") || args[0] == "failing_job", "{args:?}: {done:?}");
-                assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
-                assert!(done.stdout == expected || done.stderr.contains(expected), "{args:?}: {done:?}");
-            }
+    let calls = [
+        // Runs as a task only with `--task`.
+        (&["slow_compute", "seconds=0.1"][..], 0, "The computation took 0.1 s\n"),
+        (&["slow_compute", "seconds=0.1", "--task"], 0, "The computation took 0.1 s\n"),
+        (&["confirm_delete", "filename=x", "--answer=confirm=true", "--task"], 0, "Deleted x\n"),
+        (&["confirm_delete", "filename=x", "--answer-json=decline", "--task"], 0, "Kept x\n"),
+        (&["multi_input", "--answer=name=Ann", "--answer=confirm=true", "--task"], 0, "Ann answered true\n"),
+        // Always runs as a task.
+        (&["failing_job"], 1, "error: `failing_job` failed: This job intentionally fails for testing\n"),
+        (&["protocol_error_job", "--task"], 1, "This job intentionally ends with a protocol error for testing"),
+    ];
+    let rows = ELICITATION_REVISIONS.iter().flat_map(|revision| calls.iter().map(move |row| (revision, row)));
+    for_each_at_once(rows, |(revision, (args, code, expected))| {
+        let args = [args, &["--revision", revision][..]].concat();
+        let mut calls = vec![call("everything", &args)];
+        if args[0] == "confirm_delete" {
+            calls.push(run(&[&["call", &server.url], &args[..]].concat()));
         }
-    }
+        for done in calls {
+            let is_task = done.stderr.contains(&format!("`{}` runs as task ", args[0]));
+            assert_eq!(is_task, args.contains(&"--task") || args[0] == "failing_job", "{args:?}: {done:?}");
+            assert_eq!(done.code, Some(*code), "{args:?}: {done:?}");
+            assert!(done.stdout == *expected || done.stderr.contains(expected), "{args:?}: {done:?}");
+        }
+    });
 }
 
 /// Interrupts a call after a line on stderr contains `marker`. Returns the exit code.

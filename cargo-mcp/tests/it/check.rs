@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     common::{CommandOutput, cargo_mcp, repository, run},
     examples::{example, listed_server},
-    servers::HttpServer,
+    servers::{HttpServer, for_each_at_once},
 };
 
 fn text(path: &Path) -> String {

@@ -15,6 +15,8 @@ mod elicit;
 mod examples;
 #[cfg(unix)]
 mod hostile;
+#[cfg(unix)]
+mod hostile_login;
 mod install;
 mod list;
 #[cfg(unix)]

@@ -121,7 +121,7 @@ async fn respond(state: Arc<Mutex<State>>, origin: String, request: Request) -> 
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     let query = parts.uri.query().unwrap_or_default();
     let documents = "/.well-known/oauth-";
-    let response = match (&parts.method, parts.uri.path()) {
+    match (&parts.method, parts.uri.path()) {
         (&Method::GET, path) if path.starts_with(documents) => {
             let (content_type, document) = match &path[documents.len()..] {
                 "protected-resource/mcp" => state.behaviour.resource.clone(),
@@ -139,8 +139,7 @@ async fn respond(state: Arc<Mutex<State>>, origin: String, request: Request) -> 
         (&Method::POST, "/token") => token(&mut state, &fields(&body)),
         (&Method::POST, "/mcp") => mcp(&state, &origin, &parts.headers, &fields(query.as_bytes()), &body),
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
-    };
-    response
+    }
 }
 
 fn fields(text: &[u8]) -> BTreeMap<String, String> {

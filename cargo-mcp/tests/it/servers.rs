@@ -39,6 +39,16 @@ impl Drop for HttpServer {
     }
 }
 
+/// Runs a test for every row at the same time. For tests that mostly wait for servers.
+pub(crate) fn for_each_at_once<T: Send>(rows: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for row in rows {
+            scope.spawn(move || test(row));
+        }
+    });
+}
+
 /// Returns the URL of a server that sends the same response to every request.
 pub(crate) fn server_with_response(response: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

@@ -7,7 +7,7 @@ mod replays;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, request::Parts};
-use mcp_runtime::{AuthenticationError, Challenge};
+use mcp_runtime::{AuthenticationError, Challenge, Principal};
 
 use self::{nonces::Nonces, proof::Proof, replays::Replays};
 use crate::{Error, clock::Clock, jose::Algorithm, url::SecureUrl};
@@ -67,8 +67,8 @@ impl Dpop {
 
     /// Sets how many proofs are remembered, to recognize repeated ones. Default: 65,536, about 10 MiB.
     ///
-    /// A proof is remembered for twice its maximum age. One key can use a quarter of the number. When it is reached,
-    /// requests receive the status 503.
+    /// A proof is remembered for twice its maximum age. A principal can use three quarters of what others leave free, with
+    /// whatever keys. When it has, its requests receive the status 503.
     pub fn max_proofs(mut self, max_proofs: usize) -> Self {
         self.max_proofs = max_proofs;
         self
@@ -127,8 +127,8 @@ impl Proofs {
         Challenge::new("DPoP").with_parameter("algs", &algorithms().join(" "))
     }
 
-    /// Verifies the proof of a request for a token that is bound to the key with this thumbprint. Returns the header with
-    /// a nonce for the next request, if it needs another one.
+    /// Verifies the proof of a request for a token of a principal that is bound to the key with this thumbprint. Returns
+    /// the header with a nonce for the next request, if it needs another one.
     ///
     /// # Errors
     ///
@@ -138,6 +138,7 @@ impl Proofs {
         request: &Parts,
         token: &[u8],
         thumbprint: &str,
+        principal: &Principal,
     ) -> Result<Option<(HeaderName, HeaderValue)>, AuthenticationError> {
         let now = self.clock.unix();
         let proof = Proof::of(request).map_err(invalid_proof)?;
@@ -151,7 +152,7 @@ impl Proofs {
             refusal("use_dpop_nonce", "the proof must contain the nonce of the server")
                 .with_response_header(DPOP_NONCE, nonce)
         })?;
-        self.replays.add(thumbprint, &proof.id, self.clock.monotonic())?;
+        self.replays.add(principal, thumbprint, &proof.id, self.clock.monotonic())?;
         Ok(next.flatten().map(|nonce| (DPOP_NONCE, nonce)))
     }
 }

@@ -4,15 +4,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_runtime::AuthenticationError;
+use mcp_runtime::{AuthenticationError, Principal};
 
 use super::invalid_proof;
 use crate::token_cache::TokenHash;
 
 /// The proofs that were accepted, for as long as they would be accepted again.
 ///
-/// Bounded in number, in total and for each key. None is forgotten early, since it could be repeated then; instead, the
-/// next one is refused.
+/// Bounded in number, in total and for each principal, which may have any number of keys. None is forgotten early, since
+/// it could be repeated then; instead, the next one is refused.
 pub(super) struct Replays {
     proofs: Mutex<Seen>,
     lifetime: Duration,
@@ -22,9 +22,9 @@ pub(super) struct Replays {
 #[derive(Default)]
 struct Seen {
     proofs: HashSet<TokenHash>,
-    /// The proofs with their keys, in the order in which they are forgotten.
+    /// The proofs with their principals, in the order in which they are forgotten.
     order: VecDeque<(Instant, TokenHash, TokenHash)>,
-    per_key: HashMap<TokenHash, usize>,
+    per_principal: HashMap<TokenHash, usize>,
 }
 
 impl Replays {
@@ -32,29 +32,37 @@ impl Replays {
         Self { proofs: Mutex::default(), lifetime, max }
     }
 
-    /// Remembers the proof of a key.
+    /// Remembers the proof of a principal's key.
     ///
     /// # Errors
     ///
     /// Returns an error if it was accepted before, or if there is no space.
-    pub(super) fn add(&self, thumbprint: &str, id: &str, now: Instant) -> Result<(), AuthenticationError> {
+    pub(super) fn add(
+        &self,
+        principal: &Principal,
+        thumbprint: &str,
+        id: &str,
+        now: Instant,
+    ) -> Result<(), AuthenticationError> {
         // The thumbprint contains no space.
-        let (proof, key) = (TokenHash::of(&format!("{thumbprint} {id}")), TokenHash::of(thumbprint));
+        let proof = TokenHash::of(&format!("{thumbprint} {id}"));
+        let principal = TokenHash::of(principal.as_str());
         let mut seen = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
         seen.forget(now);
         if seen.proofs.contains(&proof) {
             return Err(invalid_proof("the proof was used before"));
         }
-        let of_key = seen.per_key.get(&key).copied().unwrap_or(0);
-        if seen.proofs.len() >= self.max || of_key >= self.max.div_ceil(4) {
+        let own = seen.per_principal.get(&principal).copied().unwrap_or(0);
+        let left_by_others = self.max.saturating_sub(seen.proofs.len() - own);
+        if own >= left_by_others - left_by_others / 4 {
             return Err(AuthenticationError::unavailable(
                 Duration::from_secs(1),
                 "too many proofs within a short time",
             ));
         }
         seen.proofs.insert(proof);
-        seen.order.push_back((now + self.lifetime, proof, key));
-        *seen.per_key.entry(key).or_default() += 1;
+        seen.order.push_back((now + self.lifetime, proof, principal));
+        *seen.per_principal.entry(principal).or_default() += 1;
         Ok(())
     }
 }
@@ -62,12 +70,12 @@ impl Replays {
 impl Seen {
     fn forget(&mut self, now: Instant) {
         while self.order.front().is_some_and(|(until, ..)| *until <= now) {
-            let Some((_, proof, key)) = self.order.pop_front() else { return };
+            let Some((_, proof, principal)) = self.order.pop_front() else { return };
             self.proofs.remove(&proof);
-            if let Some(count) = self.per_key.get_mut(&key) {
+            if let Some(count) = self.per_principal.get_mut(&principal) {
                 *count -= 1;
                 if *count == 0 {
-                    self.per_key.remove(&key);
+                    self.per_principal.remove(&principal);
                 }
             }
         }
@@ -78,35 +86,45 @@ impl Seen {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use mcp_runtime::Principal;
+
     use super::Replays;
 
     #[test]
-    fn proofs_are_bounded_in_total_and_for_each_key() {
+    fn proofs_are_bounded_in_total_and_for_each_principal() {
         let (replays, start) = (Replays::new(Duration::from_secs(120), 8), Instant::now());
-        let add = |key: &str, id: &str, seconds| {
-            let result = replays.add(key, id, start + Duration::from_secs(seconds));
+        let add = |principal: &str, key: &str, id: &str, seconds| {
+            let now = start + Duration::from_secs(seconds);
+            let result = replays.add(&Principal::new(principal), key, id, now);
             result.map_err(|error| error.message().to_owned())
         };
         let (repeated, full) = ("the proof was used before", "too many proofs within a short time");
-        for (key, id, seconds, expected) in [
-            ("a", "1", 0, Ok(())),
-            ("a", "1", 119, Err(repeated)),
-            ("b", "1", 1, Ok(())),
-            ("a", "2", 1, Ok(())),
-            ("a", "3", 1, Err(full)),
-            ("c", "1", 1, Ok(())),
-            ("c", "2", 1, Ok(())),
-            ("d", "1", 1, Ok(())),
-            ("d", "2", 1, Ok(())),
-            ("e", "1", 1, Ok(())),
-            ("f", "1", 1, Err(full)),
-            ("a", "1", 120, Ok(())),
-            ("f", "1", 120, Err(full)),
-            ("f", "1", 121, Ok(())),
+        for (principal, key, id, seconds, expected) in [
+            ("ada", "a", "1", 0, Ok(())),
+            ("ada", "a", "1", 119, Err(repeated)),
+            ("eve", "a", "1", 119, Err(repeated)),
+            // New keys do not help: six of eight is all that one principal can use.
+            ("ada", "b", "1", 1, Ok(())),
+            ("ada", "c", "1", 1, Ok(())),
+            ("ada", "d", "1", 1, Ok(())),
+            ("ada", "e", "1", 1, Ok(())),
+            ("ada", "f", "1", 1, Ok(())),
+            ("ada", "g", "1", 1, Err(full)),
+            ("ada", "a", "2", 1, Err(full)),
+            ("eve", "g", "1", 1, Ok(())),
+            ("eve", "h", "1", 1, Ok(())),
+            ("eve", "i", "1", 1, Err(full)),
+            ("bob", "i", "1", 1, Err(full)),
+            // The first one is forgotten: what others use reduces the share.
+            ("ada", "a", "1", 120, Err(full)),
+            ("bob", "i", "1", 120, Ok(())),
+            ("bob", "j", "1", 120, Err(full)),
+            ("ada", "a", "1", 121, Ok(())),
         ] {
-            assert_eq!(add(key, id, seconds), expected.map_err(str::to_owned), "{key} {id} {seconds}");
+            let expected = expected.map_err(str::to_owned);
+            assert_eq!(add(principal, key, id, seconds), expected, "{principal} {key} {id} {seconds}");
         }
         let seen = replays.proofs.lock().unwrap();
-        assert_eq!((seen.proofs.len(), seen.order.len(), seen.per_key.len()), (2, 2, 2));
+        assert_eq!((seen.proofs.len(), seen.order.len(), seen.per_principal.len()), (2, 2, 2));
     }
 }

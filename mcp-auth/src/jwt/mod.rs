@@ -9,6 +9,8 @@ use mcp_runtime::{AuthenticateFuture, Authenticator, Challenge, ProtectedResourc
 
 pub(crate) use self::verify::Keys;
 use self::verify::Verifier;
+#[cfg(feature = "server")]
+pub(crate) use self::verify::{KeySource, VerifyFuture};
 use crate::{
     Dpop, Error, JwkSet, Unbound,
     claims::ClaimRules,
@@ -33,7 +35,8 @@ const CACHED_TOKENS: usize = 10_000;
 /// - `iss` is the issuer, byte for byte.
 /// - `aud` contains the resource, or another accepted [`audience`](Self::audience).
 /// - `exp` is present and not reached, and `nbf` has passed, each with a [`leeway`](Self::leeway).
-/// - `typ`, if present, is `JWT` or `at+jwt`. Other JWTs of the issuer, such as logout tokens, are not access tokens.
+/// - `typ`, if present, is `JWT` or `at+jwt`, and `token_use`, if present, is `access` or `access_token`. Other JWTs of
+///   the issuer, such as logout tokens, are not access tokens.
 /// - It is not bound to a key of the client (`cnf`), unless the client proves that it has the key ([`dpop`](Self::dpop)).
 /// - No claim occurs twice, no extension is required (`crit`), and the token has at most 16 KiB.
 ///
@@ -161,6 +164,8 @@ impl Jwt {
     pub(crate) fn is_fetching_keys(&self) -> bool {
         match &self.0.keys {
             Keys::Fixed(_) => false,
+            #[cfg(feature = "server")]
+            Keys::Shared(_) => false,
             Keys::Issuer(keys) => {
                 keys.generation();
                 keys.is_fetching()

@@ -25,13 +25,34 @@ const TOKEN_TYPES: [Option<&str>; 3] = [None, Some("jwt"), Some("at+jwt")];
 pub(crate) enum Keys {
     Fixed(JwkSet),
     Issuer(Arc<IssuerKeys>),
+    /// The keys of an issuer in this process.
+    #[cfg(feature = "server")]
+    Shared(Arc<dyn KeySource>),
 }
 
+/// Keys that change.
+#[cfg(feature = "server")]
+pub(crate) trait KeySource: std::fmt::Debug + Send + Sync {
+    /// Returns a number that changes with the keys.
+    fn generation(&self) -> u64;
+
+    /// Verifies the signature of a token, and returns the generation of the keys that were used.
+    fn verify<'a>(&'a self, token: &'a Jws<'a>) -> VerifyFuture<'a>;
+}
+
+/// The future of [`KeySource::verify`].
+#[cfg(feature = "server")]
+pub(crate) type VerifyFuture<'a> =
+    std::pin::Pin<Box<dyn Future<Output = Result<u64, AuthenticationError>> + Send + 'a>>;
+
 impl Keys {
-    fn generation(&self) -> u64 {
+    /// Returns the generation of the keys with which cached tokens were verified. Returns `None` without usable keys.
+    fn generation(&self) -> Option<u64> {
         match self {
-            Self::Fixed(_) => 0,
+            Self::Fixed(_) => Some(0),
             Self::Issuer(keys) => keys.generation(),
+            #[cfg(feature = "server")]
+            Self::Shared(keys) => Some(keys.generation()),
         }
     }
 
@@ -42,6 +63,8 @@ impl Keys {
                 None => Err(AuthenticationError::invalid("the key of the token is unknown")),
             },
             Self::Issuer(keys) => keys.verify(token).await,
+            #[cfg(feature = "server")]
+            Self::Shared(keys) => keys.verify(token).await,
         }
     }
 }
@@ -72,7 +95,8 @@ impl Verifier {
             Err(error) => return ready(Err(error)),
         };
         let hash = TokenHash::of(credentials.token);
-        match self.cache.get(&hash, self.keys.generation(), self.clock.unix()) {
+        let generation = self.keys.generation();
+        match generation.and_then(|generation| self.cache.get(&hash, generation, self.clock.unix())) {
             Some(verified) => ready(self.check_binding(verified, request, credentials.scheme, &hash)),
             None => Box::pin(async move {
                 let verified = self.verify(credentials.token, hash).await?;
@@ -88,6 +112,7 @@ impl Verifier {
         // Tokens of other issuers neither cost a verification nor cause a request for unknown keys.
         self.rules.check_issuer(&claims)?;
         let generation = self.keys.verify(&jws).await?;
+        ClaimRules::check_use(&claims)?;
         self.rules.audience.check(claims.get("aud"))?;
         let expiry = self.rules.check_times(&claims, &self.clock)?;
         let expiry = expiry.ok_or_else(|| AuthenticationError::invalid("the token does not expire"))?;
@@ -130,7 +155,7 @@ impl Verifier {
         let refused = |message| Err(dpop::refusal("invalid_token", message));
         match (&token.key, scheme) {
             (Some(key), Scheme::Dpop) => {
-                let nonce = proofs.verify(request, hash.as_bytes(), key)?;
+                let nonce = proofs.verify(request, hash.as_bytes(), key, token.identity.principal())?;
                 let identity = token.identity;
                 Ok(nonce
                     .into_iter()

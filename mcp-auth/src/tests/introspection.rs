@@ -105,6 +105,7 @@ async fn each_refusal_says_why() {
         (active(json!({"exp": now() - 90})), "the token has expired", Some("it expired 9".to_owned())),
         (active(json!({"nbf": now() + 90})), "the token is not valid yet", Some("it is valid in ".to_owned())),
         (active(json!({"sub": null})), "the token has no subject", None),
+        (active(json!({"token_use": "refresh_token"})), "the token is not an access token", None),
         (
             active(json!({"cnf": {"jkt": "a"}})),
             "the token is bound to a key in a way that this server cannot verify",

@@ -53,6 +53,7 @@ async fn variants_of_valid_tokens_are_accepted() {
         (json!({"typ": "application/AT+JWT"}), json!({})),
         (json!({"kid": null}), json!({})),
         (json!({"alg": "Ed25519"}), json!({})),
+        (json!({}), json!({"token_use": "access"})),
         (json!({}), json!({"aud": ["https://other.example", RESOURCE]})),
         (json!({}), json!({"exp": exp})),
         // The clocks of issuer and server differ by less than a minute.
@@ -166,6 +167,8 @@ fn refused(signer: &Signer, rsa: &Signer) -> Vec<(&'static str, String, &'static
         ),
         ("logout token", with_header(json!({"typ": "logout+jwt"})), not_access, None),
         ("type of another type", with_header(json!({"typ": 1})), not_access, None),
+        ("ID token", with(json!({"token_use": "id"})), not_access, None),
+        ("use of another type", with(json!({"token_use": 1})), not_access, None),
         ("long", with(json!({"x": "x".repeat(1024 * 1024)})), "the token is longer than 16 KiB", None),
         (
             "duplicate claims",

@@ -215,6 +215,21 @@ async fn a_failing_issuer_does_not_lock_out_known_keys() {
 }
 
 #[tokio::test]
+async fn verified_tokens_are_not_accepted_longer_than_their_keys() {
+    let signer = Signer::p256("a");
+    let issuer = TestIssuer::with_keys(&[&signer]).await;
+    let (jwt, clock) = discover(&issuer).await.unwrap();
+    let token = token(&issuer, &signer);
+    bearer(&jwt, &token).await.unwrap();
+    issuer.respond(|_| Reply::Close);
+    clock.advance(Duration::from_secs(24 * 3600));
+    bearer(&jwt, &token).await.unwrap();
+    clock.advance(Duration::from_secs(2 * 3600));
+    let error = bearer(&jwt, &token).await.map(|_| ()).unwrap_err();
+    assert_eq!(error.message(), "the keys of the issuer are temporarily unavailable");
+}
+
+#[tokio::test]
 async fn keys_are_fetched_before_they_expire() {
     let signer = Signer::p256("a");
     for (cache_control, lifetime) in [

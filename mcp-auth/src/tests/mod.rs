@@ -2,6 +2,8 @@
 
 mod any_of;
 mod api_keys;
+#[cfg(feature = "server")]
+mod authorization_server;
 mod dpop;
 mod introspection;
 mod issuer;

@@ -163,15 +163,21 @@ fn can_have_env(kind: Kind, env: &LitStr, errors: &mut Errors) -> bool {
     true
 }
 
-/// Rejects a type that borrows from the arguments.
+/// Rejects a type that borrows from the arguments, as far as its tokens reveal it.
 pub(super) fn reject_borrowed(ty: &Type, errors: &mut Errors) -> bool {
-    let Some(reference) = first_reference(ty.to_token_stream()) else { return false };
+    let message = || format!("`{}` borrows from the arguments, which are dropped after decoding", source_text(ty));
+    let Some(reference) = first_reference(ty.to_token_stream()) else {
+        let borrows = has_lifetime(ty.to_token_stream());
+        if borrows {
+            errors.help(ty, message(), "use a type that owns its data: without a lifetime, or with `'static`");
+        }
+        return borrows;
+    };
     let owned = source_text(ty).replace("&'static str", "String").replace("&str", "String");
-    let message = format!("`{}` borrows from the arguments, which are dropped after decoding", source_text(ty));
     if owned.contains('&') {
-        errors.at(reference, message);
+        errors.at(reference, message());
     } else {
-        errors.help(ty, message, format_args!("use `{owned}`"));
+        errors.help(ty, message(), format_args!("use `{owned}`"));
     }
     true
 }
@@ -182,5 +188,19 @@ fn first_reference(tokens: TokenStream) -> Option<Span> {
         TokenTree::Punct(punct) if punct.as_char() == '&' => Some(punct.span()),
         TokenTree::Group(group) => first_reference(group.stream()),
         _ => None,
+    })
+}
+
+/// Returns whether the tokens contain a lifetime other than `'static`.
+fn has_lifetime(tokens: TokenStream) -> bool {
+    use proc_macro2::TokenTree;
+    let mut after_quote = false;
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(name) => std::mem::take(&mut after_quote) && name != "static",
+        TokenTree::Group(group) => has_lifetime(group.stream()),
+        other => {
+            after_quote = matches!(&other, TokenTree::Punct(punct) if punct.as_char() == '\'');
+            false
+        }
     })
 }

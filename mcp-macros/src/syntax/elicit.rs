@@ -100,6 +100,7 @@ impl ElicitSyntax {
 
 impl FieldSyntax {
     fn read(name: Ident, ty: Type, attributes: &[Attribute], errors: &mut Errors) -> Self {
+        reject_arg(attributes, errors);
         let mut options = Options::new("elicit", &FIELD);
         read_into(&mut options, attributes, errors);
         let options = ArgumentSyntax {
@@ -132,6 +133,18 @@ fn read(attributes: &[Attribute], known: &'static [OptionSpec], errors: &mut Err
     let mut options = Options::new("elicit", known.iter().chain(of_all));
     read_into(&mut options, attributes, errors);
     options
+}
+
+/// Rejects `#[arg(…)]` with options of forms. With others, it belongs to another derive macro, such as those of clap.
+fn reject_arg(attributes: &[Attribute], errors: &mut Errors) {
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("arg")) {
+        let options = attribute.parse_args_with(Punctuated::<Meta, token::Comma>::parse_terminated);
+        let is_option = |meta: &Meta| FIELD.iter().any(|known| meta.path().is_ident(known.name));
+        if options.is_ok_and(|options| options.iter().all(is_option)) {
+            let message = "`#[arg(…)]` is for the parameters of functions, not for the fields of a form";
+            errors.help(attribute.path(), message, "write `#[elicit(…)]`");
+        }
+    }
 }
 
 fn read_into(options: &mut Options, attributes: &[Attribute], errors: &mut Errors) {

@@ -26,6 +26,18 @@ const USAGE: u8 = 2;
 
 /// Expands to a `main` function that serves every annotated function of the program.
 ///
+/// ```no_run
+/// use mcp_runtime::tool;
+///
+/// /// Add two numbers.
+/// #[tool]
+/// fn add(a: f64, b: f64) -> f64 {
+///     a + b
+/// }
+///
+/// mcp_runtime::main!();
+/// ```
+///
 /// The server takes its name, version and description from the crate's `Cargo.toml`. To add state or configuration,
 /// write a `main` function with [`#[server]`](crate::server) instead.
 ///

@@ -24,6 +24,34 @@ use crate::{
 ///
 /// Only this crate implements it. For types of your own, implement `serde::Serialize` and return `Json<T>`, or convert
 /// them to [`Content`] or [`ToolResult`].
+///
+/// ```
+/// use mcp_runtime::{Json, Revision, Server, tool};
+/// use serde_json::json;
+///
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Division {
+///     quotient: i64,
+///     remainder: i64,
+/// }
+///
+/// /// Divide two numbers.
+/// #[tool(read_only)]
+/// fn divide(a: i64, b: i64) -> Result<Json<Division>, &'static str> {
+///     let quotient = a.checked_div(b).ok_or("division by zero")?;
+///     Ok(Json(Division { quotient, remainder: a - quotient * b }))
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let mut client = Server::empty("math", "1.0.0").with::<divide>().test_client(Revision::V2025_11_25);
+/// let seven = client.call("divide", json!({"a": 7, "b": 2})).await.unwrap();
+/// assert_eq!(seven.structured(), Some(&json!({"quotient": 3, "remainder": 1})));
+/// // The model reads the error, and may try again.
+/// let error = client.call("divide", json!({"a": 7, "b": 0})).await.unwrap();
+/// assert!(error.is_error());
+/// assert_eq!(error.text(), "division by zero");
+/// # });
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "unsupported return type",

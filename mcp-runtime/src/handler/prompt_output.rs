@@ -13,6 +13,19 @@ use crate::{
 ///
 /// Text and other content become a single user message. Only this crate implements it. For types of your own, convert
 /// them to [`PromptMessage`] or [`PromptResult`].
+///
+/// ```
+/// use mcp_runtime::{PromptMessage, prompt};
+///
+/// /// Review code in a language.
+/// #[prompt]
+/// fn review(language: String) -> Vec<PromptMessage> {
+///     vec![
+///         PromptMessage::user(format!("Review this {language} code for mistakes.")),
+///         PromptMessage::assistant("I will name each mistake with its line. Where is the code?"),
+///     ]
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "unsupported return type",

@@ -20,6 +20,24 @@ use crate::{
 ///
 /// Only this crate implements it. For types of your own, implement `serde::Serialize` and return `Json<T>`, or convert
 /// them to [`Resource`] or [`ResourceResult`].
+///
+/// ```
+/// use std::{fs, io};
+///
+/// use mcp_runtime::{Revision, Server, resource};
+///
+/// /// A page of the manual. If the file does not exist, the resource is not found.
+/// #[resource("manual://{page}", mime = "text/markdown")]
+/// fn page(page: u16) -> io::Result<String> {
+///     fs::read_to_string(format!("manual/{page}.md"))
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let mut client = Server::empty("manual", "1.0.0").with::<page>().test_client(Revision::V2025_11_25);
+/// let error = client.read("manual://999").await.unwrap_err();
+/// assert_eq!(error.code, -32002);
+/// # });
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
     label = "unsupported return type",

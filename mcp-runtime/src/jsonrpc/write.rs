@@ -219,7 +219,7 @@ mod tests {
         let parts = parts.into_iter().chain([&*long]);
         for part in parts {
             for before in ["", "a", "seven b", "eight by"] {
-                for times in [1, 2, 3, 50, 1024] {
+                for times in [1, 2, 3, 50, 1024].into_iter().filter(|times| part.len() * times < 1 << 20) {
                     let text = format!("{before}{}", part.repeat(times));
                     let mut out = format!("?{text}?").into_bytes();
                     super::append_as_string(&mut out, 1, 1 + text.len());

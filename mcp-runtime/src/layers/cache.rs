@@ -22,7 +22,8 @@ const OVERHEAD: usize = 256;
 /// A tool is cached if it is annotated `read_only` and not `open_world`, and its function does not take `&Context`.
 /// With a context, the result may depend on anything; [`varying_by`](Self::varying_by) enables the cache for such
 /// functions. A cached result is used if the arguments (in any order), the [principal](crate::Caller::principal) and
-/// the revision are the same.
+/// the revision are the same, and for functions with a context also the scopes of the caller, since they may
+/// [require](crate::Context::require_scope) some.
 ///
 /// Errors are not cached, and neither are calls that send requests to the client. Inner layers are not called for
 /// cached results. Calls with the same arguments that start before the first one has finished all run.
@@ -164,10 +165,13 @@ impl CacheReadOnly {
         let mut hasher = Sha256::new();
         let caller = call.caller();
         let vary = self.vary.as_ref().map(|vary| vary(call));
+        let identity = caller.identity().filter(|_| call.uses_context());
+        let scopes = identity.map(|identity| format!("{:?}", identity.scopes().collect::<Vec<_>>()));
         let parts = [
             Some(call.address().to_string()),
             Some(caller.revision().to_string()),
             caller.principal().map(ToOwned::to_owned),
+            scopes,
             vary,
             Some(canonical(call.arguments())),
         ];

@@ -8,7 +8,7 @@ use crate::excerpt::excerpt;
 ///
 /// The outcome is [that of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed out.
 /// Results are never logged, and arguments only if [enabled](Self::with_arguments). The field `principal` exists only if the
-/// caller has [one](super::Caller::principal), such as the issuer and the subject of its token, and contains at most 200
+/// caller has [one](crate::Caller::principal), such as the issuer and the subject of its token, and contains at most 200
 /// characters of its name.
 ///
 /// ```

@@ -148,6 +148,14 @@ fn describe_argument(description: &str, schema: &Value) -> Option<String> {
         let values: Vec<_> = values.iter().map(|value| format!("`{}`", value.as_str().unwrap_or_default())).collect();
         notes.push(format!("one of {}", values.join(", ")));
     }
+    let is_whole = schema["type"] == "integer" && schema["minimum"] == 0;
+    match schema["type"].as_str() {
+        Some("integer") if is_whole => notes.push("a whole number".to_owned()),
+        Some("integer") => notes.push("an integer".to_owned()),
+        Some("number") => notes.push("a number".to_owned()),
+        Some("boolean") => notes.push("`true` or `false`".to_owned()),
+        _ => {}
+    }
     for (keyword, words) in [
         ("minimum", "at least"),
         ("exclusiveMinimum", "more than"),
@@ -158,7 +166,7 @@ fn describe_argument(description: &str, schema: &Value) -> Option<String> {
         ("pattern", "matching"),
         ("default", "default"),
     ] {
-        if let Some(value) = schema.get(keyword) {
+        if let Some(value) = schema.get(keyword).filter(|_| !(is_whole && keyword == "minimum")) {
             notes.push(format!("{words} {value}"));
         }
     }

@@ -18,7 +18,22 @@ pub(super) use revisions;
 
 macro_rules! define_revision {
     ($($variant:ident, $module:ident, $name:literal, $summary:literal;)*) => {
-        /// A revision of the Model Context Protocol.
+        /// A revision of the Model Context Protocol. A later revision is greater than an earlier one.
+        ///
+        /// Servers support all revisions. Functions that depend on what a revision has ask the context:
+        ///
+        /// ```
+        /// use mcp_runtime::{Context, Revision, tool};
+        ///
+        /// /// Describe a picture.
+        /// #[tool]
+        /// fn describe(ctx: &Context) -> &'static str {
+        ///     match ctx.revision() {
+        ///         revision if revision < Revision::V2025_06_18 => "see notes://pictures",
+        ///         _ => "see the linked picture",
+        ///     }
+        /// }
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Revision {

@@ -3,62 +3,12 @@ use std::panic::Location;
 use super::Server;
 use crate::{
     engine::{Caller, Visibility},
-    handler::entry::{Collect, EntryInfo},
+    handler::entry::EntryInfo,
     registry::Change,
 };
 
 /// Selecting, renaming and hiding functions.
 impl Server {
-    /// Adds a function by its name, or the functions of a `#[tools]` block by the name of its type.
-    ///
-    /// The attribute of a function defines a type of the same name, so the name is written in angle brackets. For a
-    /// function without an attribute, the compiler reports *constant provided when a type was expected*.
-    ///
-    /// ```
-    /// use mcp_runtime::{Server, tool};
-    ///
-    /// /// Add two numbers.
-    /// #[tool]
-    /// fn add(a: f64, b: f64) -> f64 {
-    ///     a + b
-    /// }
-    ///
-    /// let server = Server::empty("adder", "1.0.0").with::<add>();
-    /// assert!(server.check().is_ok());
-    /// ```
-    pub fn with<C: Collect>(mut self) -> Self {
-        self.entries.extend_from_slice(C::entries());
-        self
-    }
-
-    /// Adds functions like [`with`](Self::with), but disabled. [`Handle::enable`](crate::Handle::enable) enables them.
-    ///
-    /// ```
-    /// use mcp_runtime::{Handle, Revision, Server, tool};
-    ///
-    /// /// Delete everything.
-    /// #[tool(destructive)]
-    /// fn delete() {}
-    ///
-    /// /// Enable `delete`.
-    /// #[tool]
-    /// fn unlock(handle: &Handle) -> bool {
-    ///     handle.enable::<delete>()
-    /// }
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let server = Server::empty("files", "1.0.0").with::<unlock>().disabled::<delete>();
-    /// let mut client = server.test_client(Revision::V2026_07_28);
-    /// assert!(client.call("delete", ()).await.is_err());
-    /// client.call("unlock", ()).await.unwrap();
-    /// assert!(client.call("delete", ()).await.is_ok());
-    /// # });
-    /// ```
-    pub fn disabled<C: Collect>(mut self) -> Self {
-        self.disabled.extend_from_slice(C::entries());
-        self.with::<C>()
-    }
-
     /// Keeps only the functions for which `keep` returns `true`, of those added so far.
     ///
     /// ```

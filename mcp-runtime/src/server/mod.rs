@@ -8,6 +8,8 @@ mod error;
 mod functions;
 mod introduction;
 mod limits;
+#[cfg(feature = "log")]
+mod logs;
 #[cfg(not(all(feature = "http", feature = "skills")))]
 mod missing_features;
 #[allow(clippy::module_inception)]

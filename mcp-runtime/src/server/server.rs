@@ -5,7 +5,7 @@ use crate::{
     handle::Handle,
     handler::{
         SchemaProfile, Session, StateMap,
-        entry::{Entry, EntryInfo},
+        entry::{Collect, Entry, EntryInfo},
     },
     model::Implementation,
 };
@@ -90,6 +90,56 @@ impl Server {
             #[cfg(feature = "http")]
             authenticator: None,
         }
+    }
+
+    /// Adds a function by its name, or the functions of a `#[tools]` block by the name of its type.
+    ///
+    /// The attribute of a function defines a type of the same name, so the name is written in angle brackets. For a
+    /// function without an attribute, the compiler reports *constant provided when a type was expected*.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// let server = Server::empty("adder", "1.0.0").with::<add>();
+    /// assert!(server.check().is_ok());
+    /// ```
+    pub fn with<C: Collect>(mut self) -> Self {
+        self.entries.extend_from_slice(C::entries());
+        self
+    }
+
+    /// Adds functions like [`with`](Self::with), but disabled. [`Handle::enable`](crate::Handle::enable) enables them.
+    ///
+    /// ```
+    /// use mcp_runtime::{Handle, Revision, Server, tool};
+    ///
+    /// /// Delete everything.
+    /// #[tool(destructive)]
+    /// fn delete() {}
+    ///
+    /// /// Enable `delete`.
+    /// #[tool]
+    /// fn unlock(handle: &Handle) -> bool {
+    ///     handle.enable::<delete>()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let server = Server::empty("files", "1.0.0").with::<unlock>().disabled::<delete>();
+    /// let mut client = server.test_client(Revision::V2026_07_28);
+    /// assert!(client.call("delete", ()).await.is_err());
+    /// client.call("unlock", ()).await.unwrap();
+    /// assert!(client.call("delete", ()).await.is_ok());
+    /// # });
+    /// ```
+    pub fn disabled<C: Collect>(mut self) -> Self {
+        self.disabled.extend_from_slice(C::entries());
+        self.with::<C>()
     }
 
     /// Adds shared state of type `T`. Functions receive it as `&T`.
@@ -248,42 +298,6 @@ impl Server {
     ) -> Self {
         self.profile.layers.push(Arc::new(layer), Some(Arc::new(applies)));
         self
-    }
-
-    /// Forwards the `tracing` events of functions to the client as log messages, at the level that the client requests.
-    ///
-    /// Only events whose target is in a crate that defines annotated functions are forwarded, since those of other
-    /// libraries may contain what clients must not see. [`forward_log_targets`](Self::forward_log_targets) adds targets.
-    /// If the operator sets `RUST_LOG`, events that it excludes are not forwarded either.
-    ///
-    /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in
-    /// a subscriber of your own.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.forward_log()
-    /// # }
-    /// ```
-    #[cfg(feature = "log")]
-    pub fn forward_log(mut self) -> Self {
-        self.profile.forwards_log = true;
-        self
-    }
-
-    /// Does the same as [`forward_log`](Self::forward_log), and forwards events of other targets as well: modules and
-    /// everything inside them, or targets that events name explicitly.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.forward_log_targets(["billing_core", "sqlx::query"])
-    /// # }
-    /// ```
-    #[cfg(feature = "log")]
-    pub fn forward_log_targets(mut self, targets: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.profile.log_targets.extend(targets.into_iter().map(Into::into));
-        self.forward_log()
     }
 
     /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls

@@ -6,8 +6,9 @@ use super::client::TestClient;
 impl TestClient {
     /// Opens a new connection whose requests have a value in their extensions, as if a middleware had inserted it.
     ///
-    /// A [`Principal`] or an [`Identity`] identifies the caller. [`Context::extension`](crate::Context::extension) returns other values.
-    /// For two callers of the same server, connect two clients to a [`BuiltServer`](crate::BuiltServer).
+    /// A [`Principal`](crate::Principal) or an [`Identity`](crate::Identity) identifies the caller.
+    /// [`Context::extension`](crate::Context::extension) returns other values. For two callers of the same server, connect
+    /// two clients to a [`BuiltServer`](crate::BuiltServer).
     ///
     /// ```
     /// use mcp_runtime::{Context, Principal, Revision, Server, tool};

@@ -2,9 +2,9 @@
 
 from agno.tools.function import FunctionCall
 from agno.tools.mcp import MCPTools
-from mcp import StdioServerParameters
 
 from common import Client, Unsupported, main, text_of
+from sdk import stdio_parameters
 
 
 class Agno(Client):
@@ -12,8 +12,7 @@ class Agno(Client):
         if self.url:
             self.toolkit = MCPTools(url=self.url, transport="streamable-http", timeout_seconds=20)
         else:
-            server = StdioServerParameters(command=self.command[0], args=self.command[1:])
-            self.toolkit = MCPTools(server_params=server, transport="stdio", timeout_seconds=20)
+            self.toolkit = MCPTools(server_params=stdio_parameters(self), transport="stdio", timeout_seconds=20)
         await self.toolkit.connect()
         if not self.toolkit.functions:
             raise RuntimeError("no tools")

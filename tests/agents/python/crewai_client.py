@@ -6,16 +6,14 @@ from types import SimpleNamespace
 
 from crewai.utilities.agent_utils import convert_tools_to_openai_schema, execute_single_native_tool_call
 from crewai_tools import MCPServerAdapter
-from mcp import StdioServerParameters
 
 from common import Client, Unsupported, main, text_of
+from sdk import stdio_parameters
 
 
 class CrewAi(Client):
     async def __aenter__(self):
-        server = {"url": self.url, "transport": "streamable-http"}
-        if not self.url:
-            server = StdioServerParameters(command=self.command[0], args=self.command[1:])
+        server = {"url": self.url, "transport": "streamable-http"} if self.url else stdio_parameters(self)
         self.adapter = await asyncio.to_thread(MCPServerAdapter, server)
         self.converted = list(self.adapter.tools)
         return self

@@ -5,9 +5,9 @@ from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams, StreamableHTTPConnectionParams
 from google.genai import types
-from mcp import StdioServerParameters
 
 from common import Client, main, text_of
+from sdk import stdio_parameters
 
 
 class Scripted(BaseLlm):
@@ -30,8 +30,7 @@ class GoogleAdk(Client):
         if self.url:
             params = StreamableHTTPConnectionParams(url=self.url)
         else:
-            server = StdioServerParameters(command=self.command[0], args=self.command[1:])
-            params = StdioConnectionParams(server_params=server, timeout=20)
+            params = StdioConnectionParams(server_params=stdio_parameters(self), timeout=20)
         self.toolset = McpToolset(connection_params=params)
         self.model = Scripted(model="scripted")
         self.runner = InMemoryRunner(agent=LlmAgent(name="probe", model=self.model, tools=[self.toolset]), app_name="probe")

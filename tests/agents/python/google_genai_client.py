@@ -6,23 +6,18 @@ from contextlib import AsyncExitStack
 import httpx2 as httpx
 from google import genai
 from google.genai import types
-from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from common import Client, main, text_of
+from sdk import open_session, stdio_parameters
 
 
 class GoogleGenAi(Client):
     async def __aenter__(self):
         self.stack = AsyncExitStack()
-        if self.url:
-            streams = await self.stack.enter_async_context(streamable_http_client(self.url))
-        else:
-            server = StdioServerParameters(command=self.command[0], args=self.command[1:])
-            streams = await self.stack.enter_async_context(stdio_client(server))
-        self.session = await self.stack.enter_async_context(ClientSession(streams[0], streams[1]))
-        await self.session.initialize()
+        transport = streamable_http_client(self.url) if self.url else stdio_client(stdio_parameters(self))
+        self.session = await open_session(self.stack, transport)
         http = httpx.AsyncClient(transport=httpx.MockTransport(self.generate))
         self.genai = genai.Client(api_key="none", http_options=types.HttpOptions(httpx_async_client=http))
         self.function_call = None

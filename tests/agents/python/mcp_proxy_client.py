@@ -6,29 +6,25 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from mcp import ClientSession, McpError, StdioServerParameters
+from mcp import McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import ElicitResult
 
-from common import Client, main, text_of
+from common import main, text_of
+from sdk import AnsweringClient, open_session
 
 PROXY = str(Path(sys.executable).with_name("mcp-proxy"))
 
 
-class McpProxy(Client):
-    answers_forms = True
-
+class McpProxy(AnsweringClient):
     async def __aenter__(self):
         self.stack = AsyncExitStack()
         if self.url:
             server = StdioServerParameters(command=PROXY, args=["--transport", "streamablehttp", self.url])
-            streams = await self.stack.enter_async_context(stdio_client(server))
+            transport = stdio_client(server)
         else:
-            streams = await self.stack.enter_async_context(streamable_http_client(await self.start()))
-        session = ClientSession(streams[0], streams[1], elicitation_callback=self.elicit if self.answer else None)
-        self.session = await self.stack.enter_async_context(session)
-        await self.session.initialize()
+            transport = streamable_http_client(await self.start())
+        self.session = await open_session(self.stack, transport, **self.elicitation)
         return self
 
     async def __aexit__(self, *error):
@@ -47,9 +43,6 @@ class McpProxy(Client):
                 self.stack.callback(asyncio.create_task(process.stderr.read()).cancel)
                 return f"{found[1]}/mcp"
         raise RuntimeError("".join(lines))
-
-    async def elicit(self, _context, params):
-        return ElicitResult(action="accept", content=self.answer(params.requestedSchema))
 
     async def tools(self):
         return {tool.name: tool.inputSchema for tool in (await self.session.list_tools()).tools}

@@ -1,50 +1,24 @@
 """mcp-use: its client with the adapter for LangChain, in the format of OpenAI, and calls as its agent makes them."""
 
-from langchain_core.messages import AIMessage
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.graph import MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
-from mcp.types import ElicitResult
 from mcp_use import MCPClient
 from mcp_use.agents.adapters.langchain_adapter import LangChainAdapter
 
-from common import Client, Unsupported, main, text_of
+from common import main, text_of
+from langgraph_tools import LangGraphClient
 
 
-class McpUse(Client):
-    answers_forms = True
-
+class McpUse(LangGraphClient):
     async def __aenter__(self):
         server = {"url": self.url} if self.url else {"command": self.command[0], "args": self.command[1:]}
-        self.mcp = MCPClient({"mcpServers": {"server": server}}, elicitation_callback=self.elicit if self.answer else None)
+        self.mcp = MCPClient({"mcpServers": {"server": server}}, **self.elicitation)
         self.session = await self.mcp.create_session("server")
         adapter = LangChainAdapter()
         await adapter.create_all(self.mcp)
-        self.converted = {tool.name: tool for tool in adapter.tools}
-        self.graph = self.agent_graph()
+        self.use(adapter.tools)
         return self
 
     async def __aexit__(self, *error):
         await self.mcp.close_all_sessions()
-
-    def agent_graph(self):
-        graph = StateGraph(MessagesState)
-        graph.add_node("tools", ToolNode(list(self.converted.values())))
-        graph.set_entry_point("tools")
-        return graph.compile()
-
-    async def elicit(self, _context, params):
-        return ElicitResult(action="accept", content=self.answer(params.requestedSchema))
-
-    async def tools(self):
-        return {name: convert_to_openai_tool(tool)["function"]["parameters"] for name, tool in self.converted.items()}
-
-    async def call(self, name, arguments):
-        if name not in self.converted:
-            raise Unsupported
-        call = AIMessage("", tool_calls=[{"type": "tool_call", "id": "1", "name": name, "args": arguments}])
-        result = await self.graph.ainvoke({"messages": [call]})
-        return text_of(result["messages"][-1].content)
 
     async def resources(self):
         return [str(resource.uri) for resource in await self.session.list_resources()]

@@ -2,19 +2,17 @@
 
 import asyncio
 
-from mcp import StdioServerParameters
 from smolagents import MCPClient, Model, ToolCallingAgent
 from smolagents.models import get_tool_json_schema
 from smolagents.utils import AgentError
 
 from common import Client, Unsupported, main, text_of
+from sdk import stdio_parameters
 
 
 class SmolAgents(Client):
     async def __aenter__(self):
-        server = {"url": self.url, "transport": "streamable-http"}
-        if not self.url:
-            server = StdioServerParameters(command=self.command[0], args=self.command[1:])
+        server = {"url": self.url, "transport": "streamable-http"} if self.url else stdio_parameters(self)
         self.mcp = await asyncio.to_thread(MCPClient, server, structured_output=False)
         self.agent = ToolCallingAgent(tools=self.mcp.get_tools(), model=Model(), verbosity_level=0)
         return self

@@ -2,33 +2,25 @@
 
 import asyncio
 
-from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import ElicitResult
 from strands.tools.mcp import MCPClient
 
-from common import Client, main, text_of
+from common import main, text_of
+from sdk import AnsweringClient, stdio_parameters
 
 
-class Strands(Client):
-    answers_forms = True
-
+class Strands(AnsweringClient):
     async def __aenter__(self):
         def transport():
-            if self.url:
-                return streamable_http_client(self.url)
-            return stdio_client(StdioServerParameters(command=self.command[0], args=self.command[1:]))
+            return streamable_http_client(self.url) if self.url else stdio_client(stdio_parameters(self))
 
-        self.mcp = MCPClient(transport, elicitation_callback=self.elicit if self.answer else None)
+        self.mcp = MCPClient(transport, **self.elicitation)
         await asyncio.to_thread(self.mcp.start)
         return self
 
     async def __aexit__(self, *error):
         await asyncio.to_thread(self.mcp.stop, None, None, None)
-
-    async def elicit(self, _context, params):
-        return ElicitResult(action="accept", content=self.answer(getattr(params, "requested_schema", None) or params.requestedSchema))
 
     async def tools(self):
         tools = await asyncio.to_thread(self.mcp.list_tools_sync)

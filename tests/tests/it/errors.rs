@@ -347,25 +347,23 @@ async fn variables_of_a_template_that_do_not_fit_name_no_resource() {
     }
 }
 
+/// An argument without values is completed, but one that does not exist is an error.
 #[tokio::test]
-async fn an_unknown_argument_has_no_completions() {
+async fn unknown_arguments_cannot_be_completed() {
+    let prompt = |name: &str| json!({"type": "ref/prompt", "name": name});
+    let template = |uri: &str| json!({"type": "ref/resource", "uri": uri});
     for revision in Revision::ALL {
         let mut client = mcp_tests::server().test_client(revision);
-        for (reference, name) in [
-            (json!({"type": "ref/prompt", "name": "travel"}), "colour"),
-            (json!({"type": "ref/prompt", "name": "conversation"}), "x"),
-            (json!({"type": "ref/resource", "uri": "test://item/{id}"}), "words"),
+        for (reference, name, expected) in [
+            (prompt("travel"), "colour", "invalid params: `travel` has no argument `colour`"),
+            (prompt("conversation"), "x", "invalid params: `conversation` has no argument `x`"),
+            (template("test://item/{id}"), "words", "invalid params: `test://item/{id}` has no argument `words`"),
+            (prompt("nothing"), "x", "unknown prompt: nothing"),
+            (template("test://nowhere/{x}"), "x", "invalid params: unknown resource template: test://nowhere/{x}"),
         ] {
             let params = json!({"ref": reference, "argument": {"name": name, "value": ""}});
-            let result = client.request("completion/complete", params).await.unwrap();
-            assert_eq!(result["completion"], json!({"values": [], "hasMore": false}), "{revision} {reference}");
-        }
-        for reference in [
-            json!({"type": "ref/prompt", "name": "nothing"}),
-            json!({"type": "ref/resource", "uri": "test://nowhere/{x}"}),
-        ] {
-            let params = json!({"ref": reference, "argument": {"name": "x", "value": ""}});
-            assert_eq!(client.request("completion/complete", params).await.unwrap_err().code, -32602);
+            let error = client.request("completion/complete", params).await.unwrap_err();
+            assert_eq!((error.code, &*error.message), (-32602, expected), "{revision}");
         }
     }
 }

@@ -392,3 +392,41 @@ async fn annotated_functions_can_be_called_directly() {
     assert_eq!(all().await, "all");
     assert!(pages(&Db).is_empty() && books().await.is_empty());
 }
+
+/// Prompts are listed without a schema.
+#[tokio::test]
+async fn arguments_of_prompts_are_described_in_words() {
+    /// Order copies.
+    #[prompt]
+    #[allow(unused_variables, reason = "only listed")]
+    fn order(
+        /// The number of copies.
+        #[arg(range = 1..=99)]
+        copies: u16,
+        /// The first page.
+        #[arg(default = 1)]
+        page: u64,
+        offset: i8,
+        scale: f64,
+        draft: bool,
+        color: String,
+    ) -> String {
+        String::new()
+    }
+
+    let mut client = Server::empty("printer", "1.0.0").with::<order>().test_client(Revision::V2025_11_25);
+    let prompts = client.prompts().await.unwrap();
+    let arguments = prompts[0]["arguments"].as_array().unwrap();
+    let described: Vec<_> = arguments.iter().map(|argument| argument["description"].as_str()).collect();
+    assert_eq!(
+        described,
+        [
+            Some("The number of copies. (an integer, at least 1, at most 99)"),
+            Some("The first page. (a whole number, default 1)"),
+            Some("an integer, at least -128, at most 127"),
+            Some("a number"),
+            Some("`true` or `false`"),
+            None,
+        ]
+    );
+}

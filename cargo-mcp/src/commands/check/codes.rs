@@ -398,6 +398,14 @@ codes! {
         "Whoever operates the other server can use the tokens of its users here. Checked only with `--foreign-token`.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#access-token-privilege-restriction",
         "accept only tokens whose audience contains the URL of the server";
+    OTHER_AUDIENCE = "other-audience", Warning,
+        "the server accepts your token, which does not name it as audience",
+        "A server must accept only tokens that were issued for it. Otherwise, any service that receives such a token can call \
+         the server in your name. Some authorization servers use another identifier instead of the URL, which is fine if \
+         no other server shares it.\n\
+         https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#access-token-privilege-restriction\n\
+         https://www.rfc-editor.org/rfc/rfc8707",
+        "have tokens issued with the URL of the server as audience, and accept no others";
     TOKEN_IN_QUERY = "token-in-query", Error,
         "the server accepts tokens in the query of its URL",
         "URLs end up in logs and histories. The metadata is always checked, and the server with `--token-in-query`.\n\

@@ -9,7 +9,10 @@ type Change = fn(&mut Behaviour);
 /// Options of a command with a valid token.
 const TOKEN: &[&str] = &["--bearer", "valid"];
 
-/// Returns codes, servers, options and the expected finding.
+/// A JSON Web Token with the claims `{"aud":"https://other.example"}`.
+const FOREIGN: &str = "e30.eyJhdWQiOiJodHRwczovL290aGVyLmV4YW1wbGUifQ.c2lnbmF0dXJl";
+
+/// Codes, servers, options and the expected finding.
 const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
     (
         "no-challenge",
@@ -181,6 +184,12 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
         |it| it.accepts = |token| token == "valid" || token == "foreign",
         &["--foreign-token", "foreign"],
         "server: the server accepts the token for another server",
+    ),
+    (
+        "other-audience",
+        |it| it.accepts = |token| token == FOREIGN,
+        &["--bearer", FOREIGN],
+        "server: the server accepts your token, whose audience is \"https://other.example\", expected `{origin}/mcp`",
     ),
     (
         "token-in-query",

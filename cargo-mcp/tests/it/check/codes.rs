@@ -386,7 +386,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
 
 #[test]
 fn every_code_is_reported() {
-    for (code, file, options, expected) in findings() {
+    for_each_at_once(findings(), |(code, file, options, expected)| {
         let args = [&["check", "--revision", "2025-11-25", "--format", "json"][..], &options].concat();
         let done = Server::new(&file).run(&args);
         let report: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{code}: {done:?}"));
@@ -400,7 +400,7 @@ fn every_code_is_reported() {
         assert!(lines.contains(&expected), "{code}: {expected}\n{lines:#?}\n{report:#}");
         let fails = report["findings"].as_array().expect("findings").iter().any(|found| found["level"] == "error");
         assert_eq!(done.code, Some(i32::from(fails)), "{code}");
-    }
+    });
 }
 
 #[test]

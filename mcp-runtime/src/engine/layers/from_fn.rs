@@ -73,11 +73,22 @@ use super::{
 /// ```
 pub fn from_fn<F, R>(function: F) -> impl Layer
 where
-    F: Fn(Call, Next) -> R + Send + Sync + 'static,
+    F: LayerFn<R>,
     R: Future<Output: Into<Outcome>> + Send + 'static,
 {
     FromFn(function)
 }
+
+/// A function that [`from_fn`] turns into a layer: any `Fn(Call, Next) -> R` that threads can share.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be turned into a layer",
+    label = "expected an async function, or a closure that takes a `Call` and a `Next` and returns a future",
+    note = "the future of an `async` closure borrows what the closure captures: write a closure that clones it and returns a block, `move |call, next| {{ let db = Arc::clone(&db); async move {{ … }} }}`"
+)]
+pub trait LayerFn<R>: Fn(Call, Next) -> R + Send + Sync + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<F, R> LayerFn<R> for F where F: Fn(Call, Next) -> R + Send + Sync + 'static {}
 
 struct FromFn<F>(F);
 

@@ -9,7 +9,7 @@ mod stack;
 pub use call::Call;
 pub use call::CallKind;
 pub(crate) use call::{CallInfo, CalledFunction};
-pub use from_fn::from_fn;
+pub use from_fn::{LayerFn, from_fn};
 pub use layer::{Layer, LayerFuture, Next};
 pub use outcome::{CallStatus, Outcome};
 pub(crate) use stack::Layers;

@@ -22,7 +22,7 @@ use crate::{
     revision::encode::Object,
 };
 
-/// Completes an argument of a prompt or a variable of a resource template. An unknown one has no values.
+/// Completes an argument of a prompt or a variable of a resource template.
 ///
 /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
 pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -32,10 +32,9 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(raw::member(argument, "name"), "argument.name")?;
     let value = params::string(raw::member(argument, "value"), "argument.value")?;
-    let Some(source) = referenced.completion_source(&name) else {
-        response::write_result(out, request.id, &Completions::default().write(request.encoding()));
-        return Ok(());
-    };
+    let source = referenced
+        .completion_source(&name)
+        .ok_or_else(|| Fault::InvalidParams(format!("`{}` has no argument `{}`", excerpt(&target), excerpt(&name))))?;
     let context = request.params.member("context");
     let next = request.engine().layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {

@@ -50,11 +50,11 @@ fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
 }
 
 fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let (engine, owner) = (request.engine(), task_owner(request)?);
+    let (engine, owner, access) = (request.engine(), task_owner(request)?, request.sender_access());
     let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
     let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor)).transpose()?;
     let page_size = engine.limits.page_size;
-    let page = async move { list_page(&tasks, &encoding, &owner, after.as_ref(), page_size).await };
+    let page = async move { list_page(&tasks, &encoding, (&owner, &access), after.as_ref(), page_size).await };
     answer_with(request, "tasks/list", engine.limits.timeout, None, page, out);
     Ok(())
 }

@@ -14,6 +14,20 @@ use crate::{
 };
 
 /// The sender of a request, as seen by [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
+///
+/// What a client says about itself is not verified, so decide by the identity what a caller may do:
+///
+/// ```
+/// use mcp_runtime::{Caller, Server};
+///
+/// fn is_operator(caller: &Caller) -> bool {
+///     caller.identity().is_some_and(|identity| identity.has_scope("operate"))
+/// }
+///
+/// # fn configure(server: Server) -> Server {
+/// server.visible_to(|caller, entry| !entry.has_tag("operations") || is_operator(caller))
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Caller {
     pub(crate) principal: Option<Box<str>>,

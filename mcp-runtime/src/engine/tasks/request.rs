@@ -45,7 +45,7 @@ impl TaskRequest {
         found.filter(|task| task.owner == self.owner).ok_or_else(not_found)
     }
 
-    /// Loads the task for a sender that reads its result or answers its questions.
+    /// Loads the task for a sender that reads its result, answers its questions or cancels it.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl TaskRequest {
 
     /// Cancels the task. Its runner notices the change of the record and drops the function.
     pub(crate) async fn cancel(self) -> Result<Vec<u8>, Fault> {
-        let task = self.load().await?;
+        let task = self.load_to_use().await?;
         let updated = update(&**self.tasks.store(), task, |task| {
             task.inputs.clear();
             task.status = TaskStatus::Cancelled;
@@ -94,11 +94,11 @@ impl TaskRequest {
     }
 }
 
-/// Lists one page of an owner's tasks.
+/// Lists one page of an owner's tasks, without those whose functions require scopes that the sender lacks.
 pub(crate) async fn list(
     tasks: &Tasks,
     encoding: &Encoding,
-    owner: &str,
+    (owner, access): (&str, &SenderAccess),
     after: Option<&TaskCursor>,
     page_size: usize,
 ) -> Result<Vec<u8>, Fault> {
@@ -107,6 +107,7 @@ pub(crate) async fn list(
     let has_more = page.len() > page_size;
     page.truncate(page_size);
     let next = page.last().filter(|_| has_more).map(|last| encode_cursor(&last.cursor()));
+    page.retain(|task| access.grants(&task.scopes));
     Ok(encode::list(encoding, &page, next.as_deref()))
 }
 

@@ -156,8 +156,8 @@ async fn cancelling_a_call_cancels_its_question() {
 }
 
 #[tokio::test]
-async fn ten_thousand_questions_can_be_in_flight_up_to_the_limit() {
-    const MANY: u64 = 10_000;
+async fn thousands_of_questions_can_be_in_flight_up_to_the_limit() {
+    const MANY: u64 = 3_000;
     let mut client = connect(server().max_in_flight(MANY as usize));
     let mut questions = Vec::new();
     for id in 1..=MANY {

@@ -231,11 +231,13 @@ impl Response {
     /// Reads the next event. Returns `None` at the end of the stream, which must be complete.
     pub(super) async fn event(&mut self) -> Option<Event> {
         assert_eq!(self.header("content-type"), Some("text/event-stream"), "{self:?}");
+        let mut searched = 0;
         loop {
-            if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
-                let event: Vec<_> = self.unread.drain(..end + 2).collect();
+            if let Some(end) = self.unread[searched..].windows(2).position(|pair| pair == b"\n\n") {
+                let event: Vec<_> = self.unread.drain(..searched + end + 2).collect();
                 return Some(read_event(&String::from_utf8(event).unwrap()));
             }
+            searched = self.unread.len().saturating_sub(1);
             let chunk = self.chunk().await;
             if chunk.is_empty() {
                 assert!(self.unread.is_empty(), "incomplete event: {:?}", self.unread);

@@ -23,25 +23,18 @@ async fn abandon(mut connection: Connection, sessions: usize) -> (Vec<String>, C
     (ids, connection)
 }
 
-/// The server keeps the maximum number of sessions, at a low cost for each.
+/// A server keeps thousands of sessions, at a low cost for each.
 #[tokio::test]
 async fn abandoned_sessions_use_little_memory() {
     let server = Process::start("off", &[]);
     let (_, connection) = abandon(server.connect().await, 100).await;
     let before = server.memory();
-    let (ids, connection) = abandon(connection, 9_900).await;
+    let (ids, connection) = abandon(connection, 2_400).await;
     let used = server.memory().saturating_sub(before);
-    assert!(used < 9_900 * 2, "{used} kB for 9,900 sessions");
-
-    // Beyond that, the oldest ones are evicted.
-    let (_, connection) = abandon(connection, 1_000).await;
-    let grown = server.memory().saturating_sub(before + used);
-    assert!(grown < 8 << 10, "{grown} kB more");
-    let ping =
-        |id: &str| Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).with("mcp-session-id", id);
-    let (first, connection) = connection.send(&ping(&ids[0])).await;
-    let (last, _) = connection.send(&ping(&ids[ids.len() - 1])).await;
-    assert_eq!((first.status, last.status), (404, 200));
+    assert!(used < 2_400 * 2, "{used} kB for 2,400 sessions");
+    let ping = Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).with("mcp-session-id", &ids[0]);
+    let (response, _) = connection.send(&ping).await;
+    assert_eq!(response.status, 200);
 }
 
 /// Unread streams do not delay other clients.

@@ -11,4 +11,18 @@ fn static_lifetime(text: &'static str, db: &'static u8) {}
 #[tool]
 fn slice(words: &[&str]) {}
 
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Query<'a> {
+    text: &'a str,
+}
+
+#[tool]
+fn elided(query: Query<'_>) {}
+
+#[tool]
+fn named<'a>(query: Query<'a>, list: Vec<std::borrow::Cow<'a, str>>) {}
+
+#[tool]
+fn owned(text: std::borrow::Cow<'static, str>) {}
+
 fn main() {}

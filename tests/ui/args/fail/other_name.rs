@@ -9,6 +9,10 @@ fn add(#[arg(min = 1)] a: u8, #[arg(max_length = 5)] b: String, #[arg(regex = "^
 #[arg(range = 1..=9)]
 fn misplaced(count: u8) {}
 
+#[arg(range = 1..=9)]
+#[tool]
+fn above(count: u8) {}
+
 #[resource(uri = "notes://all", mime_type = "text/plain")]
 fn notes() -> String {
     String::new()

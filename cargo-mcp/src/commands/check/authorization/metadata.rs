@@ -115,6 +115,11 @@ fn compare(url: &Url, resource: &str) -> Option<(&'static Code, String)> {
     Some((codes::BROAD_RESOURCE, format!("the metadata describes `{resource}`, which is more than `{url}`")))
 }
 
+/// Returns whether an identifier names the server, or what contains it.
+pub(super) fn contains(resource: &str, url: &Url) -> bool {
+    compare(url, resource).is_none_or(|(code, _)| code.name == codes::BROAD_RESOURCE.name)
+}
+
 /// Checks the metadata of an authorization server.
 ///
 /// See [RFC 8414](https://www.rfc-editor.org/rfc/rfc8414).

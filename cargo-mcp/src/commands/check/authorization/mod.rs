@@ -2,19 +2,18 @@
 //!
 //! See [Authorization](https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization).
 
+mod access_tokens;
 mod challenge;
 mod metadata;
 mod probe;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use reqwest::{Response, StatusCode, header::WWW_AUTHENTICATE};
-use serde_json::{Value, json};
 use url::Url;
 
 use super::{
-    codes::{self, Code},
+    codes,
     finding::{Findings, Subject},
 };
 use crate::{
@@ -77,7 +76,7 @@ async fn check_url(
     timeout: Duration,
 ) -> Result<Option<Protection>, Failure> {
     let prober = Prober::new(url, headers, timeout)?;
-    let own = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization")).map(|(_, value)| &**value);
+    let own = own_token(headers);
     // The handshake reports a server that cannot be reached.
     let Ok(response) = prober.post(None).await else { return Ok(None) };
     let link = match response.status() {
@@ -91,7 +90,7 @@ async fn check_url(
     };
     metadata::insecure(findings, &Subject::server(), "the server", url);
     let protection = metadata::check(findings, &prober, url, link.as_deref()).await;
-    check_tokens(findings, &prober, &protection, tokens, own).await?;
+    access_tokens::check(findings, &prober, url, &protection, tokens, own).await?;
     Ok(Some(protection))
 }
 
@@ -124,74 +123,14 @@ fn check_challenge(findings: &mut Findings, response: &Response) -> Option<Strin
     link.map(str::to_owned)
 }
 
-/// Sends tokens that the server must refuse.
-async fn check_tokens(
-    findings: &mut Findings,
-    prober: &Prober<'_>,
-    protection: &Protection,
-    tokens: &TokenArgs,
-    own: Option<&str>,
-) -> Result<(), Failure> {
-    let claims = claims(protection);
-    let unsigned = forged(&json!({"alg": "none", "typ": "at+jwt"}), &claims, &[]);
-    let forged = forged(&json!({"alg": "ES256", "typ": "at+jwt"}), &claims, &[0; 64]);
-    for (token, what, code) in [
-        (Some("cargo-mcp-check"), "a token that nobody has issued", codes::UNVERIFIED_TOKEN),
-        (Some(&unsigned), "a token without a signature", codes::UNVERIFIED_TOKEN),
-        (Some(&forged), "a token with a forged signature", codes::UNVERIFIED_TOKEN),
-        (tokens.foreign_token.as_deref(), "the token for another server", codes::UNCHECKED_AUDIENCE),
-    ] {
-        if let Some(token) = token
-            && let Ok(response) = prober.post(Some(token)).await
-        {
-            must_refuse(findings, what, code, response.status());
-        }
-    }
-    if tokens.token_in_query {
-        let own = own.and_then(|value| value.split_once(' ')).map(|(_, token)| token.trim());
-        let Some(own) = own else {
-            return Err(
-                Failure::usage("`--token-in-query` requires a token").help("log in, or pass the token with `--bearer`")
-            );
-        };
-        if prober.post_with_query(own).await.is_ok_and(|response| response.status().is_success()) {
-            findings.add(codes::TOKEN_IN_QUERY, &Subject::server(), "the server accepts your token in the query");
-        }
-    }
-    Ok(())
-}
-
-fn must_refuse(findings: &mut Findings, what: &str, code: &'static Code, status: StatusCode) {
-    match status {
-        // A server that limits the rate of invalid tokens shows nothing.
-        StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => {}
-        status if status.is_success() => {
-            findings.add(code, &Subject::server(), format!("the server accepts {what}"));
-        }
-        status => wrong_status(findings, &format!("a request with {what}"), status),
-    }
-}
-
 fn wrong_status(findings: &mut Findings, what: &str, status: StatusCode) {
     let message = format!("the response to {what} has the status {}, expected 401", status.as_u16());
     findings.add(codes::NO_CHALLENGE, &Subject::server(), message);
 }
 
-/// Returns the claims of a token that would be valid if its signature were.
-fn claims(protection: &Protection) -> Value {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    json!({
-        "iss": protection.authorization_servers.first(),
-        "aud": protection.resource,
-        "sub": "cargo-mcp-check",
-        "client_id": "cargo-mcp-check",
-        "iat": now,
-        "exp": now + 300,
-    })
-}
-
-/// Returns a JSON Web Token.
-fn forged(header: &Value, claims: &Value, signature: &[u8]) -> String {
-    let [header, claims] = [header, claims].map(|part| BASE64.encode(part.to_string()));
-    format!("{header}.{claims}.{}", BASE64.encode(signature))
+/// Returns the token in the headers of the user.
+fn own_token(headers: &[(String, String)]) -> Option<&str> {
+    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"))?;
+    let (_, token) = value.split_once(' ')?;
+    Some(token.trim())
 }

@@ -327,7 +327,7 @@ fn object(count: usize, value: impl Fn(usize) -> String) -> String {
 
 #[test]
 fn work_grows_no_faster_than_the_text() {
-    let words: Vec<String> = (0..10_000).map(|index| format!("word {index}")).collect();
+    let words: Vec<String> = (0..2_000).map(|index| format!("word {index}")).collect();
     let types = ["null", "boolean", "integer", "array"].map(|kind| json!({"type": kind}));
     for (schema, text) in [
         (json!({"pattern": "^(a|b|ab)*c$"}), (|n| format!("\"{}\"", "ab".repeat(n))) as fn(usize) -> String),
@@ -344,8 +344,8 @@ fn work_grows_no_faster_than_the_text() {
         (json!({"required": words, "dependentRequired": {"p1": words}}), |n| object(n, |_| "1".to_owned())),
     ] {
         let checker = compile(&schema);
-        let [once, twice] = [1_000, 2_000].map(|count| checker.steps(&text(count)));
-        // One more digit makes numbers a little longer.
+        let [once, twice] = [250, 500].map(|count| checker.steps(&text(count)));
+        // More digits make numbers a little longer.
         assert!(twice <= once * 2 + once / 4, "{once} and {twice} steps: {}", &schema.to_string()[..40]);
     }
 }

@@ -4,7 +4,8 @@
 //! authorize '{"url": …, "user": …, "clients": …}'
 //! ```
 //!
-//! `user` opens authorization requests in a browser. `clients` is the base of the URLs of clients with a metadata document.
+//! `user` opens authorization requests in a browser. `clients` is the base of the URLs of clients with a metadata document, or empty if
+//! no client has one.
 
 use std::error::Error;
 
@@ -29,7 +30,8 @@ type Failure = Box<dyn Error>;
 async fn main() -> Result<(), Failure> {
     let target: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: authorize TARGET")?)?;
     let text = |name: &str| target[name].as_str().unwrap_or_default().to_owned();
-    for has_document in [false, true] {
+    let kinds: &[bool] = if text("clients").is_empty() { &[false] } else { &[false, true] };
+    for &has_document in kinds {
         let redirect = url::form_urlencoded::byte_serialize(REDIRECT.as_bytes()).collect::<String>();
         let document = has_document.then(|| format!("{}client?redirect={redirect}", text("clients")));
         check(&text("url"), &text("user"), document).await?;

@@ -1,9 +1,15 @@
 //! Scopes of functions: every kind of request is checked before a function runs.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use http_body_util::BodyExt as _;
-use mcp_runtime::{HttpOptions, HttpService, Identity, Principal, Revision, Scopes, Server, tool, tools};
+use mcp_runtime::{
+    Context, Fault, HttpOptions, HttpService, Identity, Principal, Revision, Scopes, Server, layers::CacheReadOnly,
+    tool, tools,
+};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
@@ -119,7 +125,7 @@ async fn functions_demand_scopes_at_run_time() {
 /// After the response has begun, its status cannot change, so the error names the scopes.
 #[tokio::test]
 async fn a_scope_that_is_demanded_late_is_an_error_in_the_stream() {
-    let options = HttpOptions::default().stream_after(std::time::Duration::ZERO);
+    let options = HttpOptions::default().stream_after(Duration::ZERO);
     let server = Protected::with(|server| server, options);
     let late = call("share").change(|message| message["params"]["arguments"] = json!({"waits": true}));
     let response = server.open(with_token(late, "ada/notes.read")).await;
@@ -317,8 +323,9 @@ async fn tasks_require_the_scopes_of_their_function() {
     let about = |method: &str, params: Value| with_tasks(stateless(method, &params).with("mcp-name", &id));
     let get = about("tasks/get", json!({"taskId": id}));
     let update = about("tasks/update", json!({"taskId": id, "inputResponses": {}}));
+    let cancel = about("tasks/cancel", json!({"taskId": id}));
     let expected = challenge("notes.write", r#"error="insufficient_scope", "#);
-    for request in [&get, &update] {
+    for request in [&get, &update, &cancel] {
         let reply = server.send(with_token(request.clone(), "ada/notes.read")).await;
         assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));
         let reply = server.send(with_token(request.clone(), "ada/notes.write")).await;
@@ -326,6 +333,37 @@ async fn tasks_require_the_scopes_of_their_function() {
         // To somebody else, the task does not exist, whatever the scopes.
         let reply = server.send(with_token(request.clone(), "eve/notes.write")).await;
         assert_eq!(reply.json()["error"]["code"], -32602);
+    }
+}
+
+/// A client that acts for the same user with fewer scopes does not learn about the tasks of another one.
+#[tokio::test]
+async fn tasks_are_listed_for_those_who_may_read_them() {
+    let server = Protected::new();
+    create_task(&server).await;
+    let id = open_session(&server, "ada", "2025-11-25").await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/list"});
+    for (token, listed) in [("ada/notes.write", 1), ("ada/notes.read", 0)] {
+        let reply = server.send(with_token(in_session(&id, "2025-11-25", &list), token)).await;
+        assert_eq!(reply.json()["result"]["tasks"].as_array().map(Vec::len), Some(listed), "{token}");
+    }
+}
+
+/// Show the accounts.
+#[tool(read_only)]
+fn accounts(ctx: &Context) -> Result<&'static str, Fault> {
+    ctx.require_scope("accounts")?;
+    Ok("all accounts")
+}
+
+/// A cached result is not for a token that lacks the scopes that the function would have required.
+#[tokio::test]
+async fn cached_results_depend_on_the_scopes_of_the_caller() {
+    let cache = CacheReadOnly::new(Duration::from_secs(60)).varying_by(|_| String::new());
+    let server = Protected::with(|server| server.with::<accounts>().layer(cache), HttpOptions::default());
+    for (token, status) in [("ada/accounts", 200), ("ada", 403), ("ada/accounts", 200), ("ada/other", 403)] {
+        let reply = server.send(with_token(call("accounts"), token)).await;
+        assert_eq!(reply.status, status, "{token}");
     }
 }
 
@@ -341,7 +379,7 @@ async fn notifications_about_tasks_require_the_scopes_of_their_function() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        server.service.graceful_shutdown(std::time::Duration::from_secs(60)).await;
+        server.service.graceful_shutdown(Duration::from_secs(60)).await;
         let bytes = soon(body.collect()).await.unwrap().to_bytes();
         let text = String::from_utf8_lossy(&bytes);
         assert!(text.contains("acknowledged"), "{text}");

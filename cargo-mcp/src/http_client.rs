@@ -1,0 +1,28 @@
+//! The HTTP client for messages to servers.
+
+use reqwest::{Client, StatusCode, redirect::Policy};
+
+/// The maximum number of redirects of one message.
+const MAX_REDIRECTS: usize = 10;
+
+/// Creates a client that follows a redirect only within the origin of the server, and only if the message stays a POST
+/// with its body: headers such as `X-Api-Key` and arguments are meant for this server, not for whomever it names.
+///
+/// # Errors
+///
+/// Fails if TLS cannot be set up.
+pub(crate) fn http_client() -> reqwest::Result<Client> {
+    // The only provider that is compiled in. Installing it again fails, which is harmless.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let policy = Policy::custom(|redirect| {
+        let keeps_message =
+            matches!(redirect.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        let origin = redirect.previous().first().map(reqwest::Url::origin);
+        if keeps_message && origin == Some(redirect.url().origin()) && redirect.previous().len() <= MAX_REDIRECTS {
+            redirect.follow()
+        } else {
+            redirect.stop()
+        }
+    });
+    Client::builder().redirect(policy).build()
+}

@@ -1,0 +1,210 @@
+//! Servers that try to misuse the authorization of their clients.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt as _,
+    process::Command,
+    sync::{Arc, Mutex},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Value, json};
+
+use crate::common::{CommandOutput, cargo_mcp};
+
+const MESSAGE: &str = "POST /mcp";
+const RESOURCE: &str = "GET /.well-known/oauth-protected-resource/mcp";
+const METADATA: &str = "GET /.well-known/oauth-authorization-server";
+
+/// A server that responds with what a function returns for the method and the path, and records the requests.
+struct Server {
+    origin: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Starts a server. The function receives the origin of the server, and the method and the path of the request.
+    fn start(respond: impl Fn(&str, &str) -> String + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let origin = format!("http://{}", listener.local_addr().expect("an address"));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (own, recorded) = (origin.clone(), Arc::clone(&requests));
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let Some(request) = read(&stream) else { continue };
+                let target = request.split(" HTTP/").next().unwrap_or_default();
+                let response = respond(&own, target);
+                recorded.lock().unwrap().push(request);
+                let _ = stream.write_all(response.as_bytes());
+            }
+        });
+        Self { origin, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("{}/mcp", self.origin)
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+/// Reads a request with its body.
+fn read(stream: &TcpStream) -> Option<String> {
+    let mut reader = BufReader::new(stream);
+    let (mut request, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+        request.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    request.push_str(&String::from_utf8(body).ok()?);
+    Some(request)
+}
+
+fn response(status: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}")
+}
+
+fn found(body: &Value) -> String {
+    response("200 OK", "content-type: application/json\r\n", &body.to_string())
+}
+
+fn not_found() -> String {
+    response("404 Not Found", "", "")
+}
+
+/// Returns the metadata of a server that is its own authorization server.
+fn resource(origin: &str) -> Value {
+    json!({"resource": format!("{origin}/mcp"), "authorization_servers": [origin]})
+}
+
+/// Returns the metadata of an authorization server, with some members replaced.
+fn metadata(origin: &str, changes: &Value) -> Value {
+    let mut metadata = json!({
+        "issuer": origin,
+        "authorization_endpoint": format!("{origin}/authorize"),
+        "token_endpoint": format!("{origin}/token"),
+        "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
+    });
+    for (name, value) in changes.as_object().into_iter().flatten() {
+        metadata[name] = value.clone();
+    }
+    metadata
+}
+
+/// A user, whose browser writes down what it opens.
+struct User(tempfile::TempDir);
+
+impl User {
+    fn new() -> Self {
+        let user = Self(tempfile::tempdir().expect("a directory"));
+        let browser = user.0.path().join("browser");
+        fs::write(&browser, "#!/bin/sh\necho \"$1\" >> \"$(dirname \"$0\")/opened\"\n").expect("a script");
+        fs::set_permissions(&browser, fs::Permissions::from_mode(0o700)).expect("a program");
+        user
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = cargo_mcp(args);
+        let home = self.0.path();
+        command.env("HOME", home).env("XDG_CONFIG_HOME", home.join(".config")).env("BROWSER", home.join("browser"));
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> CommandOutput {
+        self.command(args).output().expect("cargo-mcp starts").into()
+    }
+
+    /// Stores a token for a server.
+    fn log_in(&self, server: &Server) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
+        let credentials = json!({
+            "client_id": "client",
+            "token_response": {"access_token": "access", "token_type": "bearer", "expires_in": 3600},
+            "token_received_at": now,
+            "issuer": server.origin,
+        });
+        let directory = self.0.path().join(".config/cargo-mcp");
+        fs::create_dir_all(&directory).expect("a directory");
+        fs::write(directory.join("tokens.json"), json!({(server.url()): credentials}).to_string()).expect("a file");
+    }
+}
+
+/// What the metadata names is not necessarily a website.
+#[test]
+fn only_websites_are_opened_and_receive_codes() {
+    let cases = [
+        ("authorization", "file:///usr/share/applications/calculator.desktop"),
+        ("authorization", "javascript:alert(1)"),
+        ("authorization", "vscode://publisher.extension/run"),
+        ("authorization", "http://id.example.com/authorize"),
+        ("authorization", "http://127.0.0.1.example.com/authorize"),
+        ("token", "http://id.example.com/token"),
+    ];
+    for (endpoint, url) in cases {
+        let changes = json!({(format!("{endpoint}_endpoint")): url});
+        let server = Server::start(move |origin, target| match target {
+            RESOURCE => found(&resource(origin)),
+            METADATA => found(&metadata(origin, &changes)),
+            MESSAGE => response("401 Unauthorized", "www-authenticate: Bearer\r\n", ""),
+            _ => not_found(),
+        });
+        let user = User::new();
+        let output = user.run(&["login", &server.url(), "--client-id", "client", "--timeout", "2"]);
+        let error = output.expect_failure(3);
+        let expected =
+            format!("the {endpoint} endpoint of the authorization server is `{url}`, expected an `https` URL");
+        assert!(error.contains(&expected), "{error}");
+        assert!(!user.0.path().join("opened").exists(), "{url}");
+    }
+}
+
+#[test]
+fn tokens_are_not_sent_without_encryption() {
+    let error = User::new().run(&["login", "http://mcp.example.com/mcp"]).expect_failure(2);
+    assert!(error.contains("anybody on the way could read the tokens for `http://mcp.example.com/mcp`"), "{error}");
+}
+
+/// Messages and headers are for the server that the user names.
+#[test]
+fn redirects_to_another_origin_are_not_followed() {
+    for is_logged_in in [false, true] {
+        for status in ["307 Temporary Redirect", "308 Permanent Redirect", "302 Found"] {
+            let other = Server::start(|_, _| not_found());
+            let location = format!("location: {}/stolen\r\n", other.origin);
+            let server = Server::start(move |origin, target| match target {
+                RESOURCE => found(&resource(origin)),
+                METADATA => found(&metadata(origin, &json!({}))),
+                MESSAGE => response(status, &location, ""),
+                _ => not_found(),
+            });
+            let user = User::new();
+            if is_logged_in {
+                user.log_in(&server);
+            }
+            for command in ["list", "check"] {
+                let output = user.run(&[command, &server.url(), "--header", "x-api-key: secret"]);
+                assert_ne!(output.code, Some(0), "{}\n{}", output.stdout, output.stderr);
+                let sent = server.requests();
+                assert!(sent.iter().any(|request| request.contains("x-api-key: secret")), "{command}: {sent:?}");
+                assert_eq!(other.requests(), [""; 0], "{command}, {status}, logged in: {is_logged_in}");
+            }
+            let has_token = |request: &String| request.to_lowercase().contains("authorization: bearer access");
+            assert_eq!(server.requests().iter().any(has_token), is_logged_in);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What users have approved, by browser.
+
+use std::time::Duration;
+
+use mcp_runtime::{RecordCondition, RecordsError};
+use serde::{Deserialize, Serialize};
+
+use super::{inner::Inner, redirect_uri, request::AuthorizationRequest, users};
+
+/// The time for which an approval is remembered.
+const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The maximum number of approvals of a browser. The oldest is forgotten first.
+const MAX_APPROVALS: usize = 20;
+
+/// What the user of a browser has approved.
+#[derive(Serialize, Deserialize)]
+struct Approvals {
+    subject: String,
+    clients: Vec<Approval>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Approval {
+    client: String,
+    redirect_uri: String,
+    scopes: Vec<String>,
+    /// Seconds since the Unix epoch.
+    until: f64,
+}
+
+impl Approval {
+    fn covers(&self, request: &AuthorizationRequest, now: f64) -> bool {
+        self.client == request.client
+            && redirect_uri::matches(&self.redirect_uri, &request.redirect_uri)
+            && request.scopes.iter().all(|scope| self.scopes.contains(scope))
+            && now < self.until
+    }
+}
+
+/// Returns whether the last user of a browser has approved a request.
+pub(super) async fn are_remembered(
+    server: &Inner,
+    browser: &str,
+    request: &AuthorizationRequest,
+) -> Result<bool, RecordsError> {
+    let found = server.store.get::<Approvals>("browser", browser).await?;
+    let now = server.clock.unix();
+    Ok(found.is_some_and(|(approvals, _)| approvals.clients.iter().any(|approval| approval.covers(request, now))))
+}
+
+/// Returns whether the user who has logged in is the one who has approved a request in this browser.
+pub(super) async fn are_of(
+    server: &Inner,
+    browser: &str,
+    subject: &str,
+    request: &AuthorizationRequest,
+) -> Result<bool, RecordsError> {
+    let Some((approvals, _)) = server.store.get::<Approvals>("browser", browser).await? else { return Ok(false) };
+    let now = server.clock.unix();
+    Ok(approvals.subject == subject && approvals.clients.iter().any(|approval| approval.covers(request, now)))
+}
+
+/// Forgets what was approved in a browser.
+pub(super) async fn forget(server: &Inner, browser: &str) -> Result<(), RecordsError> {
+    server.store.delete("browser", browser).await.map(|_| ())
+}
+
+/// Remembers that a user has approved a request. Approvals of another user of the same browser are forgotten.
+pub(super) async fn remember(
+    server: &Inner,
+    browser: &str,
+    subject: &str,
+    request: &AuthorizationRequest,
+) -> Result<(), RecordsError> {
+    let found = server.store.get::<Approvals>("browser", browser).await?;
+    let (mut approvals, condition) = match found {
+        Some((approvals, version)) => (approvals, RecordCondition::Version(version)),
+        None => (Approvals { subject: String::new(), clients: Vec::new() }, RecordCondition::Absent),
+    };
+    if approvals.subject != subject {
+        approvals = Approvals { subject: subject.to_owned(), clients: Vec::new() };
+    }
+    let is_same =
+        |approval: &Approval| approval.client == request.client && approval.redirect_uri == request.redirect_uri;
+    approvals.clients.retain(|approval| !is_same(approval));
+    if approvals.clients.len() >= MAX_APPROVALS {
+        approvals.clients.remove(0);
+    }
+    approvals.clients.push(Approval {
+        client: request.client.clone(),
+        redirect_uri: request.redirect_uri.clone(),
+        scopes: request.scopes.clone(),
+        until: server.clock.unix() + LIFETIME.as_secs_f64(),
+    });
+    if let Some(oldest) = users::add_browser(server, subject, browser).await? {
+        forget(server, &oldest).await?;
+    }
+    // If another tab has written meanwhile, the user is asked once more.
+    server.store.set("browser", browser, condition, &approvals, LIFETIME).await.map(|_| ())
+}

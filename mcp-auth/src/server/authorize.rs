@@ -1,0 +1,269 @@
+//! The authorization endpoint: checks the request of a client, asks the user for consent, and sends the user to the
+//! provider.
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    approvals,
+    inner::Inner,
+    login::Attempt,
+    oauth_error::OAuthError,
+    page::{self, ConsentPage},
+    parameters::{Parameters, with_parameters},
+    random, redirect_uri, reply,
+    request::AuthorizationRequest,
+    seal::Purpose,
+};
+use crate::url::SecureUrl;
+
+/// The time in which a user must decide and log in, in seconds.
+const MAX_DURATION: u64 = 10 * 60;
+
+/// The maximum length of the `state` of a client in bytes. It is kept in a cookie while the user logs in.
+const MAX_STATE: usize = 1024;
+
+/// The maximum length of a cookie that all browsers accept, without its name and attributes.
+const MAX_COOKIE: usize = 3900;
+
+/// The time for which the cookie that identifies a browser is kept, in seconds.
+const BROWSER_LIFETIME: u64 = 30 * 24 * 60 * 60;
+
+/// The name of the cookie that identifies a browser.
+pub(super) const BROWSER: &str = "browser";
+
+/// A request for which the user is asked for consent, in the form of the page.
+#[derive(Serialize, Deserialize)]
+struct Question {
+    request: AuthorizationRequest,
+    /// The hash of the cookie of the browser, without which nobody can answer.
+    browser: String,
+    /// Seconds since the Unix epoch.
+    expires: f64,
+}
+
+/// A login that the user has begun, in a cookie.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Pending {
+    pub(super) request: AuthorizationRequest,
+    pub(super) attempt: Attempt,
+    /// The hash of the cookie of the browser.
+    pub(super) browser: String,
+    /// Whether an earlier approval was used instead of asking the user.
+    pub(super) is_remembered: bool,
+    pub(super) expires: f64,
+}
+
+/// Handles a request for authorization.
+pub(super) async fn start(server: &Inner, query: &str, headers: &HeaderMap) -> Response<Bytes> {
+    let request = match check(server, query).await {
+        Ok(request) => request,
+        Err(Rejection::Page(error)) => return page::error(error.status, &error.description),
+        Err(Rejection::Redirect { redirect_uri, state, error }) => {
+            return respond_with_error(server, &redirect_uri, state.as_deref(), &error);
+        }
+    };
+    continue_or_fail(server, &request, ask(server, &request, headers).await)
+}
+
+/// Turns a failure into an authorization response.
+pub(super) fn continue_or_fail(
+    server: &Inner,
+    request: &AuthorizationRequest,
+    response: Result<Response<Bytes>, OAuthError>,
+) -> Response<Bytes> {
+    response.unwrap_or_else(|error| respond_with_error(server, &request.redirect_uri, request.state.as_deref(), &error))
+}
+
+/// Why a request cannot be continued.
+enum Rejection {
+    /// The user is told: the client or its redirect URI cannot be trusted.
+    Page(OAuthError),
+    /// The client is told.
+    Redirect { redirect_uri: String, state: Option<String>, error: OAuthError },
+}
+
+async fn check(server: &Inner, query: &str) -> Result<AuthorizationRequest, Rejection> {
+    let to_user = |code, description: &'static str| Rejection::Page(OAuthError::new(code, description));
+    let parameters = Parameters::parse(query.as_bytes()).map_err(|why| to_user("invalid_request", why))?;
+    let id = parameters.get("client_id").ok_or_else(|| to_user("invalid_request", "The request names no client."))?;
+    let client = server.clients.find(id).await.map_err(|error| {
+        let status = if error.status == StatusCode::UNAUTHORIZED { StatusCode::BAD_REQUEST } else { error.status };
+        Rejection::Page(OAuthError { status, ..error })
+    })?;
+    let redirect = match (parameters.get("redirect_uri"), client.redirect_uris.as_slice()) {
+        (Some(requested), _) => requested,
+        (None, [only]) => only,
+        (None, _) => return Err(to_user("invalid_request", "The request has no redirect URI.")),
+    };
+    if !client.allows_redirect(redirect) || redirect_uri::parse(redirect).is_err() {
+        return Err(to_user("invalid_request", "The client has not registered the redirect URI of the request."));
+    }
+    let state = parameters.get("state").map(str::to_owned);
+    let request = check_parameters(server, &parameters);
+    let to_client = |error| Rejection::Redirect { redirect_uri: redirect.to_owned(), state: state.clone(), error };
+    if state.as_ref().is_some_and(|state| state.len() > MAX_STATE) {
+        return Err(to_user("invalid_request", "The `state` of the request is too long."));
+    }
+    let (challenge, scopes) = request.map_err(to_client)?;
+    Ok(AuthorizationRequest { client: client.id, redirect_uri: redirect.to_owned(), state, challenge, scopes })
+}
+
+/// Returns the challenge and the scopes of a request.
+fn check_parameters(server: &Inner, parameters: &Parameters<'_>) -> Result<(String, Vec<String>), OAuthError> {
+    if parameters.get("response_type") != Some("code") {
+        return Err(OAuthError::new("unsupported_response_type", "`response_type` must be `code`"));
+    }
+    if parameters.get("response_mode").is_some_and(|mode| mode != "query") {
+        return Err(OAuthError::new("invalid_request", "`response_mode` must be `query`"));
+    }
+    if parameters.get("request").is_some() || parameters.get("request_uri").is_some() {
+        return Err(OAuthError::new("request_not_supported", "request objects are not supported"));
+    }
+    // Without a method, it would be `plain`.
+    if parameters.get("code_challenge_method") != Some("S256") {
+        return Err(OAuthError::new("invalid_request", "`code_challenge_method` must be `S256`"));
+    }
+    let challenge = parameters.get("code_challenge").filter(|challenge| is_challenge(challenge));
+    let challenge = challenge.ok_or_else(|| OAuthError::new("invalid_request", "`code_challenge` is invalid"))?;
+    check_resource(server, parameters)?;
+    Ok((challenge.to_owned(), server.options.grantable_scopes(parameters.get("scope"))?))
+}
+
+/// Checks that a request is for this server.
+///
+/// See [RFC 8707](https://www.rfc-editor.org/rfc/rfc8707#section-2).
+pub(super) fn check_resource(server: &Inner, parameters: &Parameters<'_>) -> Result<(), OAuthError> {
+    let own = &server.options.resource;
+    let is_same = |resource: &str| {
+        let (Ok(own), Ok(other)) = (SecureUrl::parse(own), SecureUrl::parse(resource)) else { return false };
+        own.identifies_same(&other) && own.uri().query() == other.uri().query()
+    };
+    let accepts = |resource: &str| server.audience.check(Some(&Value::from(resource))).is_ok() || is_same(resource);
+    if parameters.all("resource").all(accepts) {
+        return Ok(());
+    }
+    Err(OAuthError::new("invalid_target", "the server issues tokens only for its own resource"))
+}
+
+/// Returns whether a text is a SHA-256 hash in base64url.
+fn is_challenge(text: &str) -> bool {
+    text.len() == 43 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+/// Asks the user, unless the same user has approved the client in this browser before.
+async fn ask(
+    server: &Inner,
+    request: &AuthorizationRequest,
+    headers: &HeaderMap,
+) -> Result<Response<Bytes>, OAuthError> {
+    let known = server.cookies.get(headers, BROWSER).map(str::to_owned);
+    if let Some(browser) = &known
+        && approvals::are_remembered(server, &random::hash(browser), request).await?
+    {
+        return log_in(server, request.clone(), random::hash(browser), true);
+    }
+    let browser = known.map_or_else(random::token, Ok)?;
+    let client = server.clients.find(&request.client).await?;
+    let (client_name, client_host, redirect_host, is_local) = page::describe(&client, &request.redirect_uri);
+    let question = Question {
+        request: request.clone(),
+        browser: random::hash(&browser),
+        expires: server.clock.unix() + MAX_DURATION as f64,
+    };
+    let options = &server.options;
+    let page = ConsentPage {
+        service: options.service_name.clone(),
+        client_name,
+        client_host,
+        redirect_host,
+        redirect_uri: request.redirect_uri.clone(),
+        is_local,
+        upstream_scopes: server.upstream.requested_scopes(&request.scopes),
+        scopes: options.describe_scopes(&request.scopes),
+        action: options.endpoints.authorization.clone(),
+        request: server.sealer.seal_text(Purpose::Consent, &question)?,
+        nonce: page::nonce()?,
+        style: options.style.clone(),
+    };
+    let mut response = page::respond(&page, options.page.as_deref().map(|page| page as _));
+    server.cookies.set(&mut response, BROWSER, &browser, BROWSER_LIFETIME);
+    Ok(response)
+}
+
+/// Handles the answer of the user.
+pub(super) fn decide(server: &Inner, body: &[u8], headers: &HeaderMap) -> Response<Bytes> {
+    let refuse = |why| page::error(StatusCode::BAD_REQUEST, why);
+    if !is_same_origin(server, headers) {
+        return page::error(StatusCode::FORBIDDEN, "The answer comes from another website.");
+    }
+    let Ok(form) = Parameters::parse(body) else { return refuse("The answer is malformed.") };
+    let question = form.get("request").and_then(|sealed| server.sealer.open_text(Purpose::Consent, sealed));
+    let Some(Question { request, browser, expires }) = question else { return refuse("The answer is malformed.") };
+    if expires <= server.clock.unix() {
+        return refuse("The page was open for too long.");
+    }
+    if server.cookies.get(headers, BROWSER).is_none_or(|cookie| random::hash(cookie) != browser) {
+        return refuse("The answer comes from another browser, or cookies are blocked.");
+    }
+    match form.get("decision") {
+        Some("approve") => {
+            let response = log_in(server, request.clone(), browser, false);
+            continue_or_fail(server, &request, response)
+        }
+        Some("deny") => {
+            let error = OAuthError::new("access_denied", "the user has refused");
+            respond_with_error(server, &request.redirect_uri, request.state.as_deref(), &error)
+        }
+        _ => refuse("The answer is malformed."),
+    }
+}
+
+/// Returns whether a form was sent from a page of this server. Some browsers do not state it.
+fn is_same_origin(server: &Inner, headers: &HeaderMap) -> bool {
+    let is_foreign_site = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
+    let is_foreign = headers.get(header::ORIGIN).is_some_and(|origin| origin != server.options.origin.as_str());
+    !is_foreign && !is_foreign_site
+}
+
+/// Sends the user to the provider.
+fn log_in(
+    server: &Inner,
+    request: AuthorizationRequest,
+    browser: String,
+    is_remembered: bool,
+) -> Result<Response<Bytes>, OAuthError> {
+    let expires = server.clock.unix() + MAX_DURATION as f64;
+    let pending = Pending { request, attempt: Attempt::new()?, browser, is_remembered, expires };
+    let sealed = server.sealer.seal_text(Purpose::Login, &pending)?;
+    if sealed.len() > MAX_COOKIE {
+        return Err(OAuthError::new("invalid_request", "the parameters of the request are too long"));
+    }
+    let scopes = &pending.request.scopes;
+    let url = server.upstream.authorization_url(&pending.attempt, &server.options.callback_url(), scopes);
+    let mut response = reply::redirect(&url);
+    server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), &sealed, MAX_DURATION);
+    Ok(response)
+}
+
+/// Returns the name of the cookie of a login, so that several can be in progress.
+pub(super) fn cookie_of(state: &str) -> String {
+    format!("login-{}", &random::hash(state)[..12])
+}
+
+/// Redirects to a client with an error.
+///
+/// See [RFC 9207](https://www.rfc-editor.org/rfc/rfc9207#section-2).
+pub(super) fn respond_with_error(
+    server: &Inner,
+    redirect_uri: &str,
+    state: Option<&str>,
+    error: &OAuthError,
+) -> Response<Bytes> {
+    let mut parameters = vec![("error", error.code), ("error_description", &*error.description)];
+    parameters.extend(state.map(|state| ("state", state)));
+    parameters.push(("iss", &server.options.issuer));
+    reply::redirect(&with_parameters(redirect_uri, &parameters))
+}

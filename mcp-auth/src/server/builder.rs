@@ -1,0 +1,328 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use http::request::Parts;
+use mcp_runtime::{
+    AuthenticateFuture, AuthenticationError, Authenticator, AuthorizationRoutes, MemoryRecords, ProtectedResource,
+    Records,
+};
+use serde_json::Value;
+
+use super::{
+    clients::Clients,
+    configured_client::ConfiguredClient,
+    cookies::Cookies,
+    documents::{Documents, MAX_DOCUMENT},
+    ended::EndedGrants,
+    inner::Inner,
+    keys::SigningKeys,
+    options::{Endpoint, Endpoints, Options},
+    page::ConsentPage,
+    random,
+    refreshing::Refreshing,
+    registration::RegistrationLimit,
+    routes::Routes,
+    seal::Sealer,
+    store::Store,
+    upstream::Upstream,
+    upstream_tokens::UpstreamTokens,
+};
+use crate::{Error, Jwt, audience::Audience, clock::Clock, fetch::Fetcher, jwt::Keys, url::SecureUrl};
+
+/// The bounds of the lifetime of access tokens.
+const ACCESS_TOKENS: std::ops::RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(60 * 60);
+
+/// The maximum time for which a login can be refreshed.
+const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// An authorization server in the same process as the MCP server, for identity providers that cannot do what MCP clients
+/// ask for: users log in at the provider, and clients get tokens of this server.
+///
+/// It is also the authenticator for these tokens, and the resource that it describes names itself as its authorization
+/// server. Clients of 2025-03-26 find it, too, since they expect it on the origin of the MCP server.
+///
+/// ```no_run
+/// # use mcp_runtime::Server;
+/// use mcp_auth::{AuthorizationServer, ClientCredentials, Upstream};
+///
+/// #[mcp_runtime::server]
+/// async fn main(
+///     server: Server,
+///     #[arg(env = "CLIENT_SECRET")] client_secret: String,
+/// ) -> Result<Server, mcp_auth::Error> {
+///     let credentials = ClientCredentials::basic("notes", client_secret);
+///     let upstream = Upstream::discover("https://id.example.com", credentials).await?;
+///     let authorization = AuthorizationServer::builder("https://mcp.example.com/mcp", upstream)?
+///         .service_name("Notes")
+///         .scope("notes:read", "Read your notes")
+///         .scope("notes:write", "Change your notes")
+///         .build()
+///         .await?;
+///     Ok(server.authenticate(authorization))
+/// }
+/// ```
+///
+/// At the provider, register `https://mcp.example.com/authorize/callback` as the redirect URI.
+///
+/// # What it does
+///
+/// - Metadata at `/.well-known/oauth-authorization-server`, with and without the path of the MCP endpoint, and the
+///   endpoints `/authorize`, `/token`, `/register` and `/revoke`.
+/// - Authorization codes with PKCE (S256 only), exactly registered redirect URIs except for ports on the loopback
+///   interface, and `iss` in every authorization response.
+/// - A page on which the user approves every client, before the login at the provider. An approval is remembered for 30
+///   days for the same user, client, redirect URI and scopes in the same browser.
+/// - Access tokens are JWTs that the server signs with keys of its own, which it replaces every day. They expire after
+///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends. A refresh also asks the provider
+///   whether the login still exists.
+/// - Clients register dynamically, are identified by the URL of a metadata document, or are
+///   [configured](AuthorizationServerBuilder::client).
+///
+/// # Errors of the provider
+///
+/// If the provider does not respond, logins end with `temporarily_unavailable`, refreshes are answered with status 503,
+/// and grants stay as they are. If it refuses to refresh its own tokens, the grant ends.
+pub struct AuthorizationServer {
+    inner: Arc<Inner>,
+    jwt: Jwt,
+}
+
+/// Configures an [`AuthorizationServer`].
+#[must_use]
+pub struct AuthorizationServerBuilder {
+    options: Options,
+    upstream: Upstream,
+    records: Option<Arc<dyn Records>>,
+    secrets: Vec<Vec<u8>>,
+    clients: Vec<ConfiguredClient>,
+    documents: bool,
+    clock: Clock,
+}
+
+impl AuthorizationServer {
+    /// Begins to configure a server. `resource` is the URL of the MCP endpoint as clients know it, such as
+    /// `https://mcp.example.com/mcp`. The issuer is its origin.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the URL is invalid, or is neither `https` nor on the loopback interface.
+    pub fn builder(resource: &str, upstream: Upstream) -> Result<AuthorizationServerBuilder, Error> {
+        Ok(AuthorizationServerBuilder {
+            options: Options::new(resource)?,
+            upstream,
+            records: None,
+            secrets: Vec::new(),
+            clients: Vec::new(),
+            documents: true,
+            clock: Clock::default(),
+        })
+    }
+
+    /// Returns the tokens of users at the provider, for functions that need them.
+    pub fn upstream_tokens(&self) -> UpstreamTokens {
+        UpstreamTokens(Arc::clone(&self.inner))
+    }
+
+    async fn identify(&self, request: &Parts) -> Result<mcp_runtime::Identity, AuthenticationError> {
+        let identity = self.jwt.authenticate(request).await?;
+        let grant = identity.claim("grant").and_then(Value::as_str);
+        if grant.is_some_and(|grant| self.inner.ended.contains(grant)) {
+            return Err(AuthenticationError::invalid("the token was revoked"));
+        }
+        Ok(identity)
+    }
+}
+
+impl AuthorizationServerBuilder {
+    /// Sets the issuer: a URL at the origin of the resource, possibly with a path, below which the endpoints are.
+    /// Default: the origin, which clients of 2025-03-26 expect.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the URL is invalid or has another origin.
+    pub fn issuer(mut self, issuer: &str) -> Result<Self, Error> {
+        let url = SecureUrl::parse(issuer)?;
+        if url.origin() != self.options.origin || url.uri().query().is_some() {
+            return Err(Error::url(issuer, format!("is not at the origin `{}` of the resource", self.options.origin)));
+        }
+        let path = url.uri().path().trim_end_matches('/').to_owned();
+        self.options.endpoints = Endpoints::below(&path);
+        (self.options.issuer, self.options.issuer_path) = (issuer.to_owned(), path);
+        Ok(self)
+    }
+
+    /// Sets the path of an endpoint.
+    pub fn endpoint(mut self, endpoint: Endpoint, path: impl Into<String>) -> Self {
+        self.options.endpoints.set(endpoint, path.into());
+        self
+    }
+
+    /// Sets the name of the server for users. Default: the host of the resource.
+    pub fn service_name(mut self, name: impl Into<String>) -> Self {
+        self.options.service_name = name.into();
+        self
+    }
+
+    /// Adds a scope that clients may request, with a description for users. Clients that request no scopes get all of
+    /// them, and unknown scopes are ignored.
+    pub fn scope(mut self, name: impl Into<String>, description: impl Into<String>) -> Self {
+        self.options.scopes.push((name.into(), description.into()));
+        self
+    }
+
+    /// Copies claims of the user from the provider, such as `email`, into access tokens, which clients can read. Claims of
+    /// more than 1 KiB are left out.
+    pub fn claims(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.options.claims.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a function that decides by the claims of the provider whether a user may use the server. By default,
+    /// everybody may who can log in at the provider.
+    ///
+    /// ```no_run
+    /// # fn configure(server: mcp_auth::AuthorizationServerBuilder) -> mcp_auth::AuthorizationServerBuilder {
+    /// server.admit(|claims| claims["email_verified"] == true && claims["hd"] == "example.com")
+    /// # }
+    /// ```
+    pub fn admit(mut self, admits: impl Fn(&Value) -> bool + Send + Sync + 'static) -> Self {
+        self.options.admission = Some(Box::new(admits));
+        self
+    }
+
+    /// Adds a client that is known in advance.
+    pub fn client(mut self, client: ConfiguredClient) -> Self {
+        self.clients.push(client);
+        self
+    }
+
+    /// Sets whether clients can register dynamically. Default: `true`.
+    pub fn registration(mut self, is_enabled: bool) -> Self {
+        self.options.registration = is_enabled;
+        self
+    }
+
+    /// Sets whether clients can be identified by the URL of a metadata document, which the server fetches. Default:
+    /// `true`. Documents on addresses that are not public are never fetched.
+    pub fn client_documents(mut self, is_enabled: bool) -> Self {
+        self.documents = is_enabled;
+        self
+    }
+
+    /// Sets the lifetime of access tokens: at least a minute, and at most an hour. Default: 10 minutes.
+    pub fn access_token_lifetime(mut self, lifetime: Duration) -> Self {
+        self.options.access_token_lifetime = lifetime.clamp(*ACCESS_TOKENS.start(), *ACCESS_TOKENS.end());
+        self
+    }
+
+    /// Sets the time after which a user has to log in again, however often the client refreshes its tokens: at most a
+    /// year. Default: 30 days.
+    pub fn login_lifetime(mut self, lifetime: Duration) -> Self {
+        self.options.login_lifetime = lifetime.min(MAX_LOGIN);
+        self
+    }
+
+    /// Sets where clients, grants and keys are stored. Default: in memory, so users log in again when the server
+    /// restarts.
+    ///
+    /// Everything that is stored is encrypted with the [secret](Self::secret), which is then required.
+    pub fn records(mut self, records: impl Records) -> Self {
+        self.records = Some(Arc::new(records));
+        self
+    }
+
+    /// Sets the secret from which the keys for encryption are derived: at least 32 random bytes, the same in every
+    /// process. If it is called several times, the first secret encrypts, and the others decrypt what was encrypted
+    /// before a change. Default: random.
+    pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
+        self.secrets.push(secret.into());
+        self
+    }
+
+    /// Adds CSS to the pages.
+    pub fn style(mut self, css: impl Into<String>) -> Self {
+        self.options.style = Some(css.into());
+        self
+    }
+
+    /// Replaces the page that asks users for consent. See [`ConsentPage`] for what it must contain.
+    pub fn consent_page(mut self, page: impl Fn(&ConsentPage) -> String + Send + Sync + 'static) -> Self {
+        self.options.page = Some(Box::new(page));
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Creates the server, and its keys if the store has none.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an option is invalid, or if the store is not available.
+    pub async fn build(self) -> Result<AuthorizationServer, Error> {
+        let Self { options, upstream, records, mut secrets, clients, documents, clock } = self;
+        options.endpoints.check()?;
+        match (&records, secrets.is_empty()) {
+            (Some(_), true) => {
+                let why = "records without a secret\nhelp: set one with `AuthorizationServerBuilder::secret`";
+                return Err(Error::options(why.to_owned()));
+            }
+            (None, true) => secrets.push(random::bytes::<32>()?.to_vec()),
+            _ => {}
+        }
+        let sealer = Sealer::new(&secrets)?;
+        let records = records.unwrap_or_else(|| Arc::new(MemoryRecords::default()));
+        let store = Store::new(records, sealer.clone());
+        let keys = Arc::new(SigningKeys::load(store.clone(), clock.clone()).await?);
+        let clients = Clients {
+            configured: clients.into_iter().map(|client| client.0).collect(),
+            documents: Documents::new(Fetcher::public(MAX_DOCUMENT), clock.clone(), documents),
+            store: store.clone(),
+        };
+        let (issuer, resource) = (options.issuer.clone(), options.resource.clone());
+        let jwt = Jwt::unbound(issuer, Keys::Shared(Arc::clone(&keys) as _), clock.clone());
+        let inner = Inner {
+            audience: Audience::new(resource.clone()),
+            cookies: Cookies { is_secure: options.origin.starts_with("https:") },
+            registrations: RegistrationLimit::new(clock.clone()),
+            ended: EndedGrants::default(),
+            refreshing: Refreshing::default(),
+            options,
+            upstream,
+            clients,
+            keys,
+            store,
+            sealer,
+            clock,
+        };
+        Ok(AuthorizationServer { inner: Arc::new(inner), jwt: jwt.resource(resource).require_at_jwt() })
+    }
+}
+
+impl Authenticator for AuthorizationServer {
+    fn authenticate<'a>(&'a self, request: &'a Parts) -> AuthenticateFuture<'a> {
+        Box::pin(self.identify(request))
+    }
+
+    fn protected_resource(&self) -> ProtectedResource {
+        self.jwt.protected_resource()
+    }
+
+    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
+        vec![Arc::new(Routes(Arc::clone(&self.inner)))]
+    }
+}
+
+impl fmt::Debug for AuthorizationServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthorizationServer").field("issuer", &self.inner.options.issuer).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AuthorizationServerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthorizationServerBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}

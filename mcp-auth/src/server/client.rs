@@ -1,0 +1,39 @@
+use serde::{Deserialize, Serialize};
+
+use super::redirect_uri;
+
+/// What the server knows about a client.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Client {
+    pub(super) id: String,
+    /// The name as the client states it, which proves nothing.
+    pub(super) name: Option<String>,
+    pub(super) redirect_uris: Vec<String>,
+    /// The SHA-256 hash of the secret of a confidential client.
+    pub(super) secret_hash: Option<String>,
+    pub(super) wants_refresh_tokens: bool,
+    /// The scopes of a machine, which obtains tokens without a user.
+    pub(super) machine_scopes: Option<Vec<String>>,
+    pub(super) source: ClientSource,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ClientSource {
+    Configured,
+    Registered,
+    Document,
+}
+
+impl Client {
+    /// Returns whether the client has registered a redirect URI.
+    pub(super) fn allows_redirect(&self, requested: &str) -> bool {
+        self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
+    }
+
+    /// Returns whether an approval may be remembered. Every application on the machine of the user can use the public
+    /// metadata document of a client that listens there.
+    pub(super) fn may_be_remembered(&self, redirect: &str) -> bool {
+        let is_local = redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri));
+        self.source != ClientSource::Document || !is_local
+    }
+}

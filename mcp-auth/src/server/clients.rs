@@ -1,0 +1,109 @@
+//! Clients: configured by the operator, registered, or described by a metadata document.
+
+use std::time::Duration;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use http::{HeaderMap, header::AUTHORIZATION};
+use mcp_runtime::RecordCondition;
+use subtle::ConstantTimeEq as _;
+
+use super::{
+    client::Client, documents::Documents, oauth_error::OAuthError, parameters::Parameters, random, store::Store,
+};
+
+/// The time after which a registration expires that no user has approved.
+const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
+
+/// The maximum length of the identifier of a client in bytes.
+const MAX_ID: usize = 512;
+
+/// Finds clients.
+pub(super) struct Clients {
+    pub(super) configured: Vec<Client>,
+    pub(super) documents: Documents,
+    pub(super) store: Store,
+}
+
+impl Clients {
+    /// # Errors
+    ///
+    /// Returns an error if the client is unknown, or if its metadata document is not available.
+    pub(super) async fn find(&self, id: &str) -> Result<Client, OAuthError> {
+        let unknown = || OAuthError::invalid_client("the client is unknown, or its registration has expired");
+        if id.len() > MAX_ID {
+            return Err(unknown());
+        }
+        if let Some(client) = self.configured.iter().find(|client| client.id == id) {
+            return Ok(client.clone());
+        }
+        if id.contains("://") {
+            return self.documents.client(id).await;
+        }
+        // Whatever else an identifier is, it must not reach the keys of the store.
+        if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+            return Err(unknown());
+        }
+        let found = self.store.get::<Client>("client", id).await?;
+        found.map(|(client, _)| client).ok_or_else(unknown)
+    }
+
+    /// Stores a new registration.
+    pub(super) async fn register(&self, client: &Client) -> Result<(), OAuthError> {
+        self.store.set("client", &client.id, RecordCondition::Absent, client, UNUSED_LIFETIME).await?;
+        Ok(())
+    }
+
+    /// Prolongs the registration of a registered client that a user has approved.
+    pub(super) async fn prolong(&self, client: &Client, lifetime: Duration) -> Result<(), OAuthError> {
+        self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await.map(|_| ())?;
+        Ok(())
+    }
+
+    /// Finds the client that sends a request, and verifies its secret if it has one.
+    ///
+    /// See [RFC 6749, 2.3](https://www.rfc-editor.org/rfc/rfc6749#section-2.3).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the client is unknown or its credentials are wrong.
+    pub(super) async fn authenticate(&self, headers: &HeaderMap, form: &Parameters<'_>) -> Result<Client, OAuthError> {
+        let basic = basic_credentials(headers)?;
+        if basic.is_some() && form.get("client_secret").is_some() {
+            return Err(OAuthError::new("invalid_request", "the client authenticates in two ways"));
+        }
+        let (id, secret) = match &basic {
+            Some((id, secret)) => (id.as_str(), Some(secret.as_str())),
+            None => (form.get("client_id").unwrap_or_default(), form.get("client_secret")),
+        };
+        if form.get("client_id").is_some_and(|named| named != id) {
+            return Err(OAuthError::new("invalid_request", "the request names two clients"));
+        }
+        if id.is_empty() {
+            return Err(OAuthError::invalid_client("the client is not named"));
+        }
+        let client = self.find(id).await?;
+        let is_valid = match (&client.secret_hash, secret.filter(|secret| !secret.is_empty())) {
+            (Some(hash), Some(secret)) => bool::from(random::hash(secret).as_bytes().ct_eq(hash.as_bytes())),
+            (None, None) => true,
+            _ => false,
+        };
+        if is_valid { Ok(client) } else { Err(OAuthError::invalid_client("the credentials of the client are wrong")) }
+    }
+}
+
+/// Returns the id and secret of an `Authorization` header, which are encoded like a form.
+fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
+    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
+    let malformed = || OAuthError::invalid_client("the `Authorization` header is malformed");
+    let (scheme, encoded) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(malformed());
+    }
+    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let (id, secret) = decoded.as_deref().and_then(|text| text.split_once(':')).ok_or_else(malformed)?;
+    let decode = |text: &str| {
+        let text = text.replace('+', " ");
+        percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+    };
+    Ok(Some((decode(id).ok_or_else(malformed)?, decode(secret).ok_or_else(malformed)?)))
+}

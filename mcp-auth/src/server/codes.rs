@@ -1,0 +1,169 @@
+//! Authorization codes, and the grants for which they are exchanged.
+
+use std::time::Duration;
+
+use mcp_runtime::{RecordCondition, RecordVersion, RecordsError};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{
+    client::Client, inner::Inner, login::Tokens, oauth_error::OAuthError, random, request::AuthorizationRequest,
+    seal::Purpose,
+};
+
+/// The time for which a code is valid.
+pub(super) const CODE_LIFETIME: Duration = Duration::from_secs(60);
+
+/// The time for which a code that was exchanged is remembered, so that a second exchange ends its grant.
+const USED_LIFETIME: Duration = Duration::from_secs(60 * 60);
+
+/// The beginning of the subject of a machine, which no user has.
+pub(super) const MACHINE: &str = "client:";
+
+/// What a code stands for.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Code {
+    pub(super) request: AuthorizationRequest,
+    pub(super) subject: String,
+    /// The claims of the user that are copied into access tokens.
+    pub(super) claims: Map<String, Value>,
+    pub(super) tokens: Tokens,
+    /// Seconds since the Unix epoch.
+    pub(super) expires: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+enum StoredCode {
+    Valid(Box<Code>),
+    /// The grant for which it was exchanged.
+    Used(String),
+}
+
+/// The approval of a user for a client, from which access tokens are issued until it ends.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Grant {
+    pub(super) client: String,
+    pub(super) subject: String,
+    pub(super) scopes: Vec<String>,
+    pub(super) claims: Map<String, Value>,
+    /// The number of the only refresh token that is valid.
+    pub(super) generation: u64,
+    pub(super) tokens: Tokens,
+    /// Seconds since the Unix epoch.
+    pub(super) expires: f64,
+}
+
+/// A refresh token, which is sealed. Its text reveals nothing, and nobody can invent one.
+#[derive(Serialize, Deserialize)]
+pub(super) struct RefreshToken {
+    pub(super) grant: String,
+    pub(super) generation: u64,
+}
+
+/// Stores a code.
+pub(super) async fn insert(server: &Inner, code: &str, issued: Code) -> Result<(), RecordsError> {
+    let stored = StoredCode::Valid(Box::new(issued));
+    server.store.set("code", &random::hash(code), RecordCondition::Absent, &stored, CODE_LIFETIME).await.map(|_| ())
+}
+
+/// A code that was not exchanged when it was read.
+pub(super) struct ValidCode {
+    pub(super) code: Code,
+    pub(super) key: String,
+    pub(super) version: RecordVersion,
+}
+
+/// Finds a code. `is_valid` decides whether the client may have it.
+///
+/// # Errors
+///
+/// Returns an error if the code is unknown, has expired, is not for this client, or was used before. In the last case,
+/// its grant ends, since either of the two may be an attacker.
+///
+/// See [RFC 6749, 4.1.2](https://www.rfc-editor.org/rfc/rfc6749#section-4.1.2).
+pub(super) async fn find(
+    server: &Inner,
+    code: &str,
+    is_valid: impl FnOnce(&AuthorizationRequest) -> Result<(), OAuthError>,
+) -> Result<ValidCode, OAuthError> {
+    let key = random::hash(code);
+    let Some((stored, version)) = server.store.get::<StoredCode>("code", &key).await? else { return Err(invalid()) };
+    let code = match stored {
+        StoredCode::Valid(code) if code.expires <= server.clock.unix() => return Err(invalid()),
+        StoredCode::Valid(code) => *code,
+        StoredCode::Used(grant) => {
+            tracing::warn!("a code was used twice, so its grant ends");
+            end(server, &grant).await?;
+            return Err(invalid());
+        }
+    };
+    is_valid(&code.request)?;
+    Ok(ValidCode { code, key, version })
+}
+
+/// Marks a code as used for a grant, which must exist already: whoever uses the code at the same time ends it.
+///
+/// # Errors
+///
+/// Returns an error if the code was used meanwhile. Both grants then end.
+pub(super) async fn mark_used(
+    server: &Inner,
+    key: &str,
+    version: RecordVersion,
+    grant: &str,
+) -> Result<(), OAuthError> {
+    let (used, condition) = (StoredCode::Used(grant.to_owned()), RecordCondition::Version(version));
+    if server.store.set("code", key, condition, &used, USED_LIFETIME).await? {
+        return Ok(());
+    }
+    tracing::warn!("a code was used twice at the same time, so its grants end");
+    end(server, grant).await?;
+    if let Some((StoredCode::Used(other), _)) = server.store.get::<StoredCode>("code", key).await? {
+        end(server, &other).await?;
+    }
+    Err(invalid())
+}
+
+fn invalid() -> OAuthError {
+    OAuthError::new("invalid_grant", "the code is unknown, was used before or has expired")
+}
+
+/// Ends a grant. Its access tokens are rejected by this process at once, and by others when they expire.
+pub(super) async fn end(server: &Inner, grant: &str) -> Result<(), RecordsError> {
+    server.ended.insert(grant);
+    server.store.delete("grant", grant).await.map(|_| ())
+}
+
+/// Signs an access token.
+pub(super) async fn access_token(
+    server: &Inner,
+    subject: &str,
+    client: &Client,
+    scopes: &[String],
+    claims: &Map<String, Value>,
+    grant: Option<&str>,
+) -> Result<String, OAuthError> {
+    let (options, now) = (&server.options, server.clock.unix().floor());
+    let mut token = claims.clone();
+    let expires = now + options.access_token_lifetime.as_secs_f64();
+    let own = json!({
+        "iss": options.issuer,
+        "aud": options.resource,
+        "sub": subject,
+        "client_id": client.id,
+        "scope": scopes.join(" "),
+        "iat": now as u64,
+        "exp": expires as u64,
+        "jti": random::token()?,
+    });
+    token.extend(own.as_object().cloned().unwrap_or_default());
+    if let Some(grant) = grant {
+        token.insert("grant".to_owned(), json!(grant));
+    }
+    Ok(server.keys.sign(&Value::Object(token)).await)
+}
+
+pub(super) fn refresh_token(server: &Inner, grant: &str, generation: u64) -> Result<String, OAuthError> {
+    let token = RefreshToken { grant: grant.to_owned(), generation };
+    Ok(server.sealer.seal_text(Purpose::RefreshToken, &token)?)
+}

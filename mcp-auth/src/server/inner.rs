@@ -1,0 +1,29 @@
+use std::{fmt, sync::Arc};
+
+use super::{
+    clients::Clients, cookies::Cookies, ended::EndedGrants, keys::SigningKeys, options::Options,
+    refreshing::Refreshing, registration::RegistrationLimit, seal::Sealer, store::Store, upstream::Upstream,
+};
+use crate::{audience::Audience, clock::Clock};
+
+/// What all requests to an authorization server share.
+pub(super) struct Inner {
+    pub(super) options: Options,
+    pub(super) audience: Audience,
+    pub(super) upstream: Upstream,
+    pub(super) clients: Clients,
+    pub(super) registrations: RegistrationLimit,
+    pub(super) keys: Arc<SigningKeys>,
+    pub(super) ended: EndedGrants,
+    pub(super) refreshing: Refreshing,
+    pub(super) store: Store,
+    pub(super) sealer: Sealer,
+    pub(super) cookies: Cookies,
+    pub(super) clock: Clock,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthorizationServer").field("issuer", &self.options.issuer).finish_non_exhaustive()
+    }
+}

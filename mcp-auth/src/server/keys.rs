@@ -1,0 +1,205 @@
+//! The keys that sign access tokens, which the server creates and replaces itself.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use mcp_runtime::{AuthenticationError, RecordCondition};
+use ring::{
+    rand::SystemRandom,
+    signature::{Ed25519KeyPair, KeyPair as _},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{random, store::Store};
+use crate::{
+    Error, JwkSet,
+    clock::Clock,
+    jose::Jws,
+    jwt::{KeySource, VerifyFuture},
+};
+
+/// The time for which a key signs tokens.
+const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The time for which a key verifies tokens after another has replaced it: longer than any token is valid.
+const OVERLAP: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// The minimum time between two attempts to find an unknown key in the store.
+const MIN_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The number of attempts if other processes change the keys at the same time.
+const ATTEMPTS: usize = 5;
+
+/// The keys of the server. All processes with the same store have the same keys.
+pub(super) struct SigningKeys {
+    store: Store,
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+struct State {
+    newest: Arc<SigningKey>,
+    public: Arc<JwkSet>,
+    /// Changes with the keys.
+    generation: u64,
+    loaded_at: Instant,
+}
+
+struct SigningKey {
+    id: String,
+    pair: Ed25519KeyPair,
+    created: f64,
+}
+
+/// The value of the record, oldest key first.
+#[derive(Serialize, Deserialize, Default)]
+struct StoredKeys(Vec<StoredKey>);
+
+#[derive(Serialize, Deserialize)]
+struct StoredKey {
+    id: String,
+    pkcs8: String,
+    /// Seconds since the Unix epoch.
+    created: f64,
+}
+
+impl SigningKeys {
+    /// Reads the keys of the store, or creates the first one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub(super) async fn load(store: Store, clock: Clock) -> Result<Self, Error> {
+        let state = read(&store, &clock).await?;
+        Ok(Self { store, clock, state: Mutex::new(state) })
+    }
+
+    /// Signs an access token with the newest key, which is replaced first if it is due. While the store fails, the known
+    /// key remains in use.
+    pub(super) async fn sign(&self, claims: &Value) -> String {
+        let newest = Arc::clone(&self.lock().newest);
+        if is_due(newest.created, &self.clock)
+            && let Err(error) = self.reload().await
+        {
+            tracing::warn!(%error, "the signing key cannot be replaced");
+        }
+        let key = Arc::clone(&self.lock().newest);
+        let header = json!({"alg": "EdDSA", "typ": "at+jwt", "kid": key.id});
+        let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", encode(&header), encode(claims));
+        let signature = BASE64_URL_SAFE_NO_PAD.encode(key.pair.sign(signed.as_bytes()));
+        format!("{signed}.{signature}")
+    }
+
+    async fn reload(&self) -> Result<(), Error> {
+        let read = read(&self.store, &self.clock).await?;
+        let mut state = self.lock();
+        let generation = state.generation + u64::from(read.public != state.public);
+        *state = State { generation, ..read };
+        Ok(())
+    }
+
+    /// Verifies a token, and looks for its key in the store if it is unknown: another process may have created it.
+    async fn find_and_verify(&self, token: &Jws<'_>) -> Result<u64, AuthenticationError> {
+        let (public, generation, age) = {
+            let state = self.lock();
+            let age = self.clock.monotonic().duration_since(state.loaded_at);
+            (Arc::clone(&state.public), state.generation, age)
+        };
+        if let Some(result) = public.verify(token) {
+            return result.map(|()| generation).map_err(AuthenticationError::invalid);
+        }
+        let unknown = || AuthenticationError::invalid("the key of the token is unknown");
+        if age < MIN_INTERVAL {
+            return Err(unknown());
+        }
+        self.reload().await.map_err(|error| {
+            AuthenticationError::unavailable(MIN_INTERVAL, "the keys are temporarily unavailable")
+                .with_detail(error.to_string())
+        })?;
+        let (public, generation) = {
+            let state = self.lock();
+            (Arc::clone(&state.public), state.generation)
+        };
+        public.verify(token).ok_or_else(unknown)?.map(|()| generation).map_err(AuthenticationError::invalid)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KeySource for SigningKeys {
+    fn generation(&self) -> u64 {
+        self.lock().generation
+    }
+
+    fn verify<'a>(&'a self, token: &'a Jws<'a>) -> VerifyFuture<'a> {
+        Box::pin(self.find_and_verify(token))
+    }
+}
+
+impl fmt::Debug for SigningKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SigningKeys").field("newest", &self.lock().newest.id).finish_non_exhaustive()
+    }
+}
+
+fn is_due(created: f64, clock: &Clock) -> bool {
+    clock.unix() - created >= ROTATION.as_secs_f64()
+}
+
+/// Reads the keys, and replaces the newest if it is due. Of several processes that do so, one succeeds.
+async fn read(store: &Store, clock: &Clock) -> Result<State, Error> {
+    for _ in 0..ATTEMPTS {
+        let found = store.get::<StoredKeys>("keys", "signing").await.map_err(Error::records)?;
+        let (mut keys, condition) = match found {
+            Some((keys, version)) => (keys, RecordCondition::Version(version)),
+            None => (StoredKeys::default(), RecordCondition::Absent),
+        };
+        if keys.0.last().is_some_and(|newest| !is_due(newest.created, clock)) {
+            return state_of(&keys, clock);
+        }
+        let expired = |key: &StoredKey| clock.unix() - key.created >= (ROTATION + OVERLAP).as_secs_f64();
+        // A key without a successor may be much older than the rotation, if nobody has logged in meanwhile.
+        let newest = keys.0.pop();
+        keys.0.retain(|key| !expired(key));
+        keys.0.extend(newest);
+        keys.0.push(generate(clock)?);
+        let lifetime = (ROTATION + OVERLAP) * 100;
+        let written = store.set("keys", "signing", condition, &keys, lifetime).await.map_err(Error::records)?;
+        if written {
+            return state_of(&keys, clock);
+        }
+    }
+    Err(Error::options("the signing keys in the store keep changing".to_owned()))
+}
+
+fn generate(clock: &Clock) -> Result<StoredKey, Error> {
+    let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| Error::Random)?;
+    let pkcs8 = BASE64_URL_SAFE_NO_PAD.encode(document.as_ref());
+    let id = BASE64_URL_SAFE_NO_PAD.encode(random::bytes::<12>()?);
+    Ok(StoredKey { id, pkcs8, created: clock.unix() })
+}
+
+fn state_of(keys: &StoredKeys, clock: &Clock) -> Result<State, Error> {
+    let broken = || Error::options("the signing keys in the store are unusable".to_owned());
+    let parse = |key: &StoredKey| {
+        let pkcs8 = BASE64_URL_SAFE_NO_PAD.decode(&key.pkcs8).map_err(|_| broken())?;
+        let pair = Ed25519KeyPair::from_pkcs8(&pkcs8).map_err(|_| broken())?;
+        Ok(SigningKey { id: key.id.clone(), pair, created: key.created })
+    };
+    let pairs = keys.0.iter().map(parse).collect::<Result<Vec<_>, Error>>()?;
+    let public = pairs.iter().map(|key| {
+        let x = BASE64_URL_SAFE_NO_PAD.encode(key.pair.public_key());
+        json!({"kty": "OKP", "crv": "Ed25519", "kid": key.id, "x": x})
+    });
+    let public = json!({"keys": public.collect::<Vec<_>>()}).to_string().parse()?;
+    let newest = pairs.into_iter().last().ok_or_else(broken)?;
+    Ok(State { newest: Arc::new(newest), public: Arc::new(public), generation: 0, loaded_at: clock.monotonic() })
+}

@@ -1,0 +1,65 @@
+//! The login of a user at the provider.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::random;
+use crate::Error;
+
+/// A user who has logged in.
+#[derive(Debug)]
+pub(super) struct Login {
+    pub(super) subject: String,
+    pub(super) claims: Map<String, Value>,
+    pub(super) tokens: Tokens,
+}
+
+/// The tokens of a user at the provider.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    pub(super) access: String,
+    pub(super) refresh: Option<String>,
+    /// Seconds since the Unix epoch.
+    pub(super) expires: Option<f64>,
+}
+
+/// What the server keeps while a user logs in.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Attempt {
+    pub(super) state: String,
+    pub(super) nonce: String,
+    pub(super) verifier: String,
+}
+
+/// Why a request to the provider was not successful.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum UpstreamError {
+    /// The provider has refused what the request presents: a code or a token.
+    Refused(String),
+    /// The provider does not respond, or not as it should.
+    Unavailable(String),
+}
+
+impl fmt::Display for UpstreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(reason) => write!(f, "the provider refused: {reason}"),
+            Self::Unavailable(reason) => write!(f, "the provider is unavailable: {reason}"),
+        }
+    }
+}
+
+impl Attempt {
+    pub(super) fn new() -> Result<Self, Error> {
+        Ok(Self { state: random::token()?, nonce: random::token()?, verifier: random::token()? })
+    }
+}
+
+/// Omits the tokens.
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("expires", &self.expires).finish_non_exhaustive()
+    }
+}

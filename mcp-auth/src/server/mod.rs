@@ -1,0 +1,45 @@
+//! An authorization server that delegates the login of users to another provider.
+
+mod approvals;
+mod authorize;
+mod builder;
+mod callback;
+mod client;
+mod client_metadata;
+mod clients;
+mod codes;
+mod configured_client;
+mod cookies;
+mod documents;
+mod ended;
+mod inner;
+mod keys;
+mod login;
+mod metadata;
+mod oauth_error;
+mod options;
+mod page;
+mod parameters;
+mod random;
+mod redirect_uri;
+mod refreshing;
+mod registration;
+mod reply;
+mod request;
+mod revocation;
+mod routes;
+mod seal;
+mod store;
+mod token;
+mod upstream;
+mod upstream_tokens;
+mod users;
+
+pub use self::{
+    builder::{AuthorizationServer, AuthorizationServerBuilder},
+    configured_client::ConfiguredClient,
+    options::Endpoint,
+    page::{ConsentPage, html_escape},
+    upstream::Upstream,
+    upstream_tokens::{UpstreamTokenError, UpstreamTokens},
+};

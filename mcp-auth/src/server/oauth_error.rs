@@ -1,0 +1,62 @@
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use mcp_runtime::RecordsError;
+use serde_json::json;
+
+use super::reply;
+use crate::Error;
+
+/// An error response of an endpoint for clients.
+///
+/// See [RFC 6749, 5.2](https://www.rfc-editor.org/rfc/rfc6749#section-5.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OAuthError {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) description: Cow<'static, str>,
+}
+
+impl OAuthError {
+    pub(super) fn new(code: &'static str, description: impl Into<Cow<'static, str>>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, code, description: description.into() }
+    }
+
+    pub(super) fn invalid_client(description: &'static str) -> Self {
+        Self { status: StatusCode::UNAUTHORIZED, ..Self::new("invalid_client", description) }
+    }
+
+    /// Something that the server depends on does not respond.
+    pub(super) fn unavailable() -> Self {
+        let description = "the server cannot handle the request at the moment";
+        Self { status: StatusCode::SERVICE_UNAVAILABLE, ..Self::new("temporarily_unavailable", description) }
+    }
+
+    pub(super) fn response(&self) -> Response<Bytes> {
+        let body = json!({"error": self.code, "error_description": self.description});
+        let mut response = reply::json(self.status, &body);
+        match self.status {
+            StatusCode::UNAUTHORIZED => reply::set(&mut response, header::WWW_AUTHENTICATE, "Basic"),
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                reply::set(&mut response, header::RETRY_AFTER, "60");
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl From<RecordsError> for OAuthError {
+    fn from(error: RecordsError) -> Self {
+        tracing::error!(%error, "the authorization server cannot use its records");
+        Self::unavailable()
+    }
+}
+
+impl From<Error> for OAuthError {
+    fn from(error: Error) -> Self {
+        tracing::error!(%error, "the authorization server failed");
+        Self::unavailable()
+    }
+}

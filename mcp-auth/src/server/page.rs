@@ -1,0 +1,263 @@
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use http::{Response, StatusCode, Uri};
+
+use super::{
+    client::{Client, ClientSource},
+    random, redirect_uri, reply,
+};
+use crate::Error;
+
+/// The maximum number of characters of a client's name that are displayed.
+const MAX_NAME: usize = 60;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark}\
+body{font:1rem/1.5 system-ui,sans-serif;margin:0;padding:1rem;color:#1b1b1f;background:#f4f4f6}\
+main{max-width:32rem;margin:2rem auto;padding:1.5rem;background:#fff;border:1px solid #8a8a94;border-radius:.5rem}\
+h1{font-size:1.375rem;line-height:1.3;margin:0 0 1rem;overflow-wrap:anywhere}\
+dt{font-weight:600}dd{margin:0 0 .75rem;overflow-wrap:anywhere}\
+.warning{border-left:.25rem solid #b3261e;padding-left:.75rem}\
+.actions{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1.5rem}\
+button{font:inherit;padding:.625rem 1.25rem;border:1px solid #5c5c66;border-radius:.375rem;background:#fff;color:#1b1b1f;cursor:pointer}\
+button[value=approve]{background:#1a56b0;border-color:#1a56b0;color:#fff}\
+button:focus-visible{outline:.1875rem solid #1a56b0;outline-offset:.125rem}\
+@media(prefers-color-scheme:dark){body{color:#ececf1;background:#17171a}main{background:#222226}\
+button{background:#222226;color:#ececf1}button:focus-visible{outline-color:#9ec1ff}}";
+
+/// A page that asks a user whether a client may act for the user.
+///
+/// Everything that it contains of the client was chosen by the client: text is escaped by [`html_escape`], and the
+/// [name](Self::client_name) is short and has no characters that change the direction of text.
+///
+/// ```
+/// use mcp_auth::{ConsentPage, html_escape};
+///
+/// fn consent(page: &ConsentPage) -> String {
+///     format!(
+///         "<!doctype html><html lang=en><title>Notes</title><main><h1>Allow {} to use your notes?</h1>
+///          <p>The answer is sent to {}.</p>{}</main></html>",
+///         html_escape(page.client_name()),
+///         html_escape(page.redirect_host()),
+///         page.form("Allow", "Cancel"),
+///     )
+/// }
+/// ```
+#[derive(Debug)]
+pub struct ConsentPage {
+    pub(super) service: String,
+    pub(super) client_name: String,
+    pub(super) client_host: Option<String>,
+    pub(super) redirect_host: String,
+    pub(super) redirect_uri: String,
+    pub(super) is_local: bool,
+    pub(super) upstream_scopes: Vec<String>,
+    /// The scopes with their descriptions.
+    pub(super) scopes: Vec<(String, String)>,
+    pub(super) action: String,
+    pub(super) request: String,
+    pub(super) nonce: String,
+    pub(super) style: Option<String>,
+}
+
+impl ConsentPage {
+    /// Returns the name of the server for users.
+    pub fn service_name(&self) -> &str {
+        &self.service
+    }
+
+    /// Returns the name that the client states. It proves nothing: every client can state every name.
+    pub fn client_name(&self) -> &str {
+        &self.client_name
+    }
+
+    /// Returns the host that vouches for the client, if it is identified by the URL of a metadata document.
+    pub fn client_host(&self) -> Option<&str> {
+        self.client_host.as_deref()
+    }
+
+    /// Returns the host to which the answer is sent.
+    pub fn redirect_host(&self) -> &str {
+        &self.redirect_host
+    }
+
+    /// Returns the URI to which the answer is sent.
+    pub fn redirect_uri(&self) -> &str {
+        &self.redirect_uri
+    }
+
+    /// Returns whether the answer is sent to a program on the machine of the user.
+    pub fn is_local(&self) -> bool {
+        self.is_local
+    }
+
+    /// Returns the names and descriptions of the scopes that the client requests.
+    pub fn scopes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.scopes.iter().map(|(name, description)| (name.as_str(), description.as_str()))
+    }
+
+    /// Returns the scopes that the server will request at the provider.
+    pub fn upstream_scopes(&self) -> &[String] {
+        &self.upstream_scopes
+    }
+
+    /// Returns the nonce that style elements of the page need: `<style nonce="…">`. The page can load nothing and run no
+    /// scripts.
+    pub fn style_nonce(&self) -> &str {
+        &self.nonce
+    }
+
+    /// Returns the form with which the user answers, with the labels of its two buttons. Every page must contain it.
+    pub fn form(&self, approve: &str, deny: &str) -> String {
+        format!(
+            "<form method=\"post\" action=\"{}\"><input type=\"hidden\" name=\"request\" value=\"{}\">\
+             <div class=\"actions\"><button name=\"decision\" value=\"approve\">{}</button>\
+             <button name=\"decision\" value=\"deny\">{}</button></div></form>",
+            html_escape(&self.action),
+            html_escape(&self.request),
+            html_escape(approve),
+            html_escape(deny),
+        )
+    }
+
+    /// Returns the page that is displayed by default.
+    pub(super) fn default_html(&self) -> String {
+        let (client, service) = (html_escape(&self.client_name), html_escape(&self.service));
+        let mut body = format!("<h1>Allow <q>{client}</q> to use {service} for you?</h1><dl>");
+        match &self.client_host {
+            Some(host) => {
+                let _ = write!(body, "<dt>Published by</dt><dd>{}</dd>", html_escape(host));
+            }
+            None => body.push_str(
+                "<dt>Application</dt><dd>It has chosen its name itself, and nobody has verified who it is.</dd>",
+            ),
+        }
+        let (host, uri) = (html_escape(&self.redirect_host), html_escape(&self.redirect_uri));
+        let _ = write!(body, "<dt>The answer is sent to</dt><dd>{host}<br><code>{uri}</code></dd>");
+        body.push_str("<dt>It will be able to</dt>");
+        if self.scopes.is_empty() {
+            body.push_str("<dd>Use the server in your name</dd>");
+        }
+        for (name, description) in self.scopes() {
+            let name = html_escape(name);
+            let _ = match description {
+                "" => write!(body, "<dd><code>{name}</code></dd>"),
+                text => write!(body, "<dd>{} (<code>{name}</code>)</dd>", html_escape(text)),
+            };
+        }
+        if !self.upstream_scopes.is_empty() {
+            let scopes = html_escape(&self.upstream_scopes.join(" "));
+            let _ = write!(body, "<dt>The login will ask for</dt><dd><code>{scopes}</code></dd>");
+        }
+        body.push_str("</dl>");
+        if self.is_local {
+            body.push_str(
+                "<p class=\"warning\">The answer is sent to a program on this computer. Allow it only if you have just \
+                 started to connect such a program.</p>",
+            );
+        }
+        let next = format!("<p>If you allow it, you log in next. Nothing is shared with {client} before.</p>");
+        body.push_str(&next);
+        body.push_str(&self.form("Allow", "Cancel"));
+        document(&format!("Allow access to {service}"), &self.nonce, self.style.as_deref(), &body)
+    }
+}
+
+/// Describes a client to a user.
+pub(super) fn describe(client: &Client, redirect: &str) -> (String, Option<String>, String, bool) {
+    let uri = redirect_uri::parse(redirect).unwrap_or_default();
+    let authority = uri.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
+    let client_host = match client.source {
+        ClientSource::Document => client.id.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)),
+        _ => None,
+    };
+    (display_name(client.name.as_deref()), client_host, authority, redirect_uri::is_loopback(&uri))
+}
+
+/// Returns a name without characters that are invisible or change the direction of text.
+fn display_name(name: Option<&str>) -> String {
+    let is_harmful = |character: char| {
+        character.is_control()
+            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(character, '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}')
+            || matches!(character, '\u{e0000}'..='\u{e0fff}')
+    };
+    let visible = name.unwrap_or_default().replace(is_harmful, " ");
+    let words: Vec<&str> = visible.split_whitespace().collect();
+    let mut shown: String = words.join(" ").chars().take(MAX_NAME).collect();
+    if words.join(" ").chars().nth(MAX_NAME).is_some() {
+        shown.push('…');
+    }
+    if shown.is_empty() { "An application without a name".to_owned() } else { shown }
+}
+
+/// Returns a page that says why a request cannot be continued.
+pub(super) fn error(status: StatusCode, why: &str) -> Response<Bytes> {
+    let nonce = random::token().unwrap_or_default();
+    let body =
+        format!("<h1>The login cannot continue</h1><p>{}</p><p>Start again in your application.</p>", html_escape(why));
+    reply::html(status, &nonce, document("The login cannot continue", &nonce, None, &body))
+}
+
+fn document(title: &str, nonce: &str, style: Option<&str>, body: &str) -> String {
+    let style = style.unwrap_or_default().replace("</", "<\\/");
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <style nonce=\"{nonce}\">{STYLE}{style}</style></head><body><main>{body}</main></body></html>"
+    )
+}
+
+/// Replaces the characters that have a meaning in HTML, for text and for attributes in quotes.
+///
+/// ```
+/// assert_eq!(mcp_auth::html_escape("<a href='x'>"), "&lt;a href=&#39;x&#39;&gt;");
+/// ```
+pub fn html_escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// Returns the response with a page.
+pub(super) fn respond(page: &ConsentPage, custom: Option<&dyn Fn(&ConsentPage) -> String>) -> Response<Bytes> {
+    let html = custom.map_or_else(|| page.default_html(), |custom| custom(page));
+    reply::html(StatusCode::OK, &page.nonce, html)
+}
+
+/// Returns the nonce of a page.
+pub(super) fn nonce() -> Result<String, Error> {
+    random::token()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::display_name;
+
+    #[test]
+    fn names_are_short_and_have_no_invisible_characters() {
+        let long = "x".repeat(61);
+        for (name, expected) in [
+            (Some("Claude Code"), "Claude Code".to_owned()),
+            (Some("  a \n\t b  "), "a b".to_owned()),
+            (Some("evil\u{202e}txt.exe"), "evil txt.exe".to_owned()),
+            (Some("a\u{200b}b\u{feff}"), "a b".to_owned()),
+            (Some("\u{200b}\u{2066}"), "An application without a name".to_owned()),
+            (Some(""), "An application without a name".to_owned()),
+            (None, "An application without a name".to_owned()),
+            (Some(long.as_str()), format!("{}…", "x".repeat(60))),
+        ] {
+            assert_eq!(display_name(name), expected, "{name:?}");
+        }
+    }
+}

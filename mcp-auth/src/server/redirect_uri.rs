@@ -1,0 +1,110 @@
+//! The URIs to which authorization responses are sent.
+
+use http::Uri;
+
+/// The maximum length of a redirect URI in bytes.
+pub(super) const MAX_LENGTH: usize = 1024;
+
+/// Parses a redirect URI that a client may register: `https`, or `http` on the loopback interface, without credentials
+/// and fragment.
+///
+/// See [OAuth 2.1](https://datatracker.ietf.org/doc/html/draft-ietf-oauth-v2-1-13#section-2.3.1) and the
+/// [security considerations](https://modelcontextprotocol.io/specification/2025-03-26/basic/authorization#security-considerations)
+/// of 2025-03-26.
+pub(super) fn parse(text: &str) -> Result<Uri, &'static str> {
+    if text.len() > MAX_LENGTH {
+        return Err("is too long");
+    }
+    // The parser is stricter than those of browsers, so both find the same host: backslashes, spaces and control
+    // characters are errors.
+    if text.contains('#') || !text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+        return Err("has a fragment or an invalid character");
+    }
+    let uri: Uri = text.parse().map_err(|_| "is invalid")?;
+    let authority = uri.authority().ok_or("is not absolute")?;
+    if authority.as_str().contains('@') {
+        return Err("contains credentials");
+    }
+    match uri.scheme_str() {
+        Some("https") => Ok(uri),
+        Some("http") if is_loopback(&uri) => Ok(uri),
+        _ => Err("is neither `https` nor on the loopback interface"),
+    }
+}
+
+/// Returns whether a URI is on the machine of the user.
+pub(super) fn is_loopback(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Returns whether a requested URI is a registered one: the same text, except that the port of an `http` URI on the
+/// loopback interface may differ, since native applications listen on a free one.
+///
+/// See [RFC 8252, 7.3](https://www.rfc-editor.org/rfc/rfc8252#section-7.3).
+pub(super) fn matches(registered: &str, requested: &str) -> bool {
+    if registered == requested {
+        return true;
+    }
+    let (Ok(left), Ok(right)) = (parse(registered), parse(requested)) else { return false };
+    let rest = |uri: &Uri| uri.path_and_query().map(|rest| rest.as_str().to_owned());
+    left.scheme_str() == Some("http")
+        && right.scheme_str() == Some("http")
+        && is_loopback(&left)
+        && left.host() == right.host()
+        && rest(&left) == rest(&right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirect_uris_are_https_or_on_the_loopback_interface() {
+        for (uri, valid) in [
+            ("https://app.example/callback", true),
+            ("https://app.example/callback?a=b", true),
+            ("http://127.0.0.1:3000/callback", true),
+            ("http://[::1]/callback", true),
+            ("http://localhost/", true),
+            ("http://app.example/callback", false),
+            ("http://127.0.0.1.app.example/", false),
+            ("app://callback", false),
+            ("javascript:alert(1)", false),
+            ("data:text/html,x", false),
+            ("/callback", false),
+            ("https://app.example/#fragment", false),
+            ("https://app.example\\@evil.example/", false),
+            ("https://app.example/\tx", false),
+            ("https://app.example@evil.example/", false),
+            ("", false),
+        ] {
+            assert_eq!(parse(uri).is_ok(), valid, "{uri}");
+        }
+        assert_eq!(parse(&format!("https://app.example/{}", "x".repeat(MAX_LENGTH))).err(), Some("is too long"));
+    }
+
+    #[test]
+    fn redirect_uris_are_compared_exactly_except_for_loopback_ports() {
+        for (registered, requested, matching) in [
+            ("https://app.example/callback", "https://app.example/callback", true),
+            ("https://app.example/callback", "https://app.example/callback/", false),
+            ("https://app.example/callback", "https://app.example/callback?x", false),
+            ("https://app.example/callback", "https://app.example:444/callback", false),
+            ("https://app.example/callback", "https://APP.example/callback", false),
+            ("https://app.example/callback", "https://app.example.evil.example/callback", false),
+            ("https://app.example/callback", "https://app.example/x/../callback", false),
+            ("http://127.0.0.1:3000/callback", "http://127.0.0.1:4000/callback", true),
+            ("http://127.0.0.1/callback", "http://127.0.0.1:4000/callback", true),
+            ("http://localhost:3000/callback", "http://localhost:4000/callback", true),
+            ("http://[::1]:3000/callback", "http://[::1]:4000/callback", true),
+            ("http://127.0.0.1:3000/callback", "http://localhost:3000/callback", false),
+            ("http://127.0.0.1:3000/callback", "http://127.0.0.1:3000/other", false),
+            ("http://127.0.0.1:3000/callback", "https://127.0.0.1:3000/callback", false),
+            ("https://localhost:3000/callback", "https://localhost:4000/callback", false),
+        ] {
+            assert_eq!(matches(registered, requested), matching, "{registered} {requested}");
+        }
+    }
+}

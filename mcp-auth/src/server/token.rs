@@ -1,0 +1,170 @@
+//! The token endpoint.
+//!
+//! See [RFC 6749, 3.2](https://www.rfc-editor.org/rfc/rfc6749#section-3.2).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode};
+use mcp_runtime::RecordCondition;
+use serde_json::{Map, Value, json};
+
+use super::{
+    authorize::check_resource,
+    client::Client,
+    codes::{self, Code, Grant, MACHINE, RefreshToken, ValidCode},
+    inner::Inner,
+    login::UpstreamError,
+    oauth_error::OAuthError,
+    parameters::Parameters,
+    random, reply,
+    seal::Purpose,
+    users,
+};
+
+/// The bounds of the length of a PKCE verifier.
+const VERIFIER: std::ops::RangeInclusive<usize> = 43..=128;
+
+/// Issues tokens.
+pub(super) async fn issue(server: &Inner, body: &[u8], headers: &HeaderMap) -> Result<Response<Bytes>, OAuthError> {
+    let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
+    let client = server.clients.authenticate(headers, &form).await?;
+    check_resource(server, &form)?;
+    let tokens = match form.get("grant_type") {
+        Some("authorization_code") => exchange(server, &client, &form).await?,
+        Some("refresh_token") => refresh(server, &client, &form).await?,
+        Some("client_credentials") => for_machine(server, &client, &form).await?,
+        Some(_) => return Err(OAuthError::new("unsupported_grant_type", "the grant type is not supported")),
+        None => return Err(OAuthError::new("invalid_request", "`grant_type` is missing")),
+    };
+    Ok(reply::json(StatusCode::OK, &tokens))
+}
+
+/// Exchanges a code.
+async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Result<Value, OAuthError> {
+    let required = |name: &'static str| {
+        form.get(name).ok_or_else(|| OAuthError::new("invalid_request", format!("`{name}` is missing")))
+    };
+    let (code, verifier) = (required("code")?, required("code_verifier")?);
+    let redirect_uri = form.get("redirect_uri");
+    let found = codes::find(server, code, |request| {
+        let invalid = |why: &'static str| Err(OAuthError::new("invalid_grant", why));
+        if request.client != client.id {
+            return invalid("the code was issued to another client");
+        }
+        if redirect_uri.is_some_and(|uri| uri != request.redirect_uri) {
+            return invalid("the code was issued for another redirect URI");
+        }
+        if !VERIFIER.contains(&verifier.len()) || random::hash(verifier) != request.challenge {
+            return invalid("the verifier does not match the challenge");
+        }
+        Ok(())
+    })
+    .await?;
+    let ValidCode { code, key, version } = found;
+    let Code { request, subject, claims, tokens, expires: _ } = code;
+    let options = &server.options;
+    // Without a way to find out that the user has logged out at the provider, the user logs in again.
+    let is_refreshed = client.wants_refresh_tokens && server.upstream.can_check(&tokens);
+    let lifetime = if is_refreshed { options.login_lifetime } else { options.access_token_lifetime };
+    let expires = server.clock.unix() + lifetime.as_secs_f64();
+    let (client_id, scopes) = (client.id.clone(), request.scopes);
+    let grant = Grant { client: client_id, subject, scopes, claims, generation: 0, tokens, expires };
+    let grant_id = random::token()?;
+    server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
+    codes::mark_used(server, &key, version, &grant_id).await?;
+    users::add_grant(server, &grant.subject, &grant_id).await?;
+    respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await
+}
+
+/// Replaces a refresh token. A token that was replaced before ends the grant, since it or its successor was stolen.
+///
+/// See [RFC 9700, 4.14.2](https://www.rfc-editor.org/rfc/rfc9700#section-4.14.2).
+async fn refresh(server: &Inner, client: &Client, form: &Parameters<'_>) -> Result<Value, OAuthError> {
+    let invalid = || OAuthError::new("invalid_grant", "the refresh token is invalid, was used before or has expired");
+    let token = form.get("refresh_token").unwrap_or_default();
+    let token: RefreshToken = server.sealer.open_text(Purpose::RefreshToken, token).ok_or_else(invalid)?;
+    // Functions that use the tokens of the provider may refresh them at the same time.
+    let _refreshing = server.refreshing.lock(&token.grant).await;
+    let found = server.store.get::<Grant>("grant", &token.grant).await?;
+    let (mut grant, version) = found.ok_or_else(invalid)?;
+    if grant.client != client.id {
+        return Err(OAuthError::new("invalid_grant", "the refresh token was issued to another client"));
+    }
+    let remaining = grant.expires - server.clock.unix();
+    if remaining <= 0.0 {
+        return Err(invalid());
+    }
+    if grant.generation != token.generation {
+        tracing::warn!("a refresh token was used twice, so its grant ends");
+        codes::end(server, &token.grant).await?;
+        return Err(invalid());
+    }
+    let scopes = narrowed(&grant.scopes, form.get("scope"))?;
+    grant.tokens = match server.upstream.refresh(&grant.tokens).await {
+        Ok(tokens) => tokens,
+        Err(UpstreamError::Refused(reason)) => {
+            tracing::info!(reason, "the login at the provider has ended, so the grant ends");
+            codes::end(server, &token.grant).await?;
+            return Err(OAuthError::new("invalid_grant", "the login has ended"));
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a login at the provider cannot be checked");
+            return Err(OAuthError::unavailable());
+        }
+    };
+    grant.generation += 1;
+    let (condition, lifetime) = (RecordCondition::Version(version), Duration::from_secs_f64(remaining));
+    if !server.store.set("grant", &token.grant, condition, &grant, lifetime).await? {
+        tracing::warn!("a refresh token was used twice at the same time, so its grant ends");
+        codes::end(server, &token.grant).await?;
+        return Err(invalid());
+    }
+    respond(server, client, &grant, &token.grant, &scopes, true).await
+}
+
+/// Issues a token to a machine, in its own name.
+async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>) -> Result<Value, OAuthError> {
+    let (Some(scopes), Some(_)) = (&client.machine_scopes, &client.secret_hash) else {
+        return Err(OAuthError::new("unauthorized_client", "the client may act only for users"));
+    };
+    let scopes = narrowed(scopes, form.get("scope"))?;
+    let subject = format!("{MACHINE}{}", client.id);
+    let token = codes::access_token(server, &subject, client, &scopes, &Map::new(), None).await?;
+    Ok(response(server, &token, &scopes))
+}
+
+/// Returns the requested scopes, which must be granted, or else all of them.
+fn narrowed(granted: &[String], requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
+    let Some(requested) = requested else { return Ok(granted.to_vec()) };
+    let requested: Vec<String> = requested.split_ascii_whitespace().map(str::to_owned).collect();
+    if requested.iter().all(|scope| granted.contains(scope)) {
+        return Ok(requested);
+    }
+    Err(OAuthError::new("invalid_scope", "a scope was not granted"))
+}
+
+async fn respond(
+    server: &Inner,
+    client: &Client,
+    grant: &Grant,
+    id: &str,
+    scopes: &[String],
+    is_refreshed: bool,
+) -> Result<Value, OAuthError> {
+    let token = codes::access_token(server, &grant.subject, client, scopes, &grant.claims, Some(id)).await?;
+    let mut response = response(server, &token, scopes);
+    if is_refreshed {
+        response["refresh_token"] = json!(codes::refresh_token(server, id, grant.generation)?);
+    }
+    Ok(response)
+}
+
+fn response(server: &Inner, token: &str, scopes: &[String]) -> Value {
+    json!({
+        "access_token": token,
+        "token_type": "Bearer",
+        "expires_in": server.options.access_token_lifetime.as_secs(),
+        "scope": scopes.join(" "),
+    })
+}

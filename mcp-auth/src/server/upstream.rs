@@ -1,0 +1,323 @@
+use std::{fmt, sync::Arc};
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header::AUTHORIZATION};
+use serde_json::{Map, Value};
+
+use super::{
+    login::{Attempt, Login, Tokens, UpstreamError},
+    parameters::{form, with_parameters},
+    random,
+};
+use crate::{
+    ClientCredentials, Error, claims::ClaimRules, clock::Clock, discovery::Metadata, excerpt::excerpt, fetch::Fetcher,
+    issuer_keys::IssuerKeys, jose::Jws, json::parse_object, url::SecureUrl,
+};
+
+/// The identity provider at which users log in, of which an [`AuthorizationServer`](crate::AuthorizationServer) is a
+/// client.
+///
+/// ```no_run
+/// # use mcp_auth::{ClientCredentials, Error, Upstream};
+/// # async fn providers() -> Result<(), Error> {
+/// // An OpenID provider.
+/// let credentials = ClientCredentials::basic("notes", "a secret");
+/// let company = Upstream::discover("https://id.example.com", credentials).await?.scopes(["openid", "email"]);
+///
+/// // A provider of OAuth 2 without discovery.
+/// let github = Upstream::endpoints(
+///     "https://github.com/login/oauth/authorize",
+///     "https://github.com/login/oauth/access_token",
+///     "https://api.github.com/user",
+///     ClientCredentials::post("Iv1.8a61f9b3a7aba766", "a secret"),
+/// )?
+/// .subject_claim("id");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use]
+pub struct Upstream {
+    authorization: SecureUrl,
+    token: SecureUrl,
+    userinfo: Option<SecureUrl>,
+    credentials: ClientCredentials,
+    /// How identity tokens are verified.
+    issuer: Option<Issuer>,
+    scopes: Vec<String>,
+    /// Scopes of this server, and what they need at the provider.
+    mapped: Vec<(String, Vec<String>)>,
+    parameters: Vec<(String, String)>,
+    subject: String,
+    fetcher: Fetcher,
+    clock: Clock,
+}
+
+struct Issuer {
+    keys: Arc<IssuerKeys>,
+    rules: ClaimRules,
+    /// Whether authorization responses contain `iss`.
+    states_issuer: bool,
+}
+
+impl Upstream {
+    /// Discovers an OpenID provider by its identifier, such as `https://id.example.com`, and fetches its keys.
+    ///
+    /// Users are identified by the `sub` of their identity tokens, which are verified like access tokens by
+    /// [`Jwt`](crate::Jwt). The scope `openid` is requested, and others only if they are [set](Self::scopes).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the metadata or the keys are not available, or if an endpoint is absent or not secure.
+    pub async fn discover(issuer: impl Into<String>, credentials: ClientCredentials) -> Result<Self, Error> {
+        Self::discover_with(issuer.into(), credentials, Clock::default()).await
+    }
+
+    pub(crate) async fn discover_with(
+        issuer: String,
+        credentials: ClientCredentials,
+        clock: Clock,
+    ) -> Result<Self, Error> {
+        let url = SecureUrl::parse(&issuer)?;
+        let fetcher = Fetcher::new();
+        let metadata = Metadata::fetch(&fetcher, &url).await?;
+        let keys = IssuerKeys::discover(url, Fetcher::new(), clock.clone()).await?;
+        let rules = ClaimRules::new(issuer.into(), credentials.id().to_owned());
+        let states_issuer = metadata.is_true("authorization_response_iss_parameter_supported");
+        Ok(Self {
+            authorization: metadata.endpoint("authorization_endpoint")?,
+            token: metadata.endpoint("token_endpoint")?,
+            userinfo: metadata.endpoint("userinfo_endpoint").ok(),
+            issuer: Some(Issuer { keys: Arc::new(keys), rules, states_issuer }),
+            scopes: vec!["openid".to_owned()],
+            credentials,
+            mapped: Vec::new(),
+            parameters: Vec::new(),
+            subject: "sub".to_owned(),
+            fetcher,
+            clock,
+        })
+    }
+
+    /// Uses a provider of OAuth 2 with these endpoints. Users are identified by the member `sub` of the response of the
+    /// user endpoint, or by [another one](Self::subject_claim).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a URL is invalid, or is neither `https` nor on the loopback interface.
+    pub fn endpoints(
+        authorization: &str,
+        token: &str,
+        user: &str,
+        credentials: ClientCredentials,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            authorization: SecureUrl::parse(authorization)?,
+            token: SecureUrl::parse(token)?,
+            userinfo: Some(SecureUrl::parse(user)?),
+            credentials,
+            issuer: None,
+            scopes: Vec::new(),
+            mapped: Vec::new(),
+            parameters: Vec::new(),
+            subject: "sub".to_owned(),
+            fetcher: Fetcher::new(),
+            clock: Clock::default(),
+        })
+    }
+
+    /// Sets the scopes that are requested at the provider for every login.
+    pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Requests further scopes at the provider when a client requests `scope` of this server.
+    pub fn map_scope(
+        mut self,
+        scope: impl Into<String>,
+        upstream: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        self.mapped.push((scope.into(), upstream.into_iter().map(Into::into).collect()));
+        self
+    }
+
+    /// Adds a parameter to every authorization request at the provider, such as `prompt` or `access_type`.
+    pub fn parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.parameters.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the claim that identifies a user. Default: `sub`. It must never change, and no other user may ever have the
+    /// same one, so an email address is not suitable.
+    pub fn subject_claim(mut self, claim: impl Into<String>) -> Self {
+        self.subject = claim.into();
+        self
+    }
+
+    /// Returns whether the provider can be asked if a user is still logged in.
+    pub(super) fn can_check(&self, tokens: &Tokens) -> bool {
+        tokens.refresh.is_some() || self.userinfo.is_some()
+    }
+
+    /// Returns the scopes that are requested at the provider if a client requests `scopes`.
+    pub(super) fn requested_scopes(&self, scopes: &[String]) -> Vec<String> {
+        let mut requested = self.scopes.clone();
+        let mapped = self.mapped.iter().filter(|(scope, _)| scopes.contains(scope)).flat_map(|(_, mapped)| mapped);
+        for scope in mapped {
+            if !requested.contains(scope) {
+                requested.push(scope.clone());
+            }
+        }
+        requested
+    }
+
+    /// Returns the URL at which the user logs in.
+    pub(super) fn authorization_url(&self, attempt: &Attempt, callback: &str, scopes: &[String]) -> String {
+        let (scope, challenge) = (self.requested_scopes(scopes).join(" "), random::hash(&attempt.verifier));
+        let mut parameters: Vec<(&str, &str)> =
+            self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        parameters.extend([
+            ("response_type", "code"),
+            ("client_id", self.credentials.id()),
+            ("redirect_uri", callback),
+            ("state", &attempt.state),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+        ]);
+        if !scope.is_empty() {
+            parameters.push(("scope", &scope));
+        }
+        if self.issuer.is_some() {
+            parameters.push(("nonce", &attempt.nonce));
+        }
+        with_parameters(self.authorization.as_str(), &parameters)
+    }
+
+    /// Checks the issuer of an authorization response.
+    ///
+    /// See [RFC 9207](https://www.rfc-editor.org/rfc/rfc9207).
+    pub(crate) fn accepts_issuer(&self, stated: Option<&str>) -> bool {
+        match (&self.issuer, stated) {
+            (Some(issuer), Some(stated)) => *issuer.rules.issuer == *stated,
+            (Some(issuer), None) => !issuer.states_issuer,
+            (None, _) => true,
+        }
+    }
+
+    /// Exchanges a code for the tokens and the identity of a user.
+    pub(super) async fn exchange(&self, code: &str, attempt: &Attempt, callback: &str) -> Result<Login, UpstreamError> {
+        let parameters = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", callback),
+            ("code_verifier", &attempt.verifier),
+        ];
+        let response = self.request_tokens(&parameters).await?;
+        let tokens = self.tokens(&response, None)?;
+        let claims = match &self.issuer {
+            Some(issuer) => {
+                let token = response.get("id_token").and_then(Value::as_str);
+                let token = token.ok_or_else(|| UpstreamError::Unavailable("no identity token".to_owned()))?;
+                issuer.verify(token, &attempt.nonce, self.credentials.id(), &self.clock).await?
+            }
+            None => self.user(&tokens.access).await?,
+        };
+        let subject = match claims.get(&self.subject) {
+            Some(Value::String(subject)) if !subject.is_empty() => subject.clone(),
+            Some(Value::Number(subject)) => subject.to_string(),
+            _ => return Err(UpstreamError::Unavailable(format!("the user has no `{}`", self.subject))),
+        };
+        Ok(Login { subject, claims, tokens })
+    }
+
+    /// Checks that a user is still logged in, and renews the tokens if the provider has issued a refresh token.
+    pub(super) async fn refresh(&self, tokens: &Tokens) -> Result<Tokens, UpstreamError> {
+        let Some(refresh) = &tokens.refresh else {
+            self.user(&tokens.access).await?;
+            return Ok(tokens.clone());
+        };
+        let response = self.request_tokens(&[("grant_type", "refresh_token"), ("refresh_token", refresh)]).await?;
+        self.tokens(&response, Some(refresh))
+    }
+
+    async fn request_tokens(&self, parameters: &[(&str, &str)]) -> Result<Map<String, Value>, UpstreamError> {
+        let (headers, form) = self.credentials.authenticate(form(parameters));
+        let (status, body) =
+            self.fetcher.post_form(&self.token, headers, form).await.map_err(UpstreamError::Unavailable)?;
+        let response = parse_object(&body).map_err(UpstreamError::Unavailable)?;
+        let error = response.get("error").map(excerpt);
+        match (status, error) {
+            // Some providers report errors with status 200.
+            (StatusCode::OK, None) => Ok(response),
+            (_, Some(error)) if ["invalid_grant", "bad_verification_code", "bad_refresh_token"].contains(&&*error) => {
+                Err(UpstreamError::Refused(error))
+            }
+            (status, error) => {
+                let error = error.unwrap_or_default();
+                Err(UpstreamError::Unavailable(format!("the response has the status {status} {error}")))
+            }
+        }
+    }
+
+    fn tokens(&self, response: &Map<String, Value>, refresh: Option<&str>) -> Result<Tokens, UpstreamError> {
+        let text = |name: &str| response.get(name).and_then(Value::as_str).map(str::to_owned);
+        let access = text("access_token").ok_or_else(|| UpstreamError::Unavailable("no access token".to_owned()))?;
+        let lifetime = response.get("expires_in").and_then(Value::as_f64).filter(|lifetime| lifetime.is_finite());
+        let expires = lifetime.map(|lifetime| self.clock.unix() + lifetime.max(0.0));
+        Ok(Tokens { access, refresh: text("refresh_token").or_else(|| refresh.map(str::to_owned)), expires })
+    }
+
+    /// Asks the provider who the user of a token is.
+    async fn user(&self, token: &str) -> Result<Map<String, Value>, UpstreamError> {
+        let url = self.userinfo.as_ref().ok_or_else(|| UpstreamError::Unavailable("no user endpoint".to_owned()))?;
+        let mut value = HeaderValue::try_from(format!("Bearer {token}"))
+            .map_err(|_| UpstreamError::Unavailable("the access token is malformed".to_owned()))?;
+        value.set_sensitive(true);
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+        let response = self.fetcher.exchange(Method::GET, url, headers, bytes::Bytes::new()).await;
+        let (status, body) = response.map_err(UpstreamError::Unavailable)?;
+        match status {
+            StatusCode::OK => parse_object(&body.body).map_err(UpstreamError::Unavailable),
+            StatusCode::UNAUTHORIZED => Err(UpstreamError::Refused("the access token is invalid".to_owned())),
+            status => Err(UpstreamError::Unavailable(format!("the response has the status {status}"))),
+        }
+    }
+}
+
+impl Issuer {
+    /// Verifies an identity token.
+    ///
+    /// See [OpenID Connect Core, 3.1.3.7](https://openid.net/specs/openid-connect-core-1_0.html#IDTokenValidation).
+    async fn verify(
+        &self,
+        token: &str,
+        nonce: &str,
+        client: &str,
+        clock: &Clock,
+    ) -> Result<Map<String, Value>, UpstreamError> {
+        let invalid = |reason: &str| UpstreamError::Unavailable(format!("the identity token is invalid: {reason}"));
+        let token = Jws::parse(token).map_err(invalid)?;
+        let claims = token.claims().map_err(invalid)?;
+        let check = |result: Result<(), mcp_runtime::AuthenticationError>| result.map_err(|e| invalid(e.message()));
+        check(self.rules.check_issuer(&claims))?;
+        check(self.keys.verify(&token).await.map(|_| ()))?;
+        check(self.rules.audience.check(claims.get("aud")))?;
+        let expiry = self.rules.check_times(&claims, clock).map_err(|error| invalid(error.message()))?;
+        if expiry.is_none() {
+            return Err(invalid("it does not expire"));
+        }
+        if claims.get("nonce").and_then(Value::as_str) != Some(nonce) {
+            return Err(invalid("it is of another login"));
+        }
+        if claims.get("azp").is_some_and(|party| party != client) {
+            return Err(invalid("it is of another client"));
+        }
+        Ok(claims)
+    }
+}
+
+/// Omits the credentials.
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("authorization", &self.authorization).finish_non_exhaustive()
+    }
+}

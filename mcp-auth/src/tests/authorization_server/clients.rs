@@ -1,0 +1,181 @@
+//! Registered clients, and clients with metadata documents.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Browser, REDIRECT, VERIFIER, World};
+use crate::tests::issuer::{Reply, TestIssuer};
+
+#[tokio::test]
+async fn registrations_are_checked() {
+    let world = World::new().await;
+    let many: Vec<String> = (0..11).map(|index| format!("https://app.example/{index}")).collect();
+    let long = format!("https://app.example/{}", "x".repeat(1100));
+    for (metadata, status, error) in [
+        (json!({"redirect_uris": [REDIRECT]}), 201, Value::Null),
+        (json!({"redirect_uris": ["http://localhost:1/a", "http://[::1]/b"], "client_name": "x"}), 201, Value::Null),
+        (json!({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "client_secret_post"}), 201, Value::Null),
+        (json!({}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": []}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": many}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": [long]}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": [1]}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": ["http://app.example/"]}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": ["app://callback"]}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": ["javascript:alert(1)"]}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": ["https://app.example/#x"]}), 400, json!("invalid_redirect_uri")),
+        (json!({"redirect_uris": [REDIRECT], "response_types": ["token"]}), 400, json!("invalid_client_metadata")),
+        (json!({"redirect_uris": [REDIRECT], "grant_types": ["implicit"]}), 400, json!("invalid_client_metadata")),
+        (
+            json!({"redirect_uris": [REDIRECT], "grant_types": ["client_credentials"]}),
+            400,
+            json!("invalid_client_metadata"),
+        ),
+        (json!({"redirect_uris": [REDIRECT], "client_name": {"x": 1}}), 400, json!("invalid_client_metadata")),
+        (
+            json!({"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "tls_client_auth"}),
+            400,
+            json!("invalid_client_metadata"),
+        ),
+        (json!([1]), 400, json!("invalid_client_metadata")),
+    ] {
+        let response = world.register(&metadata).await;
+        assert_eq!((response.status, &response.json()["error"]), (status, &error), "{metadata}");
+    }
+    let duplicate = r#"{"redirect_uris": ["https://a.example/"], "redirect_uris": ["https://b.example/"]}"#;
+    assert_eq!(world.send("POST", "/register", &[], duplicate).await.status, 400);
+    assert_eq!(world.send("GET", "/register", &[], "").await.status, 405);
+    let preflight = world.send("OPTIONS", "/register", &[("origin", "https://inspector.example")], "").await;
+    assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (204, "*"));
+}
+
+#[tokio::test]
+async fn a_registered_client_logs_in_with_its_secret_and_another_port() {
+    let world = World::new().await;
+    let metadata = json!({
+        "redirect_uris": ["http://127.0.0.1:1/cb"], "client_name": "Native",
+        "grant_types": ["authorization_code", "refresh_token"], "token_endpoint_auth_method": "client_secret_basic",
+    });
+    let client = world.register(&metadata).await.json();
+    let (id, secret) = (client["client_id"].as_str().unwrap(), client["client_secret"].as_str().unwrap());
+    let redirect = "http://127.0.0.1:50123/cb";
+    let code = world.code(&[("client_id", id), ("redirect_uri", redirect)]).await;
+    let body = super::form(&[
+        ("grant_type", "authorization_code"),
+        ("code", &code),
+        ("code_verifier", VERIFIER),
+        ("redirect_uri", redirect),
+    ]);
+    let basic = |secret: &str| {
+        let text = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, format!("{id}:{secret}"));
+        format!("Basic {text}")
+    };
+    for (authorization, status) in
+        [("Basic !".to_owned(), 401), ("Bearer x".to_owned(), 401), (basic("wrong"), 401), (basic(secret), 200)]
+    {
+        let response = world.send("POST", "/token", &[("authorization", &authorization)], &body).await;
+        assert_eq!(response.status, status, "{authorization} {response:?}");
+        if status == 401 {
+            assert_eq!(response.header("www-authenticate"), "Basic");
+        } else {
+            assert!(response.json()["refresh_token"].is_string());
+        }
+    }
+}
+
+/// A flood of registrations is refused, while other senders still register, until the hour is full.
+#[tokio::test]
+async fn registrations_are_limited_by_address_and_in_total() {
+    let world = World::new().await;
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    let register = |sender: String| {
+        let (world, metadata) = (&world, &metadata);
+        async move { world.send_from(&sender, "POST", "/register", &[], metadata).await }
+    };
+    for index in 0..25 {
+        // One network of IPv6 is one sender.
+        let response = register(format!("[2001:db8:0:1::{index:x}]:1")).await;
+        assert_eq!(response.status, if index < 20 { 201 } else { 429 }, "{index}");
+    }
+    for index in 0..1000 {
+        let response = register(format!("198.51.{}.{}:1", index / 250, index % 250)).await;
+        assert_eq!(response.status, if index < 980 { 201 } else { 429 }, "{index}");
+    }
+    let refused = register("203.0.113.1:1".to_owned()).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, "60"));
+    world.clock.advance(Duration::from_secs(3600));
+    assert_eq!(register("203.0.113.1:1".to_owned()).await.status, 201);
+}
+
+/// Serves a metadata document at `/client.json`.
+async fn document(change: impl Fn(&mut Value) + Send + Sync + 'static) -> (TestIssuer, String) {
+    let host = TestIssuer::start().await;
+    let id = format!("{}/client.json", host.url);
+    let url = id.clone();
+    host.respond(move |path| {
+        let mut document = json!({"client_id": url, "client_name": "Documented", "redirect_uris": [REDIRECT]});
+        change(&mut document);
+        match path {
+            "/client.json" => Reply::Json(document),
+            "/redirect.json" => Reply::Raw("HTTP/1.1 302 Found\r\nlocation: /client.json".to_owned(), Vec::new()),
+            "/hangs.json" => Reply::Never,
+            _ => crate::tests::issuer::not_found(),
+        }
+    });
+    (host, id)
+}
+
+#[tokio::test]
+async fn a_client_with_a_metadata_document_logs_in_and_the_document_is_cached() {
+    let world = World::new().await;
+    let (host, id) = document(|_| {}).await;
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[("client_id", &id)]).await;
+    assert!(page.body.contains("<dt>Published by</dt><dd>127.0.0.1</dd>"), "{page:?}");
+    let code = world.code(&[("client_id", &id)]).await;
+    assert_eq!(world.exchange(&code, &[("client_id", &id)]).await.status, 200);
+    assert_eq!(host.received("/client.json").len(), 1, "the document is fetched once");
+    world.clock.advance(Duration::from_secs(3601));
+    world.authorize(&mut browser, &[("client_id", &id)]).await;
+    assert_eq!(host.received("/client.json").len(), 2, "after an hour, it is fetched again");
+    let other = [("client_id", id.as_str()), ("redirect_uri", "https://evil.example/")];
+    assert_eq!(world.authorize(&mut browser, &other).await.status, 400);
+    let disabled = World::with(|builder| builder.client_documents(false)).await;
+    assert_eq!(disabled.authorize(&mut browser, &[("client_id", &id)]).await.status, 400);
+    assert_eq!(host.received("/client.json").len(), 2);
+}
+
+#[tokio::test]
+async fn unusable_documents_are_refused_and_not_asked_for_again_at_once() {
+    let world = World::new().await;
+    let (huge, huge_id) = document(|document| document["padding"] = json!("x".repeat(17 << 10))).await;
+    let (foreign, foreign_id) = document(|document| document["client_id"] = json!("https://app.example/x")).await;
+    let (other, _) = document(|_| {}).await;
+    for (id, host, path) in [
+        (huge_id, &huge, "/client.json"),
+        (foreign_id, &foreign, "/client.json"),
+        (format!("{}/redirect.json", other.url), &other, "/redirect.json"),
+        (format!("{}/absent.json", other.url), &other, "/absent.json"),
+    ] {
+        for _ in 0..2 {
+            let page = world.authorize(&mut Browser::default(), &[("client_id", &id)]).await;
+            assert_eq!(page.status, 400, "{id}");
+            assert!(page.body.contains("The login cannot continue"));
+        }
+        assert_eq!(host.received(path).len(), 1, "{id}");
+    }
+    assert!(other.received("/client.json").is_empty(), "redirects are not followed");
+}
+
+/// An application on the user's machine could use the document of another one, so the user is always asked.
+#[tokio::test]
+async fn approvals_of_documents_with_loopback_redirects_are_not_remembered() {
+    let world = World::new().await;
+    let local = "http://127.0.0.1:1234/callback";
+    let (_host, id) = document(move |document| document["redirect_uris"] = json!([local])).await;
+    let changes = [("client_id", id.as_str()), ("redirect_uri", local)];
+    let mut browser = Browser::default();
+    assert!(world.log_in(&mut browser, &changes).await.parameter("code").is_some());
+    assert_eq!(world.authorize(&mut browser, &changes).await.status, 200);
+}

@@ -1,0 +1,132 @@
+//! The page that asks the user.
+
+use serde_json::json;
+
+use super::{Browser, REDIRECT, World};
+
+#[tokio::test]
+async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[("scope", "notes:read notes:write")]).await;
+    for text in [
+        "<html lang=\"en\">",
+        "<h1>Allow <q>The App</q> to use Notes for you?</h1>",
+        "<dd>app.example<br><code>https://app.example/callback</code></dd>",
+        "<dd><code>openid email notes.edit</code></dd>",
+        "<dd>Read your notes (<code>notes:read</code>)</dd>",
+        "<dd>Change your notes (<code>notes:write</code>)</dd>",
+        "nobody has verified who it is",
+        "<form method=\"post\" action=\"/authorize\">",
+        "value=\"approve\">Allow</button>",
+        "value=\"deny\">Cancel</button>",
+    ] {
+        assert!(page.body.contains(text), "{text}: {}", page.body);
+    }
+    assert!(!page.body.contains("<script") && !page.body.contains("on this computer"), "{}", page.body);
+    let policy = page.header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'; ") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    for (name, expected) in [
+        ("x-frame-options", "DENY"),
+        ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
+        ("access-control-allow-origin", ""),
+    ] {
+        assert_eq!(page.header(name), expected, "{name}");
+    }
+    let cookie = page.header("set-cookie");
+    assert!(cookie.starts_with("__Host-mcp-browser="), "{cookie}");
+    assert!(cookie.ends_with("; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax; Secure"), "{cookie}");
+    // Nothing is stored and nobody is asked before the user has approved.
+    let stored = mcp_runtime::Records::list(&world.records, "", None, 9).await.unwrap();
+    assert_eq!(stored.len(), 1, "only the signing keys: {stored:?}");
+}
+
+#[tokio::test]
+async fn hostile_names_are_shown_as_text() {
+    let world = World::new().await;
+    let hostile = "</q><script>alert(1)</script>\u{202e}\"'&".to_owned() + &"x".repeat(10_000);
+    let metadata = json!({"client_name": hostile, "redirect_uris": ["http://127.0.0.1:1/cb"], "logo_uri": "https://evil.example/x.svg"});
+    let client = world.register(&metadata).await.json();
+    assert!(client.get("logo_uri").is_none() && client["client_name"].as_str().unwrap().len() < 500);
+    let id = client["client_id"].as_str().unwrap();
+    let changes = [("client_id", id), ("redirect_uri", "http://127.0.0.1:5000/cb")];
+    let page = world.authorize(&mut Browser::default(), &changes).await;
+    assert!(
+        page.body.contains("<q>&lt;/q&gt;&lt;script&gt;alert(1)&lt;/script&gt; &quot;&#39;&amp;xxx"),
+        "{}",
+        page.body
+    );
+    assert!(!page.body.contains("<script") && !page.body.contains("evil.example"), "{}", page.body);
+    assert!(!page.body.contains('\u{202e}') && !page.body.contains(&"x".repeat(61)), "{}", page.body);
+    // The answer goes to a program on the user's machine, which everybody can have started.
+    assert!(page.body.contains("<dd>127.0.0.1:5000<br>") && page.body.contains("a program on this computer"));
+}
+
+#[tokio::test]
+async fn the_user_who_says_no_is_sent_back() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[]).await;
+    let response = world.answer(&mut browser, &page, "deny").await;
+    assert!(response.header("location").starts_with(REDIRECT), "{response:?}");
+    assert_eq!(response.parameter("error").as_deref(), Some("access_denied"));
+    assert_eq!(response.parameter("state").as_deref(), Some("a state"));
+    assert!(!browser.0.keys().any(|name| name.contains("login")), "{browser:?}");
+}
+
+/// The confused deputy: the provider would let everybody pass who is logged in, so each client needs its own approval.
+#[tokio::test]
+async fn approvals_are_remembered_for_one_client_redirect_uri_scopes_and_user() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    world.log_in(&mut browser, &[]).await;
+    for (changes, is_asked) in [
+        (&[] as &[(&str, &str)], false),
+        (&[("state", "another")], false),
+        (&[("scope", "notes:read notes:write")], true),
+        (&[("client_id", "web")], true),
+        (&[("client_id", "other"), ("redirect_uri", "https://other.example/callback")], true),
+    ] {
+        let response = world.authorize(&mut browser, changes).await;
+        assert_eq!(response.status == 200, is_asked, "{changes:?} {response:?}");
+    }
+    assert_eq!(world.authorize(&mut Browser::default(), &[]).await.status, 200, "another browser is asked");
+    // The same user is not asked again …
+    let login = world.authorize(&mut browser, &[]).await;
+    let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert!(response.parameter("code").is_some(), "{response:?}");
+    // … but another user of the same browser is, after the login has revealed who it is.
+    world.provider(|provider| provider.subject = "bob".to_owned());
+    let login = world.authorize(&mut browser, &[]).await;
+    let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert!(response.header("location").starts_with("https://mcp.example.com/authorize?"), "{response:?}");
+    let path = response.header("location").strip_prefix("https://mcp.example.com").unwrap().to_owned();
+    let page = world.visit(&mut browser, "GET", &path, "").await;
+    assert_eq!(page.status, 200);
+    let login = world.answer(&mut browser, &page, "approve").await;
+    let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert_eq!(world.exchange(&response.parameter("code").unwrap(), &[]).await.status, 200);
+    world.clock.advance(std::time::Duration::from_secs(31 * 24 * 3600));
+    assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "after 30 days, the user is asked again");
+}
+
+#[tokio::test]
+async fn the_page_can_be_themed_or_replaced() {
+    let themed = World::with(|builder| builder.style("h1{color:red}</style><script>")).await;
+    let page = themed.authorize(&mut Browser::default(), &[]).await;
+    assert!(page.body.contains("h1{color:red}") && !page.body.contains("</style><script>"), "{}", page.body);
+    let replaced = World::with(|builder| {
+        builder.consent_page(|page| {
+            let scopes: Vec<_> = page.scopes().map(|(name, _)| name).collect();
+            let (client, host) = (page.client_name(), page.redirect_host());
+            format!("{client} {host} {scopes:?} {} {}", page.service_name(), page.form("Yes", "No"))
+        })
+    })
+    .await;
+    let mut browser = Browser::default();
+    let page = replaced.authorize(&mut browser, &[]).await;
+    assert!(page.body.starts_with("The App app.example [\"notes:read\"] Notes <form"), "{}", page.body);
+    assert!(page.header("content-security-policy").contains("frame-ancestors 'none'"));
+    assert_eq!(replaced.answer(&mut browser, &page, "approve").await.status, 303);
+}

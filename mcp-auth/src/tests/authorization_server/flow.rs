@@ -1,0 +1,190 @@
+//! The way of a user from a client to the provider and back.
+
+use mcp_runtime::Authenticator as _;
+use serde_json::json;
+
+use super::{Browser, ISSUER, REDIRECT, RESOURCE, World};
+use crate::tests::bearer;
+
+#[tokio::test]
+async fn metadata_is_found_by_clients_of_every_revision() {
+    let world = World::new().await;
+    let well_known = "/.well-known/oauth-authorization-server";
+    for path in [well_known.to_owned(), format!("{well_known}/mcp"), format!("{well_known}/mcp/")] {
+        let response = world.send("GET", &path, &[("origin", "https://inspector.example")], "").await;
+        assert_eq!((response.status, response.header("access-control-allow-origin")), (200, "*"), "{path}");
+        assert_eq!(
+            response.json(),
+            json!({
+                "issuer": ISSUER,
+                "authorization_endpoint": format!("{ISSUER}/authorize"),
+                "token_endpoint": format!("{ISSUER}/token"),
+                "revocation_endpoint": format!("{ISSUER}/revoke"),
+                "registration_endpoint": format!("{ISSUER}/register"),
+                "response_types_supported": ["code"],
+                "response_modes_supported": ["query"],
+                "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
+                "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
+                "revocation_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
+                "code_challenge_methods_supported": ["S256"],
+                "authorization_response_iss_parameter_supported": true,
+                "client_id_metadata_document_supported": true,
+                "protected_resources": [RESOURCE],
+                "scopes_supported": ["notes:read", "notes:write"],
+            })
+        );
+    }
+    let routes = world.server.routes().remove(0);
+    assert!(!routes.serves("/.well-known/oauth-authorization-server/other") && !routes.serves("/mcp"));
+    let described = world.server.protected_resource();
+    assert_eq!(described.authorization_servers(), [ISSUER]);
+    assert_eq!(described.identifier(), Some(RESOURCE));
+}
+
+#[tokio::test]
+async fn an_issuer_with_a_path_has_its_endpoints_below_it() {
+    let world = World::with(|builder| {
+        let builder = builder.issuer("https://mcp.example.com/auth").unwrap();
+        builder.endpoint(crate::Endpoint::Token, "/oauth/token").registration(false)
+    })
+    .await;
+    let metadata = world.send("GET", "/.well-known/oauth-authorization-server/auth", &[], "").await.json();
+    assert_eq!(metadata["issuer"], "https://mcp.example.com/auth");
+    assert_eq!(metadata["authorization_endpoint"], "https://mcp.example.com/auth/authorize");
+    assert_eq!(metadata["token_endpoint"], "https://mcp.example.com/oauth/token");
+    assert_eq!(metadata.get("registration_endpoint"), None);
+    assert!(!world.server.routes().remove(0).serves("/auth/register"));
+}
+
+#[tokio::test]
+async fn a_user_approves_logs_in_and_the_client_gets_tokens() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[("scope", "notes:read notes:write openid")]).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let login = world.answer(&mut browser, &page, "approve").await;
+    assert_eq!(login.status, 303);
+    assert!(login.header("location").starts_with(&format!("{}/auth?", world.issuer.url)), "{login:?}");
+    for (name, expected) in [
+        ("response_type", "code"),
+        ("client_id", "notes"),
+        ("redirect_uri", "https://mcp.example.com/authorize/callback"),
+        ("code_challenge_method", "S256"),
+        ("scope", "openid email notes.edit"),
+    ] {
+        assert_eq!(login.parameter(name).as_deref(), Some(expected), "{name}");
+    }
+    let response = world.return_with(&mut browser, &login, &[("code", "upstream-code")]).await;
+    assert_eq!(response.status, 303);
+    assert!(response.header("location").starts_with(&format!("{REDIRECT}?code=")), "{response:?}");
+    assert_eq!(response.parameter("state").as_deref(), Some("a state"));
+    assert_eq!(response.parameter("iss").as_deref(), Some(ISSUER));
+    assert_eq!(browser.0.keys().collect::<Vec<_>>(), ["__Host-mcp-browser"], "the cookie of the login is deleted");
+
+    let sent = &world.issuer.received("/token")[0];
+    assert!(sent.head.to_ascii_lowercase().contains("authorization: basic "), "{}", sent.head);
+    for part in ["code=upstream-code", "code_verifier=", "grant_type=authorization_code"] {
+        assert!(sent.body.contains(part), "{}", sent.body);
+    }
+
+    let tokens = world.exchange(&response.parameter("code").unwrap(), &[]).await;
+    assert_eq!((tokens.status, tokens.header("cache-control")), (200, "no-store"), "{tokens:?}");
+    let tokens = tokens.json();
+    assert_eq!(tokens["token_type"], "Bearer");
+    assert_eq!(tokens["scope"], "notes:read notes:write");
+    assert_eq!(tokens["expires_in"], 600);
+    let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
+    assert_eq!(identity.principal().as_str(), format!("{ISSUER}#ada"));
+    assert_eq!(identity.scopes().collect::<Vec<_>>(), ["notes:read", "notes:write"]);
+    assert_eq!(identity.claim("email"), Some(&json!("ada@example.com")));
+    assert_eq!(identity.claim("client_id"), Some(&json!("app")));
+
+    let refreshed = world.refresh(tokens["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(refreshed.status, 200, "{refreshed:?}");
+    assert!(world.accepts(&refreshed.json()["access_token"]).await);
+    assert!(world.issuer.received("/token")[1].body.contains("refresh_token=upstream-refresh"));
+}
+
+/// A client of 2025-03-26 names no resource, and one that has registered only one redirect URI may omit it.
+#[tokio::test]
+async fn clients_of_2025_03_26_need_no_resource() {
+    let world = World::new().await;
+    let code = world.code(&[("resource", ""), ("redirect_uri", ""), ("scope", "")]).await;
+    let tokens = world.exchange(&code, &[("redirect_uri", "")]).await.json();
+    assert_eq!(tokens["scope"], "notes:read notes:write");
+    assert!(world.accepts(&tokens["access_token"]).await);
+}
+
+#[tokio::test]
+async fn resources_are_named_in_any_equivalent_form() {
+    let world = World::new().await;
+    for (resource, accepted) in [
+        ("https://mcp.example.com/mcp", true),
+        ("HTTPS://MCP.example.com:443/mcp", true),
+        ("https://mcp.example.com/MCP", false),
+        ("https://mcp.example.com/mcp?tenant=1", false),
+    ] {
+        let response = world.authorize(&mut Browser::default(), &[("resource", resource)]).await;
+        assert_eq!(response.status == 200, accepted, "{resource}: {response:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    assert!(!tokens.to_string().contains("upstream"), "{tokens}");
+    let payload = tokens["access_token"].as_str().unwrap().split('.').nth(1).unwrap();
+    let payload = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, payload).unwrap();
+    assert!(!String::from_utf8(payload).unwrap().contains("upstream"));
+    let stored = mcp_runtime::Records::list(&world.records, "", None, 100).await.unwrap();
+    let kinds: Vec<&str> = stored.iter().filter_map(|(key, _)| key.split('/').nth(2)).collect();
+    assert_eq!(kinds, ["browser", "code", "grant", "keys", "login", "user"]);
+    for (key, record) in &stored {
+        let text = String::from_utf8_lossy(&record.value);
+        assert!(!text.contains("upstream") && !text.contains("ada") && !text.contains("app"), "{key}");
+        assert!(!key.contains("ada"), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn two_processes_with_the_same_records_accept_each_others_tokens() {
+    let one = World::new().await;
+    let records = std::sync::Arc::clone(&one.records);
+    let two = World::with(|builder| builder.records(records)).await;
+    let tokens = one.tokens().await;
+    assert!(two.accepts(&tokens["access_token"]).await);
+    let refreshed = two.refresh(tokens["refresh_token"].as_str().unwrap()).await.json();
+    assert!(one.accepts(&refreshed["access_token"]).await);
+    // A key that the other process creates is found when a token names it.
+    for world in [&one, &two] {
+        world.clock.advance(std::time::Duration::from_secs(25 * 60 * 60));
+    }
+    two.provider(|provider| {
+        provider.claims = json!({"iat": super::now() + 25 * 3600, "exp": super::now() + 26 * 3600})
+    });
+    let later = two.tokens().await;
+    assert!(one.accepts(&later["access_token"]).await);
+}
+
+#[tokio::test]
+async fn records_need_a_secret_and_secrets_are_long_and_can_be_replaced() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    let build = |secrets: &[[u8; 32]]| {
+        let (records, url) = (std::sync::Arc::clone(&world.records), world.issuer.url.clone());
+        let secrets = secrets.to_vec();
+        async move {
+            let credentials = crate::ClientCredentials::basic("notes", "a secret");
+            let upstream = crate::Upstream::discover(url, credentials).await.unwrap();
+            let builder = crate::AuthorizationServer::builder(RESOURCE, upstream).unwrap().records(records);
+            secrets.into_iter().fold(builder, |builder, secret| builder.secret(secret)).build().await
+        }
+    };
+    let error = build(&[]).await.unwrap_err().to_string();
+    assert!(error.starts_with("records without a secret"), "{error}");
+    let error = build(&[[8; 32]]).await.unwrap_err().to_string();
+    assert!(error.ends_with("was written with another secret"), "{error}");
+    let replaced = build(&[[8; 32], [7; 32]]).await.unwrap();
+    assert!(bearer(&replaced, tokens["access_token"].as_str().unwrap()).await.is_ok());
+}

@@ -1,0 +1,322 @@
+//! The authorization server with an identity provider on the loopback interface.
+
+mod attacks;
+mod clients;
+mod consent;
+mod flow;
+mod provider;
+mod tokens;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use mcp_runtime::{Authenticator as _, AuthorizationRoutes, MemoryRecords};
+use serde_json::{Value, json};
+
+use super::{RESOURCE, Signer, TestIssuer, issuer::Reply, signer::now};
+use crate::{
+    AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, ConfiguredClient, Upstream, clock::Clock,
+};
+
+pub(super) const ISSUER: &str = "https://mcp.example.com";
+pub(super) const REDIRECT: &str = "https://app.example/callback";
+pub(super) const VERIFIER: &str = "a-verifier-with-at-least-forty-three-characters";
+
+/// What the provider does next.
+#[derive(Clone)]
+struct Provider {
+    subject: String,
+    nonce: String,
+    /// Replaces the response of the token endpoint.
+    token: Option<(u16, Value)>,
+    hangs: bool,
+    claims: Value,
+    has_refresh_tokens: bool,
+}
+
+/// An authorization server with its provider.
+pub(super) struct World {
+    pub(super) server: AuthorizationServer,
+    routes: Arc<dyn AuthorizationRoutes>,
+    pub(super) issuer: TestIssuer,
+    provider: Arc<Mutex<Provider>>,
+    pub(super) clock: Clock,
+    pub(super) records: Arc<MemoryRecords>,
+}
+
+/// The cookies of a user.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Browser(BTreeMap<String, String>);
+
+/// A response of the server.
+#[derive(Debug)]
+pub(super) struct Reaction {
+    pub(super) status: u16,
+    pub(super) headers: http::HeaderMap,
+    pub(super) body: String,
+}
+
+impl Reaction {
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// Returns a parameter of the URL to which the browser is redirected.
+    pub(super) fn parameter(&self, name: &str) -> Option<String> {
+        let location = self.header("location");
+        let query = location.split_once('?').unwrap_or_default().1;
+        form_urlencoded::parse(query.as_bytes()).find(|(found, _)| found == name).map(|(_, value)| value.into_owned())
+    }
+
+    /// Returns the request that is hidden in a consent page.
+    fn sealed(&self) -> String {
+        let start = "name=\"request\" value=\"";
+        let at = self.body.find(start).unwrap_or_else(|| panic!("no form: {self:?}")) + start.len();
+        self.body[at..].split('"').next().unwrap().to_owned()
+    }
+}
+
+pub(super) fn form(parameters: &[(&str, &str)]) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()
+}
+
+pub(super) fn hash(text: &str) -> String {
+    super::signer::encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()).as_ref())
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        Self::with(|builder| builder).await
+    }
+
+    /// Starts a server with further options.
+    pub(super) async fn with(configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder) -> Self {
+        let signer = Signer::p256("key");
+        let issuer = TestIssuer::start().await;
+        let provider = Provider {
+            subject: "ada".to_owned(),
+            nonce: String::new(),
+            token: None,
+            hangs: false,
+            claims: json!({}),
+            has_refresh_tokens: true,
+        };
+        let provider = Arc::new(Mutex::new(provider));
+        respond(&issuer, signer, Arc::clone(&provider));
+        let clock = Clock::default();
+        let credentials = ClientCredentials::basic("notes", "a secret");
+        let upstream = Upstream::discover_with(issuer.url.clone(), credentials, clock.clone()).await.unwrap();
+        let upstream = upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]);
+        let records = Arc::new(MemoryRecords::default());
+        let builder = AuthorizationServer::builder(RESOURCE, upstream).unwrap();
+        let builder = builder
+            .clock(clock.clone())
+            .records(Arc::clone(&records))
+            .secret([7; 32])
+            .service_name("Notes")
+            .scope("notes:read", "Read your notes")
+            .scope("notes:write", "Change your notes")
+            .claims(["email"])
+            .client(ConfiguredClient::public("app", "The App", [REDIRECT]).unwrap())
+            .client(ConfiguredClient::public("other", "Other", ["https://other.example/callback"]).unwrap())
+            .client(ConfiguredClient::confidential("web", "a web secret", "Web", [REDIRECT]).unwrap())
+            .client(ConfiguredClient::machine("robot", "a robot secret", ["notes:read", "notes:audit"]));
+        let server = configure(builder).build().await.unwrap();
+        let routes = server.routes().remove(0);
+        Self { server, routes, issuer, provider, clock, records }
+    }
+
+    /// Changes what the provider does next.
+    fn provider(&self, change: impl FnOnce(&mut Provider)) {
+        change(&mut self.provider.lock().unwrap());
+    }
+
+    pub(super) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reaction {
+        self.send_from("192.0.2.1:1234", method, path, headers, body).await
+    }
+
+    pub(super) async fn send_from(
+        &self,
+        sender: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Reaction {
+        let request = Request::builder().method(method).uri(path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = request.body(Bytes::copy_from_slice(body.as_bytes())).unwrap();
+        assert!(self.routes.serves(request.uri().path()), "{path}");
+        let sender: SocketAddr = sender.parse().unwrap();
+        let response: Response<Bytes> = self.routes.respond(request, Some(sender)).await;
+        let (head, body) = response.into_parts();
+        Reaction {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+
+    /// Sends a request with the cookies of a browser, and keeps those of the response.
+    pub(super) async fn visit(&self, browser: &mut Browser, method: &str, path: &str, body: &str) -> Reaction {
+        let cookies = browser.0.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ");
+        let reaction = self.send(method, path, &[("cookie", &cookies)], body).await;
+        for cookie in reaction.headers.get_all("set-cookie") {
+            let cookie = cookie.to_str().unwrap();
+            let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();
+            if cookie.contains("Max-Age=0;") {
+                browser.0.remove(name);
+            } else {
+                browser.0.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        reaction
+    }
+
+    pub(super) async fn authorize(&self, browser: &mut Browser, changes: &[(&str, &str)]) -> Reaction {
+        self.visit(browser, "GET", &authorize_path(changes), "").await
+    }
+
+    /// Answers a consent page.
+    pub(super) async fn answer(&self, browser: &mut Browser, page: &Reaction, decision: &str) -> Reaction {
+        let body = form(&[("request", &page.sealed()), ("decision", decision)]);
+        self.visit(browser, "POST", "/authorize", &body).await
+    }
+
+    /// Returns from the provider with these parameters beside `state`.
+    pub(super) async fn return_with(
+        &self,
+        browser: &mut Browser,
+        login: &Reaction,
+        parameters: &[(&str, &str)],
+    ) -> Reaction {
+        let state = login.parameter("state").unwrap_or_else(|| panic!("no login: {login:?}"));
+        let nonce = login.parameter("nonce").unwrap_or_default();
+        self.provider(|provider| provider.nonce = nonce);
+        let query = form(&[&[("state", state.as_str())], parameters].concat());
+        self.visit(browser, "GET", &format!("/authorize/callback?{query}"), "").await
+    }
+
+    /// Lets a user approve and log in. Returns the response to the client.
+    pub(super) async fn log_in(&self, browser: &mut Browser, changes: &[(&str, &str)]) -> Reaction {
+        let page = self.authorize(browser, changes).await;
+        let login = self.answer(browser, &page, "approve").await;
+        self.return_with(browser, &login, &[("code", "upstream-code")]).await
+    }
+
+    pub(super) async fn code(&self, changes: &[(&str, &str)]) -> String {
+        let response = self.log_in(&mut Browser::default(), changes).await;
+        response.parameter("code").unwrap_or_else(|| panic!("no code: {response:?}"))
+    }
+
+    pub(super) async fn token(&self, parameters: &[(&str, &str)]) -> Reaction {
+        self.send("POST", "/token", &[], &form(parameters)).await
+    }
+
+    pub(super) async fn exchange(&self, code: &str, changes: &[(&str, &str)]) -> Reaction {
+        let valid = [
+            ("grant_type", "authorization_code"),
+            ("client_id", "app"),
+            ("code", code),
+            ("code_verifier", VERIFIER),
+            ("redirect_uri", REDIRECT),
+        ];
+        self.token(&replaced(&valid, changes)).await
+    }
+
+    pub(super) async fn refresh(&self, token: &str) -> Reaction {
+        self.token(&[("grant_type", "refresh_token"), ("client_id", "app"), ("refresh_token", token)]).await
+    }
+
+    /// Lets a client obtain its first tokens.
+    pub(super) async fn tokens(&self) -> Value {
+        let response = self.exchange(&self.code(&[]).await, &[]).await;
+        assert_eq!(response.status, 200, "{response:?}");
+        response.json()
+    }
+
+    pub(super) async fn register(&self, metadata: &Value) -> Reaction {
+        self.send("POST", "/register", &[], &metadata.to_string()).await
+    }
+
+    /// Returns whether the server accepts an access token.
+    pub(super) async fn accepts(&self, token: &Value) -> bool {
+        super::bearer(&self.server, token.as_str().unwrap()).await.is_ok()
+    }
+}
+
+/// Returns the path of an authorization request with changes. An empty value removes a parameter.
+pub(super) fn authorize_path(changes: &[(&str, &str)]) -> String {
+    let challenge = hash(VERIFIER);
+    let valid = [
+        ("response_type", "code"),
+        ("client_id", "app"),
+        ("redirect_uri", REDIRECT),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+        ("state", "a state"),
+        ("scope", "notes:read"),
+        ("resource", RESOURCE),
+    ];
+    format!("/authorize?{}", form(&replaced(&valid, changes)))
+}
+
+fn replaced<'a>(valid: &[(&'a str, &'a str)], changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let kept = valid.iter().filter(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+    kept.chain(changes.iter().filter(|(_, value)| !value.is_empty())).copied().collect()
+}
+
+/// Serves the endpoints of the provider.
+fn respond(issuer: &TestIssuer, signer: Signer, provider: Arc<Mutex<Provider>>) {
+    let url = issuer.url.clone();
+    issuer.respond(move |path| {
+        let provider = provider.lock().unwrap().clone();
+        match path {
+            "/.well-known/openid-configuration" => Reply::Json(json!({
+                "issuer": url,
+                "jwks_uri": format!("{url}/keys"),
+                "authorization_endpoint": format!("{url}/auth"),
+                "token_endpoint": format!("{url}/token"),
+                "userinfo_endpoint": format!("{url}/me"),
+                "authorization_response_iss_parameter_supported": provider.claims["iss"].is_string(),
+            })),
+            "/keys" => Reply::Json(json!({"keys": [signer.jwk()]})),
+            _ if provider.hangs => Reply::Never,
+            "/token" => match provider.token {
+                Some((200, body)) => Reply::Json(body),
+                Some((status, body)) => Reply::Raw(format!("HTTP/1.1 {status} Error"), body.to_string().into_bytes()),
+                None => {
+                    let mut claims = json!({
+                        "iss": url, "aud": "notes", "sub": provider.subject, "iat": now(), "exp": now() + 300,
+                        "nonce": provider.nonce, "email": "ada@example.com",
+                    });
+                    for (name, value) in provider.claims.as_object().unwrap() {
+                        claims[name] = value.clone();
+                    }
+                    let mut tokens = json!({
+                        "access_token": "upstream-access", "token_type": "Bearer", "expires_in": 3600,
+                        "id_token": signer.token_with(json!({"typ": "JWT"}), &claims),
+                    });
+                    if provider.has_refresh_tokens {
+                        tokens["refresh_token"] = json!("upstream-refresh");
+                    }
+                    Reply::Json(tokens)
+                }
+            },
+            "/me" => match provider.token {
+                Some((401, _)) => Reply::Raw("HTTP/1.1 401 Unauthorized".to_owned(), Vec::new()),
+                _ => Reply::Json(json!({"sub": provider.subject})),
+            },
+            _ => super::issuer::not_found(),
+        }
+    });
+}

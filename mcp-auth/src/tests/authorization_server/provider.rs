@@ -1,0 +1,136 @@
+//! What happens if the provider fails, refuses, or responds with something else.
+
+use serde_json::{Value, json};
+
+use super::{Browser, REDIRECT, World};
+
+/// Begins a login, and returns with these parameters.
+async fn outcome(world: &World, parameters: &[(&str, &str)]) -> Option<String> {
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[]).await;
+    let login = world.answer(&mut browser, &page, "approve").await;
+    let response = world.return_with(&mut browser, &login, parameters).await;
+    assert!(response.header("location").starts_with(REDIRECT), "{response:?}");
+    assert_eq!(response.parameter("iss").as_deref(), Some(super::ISSUER));
+    response.parameter("error")
+}
+
+#[tokio::test]
+async fn errors_of_the_provider_reach_the_client() {
+    let world = World::new().await;
+    for (parameters, expected) in [
+        (&[("error", "access_denied"), ("error_description", "<script>")] as &[(&str, &str)], "access_denied"),
+        (&[("error", "temporarily_unavailable")], "temporarily_unavailable"),
+        (&[("error", "server_error")], "server_error"),
+        (&[("error", "invalid_scope")], "server_error"),
+        (&[("code", "x"), ("iss", "https://evil.example")], "server_error"),
+    ] {
+        assert_eq!(outcome(&world, parameters).await.as_deref(), Some(expected), "{parameters:?}");
+    }
+    assert!(world.issuer.received("/token").is_empty());
+    let code = [("code", "x")];
+    for (status, body, expected) in [
+        (400, json!({"error": "invalid_grant"}), "server_error"),
+        (401, json!({"error": "invalid_client"}), "temporarily_unavailable"),
+        (500, json!({}), "temporarily_unavailable"),
+        (302, json!({}), "temporarily_unavailable"),
+        (200, json!({"error": "bad_verification_code"}), "server_error"),
+        (200, json!({"access_token": "x"}), "temporarily_unavailable"),
+        (200, json!({"id_token": "x"}), "temporarily_unavailable"),
+        (200, json!({"access_token": "x", "id_token": "x"}), "temporarily_unavailable"),
+        (200, json!("text"), "temporarily_unavailable"),
+        (200, json!({"access_token": "x".repeat(2 << 20)}), "temporarily_unavailable"),
+    ] {
+        world.provider(|provider| provider.token = Some((status, body)));
+        assert_eq!(outcome(&world, &code).await.as_deref(), Some(expected), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn identity_tokens_are_verified() {
+    let world = World::new().await;
+    for claims in [
+        json!({"nonce": "another"}),
+        json!({"nonce": null}),
+        json!({"aud": "another"}),
+        json!({"aud": ["notes", "another"], "azp": "another"}),
+        json!({"iss": "https://evil.example"}),
+        json!({"exp": 1000}),
+        json!({"exp": null}),
+        json!({"sub": ""}),
+        json!({"sub": null}),
+        json!({"sub": "client:robot"}),
+        json!({"sub": "x".repeat(256)}),
+    ] {
+        world.provider(|provider| provider.claims = claims.clone());
+        assert!(outcome(&world, &[("code", "x")]).await.is_some(), "{claims}");
+    }
+    world.provider(|provider| provider.claims = json!({"aud": ["notes", "another"], "azp": "notes"}));
+    assert_eq!(outcome(&world, &[("code", "x")]).await, None);
+}
+
+/// A provider that states its issuer in responses must state it in all of them.
+#[tokio::test]
+async fn a_response_without_the_issuer_is_refused_if_the_provider_states_it() {
+    let world = World::new().await;
+    let issuer = world.issuer.url.clone();
+    world.provider(|provider| provider.claims = json!({"iss": issuer}));
+    let clock = world.clock.clone();
+    let credentials = crate::ClientCredentials::basic("notes", "a secret");
+    let upstream = crate::Upstream::discover_with(world.issuer.url.clone(), credentials, clock).await.unwrap();
+    for (stated, accepted) in [(None, false), (Some(issuer.as_str()), true), (Some("https://evil.example"), false)] {
+        assert_eq!(upstream.accepts_issuer(stated), accepted, "{stated:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_admitted_users_may_log_in_and_not_too_often() {
+    let world = World::with(|builder| builder.admit(|claims| claims["email"] == "ada@example.com")).await;
+    assert_eq!(outcome(&world, &[("code", "x")]).await, None);
+    world.provider(|provider| provider.claims = json!({"email": "eve@evil.example"}));
+    assert_eq!(outcome(&world, &[("code", "x")]).await.as_deref(), Some("access_denied"));
+    world.provider(|provider| provider.claims = json!({}));
+    for login in 1..61 {
+        let expected = (login >= 60).then_some("temporarily_unavailable");
+        assert_eq!(outcome(&world, &[("code", "x")]).await.as_deref(), expected, "{login}");
+    }
+    world.provider(|provider| provider.subject = "bob".to_owned());
+    assert_eq!(outcome(&world, &[("code", "x")]).await, None, "other users are not affected");
+}
+
+/// The login at the provider ends ours; an outage does not.
+#[tokio::test]
+async fn a_refresh_asks_the_provider_whether_the_login_still_exists() {
+    for has_refresh_tokens in [true, false] {
+        let world = World::new().await;
+        world.provider(|provider| provider.has_refresh_tokens = has_refresh_tokens);
+        let tokens = world.tokens().await;
+        let token = tokens["refresh_token"].as_str().unwrap();
+        if has_refresh_tokens {
+            for (status, error) in [(500, Value::Null), (401, json!("invalid_client")), (400, json!("invalid_request"))]
+            {
+                world.provider(|provider| provider.token = Some((status, json!({"error": error}))));
+                let response = world.refresh(token).await;
+                assert_eq!(response.json()["error"], "temporarily_unavailable");
+                assert_eq!((response.status, response.header("retry-after")), (503, "60"));
+            }
+        }
+        world.provider(|provider| provider.token = None);
+        let refreshed = world.refresh(token).await.json();
+        let status = if has_refresh_tokens { 400 } else { 401 };
+        world.provider(|provider| provider.token = Some((status, json!({"error": "invalid_grant"}))));
+        let token = refreshed["refresh_token"].as_str().unwrap();
+        assert_eq!(world.refresh(token).await.json()["error"], "invalid_grant");
+        world.provider(|provider| provider.token = None);
+        assert_eq!(world.refresh(token).await.json()["error"], "invalid_grant", "the grant has ended");
+        assert!(!world.accepts(&refreshed["access_token"]).await);
+    }
+}
+
+/// A provider that does not respond delays the login by the time-out of the request, and then ends it.
+#[tokio::test]
+async fn a_provider_that_hangs_ends_the_login() {
+    let world = World::new().await;
+    world.provider(|provider| provider.hangs = true);
+    assert_eq!(outcome(&world, &[("code", "x")]).await.as_deref(), Some("temporarily_unavailable"));
+}

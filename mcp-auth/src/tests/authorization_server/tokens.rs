@@ -1,0 +1,142 @@
+//! Access tokens: machines, revocation, expiry, and tokens of the provider for functions.
+
+use std::time::Duration;
+
+use mcp_runtime::{Context, Revision, Server, tool};
+use serde_json::{Value, json};
+
+use super::{ISSUER, World, form};
+use crate::{UpstreamTokens, tests::bearer};
+
+#[tokio::test]
+async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
+    let world = World::new().await;
+    let request = |client: &str, secret: &str, scope: &str| {
+        let parameters =
+            [("grant_type", "client_credentials"), ("client_id", client), ("client_secret", secret), ("scope", scope)];
+        let body = form(&parameters);
+        let world = &world;
+        async move { world.send("POST", "/token", &[], &body).await }
+    };
+    for (client, secret, scope, status, error) in [
+        ("robot", "wrong", "", 401, json!("invalid_client")),
+        ("robot", "", "", 401, json!("invalid_client")),
+        ("robot", "a robot secret", "notes:admin", 400, json!("invalid_scope")),
+        ("web", "a web secret", "", 400, json!("unauthorized_client")),
+        ("app", "", "", 400, json!("unauthorized_client")),
+        ("robot", "a robot secret", "notes:read", 200, Value::Null),
+    ] {
+        let response = request(client, secret, scope).await;
+        assert_eq!((response.status, &response.json()["error"]), (status, &error), "{client} {scope}");
+    }
+    let tokens = request("robot", "a robot secret", "").await.json();
+    assert_eq!((&tokens["scope"], tokens.get("refresh_token")), (&json!("notes:read notes:audit"), None));
+    let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
+    assert_eq!(identity.principal().as_str(), format!("{ISSUER}#client:robot"));
+}
+
+#[tokio::test]
+async fn a_client_revokes_its_own_tokens_only() {
+    for kind in ["refresh_token", "access_token"] {
+        let world = World::new().await;
+        let tokens = world.tokens().await;
+        let token = tokens[kind].as_str().unwrap();
+        let revoke = |client: &str, token: &str| {
+            let body = form(&[("client_id", client), ("token", token)]);
+            let world = &world;
+            async move { world.send("POST", "/revoke", &[], &body).await.status }
+        };
+        for (client, token, status) in
+            [("other", token, 200), ("app", "unknown", 200), ("app", "", 400), ("unknown", token, 401)]
+        {
+            assert_eq!(revoke(client, token).await, status, "{client}");
+            assert!(world.accepts(&tokens["access_token"]).await);
+        }
+        assert_eq!(revoke("app", token).await, 200);
+        assert!(!world.accepts(&tokens["access_token"]).await);
+        let refreshed = world.refresh(tokens["refresh_token"].as_str().unwrap()).await;
+        assert_eq!(refreshed.json()["error"], "invalid_grant");
+        assert_eq!(revoke("app", token).await, 200);
+    }
+}
+
+#[tokio::test]
+async fn tokens_and_logins_expire_and_keys_rotate() {
+    let world = World::with(|builder| builder.login_lifetime(Duration::from_secs(3 * 24 * 3600))).await;
+    let tokens = world.tokens().await;
+    world.clock.advance(Duration::from_secs(601));
+    assert!(world.accepts(&tokens["access_token"]).await, "the clocks may differ by a minute");
+    world.clock.advance(Duration::from_secs(60));
+    assert!(!world.accepts(&tokens["access_token"]).await);
+    let key = |token: &Value| {
+        let header = token.as_str().unwrap().split('.').next().unwrap();
+        let header = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, header).unwrap();
+        serde_json::from_slice::<Value>(&header).unwrap()["kid"].clone()
+    };
+    let mut refresh = tokens["refresh_token"].as_str().unwrap().to_owned();
+    let mut keys = vec![key(&tokens["access_token"])];
+    for _ in 0..2 {
+        world.clock.advance(Duration::from_secs(24 * 3600));
+        let refreshed = world.refresh(&refresh).await.json();
+        assert!(world.accepts(&refreshed["access_token"]).await);
+        keys.push(key(&refreshed["access_token"]));
+        refresh = refreshed["refresh_token"].as_str().unwrap().to_owned();
+    }
+    assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2], "{keys:?}");
+    world.clock.advance(Duration::from_secs(24 * 3600));
+    assert_eq!(world.refresh(&refresh).await.json()["error"], "invalid_grant", "the user has to log in again");
+}
+
+/// Tokens with another audience, issuer or key are those of others, even if the rest is right.
+#[tokio::test]
+async fn tokens_of_other_servers_are_rejected() {
+    let (one, other) = (World::new().await, World::with(|builder| builder.secret([8; 32])).await);
+    let tokens = other.tokens().await;
+    assert!(other.accepts(&tokens["access_token"]).await);
+    assert!(!one.accepts(&tokens["access_token"]).await);
+    assert!(!one.accepts(&tokens["refresh_token"]).await);
+}
+
+#[tokio::test]
+async fn the_oldest_grant_of_a_user_ends_if_there_are_too_many() {
+    let world = World::new().await;
+    let first = world.tokens().await;
+    for _ in 0..50 {
+        assert!(world.accepts(&first["access_token"]).await);
+        world.tokens().await;
+    }
+    assert!(!world.accepts(&first["access_token"]).await);
+}
+
+/// Return the token of the caller at the provider.
+#[tool]
+async fn upstream_token(tokens: &UpstreamTokens, ctx: &Context) -> Result<String, String> {
+    tokens.of(ctx).await.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
+    let call = |identity: mcp_runtime::Identity| {
+        let server = Server::empty("notes", "1.0.0").with::<upstream_token>();
+        let server = server.with_state(world.server.upstream_tokens()).stdio_identity(identity);
+        async move {
+            let mut client = server.test_client(Revision::V2026_07_28);
+            client.call("upstream_token", ()).await.unwrap().text().to_owned()
+        }
+    };
+    assert_eq!(call(identity.0.clone()).await, "upstream-access");
+    world.clock.advance(Duration::from_secs(3600));
+    world.provider(|provider| provider.token = Some((200, json!({"access_token": "renewed", "expires_in": 3600}))));
+    assert_eq!(call(identity.0.clone()).await, "renewed");
+    assert_eq!(call(identity.0.clone()).await, "renewed", "it is kept until it expires");
+    world.clock.advance(Duration::from_secs(3600));
+    world.provider(|provider| provider.token = Some((503, json!({}))));
+    assert_eq!(call(identity.0.clone()).await, "the token of the provider is temporarily unavailable");
+    world.provider(|provider| provider.token = Some((400, json!({"error": "invalid_grant"}))));
+    assert_eq!(call(identity.0.clone()).await, "the login at the provider has ended: authorize again");
+    let stranger = mcp_runtime::Identity::new("ada").with_claims(json!({"iss": "https://x.example", "grant": "x"}));
+    assert_eq!(call(stranger).await, "the caller has not logged in at the provider");
+}
