@@ -11,7 +11,6 @@ use super::{
     approvals,
     authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
     client::ClientSource,
-    clients::USED_LIFETIME as CLIENT_LIFETIME,
     codes::{self, Code},
     inner::Inner,
     login::{Login, UpstreamError},
@@ -74,14 +73,13 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
     }
     let client = server.clients.find(&request.client).await?;
     if !pending.is_remembered && client.may_be_remembered(&request.redirect_uri) {
-        users::add_browser(server, &login.subject, &pending.browser).await?;
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
-    if client.source == ClientSource::Registered {
-        let lifetime = CLIENT_LIFETIME.max(server.options.login_lifetime);
-        if users::admit_client(server, &login.subject, &client.id, lifetime).await? {
-            server.clients.prolong(&client, lifetime).await?;
-        }
+    let lifetime = server.options.registration_lifetime();
+    if client.source == ClientSource::Registered
+        && users::add_client(server, &login.subject, &client.id, lifetime).await?
+    {
+        server.clients.prolong(&client, lifetime).await?;
     }
     let code = random::token()?;
     let claims = server.options.copied_claims(&login.claims);

@@ -14,10 +14,6 @@ use super::{
 /// The time after which a registration expires that no user has approved.
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
-/// The time after which a registration expires that was approved, counted from the last approval, unless logins last
-/// longer.
-pub(super) const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-
 /// The maximum length of the identifier of a client in bytes.
 const MAX_ID: usize = 512;
 
@@ -57,9 +53,9 @@ impl Clients {
         Ok(())
     }
 
-    /// Prolongs the registration of a client that a user has approved.
+    /// Prolongs the registration of a registered client that a user has approved.
     pub(super) async fn prolong(&self, client: &Client, lifetime: Duration) -> Result<(), OAuthError> {
-        self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await?;
+        self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await.map(|_| ())?;
         Ok(())
     }
 

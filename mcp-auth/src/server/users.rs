@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::{RecordCondition, RecordsError};
 use serde::{Deserialize, Serialize};
 
-use super::{approvals, codes, inner::Inner, random};
+use super::{codes, inner::Inner, random};
 
 /// The maximum number of logins of a user in this time.
 const MAX_LOGINS: usize = 60;
@@ -14,11 +14,12 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// The maximum number of grants of a user. The oldest one ends first.
 const MAX_GRANTS: usize = 50;
 
-/// The maximum number of browsers of a user in which approvals are remembered. The oldest one is forgotten first.
-const MAX_BROWSERS: usize = 20;
+/// The maximum number of browsers whose approvals are remembered for a user. Those of the browser that was used first are
+/// forgotten first.
+const MAX_BROWSERS: usize = 10;
 
-/// The maximum number of registered clients whose registrations a user prolongs. Those of further clients expire.
-const MAX_CLIENTS: usize = 200;
+/// The maximum number of clients whose registrations live on because a user has approved them.
+const MAX_CLIENTS: usize = 50;
 
 /// The number of attempts if other requests change the record at the same time.
 const ATTEMPTS: usize = 5;
@@ -30,10 +31,8 @@ struct User {
     /// The identifiers of grants, the oldest one first.
     grants: Vec<String>,
     /// The hashes of the cookies of browsers, the oldest one first.
-    #[serde(default)]
     browsers: Vec<String>,
-    /// The identifiers of registered clients, with the time until which they count, in seconds since the Unix epoch.
-    #[serde(default)]
+    /// The identifiers of registered clients, and the times at which their registrations expire.
     clients: Vec<(String, f64)>,
 }
 
@@ -66,24 +65,20 @@ pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Res
     }
 }
 
-/// Adds a browser in which approvals are remembered, and forgets those of the oldest one if the user has too many.
-pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<(), RecordsError> {
+/// Adds a browser. Returns the one that the user has used first if there are too many, whose approvals are to be forgotten.
+pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<Option<String>, RecordsError> {
     let mut excess = None;
     update(server, subject, |user| {
-        user.browsers.retain(|known| known != browser);
+        user.browsers.retain(|other| other != browser);
         excess = (user.browsers.len() >= MAX_BROWSERS).then(|| user.browsers.remove(0));
         user.browsers.push(browser.to_owned());
     })
     .await?;
-    match excess {
-        Some(oldest) => approvals::forget(server, &oldest).await,
-        None => Ok(()),
-    }
+    Ok(excess)
 }
 
-/// Counts a registered client whose registration is to be prolonged by this time. Returns `false` if the user has too
-/// many.
-pub(super) async fn admit_client(
+/// Adds a registered client that the user has approved. Returns `false` if the user has approved too many.
+pub(super) async fn add_client(
     server: &Inner,
     subject: &str,
     client: &str,
@@ -92,7 +87,7 @@ pub(super) async fn admit_client(
     let now = server.clock.unix();
     let mut is_admitted = false;
     update(server, subject, |user| {
-        user.clients.retain(|(known, until)| known != client && now < *until);
+        user.clients.retain(|(other, expires)| other != client && now < *expires);
         is_admitted = user.clients.len() < MAX_CLIENTS;
         if is_admitted {
             user.clients.push((client.to_owned(), now + lifetime.as_secs_f64()));
@@ -111,7 +106,8 @@ async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)
             None => (User::default(), RecordCondition::Absent),
         };
         change(&mut user);
-        if server.store.set("user", &id, condition, &user, server.options.login_lifetime).await? {
+        let lifetime = server.options.registration_lifetime();
+        if server.store.set("user", &id, condition, &user, lifetime).await? {
             return Ok(());
         }
     }

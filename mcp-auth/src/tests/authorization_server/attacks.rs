@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{MemoryRecords, Record, RecordCondition, RecordVersion, Records, RecordsFuture};
 use serde_json::json;
 
-use super::{Browser, ISSUER, REDIRECT, VERIFIER, World, authorize_path, form, hash, now};
+use super::{Browser, ISSUER, REDIRECT, VERIFIER, World, authorize_path, form, hash};
 
 /// Open redirects and manipulated redirect URIs: the user sees a page, and is not redirected.
 #[tokio::test]
@@ -151,86 +150,6 @@ async fn of_two_simultaneous_exchanges_of_a_code_neither_keeps_its_tokens() {
     }
 }
 
-/// A store that takes long to write grants, as one of another process may.
-#[derive(Debug)]
-struct SlowGrants(MemoryRecords);
-
-impl Records for SlowGrants {
-    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>> {
-        self.0.get(key)
-    }
-
-    fn set<'a>(
-        &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> RecordsFuture<'a, Option<RecordVersion>> {
-        Box::pin(async move {
-            for _ in 0..if key.contains("/grant/") { 20 } else { 1 } {
-                tokio::task::yield_now().await;
-            }
-            self.0.set(key, condition, value, ttl).await
-        })
-    }
-
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool> {
-        self.0.delete(key, condition)
-    }
-
-    fn list<'a>(
-        &'a self,
-        prefix: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> RecordsFuture<'a, Vec<(String, Record)>> {
-        self.0.list(prefix, after, limit)
-    }
-}
-
-#[tokio::test]
-async fn a_grant_that_is_being_written_ends_as_well_if_its_code_is_replayed() {
-    let world = World::with(|builder| builder.records(SlowGrants(MemoryRecords::default()))).await;
-    let code = world.code(&[]).await;
-    let (left, right) = tokio::join!(world.exchange(&code, &[]), world.exchange(&code, &[]));
-    for response in [&left, &right].into_iter().filter(|response| response.status == 200) {
-        let refreshed = world.refresh(response.json()["refresh_token"].as_str().unwrap()).await;
-        assert_eq!((refreshed.status, &refreshed.json()["error"]), (400, &"invalid_grant".into()));
-    }
-}
-
-/// A user who logs in again and again does not fill the store.
-#[tokio::test]
-async fn browsers_and_registrations_of_a_user_are_bounded() {
-    let world = World::new().await;
-    let mut browsers = Vec::new();
-    for _ in 0..21 {
-        let mut browser = Browser::default();
-        world.log_in(&mut browser, &[]).await;
-        browsers.push(browser);
-    }
-    let statuses = async |browser: usize| world.authorize(&mut browsers[browser].clone(), &[]).await.status;
-    assert_eq!((statuses(0).await, statuses(1).await, statuses(20).await), (200, 303, 303));
-
-    // The provider does not know that the clock moves.
-    world.provider(|provider| provider.claims = json!({"exp": now() + 24 * 60 * 60}));
-    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
-    for index in 0..201 {
-        if index % 30 == 0 {
-            world.clock.advance(Duration::from_secs(3601));
-        }
-        let sender = format!("198.51.100.{index}:1");
-        let client = world.send_from(&sender, "POST", "/register", &[], &metadata).await.json();
-        let id = client["client_id"].as_str().unwrap();
-        let key = format!("authorization-server/1/client/{id}");
-        let version = async || world.records.get(&key).await.unwrap().unwrap().version;
-        let registered = version().await;
-        world.code(&[("client_id", id)]).await;
-        assert_eq!(version().await != registered, index < 200, "{index}");
-    }
-}
-
 #[tokio::test]
 async fn a_replayed_refresh_token_ends_its_family() {
     let world = World::new().await;
@@ -331,4 +250,42 @@ async fn responses_of_the_provider_count_once_in_the_browser_of_the_login() {
     let login = world.answer(&mut late, &page, "approve").await;
     world.clock.advance(Duration::from_secs(601));
     assert_eq!(world.return_with(&mut late, &login, &[("code", "upstream-code")]).await.status, 400);
+}
+
+/// One user cannot fill the store with browsers, and the newest ones remember what was approved.
+#[tokio::test]
+async fn approvals_are_remembered_for_some_browsers_of_a_user() {
+    let world = World::new().await;
+    let mut browsers = Vec::new();
+    for _ in 0..12 {
+        let mut browser = Browser::default();
+        assert!(world.log_in(&mut browser, &[]).await.parameter("code").is_some());
+        browsers.push(browser);
+    }
+    for (index, mut browser) in browsers.into_iter().enumerate() {
+        let status = world.authorize(&mut browser, &[]).await.status;
+        assert_eq!(status, if index < 2 { 200 } else { 303 }, "{index}");
+    }
+}
+
+/// One user cannot fill the store with registrations: those beyond a number expire as if nobody had approved them.
+#[tokio::test]
+async fn a_user_prolongs_a_limited_number_of_registrations() {
+    let world = World::new().await;
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    let mut clients = Vec::new();
+    for index in 0..52 {
+        let registered = world.send_from(&format!("198.51.100.{index}:1"), "POST", "/register", &[], &metadata).await;
+        let id = registered.json()["client_id"].as_str().unwrap().to_owned();
+        assert!(world.log_in(&mut Browser::default(), &[("client_id", &id)]).await.parameter("code").is_some());
+        clients.push(id);
+    }
+    // The store has its own clock.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2 * 60 * 60)).await;
+    tokio::time::resume();
+    for (index, id) in clients.iter().enumerate() {
+        let page = world.authorize(&mut Browser::default(), &[("client_id", id)]).await;
+        assert_eq!(page.status, if index < 50 { 200 } else { 400 }, "{index}");
+    }
 }
