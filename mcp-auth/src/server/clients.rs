@@ -8,20 +8,11 @@ use mcp_runtime::RecordCondition;
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    client::{Client, ClientSource},
-    documents::Documents,
-    oauth_error::OAuthError,
-    parameters::Parameters,
-    random,
-    store::Store,
+    client::Client, documents::Documents, oauth_error::OAuthError, parameters::Parameters, random, store::Store,
 };
 
 /// The time after which a registration expires that no user has approved.
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
-
-/// The time after which a registration expires that was approved, counted from the last approval, unless logins last
-/// longer.
-const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// The maximum length of the identifier of a client in bytes.
 const MAX_ID: usize = 512;
@@ -62,12 +53,9 @@ impl Clients {
         Ok(())
     }
 
-    /// Prolongs the registration of a client that a user has approved, so that it outlives the login.
-    pub(super) async fn prolong(&self, client: &Client, login: Duration) -> Result<(), OAuthError> {
-        if client.source == ClientSource::Registered {
-            let lifetime = USED_LIFETIME.max(login);
-            self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await?;
-        }
+    /// Prolongs the registration of a registered client that a user has approved.
+    pub(super) async fn prolong(&self, client: &Client, lifetime: Duration) -> Result<(), OAuthError> {
+        self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await.map(|_| ())?;
         Ok(())
     }
 

@@ -10,7 +10,6 @@ use std::{
 
 use lru::LruCache;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use super::{
     client::{Client, ClientSource},
@@ -33,15 +32,11 @@ const DEFAULT_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// The time for which a failure is remembered, so that requests do not become a flood towards another host.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// The maximum number of documents that are fetched at the same time.
-const MAX_REQUESTS: usize = 8;
-
-/// Fetches and caches metadata documents.
+/// Fetches and caches metadata documents. The runtime bounds how many requests of a peer, and so fetches, are in progress.
 pub(super) struct Documents {
     fetcher: Fetcher,
     clock: Clock,
     cache: Mutex<LruCache<String, Cached>>,
-    requests: Semaphore,
     is_enabled: bool,
 }
 
@@ -55,8 +50,7 @@ impl Documents {
     /// `fetcher` must refuse addresses that are not public.
     pub(super) fn new(fetcher: Fetcher, clock: Clock, is_enabled: bool) -> Self {
         let capacity = NonZeroUsize::new(MAX_CACHED).unwrap_or(NonZeroUsize::MIN);
-        let requests = Semaphore::new(MAX_REQUESTS);
-        Self { fetcher, clock, cache: Mutex::new(LruCache::new(capacity)), requests, is_enabled }
+        Self { fetcher, clock, cache: Mutex::new(LruCache::new(capacity)), is_enabled }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -77,7 +71,6 @@ impl Documents {
         if let Some(known) = self.cached(id) {
             return known;
         }
-        let Ok(_permit) = self.requests.try_acquire() else { return Err(OAuthError::unavailable()) };
         let (client, lifetime) = match self.fetch(id, &url).await {
             Ok((client, lifetime)) => (Ok(client), lifetime),
             Err(reason) => {

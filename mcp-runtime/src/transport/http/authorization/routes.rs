@@ -68,13 +68,13 @@ impl AuthorizationService {
     {
         let path = request.uri().path();
         match route(&self.endpoint, path) {
-            Some(routes) => self.call_route(&**routes, request).await,
+            Some(routes) => self.call_route(Arc::clone(routes), request).await,
             None if MetadataService::serves(path) => MetadataService::new(self.endpoint.clone()).respond(&request),
             None => response::invalid_request(http::StatusCode::NOT_FOUND, "path not found"),
         }
     }
 
-    async fn call_route<B>(&self, routes: &dyn AuthorizationRoutes, request: Request<B>) -> HttpResponse
+    async fn call_route<B>(&self, routes: Arc<dyn AuthorizationRoutes>, request: Request<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -89,9 +89,16 @@ impl AuthorizationService {
             Ok(received) => received,
             Err(rejection) => return *rejection,
         };
+        let Some(permit) = self.endpoint.limits().admit_authorization_request(source.peer()) else {
+            return response::overloaded("too many requests for authorization are being handled");
+        };
         let request = Request::from_parts(parts, Bytes::copy_from_slice(received.bytes()));
-        let response = guarded(|| routes.respond(request, source.peer_addr())).await;
-        match response {
+        // If the client disconnects, the request is handled to its end: a token that was replaced must be stored.
+        let handled = tokio::spawn(async move {
+            let _permit = permit;
+            guarded(|| routes.respond(request, source.peer_addr())).await
+        });
+        match handled.await.ok().flatten() {
             Some(response) => response.map(HttpBody::complete),
             None => response::overloaded("the request could not be handled"),
         }
