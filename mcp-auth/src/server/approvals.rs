@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::{RecordCondition, RecordsError};
 use serde::{Deserialize, Serialize};
 
-use super::{inner::Inner, redirect_uri, request::AuthorizationRequest};
+use super::{inner::Inner, redirect_uri, request::AuthorizationRequest, users};
 
 /// The time for which an approval is remembered.
 const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -93,6 +93,9 @@ pub(super) async fn remember(
         scopes: request.scopes.clone(),
         until: server.clock.unix() + LIFETIME.as_secs_f64(),
     });
+    if let Some(oldest) = users::add_browser(server, subject, browser).await? {
+        forget(server, &oldest).await?;
+    }
     // If another tab has written meanwhile, the user is asked once more.
     server.store.set("browser", browser, condition, &approvals, LIFETIME).await.map(|_| ())
 }

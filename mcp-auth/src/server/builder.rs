@@ -169,7 +169,8 @@ impl AuthorizationServerBuilder {
         self
     }
 
-    /// Copies claims of the user from the provider, such as `email`, into access tokens, which clients can read.
+    /// Copies claims of the user from the provider, such as `email`, into access tokens, which clients can read. Claims of
+    /// more than 1 KiB are left out.
     pub fn claims(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.options.claims.extend(names.into_iter().map(Into::into));
         self

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{
     approvals,
     authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
+    client::ClientSource,
     codes::{self, Code},
     inner::Inner,
     login::{Login, UpstreamError},
@@ -74,7 +75,12 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
     if !pending.is_remembered && client.may_be_remembered(&request.redirect_uri) {
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
-    server.clients.prolong(&client).await?;
+    let lifetime = server.options.registration_lifetime();
+    if client.source == ClientSource::Registered
+        && users::add_client(server, &login.subject, &client.id, lifetime).await?
+    {
+        server.clients.prolong(&client, lifetime).await?;
+    }
     let code = random::token()?;
     let claims = server.options.copied_claims(&login.claims);
     let expires = server.clock.unix() + codes::CODE_LIFETIME.as_secs_f64();

@@ -8,19 +8,11 @@ use mcp_runtime::RecordCondition;
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    client::{Client, ClientSource},
-    documents::Documents,
-    oauth_error::OAuthError,
-    parameters::Parameters,
-    random,
-    store::Store,
+    client::Client, documents::Documents, oauth_error::OAuthError, parameters::Parameters, random, store::Store,
 };
 
 /// The time after which a registration expires that no user has approved.
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
-
-/// The time after which a registration expires that was approved, counted from its last use.
-const USED_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// The maximum length of the identifier of a client in bytes.
 const MAX_ID: usize = 512;
@@ -61,11 +53,9 @@ impl Clients {
         Ok(())
     }
 
-    /// Prolongs the registration of a client that a user has approved.
-    pub(super) async fn prolong(&self, client: &Client) -> Result<(), OAuthError> {
-        if client.source == ClientSource::Registered {
-            self.store.set("client", &client.id, RecordCondition::Always, client, USED_LIFETIME).await?;
-        }
+    /// Prolongs the registration of a registered client that a user has approved.
+    pub(super) async fn prolong(&self, client: &Client, lifetime: Duration) -> Result<(), OAuthError> {
+        self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await.map(|_| ())?;
         Ok(())
     }
 

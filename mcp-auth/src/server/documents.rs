@@ -10,7 +10,6 @@ use std::{
 
 use lru::LruCache;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use super::{
     client::{Client, ClientSource},
@@ -33,15 +32,11 @@ const DEFAULT_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// The time for which a failure is remembered, so that requests do not become a flood towards another host.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// The maximum number of documents that are fetched at the same time.
-const MAX_REQUESTS: usize = 8;
-
-/// Fetches and caches metadata documents.
+/// Fetches and caches metadata documents. The runtime bounds how many requests of a peer, and so fetches, are in progress.
 pub(super) struct Documents {
     fetcher: Fetcher,
     clock: Clock,
     cache: Mutex<LruCache<String, Cached>>,
-    requests: Semaphore,
     is_enabled: bool,
 }
 
@@ -55,8 +50,7 @@ impl Documents {
     /// `fetcher` must refuse addresses that are not public.
     pub(super) fn new(fetcher: Fetcher, clock: Clock, is_enabled: bool) -> Self {
         let capacity = NonZeroUsize::new(MAX_CACHED).unwrap_or(NonZeroUsize::MIN);
-        let requests = Semaphore::new(MAX_REQUESTS);
-        Self { fetcher, clock, cache: Mutex::new(LruCache::new(capacity)), requests, is_enabled }
+        Self { fetcher, clock, cache: Mutex::new(LruCache::new(capacity)), is_enabled }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -72,11 +66,11 @@ impl Documents {
         if !self.is_enabled {
             return Err(OAuthError::invalid_client("clients with metadata documents are not accepted"));
         }
-        let url = document_url(id).map_err(OAuthError::invalid_client)?;
+        // In tests, documents are on the loopback interface.
+        let url = document_url(id, cfg!(test)).map_err(OAuthError::invalid_client)?;
         if let Some(known) = self.cached(id) {
             return known;
         }
-        let Ok(_permit) = self.requests.try_acquire() else { return Err(OAuthError::unavailable()) };
         let (client, lifetime) = match self.fetch(id, &url).await {
             Ok((client, lifetime)) => (Ok(client), lifetime),
             Err(reason) => {
@@ -107,12 +101,11 @@ impl Documents {
 }
 
 /// Parses the URL of a document: `https`, with a host name, a path without `.` and `..`, and without a query.
-fn document_url(id: &str) -> Result<SecureUrl, &'static str> {
+fn document_url(id: &str, allows_addresses: bool) -> Result<SecureUrl, &'static str> {
     let url = SecureUrl::parse(id).map_err(|_| "the client is not identified by a secure URL")?;
     let host = url.uri().host().unwrap_or_default();
     let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
-    // In tests, documents are on the loopback interface.
-    if (!url.is_https() || is_address) && !cfg!(test) {
+    if (!url.is_https() || is_address) && !allows_addresses {
         return Err("the URL of the client is not `https` with a host name");
     }
     let path = url.uri().path();
@@ -189,9 +182,27 @@ mod tests {
             ("https://user@app.example/a", false),
             ("https://app.example/a#b", false),
             ("http://app.example/a", false),
+            ("http://localhost/a", false),
+            ("https://127.0.0.1/a", false),
+            ("https://169.254.169.254/latest/meta-data", false),
+            ("https://[::1]/a", false),
+            ("https://[::ffff:127.0.0.1]/a", false),
             ("file:///etc/passwd", false),
         ] {
-            assert_eq!(document_url(url).is_ok(), valid, "{url}");
+            assert_eq!(document_url(url, false).is_ok(), valid, "{url}");
+        }
+    }
+
+    /// Whatever is not written as an address is resolved, and only public addresses are connected to.
+    #[tokio::test]
+    async fn names_of_addresses_that_are_not_public_are_not_connected_to() {
+        let fetcher = Fetcher::public(MAX_DOCUMENT);
+        // TLS refuses some of them before they are resolved.
+        let expected = ["the host has no address that may be used", "invalid dns name"];
+        for url in ["https://localhost/a", "https://2130706433/a", "https://0x7f000001/a", "https://127.1/a"] {
+            let url = document_url(url, false).unwrap();
+            let error = fetcher.get(&url).await.unwrap_err();
+            assert!(expected.iter().any(|expected| error.contains(expected)), "{url}: {error}");
         }
     }
 }

@@ -7,6 +7,13 @@ use serde_json::{Map, Value};
 use super::{oauth_error::OAuthError, page::ConsentPage};
 use crate::{Error, url::SecureUrl};
 
+/// The maximum size in bytes of a claim that is copied into access tokens, which clients send with every request.
+const MAX_CLAIM: usize = 1024;
+
+/// The time after which a registration expires that was approved, counted from the last approval, unless logins last
+/// longer.
+const REGISTRATION_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
 /// Renders a consent page.
 pub(super) type Page = dyn Fn(&ConsentPage) -> String + Send + Sync;
 
@@ -119,8 +126,16 @@ impl Options {
         self.scopes.iter().filter(|(name, _)| scopes.contains(name)).cloned().collect()
     }
 
+    /// Returns the claims that are copied into access tokens, without those that are too long.
     pub(super) fn copied_claims(&self, claims: &Map<String, Value>) -> Map<String, Value> {
-        self.claims.iter().filter_map(|name| Some((name.clone(), claims.get(name)?.clone()))).collect()
+        let fits = |claim: &&Value| claim.to_string().len() <= MAX_CLAIM;
+        let copied = self.claims.iter().filter_map(|name| Some((name, claims.get(name).filter(fits)?)));
+        copied.map(|(name, claim)| (name.clone(), claim.clone())).collect()
+    }
+
+    /// Returns the time after which a registration that a user has approved expires. It outlives the login.
+    pub(super) fn registration_lifetime(&self) -> Duration {
+        REGISTRATION_LIFETIME.max(self.login_lifetime)
     }
 
     /// Returns whether a user may use the server.

@@ -14,6 +14,13 @@ const WINDOW: Duration = Duration::from_secs(60 * 60);
 /// The maximum number of grants of a user. The oldest one ends first.
 const MAX_GRANTS: usize = 50;
 
+/// The maximum number of browsers whose approvals are remembered for a user. Those of the browser that was used first are
+/// forgotten first.
+const MAX_BROWSERS: usize = 10;
+
+/// The maximum number of clients whose registrations live on because a user has approved them.
+const MAX_CLIENTS: usize = 50;
+
 /// The number of attempts if other requests change the record at the same time.
 const ATTEMPTS: usize = 5;
 
@@ -23,6 +30,10 @@ struct User {
     logins: Vec<f64>,
     /// The identifiers of grants, the oldest one first.
     grants: Vec<String>,
+    /// The hashes of the cookies of browsers, the oldest one first.
+    browsers: Vec<String>,
+    /// The identifiers of registered clients, and the times at which their registrations expire.
+    clients: Vec<(String, f64)>,
 }
 
 /// Counts a login. Returns `false` if the user has logged in too often.
@@ -54,6 +65,38 @@ pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Res
     }
 }
 
+/// Adds a browser. Returns the one that the user has used first if there are too many, whose approvals are to be forgotten.
+pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<Option<String>, RecordsError> {
+    let mut excess = None;
+    update(server, subject, |user| {
+        user.browsers.retain(|other| other != browser);
+        excess = (user.browsers.len() >= MAX_BROWSERS).then(|| user.browsers.remove(0));
+        user.browsers.push(browser.to_owned());
+    })
+    .await?;
+    Ok(excess)
+}
+
+/// Adds a registered client that the user has approved. Returns `false` if the user has approved too many.
+pub(super) async fn add_client(
+    server: &Inner,
+    subject: &str,
+    client: &str,
+    lifetime: Duration,
+) -> Result<bool, RecordsError> {
+    let now = server.clock.unix();
+    let mut is_admitted = false;
+    update(server, subject, |user| {
+        user.clients.retain(|(other, expires)| other != client && now < *expires);
+        is_admitted = user.clients.len() < MAX_CLIENTS;
+        if is_admitted {
+            user.clients.push((client.to_owned(), now + lifetime.as_secs_f64()));
+        }
+    })
+    .await?;
+    Ok(is_admitted)
+}
+
 async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)) -> Result<(), RecordsError> {
     let id = random::hash(subject);
     for _ in 0..ATTEMPTS {
@@ -63,7 +106,8 @@ async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)
             None => (User::default(), RecordCondition::Absent),
         };
         change(&mut user);
-        if server.store.set("user", &id, condition, &user, server.options.login_lifetime).await? {
+        let lifetime = server.options.registration_lifetime();
+        if server.store.set("user", &id, condition, &user, lifetime).await? {
             return Ok(());
         }
     }

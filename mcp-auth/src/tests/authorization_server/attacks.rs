@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::{Browser, ISSUER, REDIRECT, VERIFIER, World, authorize_path, form, hash};
 
 /// Open redirects and manipulated redirect URIs: the user sees a page, and is not redirected.
@@ -220,4 +222,42 @@ async fn responses_of_the_provider_count_once_in_the_browser_of_the_login() {
     let login = world.answer(&mut late, &page, "approve").await;
     world.clock.advance(Duration::from_secs(601));
     assert_eq!(world.return_with(&mut late, &login, &[("code", "upstream-code")]).await.status, 400);
+}
+
+/// One user cannot fill the store with browsers, and the newest ones remember what was approved.
+#[tokio::test]
+async fn approvals_are_remembered_for_some_browsers_of_a_user() {
+    let world = World::new().await;
+    let mut browsers = Vec::new();
+    for _ in 0..12 {
+        let mut browser = Browser::default();
+        assert!(world.log_in(&mut browser, &[]).await.parameter("code").is_some());
+        browsers.push(browser);
+    }
+    for (index, mut browser) in browsers.into_iter().enumerate() {
+        let status = world.authorize(&mut browser, &[]).await.status;
+        assert_eq!(status, if index < 2 { 200 } else { 303 }, "{index}");
+    }
+}
+
+/// One user cannot fill the store with registrations: those beyond a number expire as if nobody had approved them.
+#[tokio::test]
+async fn a_user_prolongs_a_limited_number_of_registrations() {
+    let world = World::new().await;
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    let mut clients = Vec::new();
+    for index in 0..52 {
+        let registered = world.send_from(&format!("198.51.100.{index}:1"), "POST", "/register", &[], &metadata).await;
+        let id = registered.json()["client_id"].as_str().unwrap().to_owned();
+        assert!(world.log_in(&mut Browser::default(), &[("client_id", &id)]).await.parameter("code").is_some());
+        clients.push(id);
+    }
+    // The store has its own clock.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2 * 60 * 60)).await;
+    tokio::time::resume();
+    for (index, id) in clients.iter().enumerate() {
+        let page = world.authorize(&mut Browser::default(), &[("client_id", id)]).await;
+        assert_eq!(page.status, if index < 50 { 200 } else { 400 }, "{index}");
+    }
 }

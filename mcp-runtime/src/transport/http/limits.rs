@@ -25,12 +25,15 @@ const UNCOUNTED_RESPONSE_BYTES: usize = 16 << 10;
 const FREE_FRACTION: usize = 16;
 /// The maximum number of open `subscriptions/listen` requests.
 const MAX_LISTENERS: usize = 10_000;
+/// The maximum number of requests to the routes of an authenticator that are handled at once.
+const MAX_AUTHORIZATION_REQUESTS: usize = 128;
 
 /// The limits that all clients share. Requests that exceed them are rejected with status 503.
 #[derive(Debug)]
 pub(super) struct SharedLimits {
     pub(super) peers: Arc<Peers>,
     calls: Pool,
+    authorization_requests: Pool,
     listeners: Pool,
     /// One permit for each byte.
     body_memory: Pool,
@@ -63,6 +66,7 @@ impl SharedLimits {
         Self {
             peers: Arc::new(Peers::new(options.max_peer_share)),
             calls: pool(Resource::Calls, options.max_in_flight),
+            authorization_requests: pool(Resource::AuthorizationRequests, MAX_AUTHORIZATION_REQUESTS),
             listeners: pool(Resource::Listeners, MAX_LISTENERS),
             body_memory: pool(Resource::BodyBytes, options.body_memory()),
             response_memory: pool(Resource::ResponseBytes, options.max_unread_response_bytes),
@@ -83,6 +87,12 @@ impl SharedLimits {
         let permit = self.calls.try_acquire(peer, 1).ok_or_else(too_many_calls)?;
         let sessions = Arc::clone(&self.sessions);
         Ok(Box::new(CallPermit { _permit: permit, _body_memory: body_memory, sessions }))
+    }
+
+    /// Returns a permit for a request to a route of the authenticator. Returns `None` if too many are being handled, over
+    /// all peers or for this one.
+    pub(super) fn admit_authorization_request(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
+        self.authorization_requests.try_acquire(peer, 1)
     }
 
     /// Checks that [`admit_call`](Self::admit_call) would succeed.

@@ -19,13 +19,14 @@ pub(super) enum Resource {
     Connections,
     Sessions,
     Calls,
+    AuthorizationRequests,
     Listeners,
     BodyBytes,
     ResponseBytes,
 }
 
 /// The number of [`Resource`]s.
-const RESOURCES: usize = 6;
+const RESOURCES: usize = 7;
 
 /// The peers that use any resource.
 ///

@@ -136,11 +136,9 @@ impl HttpService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let endpoint = &self.endpoint;
-        if endpoint.authorization().is_some() {
+        if AuthorizationService::serves(endpoint, request.uri().path()) {
             let service = self.authorization_service();
-            if service.serves(request.uri().path()) {
-                return Prepared::Other(Box::pin(async move { Ok(service.respond(request).await) }));
-            }
+            return Prepared::Other(Box::pin(async move { Ok(service.respond(request).await) }));
         }
         let mut router = MethodRouter { endpoint: endpoint.clone() };
         if guard::needs_cors(&request) {

@@ -113,29 +113,6 @@ async fn a_server_starts_in_a_directory_that_stays_locked() {
     assert_eq!(server.status(&call("quick")).await, 200);
 }
 
-/// Several servers find the file of a dead one at the same time. Only one of them may replace it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn only_one_of_several_servers_listens() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("x.sock");
-    for _ in 0..20 {
-        drop(UnixListener::bind(&path).unwrap());
-        let starts: Vec<_> = (0..4)
-            .map(|_| {
-                let path = path.clone();
-                tokio::spawn(async move { SocketServer::start(&path, HttpOptions::default()).await.ok() })
-            })
-            .collect();
-        let mut started = Vec::new();
-        for start in starts {
-            started.extend(soon(start).await.unwrap());
-        }
-        assert_eq!(started.len(), 1);
-        assert_eq!(started[0].status(&call("quick")).await, 200);
-        started.pop().unwrap().stopped().await;
-    }
-}
-
 #[tokio::test]
 async fn other_files_and_live_sockets_are_kept() {
     let directory = tempfile::tempdir().unwrap();

@@ -123,6 +123,25 @@ fn the_end_of_a_call_is_not_taken_for_that_of_a_later_one_with_its_id() {
 }
 
 #[test]
+fn a_call_that_starts_while_all_are_cancelled_is_cancelled_or_has_a_response() {
+    check_dfs(
+        || {
+            let fixture = Fixture::new();
+            fixture.start("1", &Sink::Line).unwrap();
+            let cancelling = spawn(&fixture, |it| it.table.cancel_all());
+            let second = fixture.start("2", &Sink::Line).unwrap();
+            cancelling.join().unwrap();
+            let is_in_flight = fixture.table.has(&key("2"));
+            assert_eq!(fixture.table.count(), usize::from(is_in_flight));
+            fixture.finish("2", second, "second");
+            assert_eq!(fixture.drain(), if is_in_flight { "second\n" } else { "" });
+            fixture.check_empty();
+        },
+        None,
+    );
+}
+
+#[test]
 fn one_of_two_calls_with_the_same_id_is_refused() {
     check_dfs(
         || {

@@ -56,13 +56,9 @@ impl AuthorizationService {
         Self { endpoint }
     }
 
-    /// Returns whether a path is served.
-    pub(in crate::transport::http) fn serves(&self, path: &str) -> bool {
-        MetadataService::serves(path) || self.route(path).is_some()
-    }
-
-    fn route(&self, path: &str) -> Option<Arc<dyn AuthorizationRoutes>> {
-        self.endpoint.authorization()?.routes().iter().find(|routes| routes.serves(path)).cloned()
+    /// Returns whether an endpoint serves a path because of authorization.
+    pub(in crate::transport::http) fn serves(endpoint: &Endpoint, path: &str) -> bool {
+        endpoint.authorization().is_some() && (MetadataService::serves(path) || route(endpoint, path).is_some())
     }
 
     pub(in crate::transport::http) async fn respond<B>(&self, request: Request<B>) -> HttpResponse
@@ -71,14 +67,14 @@ impl AuthorizationService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let path = request.uri().path();
-        match self.route(path) {
-            Some(routes) => self.call_route(&*routes, request).await,
+        match route(&self.endpoint, path) {
+            Some(routes) => self.call_route(Arc::clone(routes), request).await,
             None if MetadataService::serves(path) => MetadataService::new(self.endpoint.clone()).respond(&request),
             None => response::invalid_request(http::StatusCode::NOT_FOUND, "path not found"),
         }
     }
 
-    async fn call_route<B>(&self, routes: &dyn AuthorizationRoutes, request: Request<B>) -> HttpResponse
+    async fn call_route<B>(&self, routes: Arc<dyn AuthorizationRoutes>, request: Request<B>) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -93,13 +89,24 @@ impl AuthorizationService {
             Ok(received) => received,
             Err(rejection) => return *rejection,
         };
+        let Some(permit) = self.endpoint.limits().admit_authorization_request(source.peer()) else {
+            return response::overloaded("too many requests for authorization are being handled");
+        };
         let request = Request::from_parts(parts, Bytes::copy_from_slice(received.bytes()));
-        let response = guarded(|| routes.respond(request, source.peer_addr())).await;
-        match response {
+        // If the client disconnects, the request is handled to its end: a token that was replaced must be stored.
+        let handled = tokio::spawn(async move {
+            let _permit = permit;
+            guarded(|| routes.respond(request, source.peer_addr())).await
+        });
+        match handled.await.ok().flatten() {
             Some(response) => response.map(HttpBody::complete),
             None => response::overloaded("the request could not be handled"),
         }
     }
+}
+
+fn route<'a>(endpoint: &'a Endpoint, path: &str) -> Option<&'a Arc<dyn AuthorizationRoutes>> {
+    endpoint.authorization()?.routes().iter().find(|routes| routes.serves(path))
 }
 
 /// Calls a route. Returns `None` if it panics or takes too long.

@@ -19,7 +19,7 @@ use crate::{
     race::race,
     transport::http::{
         address::HttpAddress,
-        authorization::Authorization,
+        authorization::{Authorization, AuthorizationService, MetadataService},
         guard,
         legacy::LegacyService,
         options::HttpOptions,
@@ -169,9 +169,9 @@ impl Router {
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
         }
-        let authorization = self.service.authorization_service();
-        if authorization.serves(path) {
-            return authorization.respond(request).await;
+        // Without authorization, the metadata says so.
+        if AuthorizationService::serves(self.service.endpoint(), path) || MetadataService::serves(path) {
+            return self.service.authorization_service().respond(request).await;
         }
         if let Some(legacy) = self.legacy.as_ref().filter(|_| LegacyService::serves(path)) {
             return legacy.clone().call(request).await.unwrap_or_else(|never| match never {});

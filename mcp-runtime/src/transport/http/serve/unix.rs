@@ -100,3 +100,35 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
         _ => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens on it")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::net, sync::Barrier, thread};
+
+    use super::*;
+
+    /// Several servers find the file of a dead one at the same time. Only one of them may replace it.
+    #[test]
+    fn only_one_of_several_servers_listens() {
+        let directory = std::env::temp_dir().join(crate::random::id().expect("random bytes"));
+        fs::create_dir(&directory).unwrap();
+        let path = directory.join("x.sock");
+        for _ in 0..100 {
+            drop(net::UnixListener::bind(&path).unwrap());
+            let barrier = Barrier::new(4);
+            let bind = || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+                barrier.wait();
+                let bound = runtime.block_on(SocketListener::bind(&path, 0o600)).ok();
+                bound.map(|listener| (runtime, listener))
+            };
+            let listening: Vec<_> = thread::scope(|scope| {
+                let servers: Vec<_> = (0..4).map(|_| scope.spawn(bind)).collect();
+                servers.into_iter().filter_map(|server| server.join().unwrap()).collect()
+            });
+            assert_eq!(listening.len(), 1);
+            assert!(net::UnixStream::connect(&path).is_ok());
+        }
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

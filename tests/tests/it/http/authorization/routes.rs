@@ -1,24 +1,48 @@
 //! The routes of an authenticator, which are served next to the endpoint.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
     AuthenticateFuture, Authenticator, AuthorizationRoutes, HttpOptions, ProtectedResource, RouteFuture,
 };
+use tokio::sync::Semaphore;
 use tower_service::Service as _;
 
 use super::{Request, Tokens, resource_of_example, server, soon};
-use crate::http::client::Endpoint;
+use crate::http::client::{Endpoint, until};
 
 /// An authenticator that also serves pages.
 #[derive(Debug, Clone, Default)]
-struct Pages(Tokens);
+struct Pages {
+    tokens: Tokens,
+    /// What happens at `/waits`.
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug)]
+struct Gate {
+    open: Semaphore,
+    started: AtomicUsize,
+    finished: AtomicUsize,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { open: Semaphore::new(0), started: AtomicUsize::new(0), finished: AtomicUsize::new(0) }
+    }
+}
 
 impl Authenticator for Pages {
     fn authenticate<'a>(&'a self, request: &'a http::request::Parts) -> AuthenticateFuture<'a> {
-        self.0.authenticate(request)
+        self.tokens.authenticate(request)
     }
 
     fn protected_resource(&self) -> ProtectedResource {
@@ -32,7 +56,7 @@ impl Authenticator for Pages {
 
 impl AuthorizationRoutes for Pages {
     fn serves(&self, path: &str) -> bool {
-        ["/page", "/panics", "/panics-later"].contains(&path)
+        ["/page", "/panics", "/panics-later", "/waits"].contains(&path)
     }
 
     fn respond(&self, request: http::Request<Bytes>, peer: Option<SocketAddr>) -> RouteFuture<'_> {
@@ -40,6 +64,11 @@ impl AuthorizationRoutes for Pages {
         assert_ne!(path, "/panics", "an author's mistake");
         Box::pin(async move {
             assert_ne!(path, "/panics-later", "an author's mistake");
+            if path == "/waits" {
+                self.gate.started.fetch_add(1, SeqCst);
+                self.gate.open.acquire().await.unwrap().forget();
+                self.gate.finished.fetch_add(1, SeqCst);
+            }
             http::Response::new(format!("{method} {length} {}", peer.is_some()).into())
         })
     }
@@ -81,4 +110,31 @@ async fn routes_are_served_by_the_application_around_a_mounted_service() {
         assert_eq!(response.status(), status, "{path}");
         assert!(!response.into_body().collect().await.unwrap().to_bytes().is_empty());
     }
+}
+
+/// A client that disconnects does not interrupt a request, which could lose a token that was replaced. So abandoned
+/// requests count towards the limit.
+#[tokio::test]
+async fn requests_are_handled_to_their_end_and_limited_for_each_peer() {
+    let (server, _) = server();
+    let pages = Pages::default();
+    let gate = Arc::clone(&pages.gate);
+    let endpoint = Endpoint::start(server.authenticate(pages), HttpOptions::default()).await;
+    let share = 128 * 3 / 4;
+    let mut connections = Vec::new();
+    for number in 1..=share {
+        let mut connection = endpoint.connect().await;
+        connection.write(&Request::new("POST").path("/waits").bytes()).await;
+        until(|| gate.started.load(SeqCst) == number).await;
+        connections.push(connection);
+    }
+    let page = Request::new("GET").path("/page");
+    let rejected = endpoint.send(&page).await;
+    assert_eq!((rejected.status, rejected.header("retry-after")), (503, Some("1")), "{rejected:?}");
+    drop(connections);
+    assert_eq!(endpoint.send(&page).await.status, 503);
+    gate.open.add_permits(share);
+    until(|| gate.finished.load(SeqCst) == share).await;
+    soon(async { while endpoint.send(&page).await.status != 200 {} }).await;
+    endpoint.stopped().await;
 }
