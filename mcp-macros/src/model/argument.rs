@@ -191,12 +191,17 @@ fn first_reference(tokens: TokenStream) -> Option<Span> {
     })
 }
 
-/// Returns whether the tokens contain a lifetime other than `'static`.
+/// Returns whether the tokens contain a lifetime other than `'static`, and other than that of `Cow<'_, …>`, which is
+/// inferred as `'static`.
 fn has_lifetime(tokens: TokenStream) -> bool {
     use proc_macro2::TokenTree;
-    let mut after_quote = false;
+    let (mut after_quote, mut of_cow) = (false, false);
     tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(name) => std::mem::take(&mut after_quote) && name != "static",
+        TokenTree::Ident(name) if std::mem::take(&mut after_quote) => name != "static" && !(of_cow && name == "_"),
+        TokenTree::Ident(name) => {
+            of_cow = name == "Cow";
+            false
+        }
         TokenTree::Group(group) => has_lifetime(group.stream()),
         other => {
             after_quote = matches!(&other, TokenTree::Punct(punct) if punct.as_char() == '\'');

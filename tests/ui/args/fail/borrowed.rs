@@ -20,7 +20,7 @@ struct Query<'a> {
 fn elided(query: Query<'_>) {}
 
 #[tool]
-fn named<'a>(query: Query<'a>, list: Vec<std::borrow::Cow<'a, str>>) {}
+fn named<'a>(query: Query<'a>, list: Vec<std::borrow::Cow<'a, str>>, other: Option<Query<'a>>) {}
 
 #[tool]
 fn owned(text: std::borrow::Cow<'static, str>) {}

@@ -96,7 +96,7 @@ async fn lend_later(store: &dyn Store) -> Result<&str, std::io::Error> {
 #[tool]
 fn cow(
     _shared: &Arc<Db>,
-    #[arg(default = Cow::Borrowed(concat!("a", "b")))] text: Cow<'static, str>,
+    #[arg(default = Cow::Borrowed(concat!("a", "b")))] text: Cow<'_, str>,
 ) -> Result<Cow<'static, str>, &'static str> {
     Ok(Cow::Owned(text.into_owned()))
 }
