@@ -61,8 +61,9 @@ pub(super) async fn start(server: &Inner, query: &str, headers: &HeaderMap) -> R
     let request = match check(server, query).await {
         Ok(request) => request,
         Err(Rejection::Page(error)) => return page::error(error.status, &error.description),
-        Err(Rejection::Redirect { redirect_uri, state, error }) => {
-            return respond_with_error(server, &redirect_uri, state.as_deref(), &error);
+        Err(Rejection::Redirect { redirect_uri, state, error, is_trusted }) => {
+            let response = respond_with_error(server, &redirect_uri, state.as_deref(), &error);
+            return if is_trusted { response } else { page::instead_of(&response, &error.description) };
         }
     };
     continue_or_fail(server, &request, ask(server, &request, headers).await)
@@ -81,8 +82,11 @@ pub(super) fn continue_or_fail(
 enum Rejection {
     /// The user is told: the client or its redirect URI cannot be trusted.
     Page(OAuthError),
-    /// The client is told.
-    Redirect { redirect_uri: String, state: Option<String>, error: OAuthError },
+    /// The client is told. If it is not trusted, the user decides whether to go there: whoever registers a client could
+    /// otherwise send users from this website to another one.
+    ///
+    /// See [RFC 9700, 4.11.2](https://www.rfc-editor.org/rfc/rfc9700#section-4.11.2).
+    Redirect { redirect_uri: String, state: Option<String>, error: OAuthError, is_trusted: bool },
 }
 
 async fn check(server: &Inner, query: &str) -> Result<AuthorizationRequest, Rejection> {
@@ -103,7 +107,9 @@ async fn check(server: &Inner, query: &str) -> Result<AuthorizationRequest, Reje
     }
     let state = parameters.get("state").map(str::to_owned);
     let request = check_parameters(server, &parameters);
-    let to_client = |error| Rejection::Redirect { redirect_uri: redirect.to_owned(), state: state.clone(), error };
+    let is_trusted = client.is_trusted_at(redirect);
+    let to_client =
+        |error| Rejection::Redirect { redirect_uri: redirect.to_owned(), state: state.clone(), error, is_trusted };
     if state.as_ref().is_some_and(|state| state.len() > MAX_STATE) {
         return Err(to_user("invalid_request", "The `state` of the request is too long."));
     }

@@ -30,6 +30,13 @@ impl Client {
         self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
     }
 
+    /// Returns whether users may be sent to a redirect URI without being asked: the operator knows the client, or the
+    /// target is a program on the machine of the user.
+    pub(super) fn is_trusted_at(&self, redirect: &str) -> bool {
+        self.source == ClientSource::Configured
+            || redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri))
+    }
+
     /// Returns whether an approval may be remembered. Every application on the machine of the user can use the public
     /// metadata document of a client that listens there.
     pub(super) fn may_be_remembered(&self, redirect: &str) -> bool {

@@ -66,7 +66,8 @@ impl Documents {
         if !self.is_enabled {
             return Err(OAuthError::invalid_client("clients with metadata documents are not accepted"));
         }
-        let url = document_url(id).map_err(OAuthError::invalid_client)?;
+        // In tests, documents are on the loopback interface.
+        let url = document_url(id, cfg!(test)).map_err(OAuthError::invalid_client)?;
         if let Some(known) = self.cached(id) {
             return known;
         }
@@ -100,12 +101,11 @@ impl Documents {
 }
 
 /// Parses the URL of a document: `https`, with a host name, a path without `.` and `..`, and without a query.
-fn document_url(id: &str) -> Result<SecureUrl, &'static str> {
+fn document_url(id: &str, allows_addresses: bool) -> Result<SecureUrl, &'static str> {
     let url = SecureUrl::parse(id).map_err(|_| "the client is not identified by a secure URL")?;
     let host = url.uri().host().unwrap_or_default();
     let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
-    // In tests, documents are on the loopback interface.
-    if (!url.is_https() || is_address) && !cfg!(test) {
+    if (!url.is_https() || is_address) && !allows_addresses {
         return Err("the URL of the client is not `https` with a host name");
     }
     let path = url.uri().path();
@@ -182,9 +182,27 @@ mod tests {
             ("https://user@app.example/a", false),
             ("https://app.example/a#b", false),
             ("http://app.example/a", false),
+            ("http://localhost/a", false),
+            ("https://127.0.0.1/a", false),
+            ("https://169.254.169.254/latest/meta-data", false),
+            ("https://[::1]/a", false),
+            ("https://[::ffff:127.0.0.1]/a", false),
             ("file:///etc/passwd", false),
         ] {
-            assert_eq!(document_url(url).is_ok(), valid, "{url}");
+            assert_eq!(document_url(url, false).is_ok(), valid, "{url}");
+        }
+    }
+
+    /// Whatever is not written as an address is resolved, and only public addresses are connected to.
+    #[tokio::test]
+    async fn names_of_addresses_that_are_not_public_are_not_connected_to() {
+        let fetcher = Fetcher::public(MAX_DOCUMENT);
+        // TLS refuses some of them before they are resolved.
+        let expected = ["the host has no address that may be used", "invalid dns name"];
+        for url in ["https://localhost/a", "https://2130706433/a", "https://0x7f000001/a", "https://127.1/a"] {
+            let url = document_url(url, false).unwrap();
+            let error = fetcher.get(&url).await.unwrap_err();
+            assert!(expected.iter().any(|expected| error.contains(expected)), "{url}: {error}");
         }
     }
 }

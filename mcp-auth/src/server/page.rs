@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use http::{Response, StatusCode, Uri};
+use http::{Response, StatusCode, Uri, header};
 
 use super::{
     client::{Client, ClientSource},
@@ -198,6 +198,20 @@ pub(super) fn error(status: StatusCode, why: &str) -> Response<Bytes> {
     let body =
         format!("<h1>The login cannot continue</h1><p>{}</p><p>Start again in your application.</p>", html_escape(why));
     reply::html(status, &nonce, document("The login cannot continue", &nonce, None, &body))
+}
+
+/// Returns a page with a link to the target of a redirect.
+pub(super) fn instead_of(redirect: &Response<Bytes>, why: &str) -> Response<Bytes> {
+    let target = redirect.headers().get(header::LOCATION).and_then(|target| target.to_str().ok()).unwrap_or_default();
+    let host = target.parse::<Uri>().ok().and_then(|uri| uri.authority().map(|host| host.as_str().to_owned()));
+    let nonce = random::token().unwrap_or_default();
+    let body = format!(
+        "<h1>The login cannot continue</h1><p>{}</p><p><a rel=\"noreferrer\" href=\"{}\">Return to {}</a></p>",
+        html_escape(why),
+        html_escape(target),
+        html_escape(&host.unwrap_or_default()),
+    );
+    reply::html(StatusCode::BAD_REQUEST, &nonce, document("The login cannot continue", &nonce, None, &body))
 }
 
 fn document(title: &str, nonce: &str, style: Option<&str>, body: &str) -> String {

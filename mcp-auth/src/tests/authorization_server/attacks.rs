@@ -65,6 +65,34 @@ async fn invalid_requests_are_answered_to_the_client() {
     }
 }
 
+/// Whoever registers a client could send users from here to a phishing page: they see where they would go.
+#[tokio::test]
+async fn errors_take_nobody_to_a_website_that_registered_itself() {
+    let world = World::new().await;
+    for (redirect, status, location) in [
+        ("https://phishing.example/a?b=\"c", 201, None),
+        ("https://phishing.example/a?b=c", 400, Some("")),
+        ("http://127.0.0.1:3000/callback", 303, Some("http://127.0.0.1:3000/callback?error=invalid_scope")),
+    ] {
+        let client = world.register(&json!({"redirect_uris": [redirect]})).await;
+        let Some(location) = location else {
+            assert_ne!(client.status, status, "quotation marks are no part of a URI");
+            continue;
+        };
+        let client = client.json();
+        let id = client["client_id"].as_str().unwrap();
+        let changes = [("client_id", id), ("redirect_uri", redirect), ("scope", "notes:admin")];
+        let response = world.authorize(&mut Browser::default(), &changes).await;
+        assert_eq!(response.status, status, "{response:?}");
+        assert!(response.header("location").starts_with(location), "{response:?}");
+        if status == 400 {
+            let link = "href=\"https://phishing.example/a?b=c&amp;error=invalid_scope&amp;";
+            assert!(response.body.contains(link), "{response:?}");
+            assert!(response.body.contains(">Return to phishing.example</a>"), "{response:?}");
+        }
+    }
+}
+
 /// Code injection, and PKCE downgrade at the token endpoint. The attempts do not use up the code.
 #[tokio::test]
 async fn a_code_is_bound_to_client_redirect_uri_challenge_and_resource() {

@@ -5,6 +5,7 @@ mod clients;
 mod consent;
 mod flow;
 mod provider;
+mod store;
 mod tokens;
 
 use std::{
