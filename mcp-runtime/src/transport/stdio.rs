@@ -95,7 +95,6 @@ mod unix {
     pub(super) fn reader(file: File) -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
         let kind = file.metadata()?.file_type();
         Ok(if kind.is_fifo() {
-            enlarge(&file);
             Box::new(pipe::Receiver::from_owned_fd(file.into())?)
         } else if kind.is_socket() {
             Box::new(stream(file)?)
@@ -107,7 +106,6 @@ mod unix {
     pub(super) fn writer(file: File) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
         let kind = file.metadata()?.file_type();
         Ok(if kind.is_fifo() {
-            enlarge(&file);
             Box::new(pipe_writer(file)?)
         } else if kind.is_socket() {
             Box::new(stream(file)?)
@@ -115,25 +113,6 @@ mod unix {
             Box::new(tokio::fs::File::from_std(file))
         })
     }
-
-    /// The capacity of a pipe in bytes. Linux limits the sum of all pipes of a user to 64 MiB by default.
-    #[cfg(target_os = "linux")]
-    const CAPACITY: usize = 256 << 10;
-
-    /// Increases the capacity of a pipe from the default of 64 KiB, where the system allows it. With a quarter of the
-    /// system calls and context switches, an echo of 1 MiB takes a quarter less CPU time.
-    #[cfg(target_os = "linux")]
-    fn enlarge(pipe: &File) {
-        use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
-
-        if fcntl_getpipe_size(pipe).is_ok_and(|capacity| capacity < CAPACITY) {
-            let _ = fcntl_setpipe_size(pipe, CAPACITY);
-        }
-    }
-
-    /// Does nothing: only Linux lets a program choose the capacity.
-    #[cfg(not(target_os = "linux"))]
-    fn enlarge(_: &File) {}
 
     /// Reopens the pipe, so that stderr stays in blocking mode if it is the same pipe.
     fn pipe_writer(file: File) -> io::Result<pipe::Sender> {
