@@ -9,13 +9,14 @@ use std::{
     time::Duration,
 };
 
+use http_body_util::{BodyExt as _, Limited};
 use reqwest::{
     StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, ChildStdin, ChildStdout, Command},
     time::timeout,
 };
@@ -71,7 +72,7 @@ impl RawConnection {
                     Failure::connection(format_args!("cannot run `{}`: {error}", program.display()))
                 })?;
                 let stdin = child.stdin.take();
-                let output = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
+                let output = child.stdout.take().map(BufReader::new);
                 let stderr = child.stderr.take().map(collect_tail).unwrap_or_default();
                 Ok(Self::Program(ProgramConnection { child, stdin, output, stderr, stray_lines: Vec::new() }))
             }
@@ -145,8 +146,12 @@ impl RawConnection {
     }
 }
 
-/// The maximum number of stray lines that are kept.
+/// The maximum size of a message in bytes.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// The maximum number of stray lines that are kept, and of the characters of each.
 const MAX_STRAY_LINES: usize = 100;
+const MAX_STRAY_CHARS: usize = 1000;
 
 /// The maximum size of the kept end of stderr in bytes.
 const MAX_STDERR_BYTES: usize = 8192;
@@ -155,7 +160,7 @@ const MAX_STDERR_BYTES: usize = 8192;
 pub(crate) struct ProgramConnection {
     child: Child,
     stdin: Option<ChildStdin>,
-    output: Option<Lines<BufReader<ChildStdout>>>,
+    output: Option<BufReader<ChildStdout>>,
     /// The end of its output on stderr.
     stderr: Arc<Mutex<String>>,
     stray_lines: Vec<String>,
@@ -172,19 +177,34 @@ impl ProgramConnection {
 
     async fn receive(&mut self, matches: impl Fn(&Value) -> bool) -> Result<Value, TransportError> {
         loop {
-            let line = match &mut self.output {
-                Some(output) => output.next_line().await,
-                None => Ok(None),
-            };
-            let Ok(Some(line)) = line else { return Err(self.exit_error().await) };
+            let Some(line) = self.line().await else { return Err(self.exit_error().await) };
+            if line.len() > MAX_MESSAGE_BYTES {
+                return Err(too_large());
+            }
             let message =
-                serde_json::from_str::<Value>(&line).ok().filter(|message| message.is_object() || message.is_array());
+                serde_json::from_slice::<Value>(&line).ok().filter(|message| message.is_object() || message.is_array());
             match message {
                 Some(message) if matches(&message) => return Ok(message),
-                None if self.stray_lines.len() < MAX_STRAY_LINES => self.stray_lines.push(line),
+                None if self.stray_lines.len() < MAX_STRAY_LINES => {
+                    let text = String::from_utf8_lossy(&line);
+                    self.stray_lines.push(text.chars().take(MAX_STRAY_CHARS).collect());
+                }
                 _ => {}
             }
         }
+    }
+
+    /// Reads a line, or the beginning of one that is too large. Returns `None` at the end of the output.
+    async fn line(&mut self) -> Option<Vec<u8>> {
+        let output = self.output.as_mut()?;
+        let mut line = Vec::new();
+        let read = output.take(MAX_MESSAGE_BYTES as u64 + 1).read_until(b'\n', &mut line).await;
+        if read.ok()? == 0 {
+            return None;
+        }
+        let text = line.strip_suffix(b"\n").map_or(line.len(), <[u8]>::len);
+        line.truncate(text);
+        Some(line)
     }
 
     async fn exit_error(&mut self) -> TransportError {
@@ -249,8 +269,12 @@ impl HttpConnection {
             return read_response_event(EventReader::new(reqwest::Body::from(response)), id).await;
         }
         let status = response.status();
-        let text = response.bytes().await.map_err(|error| TransportError::InvalidResponse(root_cause(&error)))?;
-        match serde_json::from_slice::<Value>(&text) {
+        let body = Limited::new(reqwest::Body::from(response), MAX_MESSAGE_BYTES).collect().await;
+        let text = body.map_err(|error| {
+            let is_too_large = error.is::<http_body_util::LengthLimitError>();
+            if is_too_large { too_large() } else { TransportError::InvalidResponse(root_cause(&*error)) }
+        })?;
+        match serde_json::from_slice::<Value>(&text.to_bytes()) {
             Ok(response) if is_http_error(status, &response) => {
                 let message = response["error"]["message"].as_str().unwrap_or_default();
                 Err(TransportError::Http(format!("{status}: {message}")))
@@ -280,6 +304,10 @@ impl HttpConnection {
         }
         Ok(response)
     }
+}
+
+fn too_large() -> TransportError {
+    TransportError::InvalidResponse(format!("the response is larger than {} MiB", MAX_MESSAGE_BYTES >> 20))
 }
 
 /// Returns whether an HTTP error concerns the client or the path rather than the JSON-RPC request in it. The response

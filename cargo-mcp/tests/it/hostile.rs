@@ -1,11 +1,17 @@
-//! Servers whose texts contain control characters: none of them reaches the output, whatever the command.
+//! Servers whose texts contain control characters, none of which reaches the output, whatever the command; and servers whose
+//! responses do not end.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    path::PathBuf,
+};
 
 use serde_json::{Value, json};
 
 use crate::{
-    common::{CommandOutput, cargo_mcp},
+    common::{CommandOutput, cargo_mcp, run},
     examples::listed_server,
     servers::{HttpServer, script, server_with_response},
     terminal::Terminal,
@@ -192,4 +198,25 @@ fn urls_of_servers_are_escaped() {
     let output: CommandOutput =
         cargo_mcp(&["call", &server.url, "missing\u{1b}[2J"]).output().expect("cargo-mcp starts").into();
     check(&["call"], &output.expect_failure(2));
+}
+
+/// A response without an end does not fill the memory, over HTTP or stdio.
+#[test]
+fn endless_responses_are_errors() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 10_000]);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n\"";
+            let _ = stream.write_all(head.as_bytes());
+            while stream.write_all(&[b'x'; 1 << 16]).is_ok() {}
+        }
+    });
+    let over_stdio = ["check", "--", "sh", "-c", "read l; exec tr '\\0' x < /dev/zero"];
+    for words in [&["check", &url] as &[&str], &over_stdio] {
+        let output = run(words);
+        let text = format!("{}{}", output.stdout, output.stderr);
+        assert!(text.contains("the response is larger than 64 MiB"), "{words:?}: {text}");
+    }
 }
