@@ -209,9 +209,7 @@ pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
 pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
 #[cfg(feature = "http")]
-pub use transport::http::{
-    AuthorizationService, HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress, MetadataService,
-};
+pub use transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress};
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]

@@ -82,8 +82,8 @@ pub(super) fn continue_or_fail(
 enum Rejection {
     /// The user is told: the client or its redirect URI cannot be trusted.
     Page(OAuthError),
-    /// The client is told. If it is not trusted, the user decides whether to go there: whoever registers a client could
-    /// otherwise send users from this website to another one.
+    /// The client is told. If it is not trusted, the user decides whether to go there: an attacker who registers a client
+    /// could otherwise send users from this website to another one.
     ///
     /// See [RFC 9700, 4.11.2](https://www.rfc-editor.org/rfc/rfc9700#section-4.11.2).
     Redirect { redirect_uri: String, state: Option<String>, error: OAuthError, is_trusted: bool },

@@ -101,7 +101,7 @@ pub(super) async fn find(
     Ok(ValidCode { code, key, version })
 }
 
-/// Marks a code as used for a grant, which must exist already: whoever uses the code at the same time ends it.
+/// Marks a code as used for a grant. The grant must exist already, so that a concurrent use of the code can end it.
 ///
 /// # Errors
 ///

@@ -11,8 +11,8 @@ use super::seal::{Purpose, Sealer};
 /// time.
 const PREFIX: &str = "authorization-server/1";
 
-/// The records of the server. Their values are sealed, so that whoever reads or writes the store learns no tokens and
-/// cannot invent any.
+/// The records of the server. Their values are sealed, so that an attacker with access to the store can neither read nor
+/// forge tokens.
 #[derive(Clone)]
 pub(super) struct Store {
     records: Arc<dyn Records>,

@@ -383,7 +383,7 @@ codes! {
         "enable PKCE, or have the authorization server announce `code_challenge_methods_supported`";
     INSECURE_URL = "insecure-url", Error,
         "a URL without TLS",
-        "Whoever controls the network can read tokens, and can replace metadata. Only the loopback interface is exempt.\n\
+        "An attacker on the network can read tokens and replace metadata. Only the loopback interface is exempt.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#communication-security",
         "use `https`";
     UNVERIFIED_TOKEN = "unverified-token", Error,
@@ -395,7 +395,7 @@ codes! {
         "verify signatures with the keys of the issuer; the type of a key decides the algorithm, never the token";
     UNCHECKED_AUDIENCE = "unchecked-audience", Error,
         "the server accepts a token for another server",
-        "Whoever operates the other server can use the tokens of its users here. Checked only with `--foreign-token`.\n\
+        "The operator of the other server can use the tokens of its users here. Checked only with `--foreign-token`.\n\
          https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#access-token-privilege-restriction",
         "accept only tokens whose audience contains the URL of the server";
     OTHER_AUDIENCE = "other-audience", Warning,

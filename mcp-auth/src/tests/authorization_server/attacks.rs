@@ -65,7 +65,7 @@ async fn invalid_requests_are_answered_to_the_client() {
     }
 }
 
-/// Whoever registers a client could send users from here to a phishing page: they see where they would go.
+/// An attacker who registers a client must not send users from here to a phishing page: they see where they would go.
 #[tokio::test]
 async fn errors_take_nobody_to_a_website_that_registered_itself() {
     let world = World::new().await;
@@ -239,7 +239,7 @@ async fn responses_of_the_provider_count_once_in_the_browser_of_the_login() {
         assert_eq!((response.status, response.header("location")), (400, ""), "{path}");
     }
     assert!(world.issuer.received("/token").is_empty(), "the provider was not asked");
-    // Whoever copies the cookies cannot use them again.
+    // Copied cookies cannot be used again.
     let mut copied = browser.clone();
     let response = world.return_with(&mut browser, &login, &[("code", "upstream-code")]).await;
     assert!(response.parameter("code").is_some(), "{response:?}");

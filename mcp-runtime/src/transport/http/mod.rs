@@ -32,7 +32,7 @@ mod sse;
 
 pub use address::{HttpAddress, InvalidHttpAddress};
 pub(crate) use authorization::Authorization;
-pub use authorization::{AuthorizationService, MetadataService};
+pub use authorization::AuthorizationService;
 pub use body::HttpBody;
 pub use options::HttpOptions;
 pub(crate) use serve::Listener;

@@ -14,7 +14,7 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
-    authorization::{Authorization, AuthorizationService, MetadataService, admit},
+    authorization::{Authorization, AuthorizationService, admit},
     body::HttpBody,
     endpoint::Endpoint,
     guard,
@@ -65,12 +65,6 @@ impl HttpService {
     /// Returns the same service for the requests of one connection.
     pub(super) fn for_remote(&self, remote: Remote) -> Self {
         Self { endpoint: self.endpoint.for_remote(remote), cors: Arc::clone(&self.cors) }
-    }
-
-    /// Returns the metadata of the protected resource, for the path `/.well-known/oauth-protected-resource` of the
-    /// application into which this service is mounted. See [`Server::authenticate`](crate::Server::authenticate).
-    pub fn metadata_service(&self) -> MetadataService {
-        MetadataService::new(self.endpoint.clone())
     }
 
     /// Returns everything that authorization serves outside of the path of this service: the metadata of the protected

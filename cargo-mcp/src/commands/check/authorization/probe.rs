@@ -103,7 +103,7 @@ impl<'a> Prober<'a> {
     }
 }
 
-/// Returns whether whoever controls the network can read and change what is sent to a URL.
+/// Returns whether an attacker on the network can read and change what is sent to a URL.
 pub(super) fn is_insecure(url: &Url) -> bool {
     let is_loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

@@ -2,84 +2,51 @@
 //!
 //! See [RFC 9728](https://www.rfc-editor.org/rfc/rfc9728).
 
-use std::{
-    collections::BTreeSet,
-    convert::Infallible,
-    future::{Ready, ready},
-    task::{Context, Poll},
-};
+use std::collections::BTreeSet;
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use serde_json::{Map, Value, json};
-use tower_service::Service;
 
 use super::resource_url::WELL_KNOWN;
 use crate::{
     auth::{OFFLINE_ACCESS, ProtectedResource},
     engine::Engine,
     transport::http::{
-        body::HttpBody,
         endpoint::Endpoint,
         response::{self, HttpResponse},
     },
 };
 
-/// The metadata of a protected resource as a [`tower_service::Service`], for the well-known path of the application into
-/// which an [`HttpService`](crate::HttpService) is mounted.
-///
-/// A mounted service sees only requests below its own path, but clients look for the metadata at the root of the host.
-///
-/// ```no_run
-/// # use mcp_runtime::{HttpOptions, Server};
-/// # fn mount(server: Server) -> Result<axum::Router, mcp_runtime::BuildError> {
-/// let mcp = server.build()?.into_http_service(HttpOptions::default());
-/// Ok(axum::Router::new()
-///     .nest_service("/.well-known/oauth-protected-resource", mcp.metadata_service())
-///     .nest_service("/mcp", mcp))
-/// # }
-/// ```
-#[derive(Debug, Clone)]
-pub struct MetadataService {
-    endpoint: Endpoint,
+/// Returns whether a path is that of the metadata of some resource.
+pub(super) fn serves(path: &str) -> bool {
+    path.strip_prefix(WELL_KNOWN).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-impl MetadataService {
-    pub(in crate::transport::http) fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint }
-    }
+/// Responds to a request for metadata. Every web page may read it, since it is public.
+pub(super) fn respond<B>(endpoint: &Endpoint, request: &Request<B>) -> HttpResponse {
+    let mut response = match *request.method() {
+        Method::GET | Method::HEAD => metadata(endpoint, request.uri(), request.headers()),
+        Method::OPTIONS => preflight(),
+        _ => response::method_not_allowed("GET, HEAD, OPTIONS"),
+    };
+    response::set(&mut response, header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+    response
+}
 
-    /// Returns whether a path is that of the metadata of some resource.
-    pub(in crate::transport::http) fn serves(path: &str) -> bool {
-        path.strip_prefix(WELL_KNOWN).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+fn metadata(endpoint: &Endpoint, uri: &Uri, headers: &HeaderMap) -> HttpResponse {
+    let not_found = || response::invalid_request(StatusCode::NOT_FOUND, "no metadata of a protected resource here");
+    let Some(authorization) = endpoint.authorization() else { return not_found() };
+    let path = &endpoint.options().path;
+    let Some(resource) = authorization.resource_url(path, headers, uri) else { return not_found() };
+    let asked = uri.path().strip_prefix(WELL_KNOWN).unwrap_or_default().trim_end_matches('/');
+    let own = [resource.path.split('?').next().unwrap_or_default(), path.as_str()];
+    if !asked.is_empty() && !own.iter().any(|own| own.trim_end_matches('/') == asked) {
+        return not_found();
     }
-
-    /// Responds to a request for metadata. Every web page may read it, since it is public.
-    pub(in crate::transport::http) fn respond<B>(&self, request: &Request<B>) -> HttpResponse {
-        let mut response = match *request.method() {
-            Method::GET | Method::HEAD => self.metadata(request.uri(), request.headers()),
-            Method::OPTIONS => preflight(),
-            _ => response::method_not_allowed("GET, HEAD, OPTIONS"),
-        };
-        response::set(&mut response, header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
-        response
-    }
-
-    fn metadata(&self, uri: &Uri, headers: &HeaderMap) -> HttpResponse {
-        let not_found = || response::invalid_request(StatusCode::NOT_FOUND, "no metadata of a protected resource here");
-        let Some(authorization) = self.endpoint.authorization() else { return not_found() };
-        let path = &self.endpoint.options().path;
-        let Some(resource) = authorization.resource_url(path, headers, uri) else { return not_found() };
-        // A service that is mounted at the well-known path sees only the rest of the path.
-        let asked = uri.path().strip_prefix(WELL_KNOWN).unwrap_or(uri.path()).trim_end_matches('/');
-        let own = [resource.path.split('?').next().unwrap_or_default(), path.as_str()];
-        if !asked.is_empty() && !own.iter().any(|own| own.trim_end_matches('/') == asked) {
-            return not_found();
-        }
-        let metadata = describe(authorization.resource(), &resource.text, self.endpoint.engine());
-        let mut response = response::json(StatusCode::OK, metadata.to_string());
-        response::set(&mut response, header::CACHE_CONTROL, "public, max-age=300");
-        response
-    }
+    let metadata = describe(authorization.resource(), &resource.text, endpoint.engine());
+    let mut response = response::json(StatusCode::OK, metadata.to_string());
+    response::set(&mut response, header::CACHE_CONTROL, "public, max-age=300");
+    response
 }
 
 /// Responds to a CORS preflight request: browsers send one if the client adds a header such as `MCP-Protocol-Version`.
@@ -115,18 +82,4 @@ fn required_scopes(engine: &Engine) -> Vec<String> {
     let functions = registry.functions().filter_map(|(function, _)| function.scopes.as_deref());
     let names = functions.chain([&engine.access.base]).flat_map(|scopes| scopes.names());
     names.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
-impl<B> Service<Request<B>> for MetadataService {
-    type Response = Response<HttpBody>;
-    type Error = Infallible;
-    type Future = Ready<Result<Response<HttpBody>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        ready(Ok(self.respond(&request)))
-    }
 }

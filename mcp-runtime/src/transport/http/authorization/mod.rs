@@ -15,5 +15,4 @@ mod routes;
 
 pub(super) use self::{admission::admit, refusal::insufficient_scope};
 pub(crate) use authorization::Authorization;
-pub use metadata::MetadataService;
 pub use routes::AuthorizationService;

@@ -15,7 +15,7 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::metadata::MetadataService;
+use super::metadata;
 use crate::{
     auth::AuthorizationRoutes,
     handler::RequestHead as _,
@@ -58,7 +58,7 @@ impl AuthorizationService {
 
     /// Returns whether an endpoint serves a path because of authorization.
     pub(in crate::transport::http) fn serves(endpoint: &Endpoint, path: &str) -> bool {
-        endpoint.authorization().is_some() && (MetadataService::serves(path) || route(endpoint, path).is_some())
+        metadata::serves(path) || route(endpoint, path).is_some()
     }
 
     pub(in crate::transport::http) async fn respond<B>(&self, request: Request<B>) -> HttpResponse
@@ -69,7 +69,7 @@ impl AuthorizationService {
         let path = request.uri().path();
         match route(&self.endpoint, path) {
             Some(routes) => self.call_route(Arc::clone(routes), request).await,
-            None if MetadataService::serves(path) => MetadataService::new(self.endpoint.clone()).respond(&request),
+            None if metadata::serves(path) => metadata::respond(&self.endpoint, &request),
             None => response::invalid_request(http::StatusCode::NOT_FOUND, "path not found"),
         }
     }

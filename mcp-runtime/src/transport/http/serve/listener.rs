@@ -19,7 +19,7 @@ use crate::{
     race::race,
     transport::http::{
         address::HttpAddress,
-        authorization::{Authorization, AuthorizationService, MetadataService},
+        authorization::{Authorization, AuthorizationService},
         guard,
         legacy::LegacyService,
         options::HttpOptions,
@@ -169,8 +169,7 @@ impl Router {
         if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
             return response::empty(StatusCode::OK);
         }
-        // Without authorization, the metadata says so.
-        if AuthorizationService::serves(self.service.endpoint(), path) || MetadataService::serves(path) {
+        if AuthorizationService::serves(self.service.endpoint(), path) {
             return self.service.authorization_service().respond(request).await;
         }
         if let Some(legacy) = self.legacy.as_ref().filter(|_| LegacyService::serves(path)) {

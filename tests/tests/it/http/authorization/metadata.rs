@@ -1,7 +1,9 @@
 //! The metadata of the protected resource, served alone and inside another application.
 
 use http_body_util::BodyExt as _;
-use mcp_runtime::{Challenge, HttpOptions, IdentityFromExtensions, MetadataService, ProtectedResource, Server, tool};
+use mcp_runtime::{
+    AuthorizationService, Challenge, HttpOptions, IdentityFromExtensions, ProtectedResource, Server, tool,
+};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
@@ -152,21 +154,21 @@ async fn metadata_is_served_by_the_application_around_a_mounted_service() {
     let (server, _) = server();
     let server = server.authenticate(Tokens { resource: resource_of_example(), ..Tokens::default() });
     let mcp = server.build().unwrap().into_http_service(HttpOptions::default());
-    let ask = |service: MetadataService, path: &'static str| async move {
+    let ask = |service: AuthorizationService, path: &'static str| async move {
         let request = Request::new("GET").path(path).with("host", "evil.example").into_http(|_| {});
         let (head, body) = soon(service.clone().call(request)).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         (head.status.as_u16(), serde_json::from_slice::<Value>(&body).unwrap())
     };
-    // With and without the path that the application strips.
     for (path, status) in [
-        ("/", 200),
-        ("/mcp", 200),
-        ("/other", 404),
+        ("/", 404),
+        ("/mcp", 404),
         ("/.well-known/oauth-protected-resource", 200),
         ("/.well-known/oauth-protected-resource/mcp", 200),
+        ("/.well-known/oauth-protected-resource/other", 404),
+        ("/.well-known/oauth-protected-resources", 404),
     ] {
-        let (found, metadata) = ask(mcp.metadata_service(), path).await;
+        let (found, metadata) = ask(mcp.authorization_service(), path).await;
         assert_eq!(found, status, "{path}");
         let resource = (status == 200).then_some("https://mcp.example.com/mcp");
         assert_eq!(metadata["resource"].as_str(), resource, "{path}");
