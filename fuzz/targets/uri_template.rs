@@ -29,16 +29,24 @@ fn round_trip(parts: &[Part], uri: &str) {
     let Some(mut values) = matches(parts, uri) else { return };
     let pairs: Vec<_> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let expanded = expand(parts, &pairs);
-    if expanded.len() > MAX_URI_LENGTH {
+    if expanded.len() > MAX_URI_LENGTH || encodes_delimiter(uri) {
         return;
     }
     let again = matches(parts, &expanded);
     let mut again = again.unwrap_or_else(|| panic!("{uri:?} matches with {pairs:?}, but {expanded:?} does not match"));
     let pairs_again: Vec<_> = again.iter().map(|(name, value)| (*name, value.as_str())).collect();
     assert_eq!(expand(parts, &pairs_again), expanded, "{uri:?}");
-    // The named values of a URI may have any order. A reserved character that was encoded is a separator once it is
-    // decoded and expanded by `{+a}`.
+    // The named values of a URI may have any order.
     values.sort();
     again.sort();
-    assert!(values == again || uri.contains('%'), "{values:?} of {uri:?}, but {again:?} of {expanded:?}");
+    assert_eq!(values, again, "{uri:?}, {expanded:?}");
+}
+
+/// Whether the URI has an encoded character that `{+a}` expands verbatim once it is decoded, where it may separate values:
+/// a reserved one or `%`.
+fn encodes_delimiter(uri: &str) -> bool {
+    uri.split('%').skip(1).any(|rest| {
+        let byte = rest.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        byte.is_some_and(|byte| b":/?#[]@!$&'()*+,;=%".contains(&byte))
+    })
 }

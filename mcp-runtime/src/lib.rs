@@ -168,9 +168,10 @@ pub use auth::{
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
-    InputResponse, MemoryRecords, MemoryTasks, Record, RecordCondition, RecordVersion, Records, RecordsError,
-    RecordsFuture, StoreFuture, TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus, TaskStore,
-    TaskStoreError, Timestamp,
+    Backend, BackendError, BackendFuture, InputResponse, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend,
+    MemoryRecords, MemoryTasks, Record, RecordCondition, RecordVersion, Records, StoreFuture, TaskCursor, TaskInput,
+    TaskLimits, TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp, TopicEvent, TopicSender,
+    TopicSubscription, Topics,
 };
 pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError};
 pub use error::{BuildError, Fault, RequiredElicitation};

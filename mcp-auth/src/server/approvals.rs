@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{RecordCondition, RecordsError};
+use mcp_runtime::{BackendError, RecordCondition};
 use serde::{Deserialize, Serialize};
 
 use super::{inner::Inner, redirect_uri, request::AuthorizationRequest, users};
@@ -43,7 +43,7 @@ pub(super) async fn are_remembered(
     server: &Inner,
     browser: &str,
     request: &AuthorizationRequest,
-) -> Result<bool, RecordsError> {
+) -> Result<bool, BackendError> {
     let found = server.store.get::<Approvals>("browser", browser).await?;
     let now = server.clock.unix();
     Ok(found.is_some_and(|(approvals, _)| approvals.clients.iter().any(|approval| approval.covers(request, now))))
@@ -55,14 +55,14 @@ pub(super) async fn are_of(
     browser: &str,
     subject: &str,
     request: &AuthorizationRequest,
-) -> Result<bool, RecordsError> {
+) -> Result<bool, BackendError> {
     let Some((approvals, _)) = server.store.get::<Approvals>("browser", browser).await? else { return Ok(false) };
     let now = server.clock.unix();
     Ok(approvals.subject == subject && approvals.clients.iter().any(|approval| approval.covers(request, now)))
 }
 
 /// Forgets what was approved in a browser.
-pub(super) async fn forget(server: &Inner, browser: &str) -> Result<(), RecordsError> {
+pub(super) async fn forget(server: &Inner, browser: &str) -> Result<(), BackendError> {
     server.store.delete("browser", browser).await.map(|_| ())
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn remember(
     browser: &str,
     subject: &str,
     request: &AuthorizationRequest,
-) -> Result<(), RecordsError> {
+) -> Result<(), BackendError> {
     let found = server.store.get::<Approvals>("browser", browser).await?;
     let (mut approvals, condition) = match found {
         Some((approvals, version)) => (approvals, RecordCondition::Version(version)),

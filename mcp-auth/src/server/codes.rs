@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{RecordCondition, RecordVersion, RecordsError};
+use mcp_runtime::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -61,7 +61,7 @@ pub(super) struct RefreshToken {
 }
 
 /// Stores a code.
-pub(super) async fn insert(server: &Inner, code: &str, issued: Code) -> Result<(), RecordsError> {
+pub(super) async fn insert(server: &Inner, code: &str, issued: Code) -> Result<(), BackendError> {
     let stored = StoredCode::Valid(Box::new(issued));
     server.store.set("code", &random::hash(code), RecordCondition::Absent, &stored, CODE_LIFETIME).await.map(|_| ())
 }
@@ -129,7 +129,7 @@ fn invalid() -> OAuthError {
 }
 
 /// Ends a grant. Its access tokens are rejected by this process at once, and by others when they expire.
-pub(super) async fn end(server: &Inner, grant: &str) -> Result<(), RecordsError> {
+pub(super) async fn end(server: &Inner, grant: &str) -> Result<(), BackendError> {
     server.ended.insert(grant);
     server.store.delete("grant", grant).await.map(|_| ())
 }

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
-use mcp_runtime::RecordsError;
+use mcp_runtime::BackendError;
 use serde_json::json;
 
 use super::reply;
@@ -47,8 +47,8 @@ impl OAuthError {
     }
 }
 
-impl From<RecordsError> for OAuthError {
-    fn from(error: RecordsError) -> Self {
+impl From<BackendError> for OAuthError {
+    fn from(error: BackendError) -> Self {
         tracing::error!(%error, "the authorization server cannot use its records");
         Self::unavailable()
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{RecordCondition, RecordVersion, Records, RecordsError};
+use mcp_runtime::{BackendError, RecordCondition, RecordVersion, Records};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::seal::{Purpose, Sealer};
@@ -31,11 +31,11 @@ impl Store {
         &self,
         kind: &str,
         id: &str,
-    ) -> Result<Option<(T, RecordVersion)>, RecordsError> {
+    ) -> Result<Option<(T, RecordVersion)>, BackendError> {
         let key = key(kind, id);
         let Some(record) = self.records.get(&key).await? else { return Ok(None) };
         let value = self.sealer.open(Purpose::Record(&key), &record.value);
-        let unreadable = || RecordsError::Unavailable(format!("`{key}` was written with another secret"));
+        let unreadable = || BackendError::Unavailable(format!("`{key}` was written with another secret"));
         Ok(Some((value.ok_or_else(unreadable)?, record.version)))
     }
 
@@ -47,15 +47,15 @@ impl Store {
         condition: RecordCondition,
         value: &impl Serialize,
         ttl: Duration,
-    ) -> Result<bool, RecordsError> {
+    ) -> Result<bool, BackendError> {
         let key = key(kind, id);
         let sealed = self.sealer.seal(Purpose::Record(&key), value);
-        let sealed = sealed.map_err(|error| RecordsError::Unavailable(error.to_string()))?;
+        let sealed = sealed.map_err(|error| BackendError::Unavailable(error.to_string()))?;
         Ok(self.records.set(&key, condition, sealed, ttl).await?.is_some())
     }
 
     /// Returns whether a record was deleted.
-    pub(super) async fn delete(&self, kind: &str, id: &str) -> Result<bool, RecordsError> {
+    pub(super) async fn delete(&self, kind: &str, id: &str) -> Result<bool, BackendError> {
         self.records.delete(&key(kind, id), RecordCondition::Always).await
     }
 }

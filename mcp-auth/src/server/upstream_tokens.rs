@@ -80,7 +80,7 @@ impl UpstreamTokens {
     async fn current(&self, id: &str) -> Result<Option<String>, UpstreamTokenError> {
         let server = &*self.0;
         let _refreshing = server.refreshing.lock(id).await;
-        let unavailable = |error: mcp_runtime::RecordsError| {
+        let unavailable = |error: mcp_runtime::BackendError| {
             tracing::error!(%error, "the token of a user at the provider cannot be read");
             UpstreamTokenError::Unavailable
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{RecordCondition, RecordsError};
+use mcp_runtime::{BackendError, RecordCondition};
 use serde::{Deserialize, Serialize};
 
 use super::{codes, inner::Inner, random};
@@ -37,7 +37,7 @@ struct User {
 }
 
 /// Counts a login. Returns `false` if the user has logged in too often.
-pub(super) async fn admit_login(server: &Inner, subject: &str) -> Result<bool, RecordsError> {
+pub(super) async fn admit_login(server: &Inner, subject: &str) -> Result<bool, BackendError> {
     let now = server.clock.unix();
     let mut is_admitted = false;
     update(server, subject, |user| {
@@ -52,7 +52,7 @@ pub(super) async fn admit_login(server: &Inner, subject: &str) -> Result<bool, R
 }
 
 /// Adds a grant, and ends the oldest one if the user has too many.
-pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Result<(), RecordsError> {
+pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Result<(), BackendError> {
     let mut excess = None;
     update(server, subject, |user| {
         excess = (user.grants.len() >= MAX_GRANTS).then(|| user.grants.remove(0));
@@ -66,7 +66,7 @@ pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Res
 }
 
 /// Adds a browser. Returns the one that the user has used first if there are too many, whose approvals are to be forgotten.
-pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<Option<String>, RecordsError> {
+pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<Option<String>, BackendError> {
     let mut excess = None;
     update(server, subject, |user| {
         user.browsers.retain(|other| other != browser);
@@ -83,7 +83,7 @@ pub(super) async fn add_client(
     subject: &str,
     client: &str,
     lifetime: Duration,
-) -> Result<bool, RecordsError> {
+) -> Result<bool, BackendError> {
     let now = server.clock.unix();
     let mut is_admitted = false;
     update(server, subject, |user| {
@@ -97,7 +97,7 @@ pub(super) async fn add_client(
     Ok(is_admitted)
 }
 
-async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)) -> Result<(), RecordsError> {
+async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)) -> Result<(), BackendError> {
     let id = random::hash(subject);
     for _ in 0..ATTEMPTS {
         let found = server.store.get::<User>("user", &id).await?;
@@ -111,5 +111,5 @@ async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)
             return Ok(());
         }
     }
-    Err(RecordsError::Unavailable("the record of a user keeps changing".to_owned()))
+    Err(BackendError::Unavailable("the record of a user keeps changing".to_owned()))
 }

@@ -11,7 +11,10 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::records::{Record, RecordCondition, RecordVersion, Records, RecordsError, RecordsFuture};
+use super::{
+    backend::{BackendError, BackendFuture},
+    records::{Record, RecordCondition, RecordVersion, Records},
+};
 
 /// The default maximum number of records.
 const MAX_RECORDS: usize = 100_000;
@@ -109,7 +112,7 @@ impl Store {
         condition: RecordCondition,
         value: Vec<u8>,
         ttl: Duration,
-    ) -> Result<Option<RecordVersion>, RecordsError> {
+    ) -> Result<Option<RecordVersion>, BackendError> {
         if !condition.holds(self.version(key)) {
             return Ok(None);
         }
@@ -119,7 +122,7 @@ impl Store {
             self.bytes - before.unwrap_or(0) + size_of(key, &value),
         );
         if key.len() > MAX_KEY || entries > self.max_records || bytes > self.max_bytes {
-            return Err(RecordsError::Full);
+            return Err(BackendError::Full);
         }
         self.remove(key);
         self.last_version += 1;
@@ -137,14 +140,15 @@ impl Store {
         self.by_expiry.remove(&(entry.expires, key))
     }
 
-    fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<(String, Record)> {
-        let start = match after.filter(|after| *after >= prefix) {
-            Some(after) => Bound::Excluded(after),
-            None => Bound::Included(prefix),
+    /// Returns the records of a group with their names, in the order of the names.
+    fn group(&self, group: &str, after: Option<&str>) -> impl Iterator<Item = (&str, &Record)> {
+        let prefix = format!("{group}:");
+        let start = match after {
+            Some(after) => Bound::Excluded(format!("{prefix}{after}")),
+            None => Bound::Included(prefix.clone()),
         };
-        let range = self.records.range::<str, _>((start, Bound::Unbounded));
-        let found = range.take_while(|(key, _)| key.starts_with(prefix)).take(limit);
-        found.map(|(key, entry)| (key.to_string(), entry.record.clone())).collect()
+        let range = self.records.range::<str, _>((start.as_ref().map(String::as_str), Bound::Unbounded));
+        range.map_while(move |(key, entry)| Some((key.strip_prefix(&prefix)?, &entry.record)))
     }
 }
 
@@ -157,7 +161,7 @@ fn size_of(key: &str, value: &[u8]) -> usize {
 }
 
 impl Records for MemoryRecords {
-    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>> {
+    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
         Box::pin(ready(Ok(self.lock().records.get(key).map(|entry| entry.record.clone()))))
     }
 
@@ -167,11 +171,11 @@ impl Records for MemoryRecords {
         condition: RecordCondition,
         value: Vec<u8>,
         ttl: Duration,
-    ) -> RecordsFuture<'a, Option<RecordVersion>> {
+    ) -> BackendFuture<'a, Option<RecordVersion>> {
         Box::pin(ready(self.lock().set(key, condition, value, ttl)))
     }
 
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool> {
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
         let mut store = self.lock();
         let deleted = condition.holds(store.version(key)) && store.remove(key);
         Box::pin(ready(Ok(deleted)))
@@ -179,11 +183,18 @@ impl Records for MemoryRecords {
 
     fn list<'a>(
         &'a self,
-        prefix: &'a str,
+        group: &'a str,
         after: Option<&'a str>,
         limit: usize,
-    ) -> RecordsFuture<'a, Vec<(String, Record)>> {
-        Box::pin(ready(Ok(self.lock().list(prefix, after, limit))))
+    ) -> BackendFuture<'a, Vec<(String, Record)>> {
+        let store = self.lock();
+        let found = store.group(group, after).take(limit);
+        let found = found.map(|(name, record)| (name.to_owned(), record.clone())).collect();
+        Box::pin(ready(Ok(found)))
+    }
+
+    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
+        Box::pin(ready(Ok(self.lock().group(group, None).count())))
     }
 }
 
@@ -215,13 +226,15 @@ mod tests {
         let records = MemoryRecords::default();
         for (key, ttl) in [("a", 10), ("b", 20), ("c", 30)] {
             let ttl = Duration::from_secs(ttl);
-            records.set(key, RecordCondition::Absent, vec![0; 100], ttl).await.unwrap().unwrap();
+            let key = format!("g:{key}");
+            records.set(&key, RecordCondition::Absent, vec![0; 100], ttl).await.unwrap().unwrap();
         }
-        records.set("c", RecordCondition::Always, vec![0; 50], Duration::from_secs(5)).await.unwrap().unwrap();
+        records.set("g:c", RecordCondition::Always, vec![0; 50], Duration::from_secs(5)).await.unwrap().unwrap();
         for (wait, expected) in [(4, &["a", "b", "c"] as &[&str]), (1, &["a", "b"]), (5, &["b"]), (10, &[])] {
             tokio::time::advance(Duration::from_secs(wait)).await;
-            let keys: Vec<String> = records.list("", None, 9).await.unwrap().into_iter().map(|(key, _)| key).collect();
-            assert_eq!(keys, expected);
+            let names: Vec<_> = records.list("g", None, 9).await.unwrap().into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names, expected);
+            assert_eq!(records.count("g").await, Ok(expected.len()));
         }
         let store = records.lock();
         assert_eq!((store.records.len(), store.by_expiry.len(), store.bytes), (0, 0, 0));
@@ -246,33 +259,33 @@ mod tests {
         ] {
             let set = records.set(key, RecordCondition::Always, vec![0; bytes], HOUR).await;
             assert_eq!(set.is_ok(), fits, "{key} {bytes}");
-            assert!(fits || set == Err(RecordsError::Full));
+            assert!(fits || set == Err(BackendError::Full));
         }
-        assert_eq!(by_bytes.list("", None, 9).await.unwrap().len(), 2);
+        assert_eq!(by_bytes.lock().records.len(), 2);
         let long = "x".repeat(MAX_KEY + 1);
-        assert_eq!(by_number.set(&long, RecordCondition::Always, vec![], HOUR).await, Err(RecordsError::Full));
+        assert_eq!(by_number.set(&long, RecordCondition::Always, vec![], HOUR).await, Err(BackendError::Full));
     }
 
     #[tokio::test]
-    async fn records_are_listed_by_prefix_in_pages() {
+    async fn the_records_of_a_group_are_listed_in_pages() {
         let records = MemoryRecords::default();
-        for key in ["a/1", "a/2", "a/3", "b/1", "a", "a0"] {
+        for key in ["a:1", "a:2", "a:3", "a:4:5", "b:1", "a", "a/1", "ab:1"] {
             records.set(key, RecordCondition::Absent, Vec::new(), HOUR).await.unwrap();
         }
-        for (prefix, after, limit, expected) in [
-            ("a/", None, 9, &["a/1", "a/2", "a/3"] as &[&str]),
-            ("a/", None, 2, &["a/1", "a/2"]),
-            ("a/", Some("a/2"), 2, &["a/3"]),
-            ("a/", Some("a/11"), 9, &["a/2", "a/3"]),
-            ("a/", Some("a"), 9, &["a/1", "a/2", "a/3"]),
-            ("a/", Some("b/1"), 9, &[]),
+        for (group, after, limit, expected) in [
+            ("a", None, 9, &["1", "2", "3", "4:5"] as &[&str]),
+            ("a", None, 2, &["1", "2"]),
+            ("a", Some("2"), 1, &["3"]),
+            ("a", Some("11"), 9, &["2", "3", "4:5"]),
+            ("a", Some("5"), 9, &[]),
+            ("b", None, 9, &["1"]),
             ("c", None, 9, &[]),
-            ("", None, 9, &["a", "a/1", "a/2", "a/3", "a0", "b/1"]),
         ] {
-            let found = records.list(prefix, after, limit).await.unwrap();
-            let keys: Vec<_> = found.iter().map(|(key, _)| key.as_str()).collect();
-            assert_eq!(keys, expected, "{prefix} {after:?} {limit}");
+            let found = records.list(group, after, limit).await.unwrap();
+            let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, expected, "{group} {after:?} {limit}");
         }
+        assert_eq!(records.count("a").await, Ok(4));
     }
 
     #[tokio::test]

@@ -1,15 +1,15 @@
 //! The trait of stores for small values.
 
-use std::{error::Error, fmt, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-/// The future that every method of [`Records`] returns.
-pub type RecordsFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordsError>> + Send + 'a>>;
+use super::backend::BackendFuture;
 
 /// A store of small values with a limited lifetime, in which every change is a compare-and-set:
 /// [`MemoryRecords`](crate::MemoryRecords), or storage that several processes share.
 ///
-/// A store knows keys and bytes, and nothing about what they mean. Keys are ASCII text of at most 1,024 bytes, whose
-/// parts are separated by `/`.
+/// A store knows keys and bytes, and nothing about what they mean. Keys are ASCII text of at most 1,024 bytes. A key
+/// `GROUP:NAME` with a colon belongs to the group in front of its first colon, whose records can be
+/// [listed](Self::list) and [counted](Self::count). Other keys belong to no group.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,7 +25,7 @@ pub type RecordsFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordsErr
 /// // Somebody else has written the key.
 /// assert_eq!(records.set("app/greeting", RecordCondition::Absent, b"bye".to_vec(), hour).await?, None);
 /// assert_eq!(*records.get("app/greeting").await?.unwrap().value, *b"hello");
-/// # Ok::<(), mcp_runtime::RecordsError>(())
+/// # Ok::<(), mcp_runtime::BackendError>(())
 /// # }).unwrap();
 /// ```
 ///
@@ -46,10 +46,10 @@ pub type RecordsFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, RecordsErr
 ///
 /// # Errors
 ///
-/// A change that failed may or may not have been made, unless the error is [`RecordsError::Full`].
+/// A change that failed may or may not have been made, unless the error is [`BackendError::Full`].
 pub trait Records: fmt::Debug + Send + Sync + 'static {
     /// Returns a record, or `None` if it does not exist.
-    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>>;
+    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>>;
 
     /// Writes a record if the condition holds, and sets the time after which it expires. Returns the new version, or
     /// `None` if the condition does not hold.
@@ -59,25 +59,28 @@ pub trait Records: fmt::Debug + Send + Sync + 'static {
         condition: RecordCondition,
         value: Vec<u8>,
         ttl: Duration,
-    ) -> RecordsFuture<'a, Option<RecordVersion>>;
+    ) -> BackendFuture<'a, Option<RecordVersion>>;
 
     /// Deletes a record if the condition holds. Returns whether a record was deleted.
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool>;
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool>;
 
-    /// Returns at most `limit` records whose keys start with a prefix, in the order of their keys. Starts after the key
-    /// `after` if there is one, even if its record no longer exists.
+    /// Returns the names and values of at most `limit` records of a group, in the order of their names. Starts after the
+    /// name `after` if there is one, even if its record no longer exists.
     ///
     /// Records that are written meanwhile may be absent.
     fn list<'a>(
         &'a self,
-        prefix: &'a str,
+        group: &'a str,
         after: Option<&'a str>,
         limit: usize,
-    ) -> RecordsFuture<'a, Vec<(String, Record)>>;
+    ) -> BackendFuture<'a, Vec<(String, Record)>>;
+
+    /// Returns the number of records of a group.
+    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize>;
 }
 
 impl<R: Records + ?Sized> Records for Arc<R> {
-    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>> {
+    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
         (**self).get(key)
     }
 
@@ -87,21 +90,25 @@ impl<R: Records + ?Sized> Records for Arc<R> {
         condition: RecordCondition,
         value: Vec<u8>,
         ttl: Duration,
-    ) -> RecordsFuture<'a, Option<RecordVersion>> {
+    ) -> BackendFuture<'a, Option<RecordVersion>> {
         (**self).set(key, condition, value, ttl)
     }
 
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool> {
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
         (**self).delete(key, condition)
     }
 
     fn list<'a>(
         &'a self,
-        prefix: &'a str,
+        group: &'a str,
         after: Option<&'a str>,
         limit: usize,
-    ) -> RecordsFuture<'a, Vec<(String, Record)>> {
-        (**self).list(prefix, after, limit)
+    ) -> BackendFuture<'a, Vec<(String, Record)>> {
+        (**self).list(group, after, limit)
+    }
+
+    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
+        (**self).count(group)
     }
 }
 
@@ -166,24 +173,3 @@ impl RecordCondition {
         }
     }
 }
-
-/// The error of an operation of [`Records`]. It is logged and not shown to clients.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RecordsError {
-    /// The store is full, or the value or its key is too long. Nothing was changed.
-    Full,
-    /// The store does not respond, or failed.
-    Unavailable(String),
-}
-
-impl fmt::Display for RecordsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full => f.write_str("the store of records is full"),
-            Self::Unavailable(reason) => write!(f, "the store of records is unavailable: {reason}"),
-        }
-    }
-}
-
-impl Error for RecordsError {}

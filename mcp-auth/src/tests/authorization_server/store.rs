@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{MemoryRecords, Record, RecordCondition, RecordVersion, Records, RecordsError, RecordsFuture};
+use mcp_runtime::{BackendError, BackendFuture, MemoryRecords, Record, RecordCondition, RecordVersion, Records};
 use serde_json::json;
 
 use super::{Browser, REDIRECT, World, form};
@@ -21,16 +21,16 @@ struct Interrupted {
 }
 
 impl Interrupted {
-    fn or_fail<'a, T: Send + 'a>(&self, result: RecordsFuture<'a, T>) -> RecordsFuture<'a, T> {
+    fn or_fail<'a, T: Send + 'a>(&self, result: BackendFuture<'a, T>) -> BackendFuture<'a, T> {
         if self.is_down.load(Ordering::Relaxed) {
-            return Box::pin(async { Err(RecordsError::Unavailable("a secret of the store".to_owned())) });
+            return Box::pin(async { Err(BackendError::Unavailable("a secret of the store".to_owned())) });
         }
         result
     }
 }
 
 impl Records for Interrupted {
-    fn get<'a>(&'a self, key: &'a str) -> RecordsFuture<'a, Option<Record>> {
+    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
         self.or_fail(self.records.get(key))
     }
 
@@ -40,24 +40,28 @@ impl Records for Interrupted {
         condition: RecordCondition,
         value: Vec<u8>,
         ttl: Duration,
-    ) -> RecordsFuture<'a, Option<RecordVersion>> {
+    ) -> BackendFuture<'a, Option<RecordVersion>> {
         if self.is_down.load(Ordering::Relaxed) {
             return self.or_fail(Box::pin(async { Ok(None) }));
         }
         self.records.set(key, condition, value, ttl)
     }
 
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> RecordsFuture<'a, bool> {
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
         self.or_fail(self.records.delete(key, condition))
     }
 
     fn list<'a>(
         &'a self,
-        prefix: &'a str,
+        group: &'a str,
         after: Option<&'a str>,
         limit: usize,
-    ) -> RecordsFuture<'a, Vec<(String, Record)>> {
-        self.or_fail(self.records.list(prefix, after, limit))
+    ) -> BackendFuture<'a, Vec<(String, Record)>> {
+        self.or_fail(self.records.list(group, after, limit))
+    }
+
+    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
+        self.or_fail(self.records.count(group))
     }
 }
 

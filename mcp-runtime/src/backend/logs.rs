@@ -1,0 +1,141 @@
+//! The trait of logs.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::backend::BackendFuture;
+
+/// Bounded sequences of entries with a limited lifetime, which any process can append to, read and follow.
+///
+/// Keys are ASCII text of at most 1,024 bytes. They are independent of the keys of [`Records`](crate::Records).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::{LogBounds, LogPosition, Logs as _, MemoryBackend};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let backend = MemoryBackend::default();
+/// let bounds = LogBounds::new(2, 1 << 20, Duration::from_secs(60));
+/// let first = backend.append("app/log", vec![b"one".to_vec()], bounds).await?;
+/// backend.append("app/log", vec![b"two".to_vec(), b"three".to_vec()], bounds).await?;
+///
+/// // Entries after a position.
+/// let entries = backend.read("app/log", first, 10).await?.unwrap();
+/// assert_eq!(*entries[0].value, *b"two");
+/// // The first entry has been dropped, so the log cannot be read from its start.
+/// assert!(backend.read("app/log", LogPosition::START, 10).await?.is_none());
+/// # Ok::<(), mcp_runtime::BackendError>(())
+/// # }).unwrap();
+/// ```
+///
+/// # Atomicity
+///
+/// The entries of one [`append`](Self::append) are consecutive. When it has resolved, every later
+/// [`read`](Self::read) in any process returns them.
+///
+/// # Cancel safety
+///
+/// An `append` whose future was dropped may still take effect, but never in part.
+///
+/// # Errors
+///
+/// An `append` that failed may or may not have been made, unless the error is
+/// [`BackendError::Full`](crate::BackendError::Full).
+pub trait Logs: fmt::Debug + Send + Sync + 'static {
+    /// Appends entries and returns the position of the last one. Creates the log if it does not exist, sets the time
+    /// after which it expires, and drops its oldest entries beyond the bounds.
+    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition>;
+
+    /// Returns at most `limit` entries after a position, none if there are no newer ones.
+    ///
+    /// Returns `None` if the log does not exist, or if entries after the position have been dropped.
+    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>>;
+
+    /// Waits until the log has an entry after a position, or does not exist. Resolves at once if that is already the
+    /// case, and may resolve spuriously. It may resolve late by a few seconds if a message between processes was lost.
+    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()>;
+
+    /// Deletes a log if it exists.
+    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()>;
+}
+
+impl<L: Logs + ?Sized> Logs for Arc<L> {
+    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
+        (**self).append(key, entries, bounds)
+    }
+
+    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
+        (**self).read(key, after, limit)
+    }
+
+    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
+        (**self).appended(key, after)
+    }
+
+    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
+        (**self).remove(key)
+    }
+}
+
+/// The position of an entry in a log. The first entry that is appended to a log has position 1, each later one the next
+/// number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogPosition(u64);
+
+impl LogPosition {
+    /// The position in front of the first entry.
+    pub const START: Self = Self(0);
+
+    /// Creates a position from its number.
+    pub fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Returns the number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a log keeps at most, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogBounds {
+    /// The maximum number of entries.
+    pub entries: usize,
+    /// The maximum number of bytes of all entries. The newest entry is kept even if it is longer.
+    pub bytes: usize,
+    /// The time after its last entry at which the log expires.
+    pub ttl: Duration,
+}
+
+impl LogBounds {
+    /// Creates bounds from the maximum number of entries, the maximum number of their bytes, and the time to live.
+    pub fn new(entries: usize, bytes: usize, ttl: Duration) -> Self {
+        Self { entries, bytes, ttl }
+    }
+}
+
+/// An entry of a log.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogEntry {
+    /// The position in the log.
+    pub position: LogPosition,
+    /// The value.
+    pub value: Arc<[u8]>,
+}
+
+impl LogEntry {
+    /// Creates an entry.
+    pub fn new(position: LogPosition, value: impl Into<Arc<[u8]>>) -> Self {
+        Self { position, value: value.into() }
+    }
+}
+
+/// Omits the value, which may be secret.
+impl fmt::Debug for LogEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogEntry").field("position", &self.position).field("bytes", &self.value.len()).finish()
+    }
+}
