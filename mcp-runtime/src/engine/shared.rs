@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     auth::{AccessRules, Identity},
-    backend::TaskStore,
+    backend::{Backend, MemoryBackend, TaskStore},
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
@@ -43,6 +43,8 @@ pub(crate) struct Profile {
     pub(crate) state_keys: Vec<StateKey>,
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
     pub(crate) visibility: Option<Visibility>,
+    /// What the processes of the service share. `None` for a single process, which keeps its state in memory.
+    pub(crate) backend: Option<Arc<dyn Backend>>,
     /// The store of tasks. `None` to keep them in memory.
     pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
@@ -77,6 +79,13 @@ pub(crate) struct Engine {
     pub(crate) forwards_log: bool,
     pub(crate) log_targets: Option<Arc<[String]>>,
     pub(super) state_keys: Arc<StateKeys>,
+    /// Where state lives that outlives a request: what the processes of the service share or, by default, the memory
+    /// of this process.
+    #[allow(dead_code, reason = "the first state that moves to the backend reads it")]
+    pub(crate) backend: Arc<dyn Backend>,
+    /// Whether the author has set the backend, so other processes may use it, too.
+    #[allow(dead_code, reason = "the first state that moves to the backend reads it")]
+    shares_backend: bool,
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
@@ -104,6 +113,7 @@ impl Engine {
             schemas: _,
             state_keys,
             visibility,
+            backend,
             task_store,
             layers,
             roots_hook,
@@ -129,6 +139,8 @@ impl Engine {
             instructions,
             declared,
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
+            shares_backend: backend.is_some(),
+            backend: backend.unwrap_or_else(|| Arc::new(MemoryBackend::default())),
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
             forwards_log,
@@ -148,6 +160,13 @@ impl Engine {
     /// Returns the current registry.
     pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
         self.current.load()
+    }
+
+    /// Returns the backend if it is shared with other processes, that is, if the author has set it. Without one,
+    /// nothing has to be announced to others, and state may stay where it is used.
+    #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
+    pub(crate) fn shared_backend(&self) -> Option<&Arc<dyn Backend>> {
+        self.shares_backend.then_some(&self.backend)
     }
 
     pub(super) fn announces_changes(&self) -> bool {

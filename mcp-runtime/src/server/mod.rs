@@ -1,6 +1,7 @@
 //! Configuring, building and serving a server.
 
 mod authorization;
+mod backend;
 mod build;
 mod built;
 mod capabilities;
