@@ -4,6 +4,7 @@
 
 #[allow(clippy::module_inception)]
 mod backend;
+mod deadline;
 mod logs;
 mod memory;
 mod memory_backend;
@@ -17,6 +18,7 @@ pub(crate) mod time;
 mod topics;
 
 pub use backend::{Backend, BackendError, BackendFuture};
+pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
 pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
 pub use memory::MemoryTasks;
 pub use memory_backend::MemoryBackend;
