@@ -2,6 +2,8 @@
 //!
 //! This layer stores bytes and tasks and knows nothing about the protocol. Other layers decide what happens to them.
 
+#[allow(dead_code, reason = "the first state that moves to the backend uses it")]
+pub(crate) mod access;
 #[allow(clippy::module_inception)]
 mod backend;
 mod deadline;
