@@ -11,6 +11,6 @@ mod lease;
 mod replica;
 mod slot;
 
+pub(crate) use self::replica::Replica;
 #[allow(unused_imports, reason = "the first state that moves to the backend uses them")]
 pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};
-pub(crate) use self::replica::Replica;
