@@ -9,6 +9,7 @@ use super::{
     introduction::{self, Introduction},
     layers::Layers,
     limits::Limits,
+    replica::Replica,
     request::caller::Visibility,
     roots_hook::RootsHook,
     session::Session,
@@ -83,9 +84,8 @@ pub(crate) struct Engine {
     /// of this process.
     #[allow(dead_code, reason = "the first state that moves to the backend reads it")]
     pub(crate) backend: Arc<dyn Backend>,
-    /// Whether the author has set the backend, so other processes may use it, too.
-    #[allow(dead_code, reason = "the first state that moves to the backend reads it")]
-    shares_backend: bool,
+    /// This process among those that share the backend. `None` if the author has not set a backend.
+    replica: Option<Arc<Replica>>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
@@ -139,7 +139,7 @@ impl Engine {
             instructions,
             declared,
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
-            shares_backend: backend.is_some(),
+            replica: backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease))),
             backend: backend.unwrap_or_else(|| Arc::new(MemoryBackend::default())),
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
@@ -166,7 +166,13 @@ impl Engine {
     /// nothing has to be announced to others, and state may stay where it is used.
     #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
     pub(crate) fn shared_backend(&self) -> Option<&Arc<dyn Backend>> {
-        self.shares_backend.then_some(&self.backend)
+        self.replica.as_ref().map(|replica| replica.backend())
+    }
+
+    /// Returns this process among those that share the backend. Returns `None` if the backend is not shared.
+    #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
+    pub(crate) fn replica(&self) -> Option<&Arc<Replica>> {
+        self.replica.as_ref()
     }
 
     pub(super) fn announces_changes(&self) -> bool {
