@@ -187,7 +187,7 @@ impl Handle {
     /// ```
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
-            engine.subscriptions.resource_updated(uri.as_ref());
+            engine.resource_updated(uri.as_ref());
         }
     }
 
@@ -236,7 +236,7 @@ impl Handle {
     /// notification](https://modelcontextprotocol.io/specification/2026-07-28/server/resources#list-changed-notification).
     pub fn resource_list_changed(&self) {
         if let Some(engine) = self.engine() {
-            engine.subscriptions.lists_changed(Kinds::from(EntryKind::Resource));
+            engine.lists_changed(Kinds::from(EntryKind::Resource));
         }
     }
 

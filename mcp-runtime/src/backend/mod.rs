@@ -6,6 +6,7 @@
 pub(crate) mod access;
 #[allow(clippy::module_inception)]
 mod backend;
+pub(crate) mod backoff;
 mod logs;
 mod memory;
 mod memory_backend;
