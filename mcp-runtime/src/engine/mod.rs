@@ -18,6 +18,8 @@ mod methods;
 mod outbox;
 mod pings;
 mod rates;
+#[allow(dead_code, reason = "the first state that moves to the backend uses it")]
+mod replica;
 mod request;
 mod roots_hook;
 mod runs;

@@ -10,6 +10,7 @@ use super::{
     introduction::{self, Introduction},
     layers::Layers,
     limits::Limits,
+    replica::Replica,
     request::caller::Visibility,
     roots_hook::RootsHook,
     session::Session,
@@ -92,6 +93,8 @@ pub(crate) struct Engine {
     shared_changes: Option<Arc<SharedChanges>>,
     /// Keeps what is shared with other processes up to date.
     background: BackgroundTask,
+    /// This process among those that share the backend. `None` if the author has not set a backend.
+    replica: Option<Arc<Replica>>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
@@ -147,6 +150,7 @@ impl Engine {
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
             shared_changes: backend.clone().map(|backend| Arc::new(SharedChanges::new(backend))),
             background: BackgroundTask::default(),
+            replica: backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease))),
             backend: backend.unwrap_or_else(|| Arc::new(MemoryBackend::default())),
             tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
             limits,
@@ -173,7 +177,13 @@ impl Engine {
     /// nothing has to be announced to others, and state may stay where it is used.
     #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
     pub(crate) fn shared_backend(&self) -> Option<&Arc<dyn Backend>> {
-        self.shared_changes.is_some().then_some(&self.backend)
+        self.replica.as_ref().map(|replica| replica.backend())
+    }
+
+    /// Returns this process among those that share the backend. Returns `None` if the backend is not shared.
+    #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
+    pub(crate) fn replica(&self) -> Option<&Arc<Replica>> {
+        self.replica.as_ref()
     }
 
     pub(super) fn announces_changes(&self) -> bool {

@@ -1,7 +1,10 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::Server;
 use crate::backend::Backend;
+
+/// The minimum lease. With a shorter one, a busy machine would lose calls.
+const MIN_LEASE: Duration = Duration::from_secs(1);
 
 /// Sharing state with other processes.
 impl Server {
@@ -12,7 +15,7 @@ impl Server {
     /// of one process can share it, too.
     ///
     /// ```
-    /// use std::sync::Arc;
+    /// use std::{sync::Arc, time::Duration};
     ///
     /// use mcp_runtime::{MemoryBackend, Server};
     ///
@@ -22,6 +25,25 @@ impl Server {
     /// ```
     pub fn backend(mut self, backend: impl Backend) -> Self {
         self.profile.backend = Some(Arc::new(backend));
+        self
+    }
+
+    /// Sets the time after which the other processes that share the [backend](Self::backend) consider this one gone, if
+    /// it gives no sign of life. Clients that wait for one of its calls then receive an error. The default is 10
+    /// seconds, and the minimum is one second.
+    ///
+    /// The process gives a sign of life three times in this period. A process that cannot reach the backend for so long
+    /// fails its calls, since the others consider them lost.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// server.lease(Duration::from_secs(5))
+    /// # }
+    /// ```
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.profile.limits.lease = lease.max(MIN_LEASE);
         self
     }
 }

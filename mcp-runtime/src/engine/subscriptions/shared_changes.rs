@@ -10,7 +10,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::change_set::ChangeSet;
 use crate::{
-    backend::{Backend, TopicEvent, access::in_time, backoff::Backoff},
+    backend::{Backend, Backoff, TopicEvent, respond},
     race::race,
     random,
     registry::Kinds,
@@ -103,7 +103,7 @@ impl SharedChanges {
             self.changed.notified().await;
             let Some(publishing) = Publishing::begin(self) else { continue };
             let message = publishing.changes.encode(self.id.as_deref());
-            match in_time(self.backend.publish(TOPIC, message)).await {
+            match respond(self.backend.publish(TOPIC, message)).await {
                 Ok(()) => {
                     publishing.complete();
                     backoff.reset();
@@ -123,7 +123,7 @@ impl SharedChanges {
     async fn receive(&self, deliver: impl Fn(ChangeSet)) {
         let mut backoff = Backoff::default();
         loop {
-            let subscribed = in_time(self.backend.subscribe(TOPIC)).await;
+            let subscribed = respond(self.backend.subscribe(TOPIC)).await;
             let since = Instant::now();
             let ended = match subscribed {
                 Ok(mut subscription) => {

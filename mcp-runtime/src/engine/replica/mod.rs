@@ -1,0 +1,16 @@
+//! The processes that share a backend: how they are numbered, how they learn that one is gone, and how they send
+//! messages to each other.
+//!
+//! A process is a [`Replica`] with a number, its [`Slot`]. The slot is a record that expires unless the replica renews
+//! it, so the others see when a replica is gone. Messages are delivered at most once: whatever they announce must be
+//! found in a record as well, and is read again when a replica [missed](ReplicaHandler::missed) messages.
+
+mod handlers;
+mod lease;
+#[allow(clippy::module_inception)]
+mod replica;
+mod slot;
+
+pub(crate) use self::replica::Replica;
+#[allow(unused_imports, reason = "the first state that moves to the backend uses them")]
+pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};

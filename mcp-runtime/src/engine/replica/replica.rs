@@ -1,0 +1,374 @@
+use std::{
+    convert::Infallible,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::{
+    handlers::{Handlers, ReplicaHandler, encode},
+    lease::Lease,
+    slot::Slot,
+};
+use crate::{
+    backend::{BACKEND_TIMEOUT, Backend, BackendError, TopicEvent, TopicSubscription, respond},
+    race::race,
+};
+
+/// The topic of the messages to all replicas.
+const ANNOUNCEMENTS: &str = "mcp/1/sessions";
+
+/// The times between two attempts to reach a backend that has failed.
+const MIN_RETRY: Duration = Duration::from_millis(50);
+const MAX_RETRY: Duration = Duration::from_secs(1);
+
+/// This process among those that share a backend.
+///
+/// Call [`join`](Self::join) before anything that others must be able to attribute to this process: it starts the task
+/// that takes a slot, renews it, and passes messages to the [handlers](ReplicaHandler). Dropping the replica releases
+/// the slot.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    membership: Arc<Membership>,
+    task: Mutex<Option<Task>>,
+}
+
+/// What the replica shares with its task.
+#[derive(Debug)]
+struct Membership {
+    backend: Arc<dyn Backend>,
+    lease: Duration,
+    status: watch::Sender<Status>,
+    handlers: Handlers,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Status {
+    Joining,
+    Joined(Slot),
+    Failed(BackendError),
+}
+
+#[derive(Debug)]
+struct Task {
+    handle: JoinHandle<()>,
+    /// Ends the task when dropped.
+    _stop: oneshot::Sender<Infallible>,
+}
+
+impl Replica {
+    /// Creates a replica that has no slot yet. Without renewal, the slot expires after `lease`.
+    pub(crate) fn new(backend: Arc<dyn Backend>, lease: Duration) -> Self {
+        let status = watch::Sender::new(Status::Joining);
+        let membership = Membership { backend, lease, status, handlers: Handlers::default() };
+        Self { membership: Arc::new(membership), task: Mutex::default() }
+    }
+
+    /// Adds a handler of the messages of a kind, for as long as it exists. A kind contains no spaces.
+    pub(crate) fn add_handler(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>) {
+        self.membership.handlers.add(kind, handler);
+    }
+
+    /// Returns the slot of this replica. Takes one first if it has none, and starts the task that keeps it, which must
+    /// happen inside of a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails or does not respond within [`BACKEND_TIMEOUT`].
+    pub(crate) async fn join(&self) -> Result<Slot, BackendError> {
+        let mut status = self.membership.status.subscribe();
+        self.ensure_task();
+        let settled = async { status.wait_for(|status| *status != Status::Joining).await.map(|status| status.clone()) };
+        match timeout(BACKEND_TIMEOUT, settled).await {
+            Ok(Ok(Status::Joined(slot))) => Ok(slot),
+            Ok(Ok(Status::Failed(error))) => Err(error),
+            _ => Err(BackendError::Unavailable("the replica has not joined the others in time".to_owned())),
+        }
+    }
+
+    /// Returns the slot of this replica. Returns `None` before it has [joined](Self::join), and after it has lost its
+    /// slot, until it has a new one.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        match *self.membership.status.borrow() {
+            Status::Joined(slot) => Some(slot),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the replica that had this slot when it was last heard of still has it. A replica that was killed
+    /// has it for as long as the lease.
+    pub(crate) async fn is_alive(&self, slot: Slot) -> Result<bool, BackendError> {
+        if self.slot() == Some(slot) {
+            return Ok(true);
+        }
+        Ok(respond(self.backend().get(&slot.key())).await?.is_some())
+    }
+
+    /// Returns the time after which the slot of a replica expires that does not renew it.
+    pub(crate) fn lease(&self) -> Duration {
+        self.membership.lease
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.membership.backend
+    }
+
+    /// Sends a message of less than 1 MiB to the replica with this slot. It is lost if the replica is gone.
+    pub(crate) async fn send(&self, to: Slot, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
+        respond(self.backend().publish(&to.key(), encode(kind, payload))).await
+    }
+
+    /// Sends a message of less than 1 MiB to all replicas, including this one.
+    pub(crate) async fn announce(&self, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
+        respond(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
+    }
+
+    /// Starts the task if it is not running: it ends with the runtime that it was started in.
+    fn ensure_task(&self) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.as_ref().is_none_or(|task| task.handle.is_finished()) {
+            let (stop, stopped) = oneshot::channel();
+            let handle = tokio::spawn(run(Arc::clone(&self.membership), stopped));
+            *task = Some(Task { handle, _stop: stop });
+        }
+    }
+}
+
+/// Takes part until `stopped`, then releases the slot.
+async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>) {
+    // The runtime may drop the task at any point.
+    let _reset = ResetOnDrop(&membership);
+    let mut stopped = pin!(stopped);
+    let mut retry = MIN_RETRY;
+    loop {
+        let error = match race(membership.enter(), stopped.as_mut()).await {
+            Ok(Ok((mut lease, topics))) => {
+                retry = MIN_RETRY;
+                if race(membership.participate(&mut lease, topics), stopped.as_mut()).await.is_err() {
+                    lease.release(&membership.backend).await;
+                    return;
+                }
+                continue;
+            }
+            Ok(Err(error)) => error,
+            Err(_) => return,
+        };
+        tracing::warn!(%error, "cannot join the other replicas");
+        membership.status.send_replace(Status::Failed(error));
+        if race(sleep(retry), stopped.as_mut()).await.is_err() {
+            return;
+        }
+        retry = (retry * 2).min(MAX_RETRY);
+    }
+}
+
+/// Sets the status back when the task ends. The handlers are not called, since the runtime ends as well, or nobody needs
+/// the replica any more.
+struct ResetOnDrop<'a>(&'a Membership);
+
+impl Drop for ResetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.status.send_replace(Status::Joining);
+    }
+}
+
+impl Membership {
+    /// Takes a slot and subscribes to the topics.
+    async fn enter(&self) -> Result<(Lease, [TopicSubscription; 2]), BackendError> {
+        let lease = Lease::acquire(&self.backend, self.lease).await?;
+        let own = respond(self.backend.subscribe(&lease.slot.key())).await;
+        let all = respond(self.backend.subscribe(ANNOUNCEMENTS)).await;
+        match (own, all) {
+            (Ok(own), Ok(all)) => Ok((lease, [own, all])),
+            (Err(error), _) | (_, Err(error)) => {
+                lease.release(&self.backend).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Passes messages to the handlers until the lease is lost.
+    async fn participate(&self, lease: &mut Lease, topics: [TopicSubscription; 2]) {
+        let slot = lease.slot;
+        self.status.send_replace(Status::Joined(slot));
+        // Nothing was announced to this replica before.
+        self.handlers.missed();
+        let [own, all] = topics;
+        let key = slot.key();
+        let messages = race(self.deliver(&key, own), self.deliver(ANNOUNCEMENTS, all));
+        // The lease comes first, so that no flood of messages keeps it from being renewed.
+        let _ = race(lease.keep(&self.backend), messages).await;
+        tracing::warn!(%slot, "this replica has lost its lease: the others consider its calls lost");
+        self.status.send_replace(Status::Joining);
+        self.handlers.lost(slot);
+    }
+
+    /// Passes the messages of a topic to the handlers.
+    async fn deliver(&self, topic: &str, mut subscription: TopicSubscription) -> Infallible {
+        loop {
+            match subscription.next().await {
+                Some(TopicEvent::Message(message)) => self.handlers.message(&message),
+                Some(TopicEvent::Missed) => self.handlers.missed(),
+                None => {
+                    subscription = self.resubscribe(topic).await;
+                    self.handlers.missed();
+                }
+            }
+            // Lets other tasks of the runtime run between messages.
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    async fn resubscribe(&self, topic: &str) -> TopicSubscription {
+        let mut retry = MIN_RETRY;
+        loop {
+            match respond(self.backend.subscribe(topic)).await {
+                Ok(subscription) => return subscription,
+                Err(error) => tracing::warn!(%error, "cannot subscribe to the messages of other replicas"),
+            }
+            sleep(retry).await;
+            retry = (retry * 2).min(MAX_RETRY);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{MemoryBackend, RecordCondition, Records as _, TopicSender, Topics as _};
+    use tokio::sync::mpsc;
+
+    const LEASE: Duration = Duration::from_secs(10);
+
+    #[derive(Debug, PartialEq, Eq)]
+    enum Event {
+        Message(Vec<u8>),
+        Missed,
+        Lost(Slot),
+    }
+
+    struct Events(mpsc::UnboundedSender<Event>);
+
+    impl ReplicaHandler for Events {
+        fn message(&self, payload: &[u8]) {
+            let _ = self.0.send(Event::Message(payload.to_owned()));
+        }
+
+        fn missed(&self) {
+            let _ = self.0.send(Event::Missed);
+        }
+
+        fn lost(&self, slot: Slot) {
+            let _ = self.0.send(Event::Lost(slot));
+        }
+    }
+
+    /// A replica with a handler of messages of the kind `note`.
+    struct Member {
+        replica: Replica,
+        slot: Slot,
+        _handler: Arc<Events>,
+        events: mpsc::UnboundedReceiver<Event>,
+    }
+
+    async fn member(backend: &Arc<MemoryBackend>) -> Member {
+        let (sender, mut events) = mpsc::unbounded_channel();
+        let handler = Arc::new(Events(sender));
+        let replica = Replica::new(Arc::clone(backend) as Arc<dyn Backend>, LEASE);
+        let weak = Arc::downgrade(&handler);
+        replica.add_handler("note", weak);
+        let slot = replica.join().await.unwrap();
+        assert_eq!(events.recv().await, Some(Event::Missed), "nothing was announced before");
+        Member { replica, slot, _handler: handler, events }
+    }
+
+    fn note(text: &str) -> Option<Event> {
+        Some(Event::Message(text.into()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_reach_one_replica_or_all() {
+        let backend = Arc::new(MemoryBackend::default());
+        let (mut ada, mut bob) = (member(&backend).await, member(&backend).await);
+        assert_ne!(ada.slot, bob.slot);
+        assert_eq!(ada.replica.join().await.unwrap(), ada.slot, "a replica joins once");
+        ada.replica.send(bob.slot, "note", b"to bob").await.unwrap();
+        ada.replica.announce("other", b"unknown kind").await.unwrap();
+        assert_eq!(bob.events.recv().await, note("to bob"));
+        ada.replica.announce("note", b"to all").await.unwrap();
+        for member in [&mut ada, &mut bob] {
+            assert_eq!(member.events.recv().await, note("to all"));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_lives_until_it_no_longer_renews_its_lease() {
+        let backend = Arc::new(MemoryBackend::default());
+        let (ada, bob, eve) = (member(&backend).await, member(&backend).await, member(&backend).await);
+        sleep(LEASE * 3).await;
+        for slot in [ada.slot, bob.slot, eve.slot] {
+            assert!(ada.replica.is_alive(slot).await.unwrap());
+        }
+        // As if the process were killed.
+        bob.replica.task.lock().unwrap().as_ref().unwrap().handle.abort();
+        assert!(ada.replica.is_alive(bob.slot).await.unwrap());
+        sleep(LEASE).await;
+        assert!(!ada.replica.is_alive(bob.slot).await.unwrap());
+        assert_eq!(bob.replica.slot(), None);
+        // A replica that shuts down releases its slot at once.
+        drop(eve.replica);
+        while ada.replica.is_alive(eve.slot).await.unwrap() {
+            tokio::task::yield_now().await;
+        }
+        assert_ne!(bob.replica.join().await.unwrap(), bob.slot, "the task starts again on demand");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_replica_whose_lease_is_gone_takes_another_slot() {
+        let backend = Arc::new(MemoryBackend::default());
+        let mut ada = member(&backend).await;
+        assert!(backend.delete(&ada.slot.key(), RecordCondition::Always).await.unwrap());
+        assert_eq!(ada.events.recv().await, Some(Event::Lost(ada.slot)));
+        assert_eq!(ada.events.recv().await, Some(Event::Missed));
+        let slot = ada.replica.join().await.unwrap();
+        assert_ne!(slot, ada.slot);
+        ada.replica.send(slot, "note", b"still here").await.unwrap();
+        assert_eq!(ada.events.recv().await, note("still here"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_seemed_to_fail_keeps_the_lease() {
+        let backend = Arc::new(MemoryBackend::default());
+        let ada = member(&backend).await;
+        let record = backend.get(&ada.slot.key()).await.unwrap().unwrap();
+        let always = RecordCondition::Always;
+        backend.set(&ada.slot.key(), always, record.value.to_vec(), LEASE).await.unwrap();
+        sleep(LEASE * 2).await;
+        assert_eq!(ada.replica.slot(), Some(ada.slot));
+    }
+
+    /// Receives what a subscription receives, with a subscription that a test can end or overload.
+    #[tokio::test(start_paused = true)]
+    async fn a_subscription_that_ends_or_misses_messages_is_stale() {
+        let backend = Arc::new(MemoryBackend::default());
+        let mut ada = member(&backend).await;
+        let membership = Arc::clone(&ada.replica.membership);
+        let (sender, subscription) = TopicSubscription::new();
+        let deliver = tokio::spawn(async move { membership.deliver("mcp/1/other", subscription).await });
+        sender.send((*b"note first").into());
+        assert_eq!(ada.events.recv().await, note("first"));
+        TopicSender::missed(&sender);
+        assert_eq!(ada.events.recv().await, Some(Event::Missed));
+        drop(sender);
+        assert_eq!(ada.events.recv().await, Some(Event::Missed));
+        backend.publish("mcp/1/other", b"note second".to_vec()).await.unwrap();
+        assert_eq!(ada.events.recv().await, note("second"));
+        deliver.abort();
+    }
+}
