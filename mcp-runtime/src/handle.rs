@@ -30,6 +30,9 @@ use crate::{
 /// and annotated functions can receive it as `&Handle`. Clones refer to the same server. A server with a handle
 /// declares that its lists can change, and notifies clients of changes. Calls in flight are not affected.
 ///
+/// If several processes share a [backend](crate::Server::backend), the clients of all of them are notified. Functions,
+/// however, are added, removed, enabled and disabled only in this process: make such a change in all of them.
+///
 /// ```
 /// use mcp_runtime::{Handle, Revision, Server, tool};
 /// use serde_json::json;
