@@ -50,13 +50,7 @@ struct State {
 
 impl SharedChanges {
     pub(crate) fn new(backend: Arc<dyn Backend>) -> Self {
-        Self {
-            backend,
-            id: random::id(),
-            state: Mutex::default(),
-            changed: Notify::new(),
-            announced: Notify::new(),
-        }
+        Self { backend, id: random::id(), state: Mutex::default(), changed: Notify::new(), announced: Notify::new() }
     }
 
     /// Announces that the lists of these kinds have changed.
