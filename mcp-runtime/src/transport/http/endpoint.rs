@@ -197,6 +197,7 @@ impl Endpoint {
             tracing::warn!("shutdown grace period expired: cancelling calls in flight");
         }
         self.close();
+        self.engine().flush_changes().await;
     }
 
     /// Ends every stream and session.
