@@ -47,6 +47,8 @@ pub(crate) use meter::Meter;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
+#[cfg(feature = "http")]
+pub(crate) use replica::{Replica, ReplicaHandler, Slot};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
