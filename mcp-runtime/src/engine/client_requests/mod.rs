@@ -1,5 +1,6 @@
 //! Requests from a function to its client: sent while the call waits, or returned round by round.
 
+mod key_ring;
 mod live;
 mod once;
 mod pending;
@@ -7,6 +8,7 @@ mod progress;
 mod roots;
 mod rounds;
 mod seal;
+mod shared_keys;
 mod state;
 mod state_key;
 mod wait;
