@@ -48,7 +48,7 @@ impl KeyRing {
                 self.keys.push(dated.clone());
             }
         }
-        self.keys.sort_by(|one, other| (other.created, other.key.id()).cmp(&(one.created, one.key.id())));
+        self.keys.sort_by_key(|dated| std::cmp::Reverse((dated.created, dated.key.id())));
         // A key seals until its successor is active in every process.
         let retired = |successor: &DatedKey| {
             now > successor.created.saturating_add(ACTIVATION).saturating_add(ACTIVATION).saturating_add(ttl)
