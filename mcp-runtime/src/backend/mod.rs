@@ -2,11 +2,9 @@
 //!
 //! This layer stores bytes and tasks and knows nothing about the protocol. Other layers decide what happens to them.
 
-#[allow(dead_code, reason = "the first state that moves to the backend uses it")]
 pub(crate) mod access;
 #[allow(clippy::module_inception)]
 mod backend;
-mod deadline;
 mod logs;
 mod memory;
 mod memory_backend;
@@ -20,7 +18,6 @@ pub(crate) mod time;
 mod topics;
 
 pub use backend::{Backend, BackendError, BackendFuture};
-pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
 pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
 pub use memory::MemoryTasks;
 pub use memory_backend::MemoryBackend;

@@ -11,6 +11,6 @@ mod lease;
 mod replica;
 mod slot;
 
-pub(crate) use self::replica::Replica;
-#[allow(unused_imports, reason = "the first state that moves to the backend uses them")]
-pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};
+#[cfg_attr(not(feature = "http"), allow(unused_imports, reason = "only HTTP has sessions that replicas share"))]
+pub(crate) use self::handlers::ReplicaHandler;
+pub(crate) use self::{replica::Replica, slot::Slot};

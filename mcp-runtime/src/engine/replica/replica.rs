@@ -1,7 +1,10 @@
 use std::{
     convert::Infallible,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -17,7 +20,10 @@ use super::{
     slot::Slot,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, Backend, BackendError, TopicEvent, TopicSubscription, respond},
+    backend::{
+        Backend, BackendError, TopicEvent, TopicSubscription,
+        access::{RESPONSE_TIMEOUT, in_time},
+    },
     race::race,
 };
 
@@ -36,6 +42,7 @@ const MAX_RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Replica {
     membership: Arc<Membership>,
+    last_number: AtomicU32,
     task: Mutex<Option<Task>>,
 }
 
@@ -67,7 +74,7 @@ impl Replica {
     pub(crate) fn new(backend: Arc<dyn Backend>, lease: Duration) -> Self {
         let status = watch::Sender::new(Status::Joining);
         let membership = Membership { backend, lease, status, handlers: Handlers::default() };
-        Self { membership: Arc::new(membership), task: Mutex::default() }
+        Self { membership: Arc::new(membership), last_number: AtomicU32::new(0), task: Mutex::default() }
     }
 
     /// Adds a handler of the messages of a kind, for as long as it exists. A kind contains no spaces.
@@ -80,12 +87,12 @@ impl Replica {
     ///
     /// # Errors
     ///
-    /// Fails if the backend fails or does not respond within [`BACKEND_TIMEOUT`].
+    /// Fails if the backend fails or does not respond within [`RESPONSE_TIMEOUT`].
     pub(crate) async fn join(&self) -> Result<Slot, BackendError> {
         let mut status = self.membership.status.subscribe();
         self.ensure_task();
         let settled = async { status.wait_for(|status| *status != Status::Joining).await.map(|status| status.clone()) };
-        match timeout(BACKEND_TIMEOUT, settled).await {
+        match timeout(RESPONSE_TIMEOUT, settled).await {
             Ok(Ok(Status::Joined(slot))) => Ok(slot),
             Ok(Ok(Status::Failed(error))) => Err(error),
             _ => Err(BackendError::Unavailable("the replica has not joined the others in time".to_owned())),
@@ -101,16 +108,23 @@ impl Replica {
         }
     }
 
+    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this one.
+    /// Returns `None` if this replica has no slot.
+    pub(crate) fn new_id(&self) -> Option<u64> {
+        self.slot().map(|slot| slot.id(self.last_number.fetch_add(1, Ordering::Relaxed).wrapping_add(1)))
+    }
+
     /// Returns whether the replica that had this slot when it was last heard of still has it. A replica that was killed
     /// has it for as long as the lease.
     pub(crate) async fn is_alive(&self, slot: Slot) -> Result<bool, BackendError> {
         if self.slot() == Some(slot) {
             return Ok(true);
         }
-        Ok(respond(self.backend().get(&slot.key())).await?.is_some())
+        Ok(in_time(self.backend().get(&slot.key())).await?.is_some())
     }
 
     /// Returns the time after which the slot of a replica expires that does not renew it.
+    #[allow(dead_code, reason = "event streams and tasks watch the leases of other replicas")]
     pub(crate) fn lease(&self) -> Duration {
         self.membership.lease
     }
@@ -121,12 +135,12 @@ impl Replica {
 
     /// Sends a message of less than 1 MiB to the replica with this slot. It is lost if the replica is gone.
     pub(crate) async fn send(&self, to: Slot, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
-        respond(self.backend().publish(&to.key(), encode(kind, payload))).await
+        in_time(self.backend().publish(&to.key(), encode(kind, payload))).await
     }
 
     /// Sends a message of less than 1 MiB to all replicas, including this one.
     pub(crate) async fn announce(&self, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
-        respond(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
+        in_time(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
     }
 
     /// Starts the task if it is not running: it ends with the runtime that it was started in.
@@ -182,8 +196,8 @@ impl Membership {
     /// Takes a slot and subscribes to the topics.
     async fn enter(&self) -> Result<(Lease, [TopicSubscription; 2]), BackendError> {
         let lease = Lease::acquire(&self.backend, self.lease).await?;
-        let own = respond(self.backend.subscribe(&lease.slot.key())).await;
-        let all = respond(self.backend.subscribe(ANNOUNCEMENTS)).await;
+        let own = in_time(self.backend.subscribe(&lease.slot.key())).await;
+        let all = in_time(self.backend.subscribe(ANNOUNCEMENTS)).await;
         match (own, all) {
             (Ok(own), Ok(all)) => Ok((lease, [own, all])),
             (Err(error), _) | (_, Err(error)) => {
@@ -228,7 +242,7 @@ impl Membership {
     async fn resubscribe(&self, topic: &str) -> TopicSubscription {
         let mut retry = MIN_RETRY;
         loop {
-            match respond(self.backend.subscribe(topic)).await {
+            match in_time(self.backend.subscribe(topic)).await {
                 Ok(subscription) => return subscription,
                 Err(error) => tracing::warn!(%error, "cannot subscribe to the messages of other replicas"),
             }
@@ -298,6 +312,9 @@ mod tests {
         let (mut ada, mut bob) = (member(&backend).await, member(&backend).await);
         assert_ne!(ada.slot, bob.slot);
         assert_eq!(ada.replica.join().await.unwrap(), ada.slot, "a replica joins once");
+        let ids = [&ada, &ada, &bob].map(|member| member.replica.new_id().unwrap());
+        assert_eq!(ids.map(|id| Slot::of_id(id).unwrap()), [ada.slot, ada.slot, bob.slot]);
+        assert_ne!(ids[0], ids[1]);
         ada.replica.send(bob.slot, "note", b"to bob").await.unwrap();
         ada.replica.announce("other", b"unknown kind").await.unwrap();
         assert_eq!(bob.events.recv().await, note("to bob"));

@@ -17,7 +17,7 @@ use super::{
     reader::Reader,
     request::HttpRequestSource,
     sender,
-    session::Sessions,
+    session::{Sessions, SharedSessions},
     sse::body::{ShutdownPhase, StreamConfig},
 };
 use crate::{
@@ -51,6 +51,8 @@ struct Shared {
     authorization: Option<Arc<Authorization>>,
     options: Arc<HttpOptions>,
     sessions: Arc<Sessions>,
+    /// The sessions that other replicas know. `None` if the backend is not shared.
+    shared_sessions: Option<Arc<SharedSessions>>,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
     last_sweep: Mutex<Instant>,
@@ -61,11 +63,13 @@ impl Endpoint {
         let sessions = Arc::new(Sessions::new(&options));
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
         let peer = limits.peers.address(None);
+        let shared_sessions = SharedSessions::new(&engine, &sessions, &options);
         let shared = Shared {
             engine,
             authorization,
             limits,
             sessions,
+            shared_sessions,
             options: Arc::new(options),
             shutdown: watch::Sender::new(ShutdownPhase::Running),
             last_sweep: Mutex::new(Instant::now()),
@@ -144,6 +148,11 @@ impl Endpoint {
 
     pub(super) fn sessions(&self) -> &Sessions {
         &self.shared.sessions
+    }
+
+    /// Returns the sessions that other replicas know. Returns `None` if the backend is not shared.
+    pub(super) fn shared_sessions(&self) -> Option<&Arc<SharedSessions>> {
+        self.shared.shared_sessions.as_ref()
     }
 
     pub(super) fn limits(&self) -> &Arc<SharedLimits> {
