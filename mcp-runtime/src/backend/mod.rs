@@ -2,9 +2,11 @@
 //!
 //! This layer stores bytes and tasks and knows nothing about the protocol. Other layers decide what happens to them.
 
-pub(crate) mod access;
 #[allow(clippy::module_inception)]
 mod backend;
+mod backoff;
+mod deadline;
+mod fault;
 mod logs;
 mod memory;
 mod memory_backend;
@@ -18,6 +20,8 @@ pub(crate) mod time;
 mod topics;
 
 pub use backend::{Backend, BackendError, BackendFuture};
+pub(crate) use backoff::Backoff;
+pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
 pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
 pub use memory::MemoryTasks;
 pub use memory_backend::MemoryBackend;

@@ -3,6 +3,7 @@
 //! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
 //! I/O: transports pass messages to a [`Connection`] and take its output.
 
+mod background;
 mod call;
 mod client_requests;
 mod connection;

@@ -122,7 +122,7 @@ impl Session {
 
     /// Creates a copy of a session that another replica has opened. Returns `None` if its version is unknown.
     #[cfg(feature = "http")]
-    pub(crate) fn restore(engine: &Engine, record: &SessionRecord) -> Option<Arc<Self>> {
+    pub(crate) fn restore(engine: &Arc<Engine>, record: &SessionRecord) -> Option<Arc<Self>> {
         let info = SessionInfo {
             dialect: revision::handshake(&record.version)?,
             client: record.client.clone(),
@@ -130,6 +130,7 @@ impl Session {
             principal: record.principal.as_deref().map(Into::into),
         };
         let declared = Declared { announces_changes: record.announces_changes, logging: record.declares_logging };
+        engine.start_background();
         let flow = Arc::new(FlowControl::new(&engine.limits.rates));
         let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
         let session = Self::open(engine, info, declared, outbox, (Arc::default(), flow));

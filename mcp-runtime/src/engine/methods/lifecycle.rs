@@ -50,6 +50,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         Arc::clone(&connection.outbox)
     };
     let engine = request.engine();
+    engine.start_background();
     let announces_changes = engine.announces_changes();
     let declared =
         Declared { announces_changes, logging: request.registry.capabilities().logging || announces_changes };

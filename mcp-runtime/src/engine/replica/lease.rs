@@ -4,7 +4,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::slot::Slot;
 use crate::{
-    backend::{Backend, BackendError, RecordCondition, RecordVersion, access::in_time},
+    backend::{Backend, BackendError, RecordCondition, RecordVersion, respond},
     random,
 };
 
@@ -34,7 +34,7 @@ impl Lease {
             let key = slot.key();
             let valid_until = Instant::now() + ttl;
             let value = instance.clone().into_bytes();
-            if let Some(version) = in_time(backend.set(&key, RecordCondition::Absent, value, ttl)).await? {
+            if let Some(version) = respond(backend.set(&key, RecordCondition::Absent, value, ttl)).await? {
                 return Ok(Self { slot, key, instance, version, ttl, valid_until });
             }
         }
@@ -67,12 +67,12 @@ impl Lease {
         loop {
             let value = self.instance.clone().into_bytes();
             let condition = RecordCondition::Version(self.version);
-            if let Some(version) = in_time(backend.set(&self.key, condition, value, self.ttl)).await? {
+            if let Some(version) = respond(backend.set(&self.key, condition, value, self.ttl)).await? {
                 self.version = version;
                 return Ok(true);
             }
             // An earlier attempt that seemed to fail may have taken effect.
-            match in_time(backend.get(&self.key)).await? {
+            match respond(backend.get(&self.key)).await? {
                 Some(record) if *record.value == *self.instance.as_bytes() => self.version = record.version,
                 _ => return Ok(false),
             }
@@ -81,7 +81,7 @@ impl Lease {
 
     /// Deletes the record, so that the other replicas see at once that this one is gone.
     pub(super) async fn release(self, backend: &Arc<dyn Backend>) {
-        if let Err(error) = in_time(backend.delete(&self.key, RecordCondition::Version(self.version))).await {
+        if let Err(error) = respond(backend.delete(&self.key, RecordCondition::Version(self.version))).await {
             tracing::debug!(%error, "cannot release the lease of this replica");
         }
     }

@@ -20,10 +20,7 @@ use super::{
     slot::Slot,
 };
 use crate::{
-    backend::{
-        Backend, BackendError, TopicEvent, TopicSubscription,
-        access::{RESPONSE_TIMEOUT, in_time},
-    },
+    backend::{BACKEND_TIMEOUT, Backend, BackendError, TopicEvent, TopicSubscription, respond},
     race::race,
 };
 
@@ -87,12 +84,12 @@ impl Replica {
     ///
     /// # Errors
     ///
-    /// Fails if the backend fails or does not respond within [`RESPONSE_TIMEOUT`].
+    /// Fails if the backend fails or does not respond within [`BACKEND_TIMEOUT`].
     pub(crate) async fn join(&self) -> Result<Slot, BackendError> {
         let mut status = self.membership.status.subscribe();
         self.ensure_task();
         let settled = async { status.wait_for(|status| *status != Status::Joining).await.map(|status| status.clone()) };
-        match timeout(RESPONSE_TIMEOUT, settled).await {
+        match timeout(BACKEND_TIMEOUT, settled).await {
             Ok(Ok(Status::Joined(slot))) => Ok(slot),
             Ok(Ok(Status::Failed(error))) => Err(error),
             _ => Err(BackendError::Unavailable("the replica has not joined the others in time".to_owned())),
@@ -120,7 +117,7 @@ impl Replica {
         if self.slot() == Some(slot) {
             return Ok(true);
         }
-        Ok(in_time(self.backend().get(&slot.key())).await?.is_some())
+        Ok(respond(self.backend().get(&slot.key())).await?.is_some())
     }
 
     /// Returns the time after which the slot of a replica expires that does not renew it.
@@ -135,12 +132,12 @@ impl Replica {
 
     /// Sends a message of less than 1 MiB to the replica with this slot. It is lost if the replica is gone.
     pub(crate) async fn send(&self, to: Slot, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
-        in_time(self.backend().publish(&to.key(), encode(kind, payload))).await
+        respond(self.backend().publish(&to.key(), encode(kind, payload))).await
     }
 
     /// Sends a message of less than 1 MiB to all replicas, including this one.
     pub(crate) async fn announce(&self, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
-        in_time(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
+        respond(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
     }
 
     /// Starts the task if it is not running: it ends with the runtime that it was started in.
@@ -196,8 +193,8 @@ impl Membership {
     /// Takes a slot and subscribes to the topics.
     async fn enter(&self) -> Result<(Lease, [TopicSubscription; 2]), BackendError> {
         let lease = Lease::acquire(&self.backend, self.lease).await?;
-        let own = in_time(self.backend.subscribe(&lease.slot.key())).await;
-        let all = in_time(self.backend.subscribe(ANNOUNCEMENTS)).await;
+        let own = respond(self.backend.subscribe(&lease.slot.key())).await;
+        let all = respond(self.backend.subscribe(ANNOUNCEMENTS)).await;
         match (own, all) {
             (Ok(own), Ok(all)) => Ok((lease, [own, all])),
             (Err(error), _) | (_, Err(error)) => {
@@ -242,7 +239,7 @@ impl Membership {
     async fn resubscribe(&self, topic: &str) -> TopicSubscription {
         let mut retry = MIN_RETRY;
         loop {
-            match in_time(self.backend.subscribe(topic)).await {
+            match respond(self.backend.subscribe(topic)).await {
                 Ok(subscription) => return subscription,
                 Err(error) => tracing::warn!(%error, "cannot subscribe to the messages of other replicas"),
             }

@@ -7,7 +7,7 @@ use super::{
     shared::SharedSession,
 };
 use crate::{
-    backend::{Backend, BackendError, InputResponse, RecordCondition, RecordVersion, access::in_time},
+    backend::{Backend, BackendError, InputResponse, RecordCondition, RecordVersion, respond},
     engine::{
         replica::{Replica, Slot},
         session::Session,
@@ -62,7 +62,7 @@ impl SessionStore {
         peer: String,
     ) -> Result<NewSession, BackendError> {
         self.replica.join().await?;
-        if in_time(self.backend().count(&peer_group(&peer))).await? >= self.max_per_peer {
+        if respond(self.backend().count(&peer_group(&peer))).await? >= self.max_per_peer {
             return Ok(NewSession::TooMany);
         }
         let record = session.record(peer);
@@ -76,7 +76,7 @@ impl SessionStore {
     /// Reads a session. Returns `None` if it does not exist.
     pub(crate) async fn load(&self, id: &str) -> Result<Option<StoredSession>, BackendError> {
         self.replica.join().await?;
-        let found = in_time(self.backend().get(&session_key(id))).await?;
+        let found = respond(self.backend().get(&session_key(id))).await?;
         Ok(found.and_then(|found| {
             Some(StoredSession { record: SessionRecord::decode(&found.value)?, version: found.version })
         }))
@@ -180,8 +180,8 @@ impl SessionStore {
     pub(crate) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
         let Some(shared) = session.shared() else { return Ok(()) };
         let always = RecordCondition::Always;
-        in_time(self.backend().delete(&session_key(&shared.id), always)).await?;
-        in_time(self.backend().delete(&peer_key(&shared.copy().record.peer, &shared.id), always)).await?;
+        respond(self.backend().delete(&session_key(&shared.id), always)).await?;
+        respond(self.backend().delete(&peer_key(&shared.copy().record.peer, &shared.id), always)).await?;
         self.replica.announce(KIND, &Announcement::Ended { session: shared.id.to_string() }.encode()).await
     }
 
@@ -199,7 +199,7 @@ impl SessionStore {
         }
         let value = serde_json::to_vec(answer).unwrap_or_default();
         let key = answer_key(&shared.id, request);
-        in_time(self.backend().set(&key, RecordCondition::Absent, value, ANSWER_TTL)).await?;
+        respond(self.backend().set(&key, RecordCondition::Absent, value, ANSWER_TTL)).await?;
         let answered = Announcement::Answered { session: shared.id.to_string(), request };
         self.replica.send(owner, KIND, &answered.encode()).await
     }
@@ -207,9 +207,9 @@ impl SessionStore {
     /// Takes the answer that another replica has received to a request of this one.
     pub(crate) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
         let key = answer_key(id, request);
-        let Some(found) = in_time(self.backend().get(&key)).await? else { return Ok(None) };
+        let Some(found) = respond(self.backend().get(&key)).await? else { return Ok(None) };
         // If this fails, the record expires.
-        let _ = in_time(self.backend().delete(&key, RecordCondition::Always)).await;
+        let _ = respond(self.backend().delete(&key, RecordCondition::Always)).await;
         Ok(serde_json::from_slice(&found.value).ok())
     }
 
@@ -225,13 +225,13 @@ impl SessionStore {
         condition: RecordCondition,
         record: &SessionRecord,
     ) -> Result<Option<RecordVersion>, BackendError> {
-        in_time(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
+        respond(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
     }
 
     /// Counts the session as one of its peer.
     async fn write_peer(&self, id: &str, record: &SessionRecord) -> Result<(), BackendError> {
         let key = peer_key(&record.peer, id);
-        in_time(self.backend().set(&key, RecordCondition::Always, Vec::new(), self.ttl)).await.map(drop)
+        respond(self.backend().set(&key, RecordCondition::Always, Vec::new(), self.ttl)).await.map(drop)
     }
 
     fn backend(&self) -> &Arc<dyn Backend> {

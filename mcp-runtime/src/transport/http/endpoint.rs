@@ -18,7 +18,10 @@ use super::{
     request::HttpRequestSource,
     sender,
     session::{Sessions, SharedSessions},
-    sse::body::{ShutdownPhase, StreamConfig},
+    sse::{
+        body::{ShutdownPhase, StreamConfig},
+        shared::SharedStreams,
+    },
 };
 use crate::{
     engine::{Engine, Session},
@@ -53,6 +56,8 @@ struct Shared {
     sessions: Arc<Sessions>,
     /// The sessions that other replicas know. `None` if the backend is not shared.
     shared_sessions: Option<Arc<SharedSessions>>,
+    /// The streams of sessions that other processes share. `None` if this process has the sessions for itself.
+    shared_streams: Option<Arc<SharedStreams>>,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
     last_sweep: Mutex<Instant>,
@@ -64,7 +69,9 @@ impl Endpoint {
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
         let peer = limits.peers.address(None);
         let shared_sessions = SharedSessions::new(&engine, &sessions, &options);
+        let shared_streams = engine.replica().map(|replica| Arc::new(SharedStreams::new(replica)));
         let shared = Shared {
+            shared_streams,
             engine,
             authorization,
             limits,
@@ -155,6 +162,12 @@ impl Endpoint {
         self.shared.shared_sessions.as_ref()
     }
 
+    /// Returns the streams of sessions that other processes share. Returns `None` if this process has the sessions for
+    /// itself.
+    pub(super) fn shared_streams(&self) -> Option<&Arc<SharedStreams>> {
+        self.shared.shared_streams.as_ref()
+    }
+
     pub(super) fn limits(&self) -> &Arc<SharedLimits> {
         &self.shared.limits
     }
@@ -193,6 +206,7 @@ impl Endpoint {
             tracing::warn!("shutdown grace period expired: cancelling calls in flight");
         }
         self.close();
+        self.engine().flush_changes().await;
     }
 
     /// Ends every stream and session.

@@ -17,8 +17,10 @@ use super::{
     response::{self, HttpResponse},
     routing::{self, Route},
     session::{ActiveSession, SharedSessions},
+    session_requests,
     sse::{
         body::{CancelOnDrop, SseBody},
+        shared::StreamCalls,
         stream::EventStream,
     },
 };
@@ -49,6 +51,8 @@ struct Exchange {
     cancels: Option<CancelOnDrop>,
     /// What other replicas must learn before the response is sent.
     outgoing: Vec<SessionMessage>,
+    /// The requests, if their responses are pending and other processes share the session.
+    calls: StreamCalls,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -137,8 +141,13 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         session.fail_if_ended();
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
+    let calls = if endpoint.shared_streams().is_some() && session.is_some() && connection.outbox().call_count() > 0 {
+        StreamCalls::read(body.bytes().trim_ascii())
+    } else {
+        StreamCalls::default()
+    };
     let outgoing = if endpoint.shared_sessions().is_some() { connection.take_outgoing() } else { Vec::new() };
-    Exchange { source, connection, session, opened: None, rejection, outcome, lines, cancels, outgoing }
+    Exchange { source, connection, session, opened: None, rejection, outcome, lines, cancels, outgoing, calls }
 }
 
 /// Waits until the kind of the response is known, then responds.
@@ -247,19 +256,28 @@ fn replace_with_error(message: &[u8], fault: &Fault) -> Vec<u8> {
 /// Responds with an event stream.
 fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let outbox = Arc::clone(exchange.connection.outbox());
-    let (stream, config) = match &exchange.session {
-        Some(session) => (session.open_stream(outbox), endpoint.session_stream_config(&session.session)),
-        None => {
-            let memory = endpoint.sessions().memory().of_peer(exchange.source.peer());
-            let stream = Arc::new(EventStream::new(1, outbox, true, &memory));
-            (stream.attach(), endpoint.stream_config())
-        }
+    let is_subscription = outbox.is_listening();
+    let config = match &exchange.session {
+        Some(session) => endpoint.session_stream_config(&session.session),
+        None => endpoint.stream_config(),
     };
-    stream.append(&exchange.lines);
-    // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
-    endpoint.sessions().evict_streams();
-    let is_subscription = exchange.connection.outbox().is_listening();
-    let body = SseBody::new(stream, config, 0, endpoint.shutdown());
+    let body = if let (Some(session), Some(streams)) = (&exchange.session, endpoint.shared_streams()) {
+        let id = session_requests::session_id(exchange.source.request());
+        let events = streams.open(id, session.downgrade(), exchange.calls, outbox, exchange.lines);
+        SseBody::shared(events, config, 0, endpoint.shutdown())
+    } else {
+        let stream = match &exchange.session {
+            Some(session) => session.open_stream(outbox),
+            None => {
+                let memory = endpoint.sessions().memory().of_peer(exchange.source.peer());
+                Arc::new(EventStream::new(1, outbox, true, &memory)).attach()
+            }
+        };
+        stream.append(&exchange.lines);
+        // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
+        endpoint.sessions().evict_streams();
+        SseBody::new(stream, config, 0, endpoint.shutdown())
+    };
     let body = body.until(endpoint.stream_deadline(exchange.source.request()));
     let body = body.cancelling(exchange.cancels).active(exchange.session);
     response::events(if is_subscription { body.subscription() } else { body })

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mcp_runtime::{HttpOptions, resource};
+use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 
 use super::{Cluster, LEASE};
@@ -87,7 +88,7 @@ async fn every_replica_takes_every_message_of_a_session() {
                 let unknown = cluster.at(replica).send(&session.ping().with("mcp-session-id", &"x".repeat(32))).await;
                 assert_eq!(unknown.status, 404);
             }
-            assert!(cluster.backend.session_size(&session.id).await <= 1024);
+            assert!(cluster.session_size(&session.id).await <= 1024);
         }
     }
 }
@@ -205,7 +206,7 @@ async fn a_session_that_was_deleted_ends_everywhere() {
         for replica in 0..3 {
             until_status(cluster.at(replica), &session.ping(), 404).await;
         }
-        assert_eq!(cluster.backend.session_size(&session.id).await, 0);
+        assert_eq!(cluster.session_size(&session.id).await, 0);
     }
 }
 
@@ -219,7 +220,9 @@ async fn lost_announcements_are_made_up_for() {
     assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 200);
     let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
     let question = until_method(&mut call, "elicitation/create").await;
-    cluster.backend.lose_messages();
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Deaf);
+    }
     let content = json!({"action": "accept", "content": {"sure": true}});
     let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": content}));
     assert_eq!(cluster.at(1).send(&answer).await.status, 202);
@@ -229,7 +232,9 @@ async fn lost_announcements_are_made_up_for() {
         assert_eq!(cluster.at(0).send(&ended.delete()).await.status, 204);
         // The other replica does not know yet.
         assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 200);
-        cluster.backend.deliver_messages();
+        for replica in 0..2 {
+            cluster.set_backend(replica, Health::Up);
+        }
     };
     let (failed, ()) = tokio::join!(cluster.at(1).send(&waiting), lost);
     assert!(failed.json()["error"]["message"].as_str().unwrap().contains("the session has ended"));
@@ -247,7 +252,9 @@ async fn a_backend_that_fails_affects_only_what_needs_it() {
         ("a change", known.post(&request(2, "logging/setLevel", &json!({"level": "error"}))), 503, 200),
         ("the end of a session", known.delete(), 503, 204),
     ];
-    cluster.backend.set_unavailable(true);
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Failing);
+    }
     for (name, request, status, _) in &requests {
         let answered = cluster.at(0).send(request).await;
         assert_eq!(answered.status, *status, "{name}");
@@ -255,7 +262,9 @@ async fn a_backend_that_fails_affects_only_what_needs_it() {
     }
     let unknown = cluster.at(1).send(&known.ping()).await;
     assert_eq!((unknown.status, unknown.header("retry-after").is_some()), (503, true));
-    cluster.backend.set_unavailable(false);
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Up);
+    }
     until_status(cluster.at(1), &known.ping(), 200).await;
     for (_, request, _, status) in &requests {
         until_status(cluster.at(0), request, *status).await;

@@ -1,0 +1,21 @@
+//! The time within which a backend must respond.
+
+use std::time::Duration;
+
+use super::backend::{BackendError, BackendFuture};
+
+/// The time after which a backend that does not respond counts as unavailable.
+pub(crate) const BACKEND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Waits for an operation of a backend for at most [`BACKEND_TIMEOUT`].
+///
+/// # Errors
+///
+/// Returns the error of the operation, or [`BackendError::Unavailable`] if the backend does not respond in time. In
+/// both cases, a change may still take effect, unless the error is [`BackendError::Full`].
+pub(crate) async fn respond<T>(operation: BackendFuture<'_, T>) -> Result<T, BackendError> {
+    match tokio::time::timeout(BACKEND_TIMEOUT, operation).await {
+        Ok(result) => result,
+        Err(_) => Err(BackendError::Unavailable(format!("no response within {BACKEND_TIMEOUT:?}"))),
+    }
+}
