@@ -55,7 +55,7 @@ pub(crate) struct Session {
     pub(super) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
     /// What the other replicas know about the session. Unset if it is known to this process only.
-    shared: OnceLock<SharedSession>,
+    shared: OnceLock<Box<SharedSession>>,
     /// Pings the client when it is silent. `None` if pings are disabled.
     pub(super) liveness: Option<Liveness>,
     /// Removes the session from the set of open sessions when dropped.
@@ -180,12 +180,12 @@ impl Session {
         // All replicas must agree on the owner of the session's tasks.
         let _ = self.id.set(shared.id.to_string());
         self.pending_requests.number_by(replica);
-        let _ = self.shared.set(shared);
+        let _ = self.shared.set(Box::new(shared));
     }
 
     /// Returns what other replicas know about the session. Returns `None` if it is known to this process only.
     pub(crate) fn shared(&self) -> Option<&SharedSession> {
-        self.shared.get()
+        self.shared.get().map(Box::as_ref)
     }
 
     /// Handles `notifications/initialized`: releases the messages that were held back.
