@@ -168,10 +168,10 @@ pub use auth::{
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
-    Backend, BackendError, BackendFuture, InputResponse, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend,
-    MemoryRecords, MemoryTasks, Record, RecordCondition, RecordVersion, Records, StoreFuture, TaskCursor, TaskInput,
-    TaskLimits, TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp, TopicEvent, TopicSender,
-    TopicSubscription, Topics,
+    Backend, BackendConnector, BackendError, BackendFuture, InputResponse, LogBounds, LogEntry, LogPosition, Logs,
+    MemoryBackend, MemoryRecords, MemoryTasks, Record, RecordCondition, RecordVersion, Records, StoreFuture,
+    TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp,
+    TopicEvent, TopicSender, TopicSubscription, Topics,
 };
 pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError};
 pub use error::{BuildError, Fault, RequiredElicitation};
@@ -243,6 +243,7 @@ pub mod __private {
 
     pub use crate::{
         __mapped as mapped, __package as package,
+        backend::connected,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, ByCause,

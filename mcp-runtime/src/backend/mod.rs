@@ -5,6 +5,7 @@
 #[allow(clippy::module_inception)]
 mod backend;
 mod backoff;
+mod connector;
 mod deadline;
 mod fault;
 mod logs;
@@ -21,6 +22,7 @@ mod topics;
 
 pub use backend::{Backend, BackendError, BackendFuture};
 pub(crate) use backoff::Backoff;
+pub use connector::{BackendConnector, connected};
 pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
 pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
 pub use memory::MemoryTasks;

@@ -1,6 +1,6 @@
 use std::{
     future::pending,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock},
     task::{Context as TaskContext, Poll},
     time::Instant,
 };
@@ -301,7 +301,7 @@ impl Connection {
     /// Takes what other replicas must learn before the transmission is answered.
     #[cfg(feature = "http")]
     pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
-        std::mem::take(&mut *self.context.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
+        self.context.take_outgoing()
     }
 
     fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> ReceiveOutcome {

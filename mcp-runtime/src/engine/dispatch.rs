@@ -75,7 +75,9 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
             tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
         }
         "notifications/progress" => {
-            let Some((session, (token, report))) = connection.session.get().zip(decode_progress(&params)) else { return };
+            let Some((session, (token, report))) = connection.session.get().zip(decode_progress(&params)) else {
+                return;
+            };
             if !session.pending_requests.report_progress(token, &report) {
                 connection.tell_replicas(|| SessionMessage::Progress(token, report));
             }

@@ -25,7 +25,7 @@ mod roots_hook;
 mod runs;
 mod session;
 mod shared;
-#[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "only HTTP has sessions that replicas share"))]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod shared_session;
 mod subscriptions;
 mod sync;
@@ -49,9 +49,9 @@ pub(crate) use meter::Meter;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
-pub use request::caller::Caller;
 #[cfg(feature = "http")]
 pub(crate) use replica::{Replica, ReplicaHandler, Slot};
+pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};

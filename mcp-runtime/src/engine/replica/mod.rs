@@ -11,6 +11,6 @@ mod lease;
 mod replica;
 mod slot;
 
+pub(crate) use self::replica::Replica;
 #[cfg_attr(not(feature = "http"), allow(unused_imports, reason = "only HTTP has sessions that replicas share"))]
-pub(crate) use self::handlers::ReplicaHandler;
-pub(crate) use self::{replica::Replica, slot::Slot};
+pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};

@@ -48,6 +48,12 @@ impl ConnectionContext {
             self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).push(message());
         }
     }
+
+    /// Takes the messages for the other replicas.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
+        std::mem::take(&mut *self.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// A request, with everything that is needed to answer it.

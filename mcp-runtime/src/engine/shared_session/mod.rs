@@ -3,16 +3,18 @@
 //!
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
+#[cfg(feature = "http")]
 mod announcement;
 mod message;
 mod record;
 mod shared;
+#[cfg(feature = "http")]
 mod store;
 
+#[cfg(feature = "http")]
 pub(crate) use self::{
     announcement::Announcement,
-    message::SessionMessage,
-    record::{SessionChange, SessionRecord},
-    shared::SharedSession,
+    record::SessionRecord,
     store::{KIND, NewSession, SessionStore},
 };
+pub(crate) use self::{message::SessionMessage, record::SessionChange, shared::SharedSession};

@@ -3,8 +3,15 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use super::{record::SessionRecord, store::StoredSession};
+use super::record::SessionRecord;
 use crate::backend::RecordVersion;
+
+/// A session as it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredSession {
+    pub(crate) record: SessionRecord,
+    pub(crate) version: RecordVersion,
+}
 
 /// The local copy of what the backend knows about a session.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use super::{
     announcement::Announcement,
     message::SessionMessage,
     record::{RecordFull, SessionChange, SessionRecord},
-    shared::SharedSession,
+    shared::{SharedSession, StoredSession},
 };
 use crate::{
     backend::{Backend, BackendError, InputResponse, RecordCondition, RecordVersion, respond},
@@ -32,13 +32,6 @@ pub(crate) struct SessionStore {
     ttl: Duration,
     /// The maximum number of sessions of one peer.
     max_per_peer: usize,
-}
-
-/// A session as it was read.
-#[derive(Debug, Clone)]
-pub(crate) struct StoredSession {
-    pub(crate) record: SessionRecord,
-    pub(crate) version: RecordVersion,
 }
 
 /// The outcome of [`SessionStore::create`].

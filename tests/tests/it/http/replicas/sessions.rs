@@ -303,10 +303,8 @@ async fn sessions_expire_when_no_replica_uses_them() {
     let idle = Duration::from_millis(400);
     let options = move || HttpOptions::default().session_idle(idle);
     let cluster = Cluster::start_with(2, options, |server| server).await;
-    let (used, unused) = (
-        open(cluster.at(0), "2025-11-25", json!({})).await,
-        open(cluster.at(0), "2025-11-25", json!({})).await,
-    );
+    let (used, unused) =
+        (open(cluster.at(0), "2025-11-25", json!({})).await, open(cluster.at(0), "2025-11-25", json!({})).await);
     for _ in 0..20 {
         // Only the other replica is used.
         assert_eq!(cluster.at(1).send(&used.ping()).await.status, 200);
