@@ -56,3 +56,4 @@ pub(crate) use session::Session;
 pub(crate) use shared::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::listener::too_many_listeners;
+pub use tasks::{TaskLimits, TaskStatus};
