@@ -168,8 +168,9 @@ pub use auth::{
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
-    Backend, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, MemoryRecords, Record,
-    RecordCondition, RecordVersion, Records, Timestamp, TopicEvent, TopicSender, TopicSubscription, Topics,
+    Backend, BackendConnector, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend,
+    MemoryRecords, Record, RecordCondition, RecordVersion, Records, Timestamp, TopicEvent, TopicSender,
+    TopicSubscription, Topics,
 };
 pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
 pub use error::{BuildError, Fault, RequiredElicitation};
@@ -241,6 +242,7 @@ pub mod __private {
 
     pub use crate::{
         __mapped as mapped, __package as package,
+        backend::connected,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, ByCause,

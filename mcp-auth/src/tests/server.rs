@@ -124,6 +124,9 @@ async fn call(address: std::net::SocketAddr, function: &str, headers: &[(&str, &
 /// The cases of the scenario `auth-token-audience-validation` of the conformance project, with the log of each.
 #[tokio::test]
 async fn only_tokens_for_the_server_are_accepted_over_http() {
+    // While there is only one dispatcher, tracing asks only the default of the thread that first reaches an event
+    // whether it is interested in it. With this second one, it considers every dispatcher.
+    let _second = tracing::Dispatch::new(registry());
     let log = Log::default();
     let _default = tracing::subscriber::set_default(registry().with(log.clone()));
     let (signer, untrusted) = (Signer::p256("key"), Signer::p256("key"));

@@ -2,11 +2,12 @@
 //!
 //! This layer stores bytes and knows nothing about the protocol. Other layers decide what happens to them.
 
-#[allow(dead_code, reason = "the first state that moves to the backend uses it")]
-pub(crate) mod access;
 #[allow(clippy::module_inception)]
 mod backend;
+mod backoff;
+mod connector;
 mod deadline;
+mod fault;
 mod logs;
 mod memory_backend;
 mod memory_logs;
@@ -17,6 +18,8 @@ pub(crate) mod time;
 mod topics;
 
 pub use backend::{Backend, BackendError, BackendFuture};
+pub(crate) use backoff::Backoff;
+pub use connector::{BackendConnector, connected};
 pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
 pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
 pub use memory_backend::MemoryBackend;

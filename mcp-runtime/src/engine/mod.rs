@@ -3,6 +3,7 @@
 //! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
 //! I/O: transports pass messages to a [`Connection`] and take its output.
 
+mod background;
 mod call;
 mod client_requests;
 mod connection;
@@ -46,6 +47,8 @@ pub(crate) use meter::Meter;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
+#[cfg(feature = "http")]
+pub(crate) use replica::{Replica, ReplicaHandler, Slot};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]

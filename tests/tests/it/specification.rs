@@ -13,6 +13,8 @@ use tracing::{
     span,
 };
 
+use crate::layers::log::set_default;
+
 #[derive(Debug, Elicit)]
 struct Confirm {
     sure: bool,
@@ -118,7 +120,7 @@ async fn the_reason_of_a_cancellation_is_logged() {
     for revision in Revision::ALL {
         let mut client = connect(revision);
         let fields = Fields::default();
-        let guard = tracing::subscriber::set_default(fields.clone());
+        let guard = set_default(fields.clone());
         client.notify("notifications/cancelled", json!({"requestId": 7, "reason": "the user lost patience"}));
         drop(guard);
         let logged = fields.0.lock().unwrap();

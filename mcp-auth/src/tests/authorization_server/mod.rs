@@ -5,6 +5,7 @@ mod clients;
 mod consent;
 mod flow;
 mod provider;
+mod records;
 mod store;
 mod tokens;
 
@@ -16,9 +17,10 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_runtime::{Authenticator as _, AuthorizationRoutes, MemoryRecords};
+use mcp_runtime::{Authenticator as _, AuthorizationRoutes};
 use serde_json::{Value, json};
 
+use self::records::TestRecords;
 use super::{RESOURCE, Signer, TestIssuer, issuer::Reply, signer::now};
 use crate::{
     AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, ConfiguredClient, Upstream, clock::Clock,
@@ -47,7 +49,7 @@ pub(super) struct World {
     pub(super) issuer: TestIssuer,
     provider: Arc<Mutex<Provider>>,
     pub(super) clock: Clock,
-    pub(super) records: Arc<MemoryRecords>,
+    pub(super) records: Arc<TestRecords>,
 }
 
 /// The cookies of a user.
@@ -117,7 +119,7 @@ impl World {
         let credentials = ClientCredentials::basic("notes", "a secret");
         let upstream = Upstream::discover_with(issuer.url.clone(), credentials, clock.clone()).await.unwrap();
         let upstream = upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]);
-        let records = Arc::new(MemoryRecords::default());
+        let records = Arc::<TestRecords>::default();
         let builder = AuthorizationServer::builder(RESOURCE, upstream).unwrap();
         let builder = builder
             .clock(clock.clone())

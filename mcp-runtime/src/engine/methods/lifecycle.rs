@@ -54,6 +54,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         Arc::clone(&connection.outbox)
     };
     let engine = request.engine();
+    engine.start_background();
     let subscriber = engine.announces_changes().then(|| Subscriber::of_session(&engine.subscriptions, &outbox));
     let capabilities: Arc<str> = capabilities.unwrap_or("{}").into();
     let session = Arc::new(Session {

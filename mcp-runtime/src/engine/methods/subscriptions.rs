@@ -71,6 +71,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
             format!("too many open `subscriptions/listen` requests: the limit is {MAX_LISTENERS} per connection");
         return Err(Fault::Overloaded(message));
     }
+    engine.start_background();
     let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
     let subscriber = subscriber.ok_or_else(too_many_listeners)?;
     let permit = connection.source.as_ref().map(|source| source.admit_listener()).transpose()?;

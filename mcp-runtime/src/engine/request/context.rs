@@ -50,7 +50,7 @@ pub(crate) struct RequestContext<'a> {
 }
 
 impl<'a> RequestContext<'a> {
-    pub(crate) fn engine(&self) -> &'a Engine {
+    pub(crate) fn engine(&self) -> &'a Arc<Engine> {
         &self.connection.engine
     }
 

@@ -66,6 +66,14 @@ impl Subscriptions {
         }
     }
 
+    /// Notifies the subscribers of the lists of these kinds, and those of all resources.
+    pub(crate) fn everything_changed(&self, kinds: Kinds) {
+        self.lists_changed(kinds);
+        for subscription in self.index().resources.values().flatten() {
+            subscription.resource_updated();
+        }
+    }
+
     fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -23,7 +23,7 @@ use super::{
     update::{Updated, update},
 };
 use crate::{
-    backend::{Backend, BackendError, BackendFuture, RecordCondition, access::in_time},
+    backend::{Backend, BackendError, BackendFuture, RecordCondition, respond},
     engine::replica::{Replica, ReplicaHandler, Slot},
 };
 
@@ -79,7 +79,7 @@ impl TaskStore {
             let _inserting = self.inserting.lock().await;
             self.insert_locked(task, limits).await
         };
-        let inserted = if self.replica.is_some() { in_time(insert).await } else { insert.await };
+        let inserted = if self.replica.is_some() { respond(Box::pin(insert)).await } else { insert.await };
         if inserted == Err(BackendError::Full) { Ok(false) } else { inserted }
     }
 
@@ -308,7 +308,7 @@ impl TaskStore {
 
     /// Bounds the time of an operation, unless it uses only the memory of this process.
     async fn in_time<T>(&self, operation: BackendFuture<'_, T>) -> Result<T, BackendError> {
-        if self.replica.is_some() { in_time(operation).await } else { operation.await }
+        if self.replica.is_some() { respond(operation).await } else { operation.await }
     }
 }
 

@@ -18,7 +18,10 @@ use super::{
     request::HttpRequestSource,
     sender,
     session::Sessions,
-    sse::body::{ShutdownPhase, StreamConfig},
+    sse::{
+        body::{ShutdownPhase, StreamConfig},
+        shared::SharedStreams,
+    },
 };
 use crate::{
     engine::{Engine, Session},
@@ -51,6 +54,8 @@ struct Shared {
     authorization: Option<Arc<Authorization>>,
     options: Arc<HttpOptions>,
     sessions: Arc<Sessions>,
+    /// The streams of sessions that other processes share. `None` if this process has the sessions for itself.
+    shared_streams: Option<Arc<SharedStreams>>,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
     last_sweep: Mutex<Instant>,
@@ -61,7 +66,9 @@ impl Endpoint {
         let sessions = Arc::new(Sessions::new(&options));
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
         let peer = limits.peers.address(None);
+        let shared_streams = engine.replica().map(|replica| Arc::new(SharedStreams::new(replica)));
         let shared = Shared {
+            shared_streams,
             engine,
             authorization,
             limits,
@@ -146,6 +153,12 @@ impl Endpoint {
         &self.shared.sessions
     }
 
+    /// Returns the streams of sessions that other processes share. Returns `None` if this process has the sessions for
+    /// itself.
+    pub(super) fn shared_streams(&self) -> Option<&Arc<SharedStreams>> {
+        self.shared.shared_streams.as_ref()
+    }
+
     pub(super) fn limits(&self) -> &Arc<SharedLimits> {
         &self.shared.limits
     }
@@ -184,6 +197,7 @@ impl Endpoint {
             tracing::warn!("shutdown grace period expired: cancelling calls in flight");
         }
         self.close();
+        self.engine().flush_changes().await;
     }
 
     /// Ends every stream and session.

@@ -17,8 +17,10 @@ use super::{
     response::{self, HttpResponse},
     routing::{self, Route},
     session::ActiveSession,
+    session_requests,
     sse::{
         body::{CancelOnDrop, SseBody},
+        shared::StreamCalls,
         stream::EventStream,
     },
 };
@@ -45,6 +47,8 @@ struct Exchange {
     lines: Vec<u8>,
     /// Cancels the calls of a stateless request when the client disconnects.
     cancels: Option<CancelOnDrop>,
+    /// The requests, if their responses are pending and other processes share the session.
+    calls: StreamCalls,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +130,12 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         session.fail_if_ended();
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
-    Exchange { source, connection, session, rejection, outcome, lines, cancels }
+    let calls = if endpoint.shared_streams().is_some() && session.is_some() && connection.outbox().call_count() > 0 {
+        StreamCalls::read(body.bytes().trim_ascii())
+    } else {
+        StreamCalls::default()
+    };
+    Exchange { source, connection, session, rejection, outcome, lines, cancels, calls }
 }
 
 /// Waits until the kind of the response is known, then responds.
@@ -226,19 +235,28 @@ fn unread_error(message: &[u8]) -> Vec<u8> {
 /// Responds with an event stream.
 fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let outbox = Arc::clone(exchange.connection.outbox());
-    let (stream, config) = match &exchange.session {
-        Some(session) => (session.open_stream(outbox), endpoint.session_stream_config(&session.session)),
-        None => {
-            let memory = endpoint.sessions().memory().of_peer(exchange.source.peer());
-            let stream = Arc::new(EventStream::new(1, outbox, true, &memory));
-            (stream.attach(), endpoint.stream_config())
-        }
+    let is_subscription = outbox.is_listening();
+    let config = match &exchange.session {
+        Some(session) => endpoint.session_stream_config(&session.session),
+        None => endpoint.stream_config(),
     };
-    stream.append(&exchange.lines);
-    // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
-    endpoint.sessions().evict_streams();
-    let is_subscription = exchange.connection.outbox().is_listening();
-    let body = SseBody::new(stream, config, 0, endpoint.shutdown());
+    let body = if let (Some(session), Some(streams)) = (&exchange.session, endpoint.shared_streams()) {
+        let id = session_requests::session_id(exchange.source.request());
+        let events = streams.open(id, session.downgrade(), exchange.calls, outbox, exchange.lines);
+        SseBody::shared(events, config, 0, endpoint.shutdown())
+    } else {
+        let stream = match &exchange.session {
+            Some(session) => session.open_stream(outbox),
+            None => {
+                let memory = endpoint.sessions().memory().of_peer(exchange.source.peer());
+                Arc::new(EventStream::new(1, outbox, true, &memory)).attach()
+            }
+        };
+        stream.append(&exchange.lines);
+        // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
+        endpoint.sessions().evict_streams();
+        SseBody::new(stream, config, 0, endpoint.shutdown())
+    };
     let body = body.until(endpoint.stream_deadline(exchange.source.request()));
     let body = body.cancelling(exchange.cancels).active(exchange.session);
     response::events(if is_subscription { body.subscription() } else { body })

@@ -220,7 +220,7 @@ where
     };
     let response = match parts.method {
         Method::POST => post(endpoint, endpoint.request_source(parts), body, now).await,
-        Method::GET => session_requests::get(endpoint, &parts, now),
+        Method::GET => session_requests::get(endpoint, &parts, now).await,
         Method::DELETE => session_requests::delete(endpoint, &parts, now),
         _ => response::method_not_allowed("GET, POST, DELETE"),
     };

@@ -16,7 +16,11 @@ use mcp_runtime::{
 };
 use serde_json::{Value, json};
 
-use super::{Runs, log::Log, server, text};
+use super::{
+    Runs,
+    log::{Log, set_default},
+    server, text,
+};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -84,7 +88,7 @@ fn logs() -> Result<(), String> {
 async fn the_log_of_layers_is_not_forwarded() {
     use tracing_subscriber::layer::SubscriberExt as _;
 
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(mcp_runtime::log_layer()));
+    let _guard = set_default(tracing_subscriber::registry().with(mcp_runtime::log_layer()));
     let server = Server::empty("layers", "1.0.0").with::<logs>().forward_log();
     let mut client = server
         .layer(LogCalls::new().with_arguments())
@@ -132,7 +136,7 @@ async fn only_events_of_own_and_named_targets_are_forwarded() {
         ),
     ] {
         let forwarding = mcp_runtime::log_layer().with_filter(level);
-        let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(forwarding));
+        let _guard = set_default(tracing_subscriber::registry().with(forwarding));
         let mut client = server.test_client(Revision::V2025_11_25);
         client.call("logs_as_others", ()).await.unwrap();
         let notifications = client.notifications();

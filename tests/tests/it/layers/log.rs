@@ -20,12 +20,17 @@ pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 /// interested in it. With this second one, it considers every dispatcher.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Log::default()));
 
+/// Makes a subscriber the default of this thread until the guard is dropped.
+pub(crate) fn set_default(subscriber: impl Into<Dispatch>) -> DefaultGuard {
+    LazyLock::force(&SECOND);
+    tracing::dispatcher::set_default(&subscriber.into())
+}
+
 impl Log {
     /// Captures events until the guard is dropped.
     pub(crate) fn listen() -> (Self, DefaultGuard) {
-        LazyLock::force(&SECOND);
         let log = Self::default();
-        let guard = tracing::subscriber::set_default(log.clone());
+        let guard = set_default(log.clone());
         (log, guard)
     }
 

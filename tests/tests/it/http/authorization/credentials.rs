@@ -8,7 +8,10 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};
 
 use super::{METADATA, Protected, Request, Tokens, call, resource_of_example, server, with_token};
-use crate::http::{client::Endpoint, request::initialize};
+use crate::{
+    http::{client::Endpoint, request::initialize},
+    layers::log::set_default,
+};
 
 /// Records the level and the fields of every event of the current thread.
 #[derive(Default)]
@@ -108,7 +111,7 @@ async fn bad_credentials_are_rejected() {
     for (name, request, expected) in bad_credentials() {
         let lines = std::sync::Arc::default();
         let log = tracing_subscriber::registry().with(Log(std::sync::Arc::clone(&lines)));
-        let guard = tracing::subscriber::set_default(log);
+        let guard = set_default(log);
         let reply = server.send(request).await;
         drop(guard);
         assert_eq!(reply.status, expected.status, "{name}");
