@@ -207,7 +207,9 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
+pub use testing::{
+    CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask, backend_contract,
+};
 #[cfg(feature = "http")]
 pub use transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress};
 
