@@ -30,6 +30,9 @@ use crate::{
 /// and annotated functions can receive it as `&Handle`. Clones refer to the same server. A server with a handle
 /// declares that its lists can change, and notifies clients of changes. Calls in flight are not affected.
 ///
+/// If several processes share a [backend](crate::Server::backend), the clients of all of them are notified. Functions,
+/// however, are added, removed, enabled and disabled only in this process: make such a change in all of them.
+///
 /// ```
 /// use mcp_runtime::{Handle, Revision, Server, tool};
 /// use serde_json::json;
@@ -187,7 +190,7 @@ impl Handle {
     /// ```
     pub fn resource_updated(&self, uri: impl AsRef<str>) {
         if let Some(engine) = self.engine() {
-            engine.subscriptions.resource_updated(uri.as_ref());
+            engine.resource_updated(uri.as_ref());
         }
     }
 
@@ -236,7 +239,7 @@ impl Handle {
     /// notification](https://modelcontextprotocol.io/specification/2026-07-28/server/resources#list-changed-notification).
     pub fn resource_list_changed(&self) {
         if let Some(engine) = self.engine() {
-            engine.subscriptions.lists_changed(Kinds::from(EntryKind::Resource));
+            engine.lists_changed(Kinds::from(EntryKind::Resource));
         }
     }
 

@@ -1,5 +1,6 @@
 //! A server with a function for every part of the protocol, and support for the integration tests.
 
+pub mod backend;
 pub mod golden;
 pub mod messages;
 pub mod schemas;

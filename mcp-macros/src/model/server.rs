@@ -11,8 +11,21 @@ use crate::{
 };
 
 /// The command-line options of every server.
-const OPTIONS: [&str; 10] =
-    ["allow-host", "allow-origin", "call", "help", "http", "legacy-sse", "list", "schema", "state-key", "version"];
+const OPTIONS: [&str; 13] = [
+    "allow-host",
+    "allow-origin",
+    "backend",
+    "call",
+    "help",
+    "http",
+    "legacy-sse",
+    "list",
+    "schema",
+    "socket-mode",
+    "state-key",
+    "token-file",
+    "version",
+];
 
 /// A checked `main` that configures a server.
 pub(crate) struct Server {

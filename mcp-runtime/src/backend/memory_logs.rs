@@ -152,11 +152,10 @@ impl Log {
 
     fn read(&self, after: LogPosition, limit: usize) -> Option<Vec<LogEntry>> {
         let first = self.last + 1 - self.entries.len() as u64;
-        let skipped = (after.number() + 1).checked_sub(first)?;
-        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
-        let positions = (after.number() + 1..).map(LogPosition::new);
-        let entries = positions.zip(self.entries.iter().skip(skipped)).take(limit);
-        Some(entries.map(|(position, value)| LogEntry::new(position, Arc::clone(value))).collect())
+        let next = after.number().saturating_add(1);
+        let skipped = usize::try_from(next.checked_sub(first)?).unwrap_or(usize::MAX);
+        let entries = self.entries.iter().skip(skipped).take(limit).zip(next..);
+        Some(entries.map(|(value, position)| LogEntry::new(LogPosition::new(position), Arc::clone(value))).collect())
     }
 }
 

@@ -46,7 +46,8 @@ use super::backend::BackendFuture;
 ///
 /// # Errors
 ///
-/// A change that failed may or may not have been made, unless the error is [`BackendError::Full`].
+/// A change that failed may or may not have been made, unless the error is
+/// [`BackendError::Full`](crate::BackendError::Full).
 pub trait Records: fmt::Debug + Send + Sync + 'static {
     /// Returns a record, or `None` if it does not exist.
     fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>>;

@@ -52,6 +52,10 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         ("--schema", "Print the tools, resources and prompts with their schemas as JSON"),
         ("--call <TOOL> [JSON]", "Call a tool, and print the request and the response"),
         (
+            "--backend <URL>",
+            "Share sessions and tasks with other processes, such as through redis://127.0.0.1:6379 [env: MCP_BACKEND]",
+        ),
+        (
             "--state-key <KEY>",
             "Seal request state with this key; may be repeated, newest key first [env: MCP_STATE_KEY]",
         ),

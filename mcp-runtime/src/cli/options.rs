@@ -21,6 +21,8 @@ pub(super) struct Options {
     pub(super) flags: Vec<(&'static str, String)>,
     /// The keys that seal the state of requests, from the command line or the environment.
     pub(super) state_keys: Vec<StateKey>,
+    /// The URL of the backend, from the command line or the environment.
+    pub(super) backend: Option<String>,
     #[cfg(feature = "http")]
     pub(super) http: HttpOptions,
     /// The file with the token that every HTTP request must carry.
@@ -47,14 +49,18 @@ pub(super) enum Mode {
 /// The environment variable for state keys. Unlike the command line, it is not visible to other users.
 const STATE_KEY: &str = "MCP_STATE_KEY";
 
+/// The environment variable for the URL of the backend. Unlike the command line, it is not visible to other users.
+const BACKEND: &str = "MCP_BACKEND";
+
 /// The options of every server.
 #[cfg(not(feature = "http"))]
-const KNOWN: &[&str] = &["call", "help", "list", "schema", "state-key", "version"];
+const KNOWN: &[&str] = &["backend", "call", "help", "list", "schema", "state-key", "version"];
 /// The options of every server with HTTP.
 #[cfg(feature = "http")]
 const KNOWN: &[&str] = &[
     "allow-host",
     "allow-origin",
+    "backend",
     "call",
     "help",
     "http",
@@ -83,6 +89,7 @@ impl Options {
             mode: Mode::Serve,
             flags: Vec::new(),
             state_keys: Vec::new(),
+            backend: None,
             #[cfg(feature = "http")]
             http: HttpOptions::default(),
             #[cfg(feature = "http")]
@@ -110,6 +117,9 @@ impl Options {
                     let key = words.value("--state-key", "a key")?;
                     options.state_keys.push(parse_key("--state-key", &key)?);
                 }
+                "--backend" => {
+                    options.backend = Some(words.value("--backend", "a URL, such as redis://127.0.0.1:6379")?);
+                }
                 #[cfg(feature = "http")]
                 "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" | "--socket-mode" | "--token-file" => {
                     options.http(&word, &mut words)?;
@@ -133,6 +143,7 @@ impl Options {
         {
             options.state_keys = parse_keys(&keys)?;
         }
+        options.backend = options.backend.or_else(|| std::env::var(BACKEND).ok()).filter(|url| !url.is_empty());
         Ok(options)
     }
 
@@ -205,6 +216,11 @@ impl Options {
 }
 
 impl Mode {
+    /// Returns whether the state of the server is used. Its lists are read without it.
+    pub(super) fn uses_backend(&self) -> bool {
+        !matches!(self, Self::List | Self::Schema | Self::Help | Self::Version)
+    }
+
     /// Returns the runtime for this mode: a single thread for a single client, or all cores for many clients.
     pub(super) fn runtime(&self) -> tokio::runtime::Builder {
         match self {

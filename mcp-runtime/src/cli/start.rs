@@ -10,6 +10,7 @@ use super::{
     show,
 };
 use crate::{
+    backend::BackendConnector,
     handler::{
         Contract, Encoding, Input, StateMap,
         entry::{ArgumentEntry, Entry},
@@ -183,6 +184,13 @@ async fn build(
     let mut server = configure(package, contract, options, main)?.await.map_err(Failure::new)?;
     if !options.state_keys.is_empty() {
         server = server.state_keys(options.state_keys.iter().cloned());
+    }
+    if let Some(url) = options.backend.as_ref().filter(|_| options.mode.uses_backend()) {
+        let connector = BackendConnector::find(url).map_err(|error| Failure::usage(package, contract, error))?;
+        let backend = connector.connect(url).await;
+        server = server.shared_backend(
+            backend.map_err(|error| Failure::new(format_args!("cannot connect to the backend: {error}")))?,
+        );
     }
     #[cfg(feature = "http")]
     if let Some(path) = &options.token_file {

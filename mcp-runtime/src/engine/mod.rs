@@ -3,6 +3,7 @@
 //! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
 //! I/O: transports pass messages to a [`Connection`] and take its output.
 
+mod background;
 mod call;
 mod client_requests;
 mod connection;
@@ -17,13 +18,15 @@ mod methods;
 mod outbox;
 mod pings;
 mod rates;
-#[allow(dead_code, reason = "the first state that moves to the backend uses it")]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod replica;
 mod request;
 mod roots_hook;
 mod runs;
 mod session;
 mod shared;
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
+mod shared_session;
 mod subscriptions;
 mod sync;
 mod tasks;
@@ -46,6 +49,8 @@ pub(crate) use meter::Meter;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
+#[cfg(feature = "http")]
+pub(crate) use replica::{Replica, ReplicaHandler, Slot};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
@@ -55,4 +60,7 @@ pub(crate) use roots_hook::RootsHook;
 pub(crate) use session::Session;
 pub(crate) use shared::{Engine, Profile};
 #[cfg(feature = "http")]
+pub(crate) use shared_session::{Announcement, KIND, NewSession, SessionMessage, SessionStore, SharedSession};
+#[cfg(feature = "http")]
 pub(crate) use subscriptions::listener::too_many_listeners;
+pub use tasks::{TaskLimits, TaskStatus};

@@ -428,6 +428,21 @@ impl Outbox {
         Arc::new(Self::new(Arc::new(FlowControl::new(&super::rates::SessionRates::default()))))
     }
 
+    /// Counts a call.
+    pub(crate) fn begin_call(&self) {
+        self.open_call();
+    }
+
+    /// Counts a request to the client.
+    pub(crate) fn begin_question(&self) {
+        self.open_question();
+    }
+
+    /// Finishes a call with its response.
+    pub(crate) fn finish_call(&self, response: &str) {
+        self.close_call(|out| out.extend_from_slice(format!("{response}\n").as_bytes()));
+    }
+
     /// Returns the number of queued subscriptions.
     pub(super) fn pending(&self) -> usize {
         self.contents().pending.len()

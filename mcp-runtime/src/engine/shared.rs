@@ -4,6 +4,7 @@ use std::sync::{
 };
 
 use super::{
+    background::BackgroundTask,
     client_requests::{LiveRequester, StateKey, StateKeys},
     current_registry::CurrentRegistry,
     introduction::{self, Introduction},
@@ -13,17 +14,22 @@ use super::{
     request::caller::Visibility,
     roots_hook::RootsHook,
     session::Session,
-    subscriptions::subscriber::Subscriptions,
+    subscriptions::{
+        change_set::{ChangeSet, ChangedResources},
+        shared_changes::SharedChanges,
+        subscriber::Subscriptions,
+    },
     tasks::service::Tasks,
     weak_set::WeakSet,
 };
 use crate::{
     auth::{AccessRules, Identity},
-    backend::{Backend, MemoryBackend, TaskStore},
+    backend::{Backend, MemoryBackend},
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
-    registry::{Names, Pager, Registry, ScopeRules},
+    race::race,
+    registry::{Kinds, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
 };
 
@@ -46,8 +52,6 @@ pub(crate) struct Profile {
     pub(crate) visibility: Option<Visibility>,
     /// What the processes of the service share. `None` for a single process, which keeps its state in memory.
     pub(crate) backend: Option<Arc<dyn Backend>>,
-    /// The store of tasks. `None` to keep them in memory.
-    pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
     pub(crate) names: Names,
@@ -84,6 +88,10 @@ pub(crate) struct Engine {
     /// of this process.
     #[allow(dead_code, reason = "the first state that moves to the backend reads it")]
     pub(crate) backend: Arc<dyn Backend>,
+    /// The changes that the processes of the service announce to each other. `None` if nothing is shared.
+    shared_changes: Option<Arc<SharedChanges>>,
+    /// Keeps what is shared with other processes up to date.
+    background: BackgroundTask,
     /// This process among those that share the backend. `None` if the author has not set a backend.
     replica: Option<Arc<Replica>>,
     pub(super) tasks: Arc<Tasks>,
@@ -114,7 +122,6 @@ impl Engine {
             state_keys,
             visibility,
             backend,
-            task_store,
             layers,
             roots_hook,
             names,
@@ -128,6 +135,10 @@ impl Engine {
         let is_private = visibility.is_some() || hides_unauthorized || authenticates;
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
+        let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
+        let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
+        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
+        let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
@@ -138,10 +149,12 @@ impl Engine {
             identity,
             instructions,
             declared,
-            state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
-            replica: backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease))),
-            backend: backend.unwrap_or_else(|| Arc::new(MemoryBackend::default())),
-            tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
+            state_keys,
+            shared_changes,
+            background: BackgroundTask::default(),
+            tasks: Arc::new(Tasks::new(Arc::clone(&backend), replica.clone(), limits.tasks.clone())),
+            replica,
+            backend,
             limits,
             forwards_log,
             log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),
@@ -170,7 +183,7 @@ impl Engine {
     }
 
     /// Returns this process among those that share the backend. Returns `None` if the backend is not shared.
-    #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn replica(&self) -> Option<&Arc<Replica>> {
         self.replica.as_ref()
     }
@@ -222,6 +235,62 @@ impl Engine {
         open.map(|session| Arc::new(LiveRequester::of_session(&session)) as _)
     }
 
+    /// Starts to exchange with other processes what is shared with them, if anything is, unless that has been started
+    /// or there is no runtime. Whatever depends on it calls this first.
+    pub(crate) fn start_background(self: &Arc<Self>) {
+        let Some(changes) = &self.shared_changes else { return };
+        self.background.ensure_running(|| {
+            let (changes, keys, engine) = (Arc::clone(changes), Arc::clone(&self.state_keys), Arc::downgrade(self));
+            async move {
+                let deliver = |changes| {
+                    if let Some(engine) = engine.upgrade() {
+                        engine.deliver(&changes);
+                    }
+                };
+                let _ = race(changes.run(deliver), keys.run()).await;
+            }
+        });
+    }
+
+    /// Notifies the subscribers of the lists of these kinds, in all processes of the service.
+    pub(crate) fn lists_changed(self: &Arc<Self>, kinds: Kinds) {
+        self.subscriptions.lists_changed(kinds);
+        if let Some(changes) = &self.shared_changes {
+            changes.lists_changed(kinds);
+            self.start_background();
+        }
+    }
+
+    /// Notifies the subscribers of a resource, in all processes of the service.
+    pub(crate) fn resource_updated(self: &Arc<Self>, uri: &str) {
+        self.subscriptions.resource_updated(uri);
+        if let Some(changes) = &self.shared_changes {
+            changes.resource_updated(uri);
+            self.start_background();
+        }
+    }
+
+    /// Notifies the subscribers in this process of what has changed in others.
+    fn deliver(&self, changes: &ChangeSet) {
+        // Clients have not subscribed to kinds that the server does not declare.
+        let declared = self.registry().capabilities().kinds();
+        let lists = changes.lists.and(declared);
+        match &changes.resources {
+            ChangedResources::These(uris) => {
+                self.subscriptions.lists_changed(lists);
+                uris.iter().for_each(|uri| self.subscriptions.resource_updated(uri));
+            }
+            ChangedResources::All => self.subscriptions.everything_changed(lists),
+        }
+    }
+
+    /// Waits until the changes that this process has made are announced to the others, for at most half a second.
+    pub(crate) async fn flush_changes(&self) {
+        if let Some(changes) = &self.shared_changes {
+            changes.flush().await;
+        }
+    }
+
     /// Replaces the registry with the one that `change` returns, if any, and notifies subscribers. Returns whether it
     /// was replaced.
     ///
@@ -229,12 +298,12 @@ impl Engine {
     ///
     /// Returns the error of `change`. In that case, nothing changes.
     pub(crate) fn change(
-        &self,
+        self: &Arc<Self>,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<bool, BuildError> {
         let changed = self.current.change(change)?;
         if let Some(kinds) = changed {
-            self.subscriptions.lists_changed(kinds);
+            self.lists_changed(kinds);
         }
         Ok(changed.is_some())
     }

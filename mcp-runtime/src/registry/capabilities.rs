@@ -14,6 +14,11 @@ impl Kinds {
         self.0 |= 1 << kind as u8;
     }
 
+    /// Returns the kinds that both sets contain.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     pub(crate) fn has(self, kind: EntryKind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
@@ -52,6 +57,13 @@ impl ServerCapabilities {
             tasks: self.tasks || other.tasks,
             skills: self.skills || other.skills,
         }
+    }
+
+    /// Returns the kinds of entries that the server has.
+    pub(crate) fn kinds(self) -> Kinds {
+        let mut kinds = Kinds::default();
+        Kinds::EACH.into_iter().filter(|kind| self.has(*kind)).for_each(|kind| kinds.insert(kind));
+        kinds
     }
 
     /// Returns whether the server has entries of a kind.

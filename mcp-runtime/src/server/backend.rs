@@ -11,6 +11,9 @@ impl Server {
     /// Sets the backend in which all processes of the service keep the state that outlives a request. By default, this
     /// state is kept in the memory of the process, and clients must send all their requests to the same process.
     ///
+    /// The option `--backend` and the environment variable `MCP_BACKEND` take precedence. They contain the URL of a
+    /// backend that a crate of the program provides, such as `redis://127.0.0.1:6379` with `mcp-runtime-redis`.
+    ///
     /// Processes share their state if they use the same backend. An `Arc` of a backend is a backend, so several servers
     /// of one process can share it, too.
     ///
@@ -23,8 +26,12 @@ impl Server {
     /// let first = Server::empty("notes", "1.0.0").backend(Arc::clone(&backend));
     /// let second = Server::empty("notes", "1.0.0").backend(backend);
     /// ```
-    pub fn backend(mut self, backend: impl Backend) -> Self {
-        self.profile.backend = Some(Arc::new(backend));
+    pub fn backend(self, backend: impl Backend) -> Self {
+        self.shared_backend(Arc::new(backend))
+    }
+
+    pub(crate) fn shared_backend(mut self, backend: Arc<dyn Backend>) -> Self {
+        self.profile.backend = Some(backend);
         self
     }
 

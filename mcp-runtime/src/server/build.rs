@@ -125,6 +125,7 @@ impl Server {
         let changes = self.handle.is_issued() || registry.takes(TypeId::of::<Handle>());
         let engine = Arc::new(Engine::new(registry, self.states, self.profile, changes));
         self.handle.connect(&engine);
+        engine.start_background();
         log_built(&engine);
         let built = BuiltServer::new(engine, self.handle);
         #[cfg(feature = "http")]

@@ -80,7 +80,9 @@ impl BuiltServer {
     pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
         let (reader, writer) = stdio.into_streams()?;
         let stop = transport::shutdown_signal(self.engine.limits.grace_period);
-        transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await
+        let served = transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await;
+        self.engine.flush_changes().await;
+        served
     }
 
     /// Serves one client over a pair of byte streams, with one message per line. Returns when `reader` has ended and
@@ -114,7 +116,10 @@ impl BuiltServer {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, std::future::pending()).await
+        let served =
+            transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, std::future::pending()).await;
+        self.engine.flush_changes().await;
+        served
     }
 
     /// Serves HTTP on an address until the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.

@@ -1,6 +1,6 @@
 //! A server with flags of every kind, for tests of the command line.
 
-use mcp_runtime::{Server, server, tool};
+use mcp_runtime::{MemoryBackend, Server, server, tool};
 
 /// The flags with which the program was started.
 struct Given(String);
@@ -18,6 +18,16 @@ enum Detail {
     Brief,
     Full,
 }
+
+/// Connects to a backend in memory, or fails if the URL says so.
+async fn connect(url: &str) -> Result<MemoryBackend, String> {
+    match url.split_once("://") {
+        Some((_, "down")) => Err("nobody listens".to_owned()),
+        _ => Ok(MemoryBackend::default()),
+    }
+}
+
+mcp_runtime::backend_connector!(["test", "tests"], connect);
 
 #[server]
 #[expect(clippy::too_many_arguments, reason = "one of each kind")]

@@ -7,7 +7,7 @@ use serde_json::Value;
 fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flags"));
     command.args(arguments).env("RUST_LOG", "off");
-    for variable in ["FLAGS_DB", "FLAGS_VERBOSE", "FLAGS_PORTS"] {
+    for variable in ["FLAGS_DB", "FLAGS_VERBOSE", "FLAGS_PORTS", "MCP_BACKEND"] {
         command.env_remove(variable);
     }
     command.envs(environment.iter().copied()).output().unwrap()
@@ -134,4 +134,49 @@ Options:
     let shown: String = help.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     assert!(shown.contains(expected), "{help}");
     assert!(!help.contains("a secret"), "the values of variables may be secrets");
+}
+
+#[test]
+fn a_url_names_the_backend() {
+    for (arguments, environment, code, why) in [
+        (&["--backend", "test://up"][..], &[][..], 0, ""),
+        (&["--backend=TESTS://up"], &[("MCP_BACKEND", "other://up")], 0, ""),
+        (&[], &[("MCP_BACKEND", "test://up")], 0, ""),
+        (&[], &[("MCP_BACKEND", "")], 0, ""),
+        (&["--backend=test://down"], &[], 1, "mcp-tests: cannot connect to the backend: nobody listens\n"),
+        (&[], &[("MCP_BACKEND", "test://down")], 1, "mcp-tests: cannot connect to the backend: nobody listens\n"),
+        (
+            &["--backend=redis://user:secret@host"],
+            &[],
+            2,
+            "mcp-tests: this program contains no backend for `redis` URLs\n\
+             help: run `cargo add mcp-runtime-redis`, and add `use mcp_redis as _;` to the file with `main`\n\n",
+        ),
+        (
+            &["--backend=other://user:secret@host"],
+            &[],
+            2,
+            "mcp-tests: unknown backend `other`, expected a URL with `test` or `tests`\n\n",
+        ),
+        (
+            &["--backend=host:secret"],
+            &[],
+            2,
+            "mcp-tests: invalid URL of a backend, expected a scheme, such as `redis://127.0.0.1:6379`\n\n",
+        ),
+        (
+            &["--backend"],
+            &[],
+            2,
+            "mcp-tests: missing value for `--backend`, expected a URL, such as redis://127.0.0.1:6379\n\n",
+        ),
+    ] {
+        let output = run(&[&DB[..], &["--call", "given"], arguments].concat(), environment);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} {environment:?}: {stderr}");
+        assert!(stderr.starts_with(why) && !stderr.contains("secret"), "{arguments:?}: {stderr}");
+    }
+    // Lists need no backend.
+    let output = run(&[&DB[..], &["--list", "--backend=test://down"]].concat(), &[]);
+    assert!(output.status.success(), "{output:?}");
 }

@@ -18,6 +18,7 @@ mod principals;
 #[cfg(target_os = "linux")]
 mod process;
 mod races;
+mod replicas;
 mod request;
 mod session;
 mod skills;
@@ -39,7 +40,7 @@ use std::{
 };
 
 use client::{Endpoint, until};
-use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Server, tool};
+use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, MemoryBackend, Server, tool};
 use tokio::sync::Semaphore;
 
 /// Blocks calls until the test lets them continue, and counts them.
@@ -221,6 +222,13 @@ fn server() -> (Arc<Gate>, Server) {
 async fn serve_with(options: HttpOptions) -> (Arc<Gate>, Endpoint) {
     let (gate, server) = server();
     (gate, Endpoint::start(server, options).await)
+}
+
+/// Serves with the default backend, and with one that other processes may share.
+async fn serve_each(options: HttpOptions) -> [(Arc<Gate>, Endpoint); 2] {
+    let (gate, server) = server();
+    let shared = Endpoint::start(server.backend(MemoryBackend::default()), options.clone()).await;
+    [serve_with(options).await, (gate, shared)]
 }
 
 async fn serve() -> (Arc<Gate>, Endpoint) {

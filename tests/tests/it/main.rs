@@ -21,6 +21,7 @@ mod names;
 mod order;
 mod property;
 mod rates;
+mod replicas;
 mod requirements;
 mod sessions;
 mod shapes;

@@ -1,5 +1,7 @@
 //! Requests from a function to its client: sent while the call waits, or returned round by round.
 
+mod input_response;
+mod key_ring;
 mod live;
 mod once;
 mod pending;
@@ -7,15 +9,18 @@ mod progress;
 mod roots;
 mod rounds;
 mod seal;
+mod shared_keys;
 mod state;
 mod state_key;
 mod wait;
 
+pub(super) use input_response::InputResponse;
 pub(super) use live::{LiveRequester, into_result};
 pub(super) use once::OnceValues;
 pub(crate) use pending::PendingRequests;
 pub(crate) use pending::session_ended;
-pub(super) use pending::{PendingRequest, send_request};
+pub(super) use pending::{PendingRequest, decode_response, send_request};
+pub(super) use progress::decode_progress;
 pub(super) use roots::RootsCache;
 pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;

@@ -2,11 +2,12 @@
 //!
 //! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
 
-use super::{required_scopes::required_scopes, tasks::task_owner};
+use super::{required_scopes::required_scopes, tasks::owner_name};
 use crate::{
     engine::{
         call::{batch::Sink, response},
         request::{access::authorize, context::RequestContext, params},
+        shared_session::{SessionChange, SessionMessage},
         subscriptions::{
             filter::{Filter, too_many_resources},
             listener::{Listener, too_many_listeners},
@@ -32,6 +33,8 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     };
     authorize(request, found.function)?;
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
+    let subscribed = || SessionMessage::Change(SessionChange::Subscribed(uri.into_owned()));
+    request.connection.tell_replicas(subscribed);
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }
@@ -40,6 +43,8 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
 pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     subscriber(request, "resources/unsubscribe")?.unsubscribe_resource(&uri);
+    let unsubscribed = || SessionMessage::Change(SessionChange::Unsubscribed(uri.into_owned()));
+    request.connection.tell_replicas(unsubscribed);
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }
@@ -71,10 +76,11 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
             format!("too many open `subscriptions/listen` requests: the limit is {MAX_LISTENERS} per connection");
         return Err(Fault::Overloaded(message));
     }
+    engine.start_background();
     let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
     let subscriber = subscriber.ok_or_else(too_many_listeners)?;
     let permit = connection.source.as_ref().map(|source| source.admit_listener()).transpose()?;
-    let owner = task_owner(request)?;
+    let owner = owner_name(request)?;
     let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
         let (store, access) = (engine.tasks.store(), request.sender_access());

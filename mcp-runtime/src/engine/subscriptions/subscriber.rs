@@ -66,6 +66,14 @@ impl Subscriptions {
         }
     }
 
+    /// Notifies the subscribers of the lists of these kinds, and those of all resources.
+    pub(crate) fn everything_changed(&self, kinds: Kinds) {
+        self.lists_changed(kinds);
+        for subscription in self.index().resources.values().flatten() {
+            subscription.resource_updated();
+        }
+    }
+
     fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,6 +182,18 @@ impl Subscriber {
             self.server.index_mut().remove(&subscription);
             subscription.end();
             self.discard_ended();
+        }
+    }
+
+    /// Subscribes to these resources, and ends the subscriptions to others. Subscriptions beyond the limits are ignored.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_resources(&self, uris: &[String]) {
+        let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
+        for uri in known.iter().filter(|uri| !uris.contains(uri)) {
+            self.unsubscribe_resource(uri);
+        }
+        for uri in uris.iter().filter(|uri| !known.contains(uri)) {
+            let _ = self.subscribe_resource(uri);
         }
     }
 

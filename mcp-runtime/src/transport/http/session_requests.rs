@@ -1,6 +1,6 @@
 //! GET and DELETE, which concern a session.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use http::{HeaderValue, StatusCode, request::Parts};
 
@@ -9,23 +9,33 @@ use super::{
     headers::{self, SESSION},
     response::{self, HttpResponse},
     routing,
-    session::HttpSession,
+    session::{ActiveSession, HttpSession},
     sse::{
         body::{SseBody, StreamConfig, parse_event_id},
+        shared::{Resumption, SharedStreams},
         stream::AttachedStream,
     },
 };
 
+/// The id of the stream for messages that belong to no request.
+const GENERAL: u64 = 0;
+
 /// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
-pub(super) fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
-    let session = match routing::session(endpoint, request, now) {
+pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
+    let session = match routing::session(endpoint, request, now).await {
         Ok(session) => session,
         Err(rejection) => return *rejection,
     };
     if !headers::accepts(&request.headers, "text", "event-stream") {
         return response::invalid_request(StatusCode::NOT_ACCEPTABLE, "`Accept` must include text/event-stream");
     }
-    let (stream, at) = match request.headers.get("last-event-id") {
+    let last_event_id = request.headers.get("last-event-id");
+    if let (Some(id), Some(streams)) = (last_event_id, endpoint.shared_streams())
+        && let Some((stream, at)) = id.to_str().ok().and_then(parse_event_id).filter(|(stream, _)| *stream != GENERAL)
+    {
+        return resume(endpoint, request, session, streams, (stream, at)).await;
+    }
+    let (stream, at) = match last_event_id {
         None => {
             let stream = session.general_stream();
             // Messages that no response has carried are still pending.
@@ -34,7 +44,7 @@ pub(super) fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpRes
         }
         Some(id) => {
             let Some((stream, at)) = find_event(&session, id) else {
-                return response::invalid_request(StatusCode::BAD_REQUEST, "unknown or expired `Last-Event-ID`");
+                return unknown_event();
             };
             if stream.is_over() && at == stream.last() {
                 // The client has received everything. This status stops it from reconnecting.
@@ -43,10 +53,43 @@ pub(super) fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpRes
             (stream, at)
         }
     };
-    endpoint.set_reading_session(Some(&session.session));
     let config = StreamConfig { primed: false, ..endpoint.session_stream_config(&session.session) };
-    let body = SseBody::new(stream, config, at, endpoint.shutdown()).until(endpoint.stream_deadline(request));
-    response::events(body.active(Some(session)))
+    respond(endpoint, request, session, SseBody::new(stream, config, at, endpoint.shutdown()))
+}
+
+/// Resumes a stream that other processes share.
+async fn resume(
+    endpoint: &Endpoint,
+    request: &Parts,
+    session: ActiveSession,
+    streams: &SharedStreams,
+    (stream, at): (u64, u64),
+) -> HttpResponse {
+    let dialect = session.session.info.dialect;
+    match streams.resume(&session_id(request), stream, at, dialect).await {
+        Ok(Resumption::Events(events)) => {
+            let config = StreamConfig { primed: false, ..endpoint.session_stream_config(&session.session) };
+            respond(endpoint, request, session, SseBody::shared(events, config, at, endpoint.shutdown()))
+        }
+        // This status stops the client from reconnecting.
+        Ok(Resumption::Complete) => response::empty(StatusCode::NO_CONTENT),
+        Ok(Resumption::Unknown) => unknown_event(),
+        Err(error) => response::overloaded_with(response::error_message(&error.into())),
+    }
+}
+
+fn respond(endpoint: &Endpoint, request: &Parts, session: ActiveSession, body: SseBody) -> HttpResponse {
+    endpoint.set_reading_session(Some(&session.session));
+    response::events(body.until(endpoint.stream_deadline(request)).active(Some(session)))
+}
+
+fn unknown_event() -> HttpResponse {
+    response::invalid_request(StatusCode::BAD_REQUEST, "unknown or expired `Last-Event-ID`")
+}
+
+/// Returns the id of the session that a request names.
+pub(super) fn session_id(request: &Parts) -> Arc<str> {
+    request.headers.get(&SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default().into()
 }
 
 /// Finds the stream of an event, and the event's number.
@@ -57,11 +100,16 @@ fn find_event(session: &HttpSession, id: &HeaderValue) -> Option<(AttachedStream
 }
 
 /// Ends a session.
-pub(super) fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
-    if let Err(rejection) = routing::session(endpoint, request, now) {
-        return *rejection;
+pub(super) async fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
+    let session = match routing::session(endpoint, request, now).await {
+        Ok(session) => session,
+        Err(rejection) => return *rejection,
+    };
+    if let Some(shared) = endpoint.shared_sessions()
+        && let Err(error) = shared.delete(&session.session).await
+    {
+        return response::overloaded_with(response::error_message(&error.into()));
     }
-    let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
-    endpoint.sessions().close(id);
+    endpoint.sessions().close(&session_id(request));
     response::empty(StatusCode::NO_CONTENT)
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     client::{Endpoint, Response, Session},
     request::stateless,
-    serve, serve_with,
+    serve, serve_each,
 };
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -65,110 +65,115 @@ fn assert_rest_of_report(messages: &[Value], call: u64) {
 
 #[tokio::test]
 async fn events_have_unique_ids_and_streams_of_2025_11_25_start_with_an_empty_event() {
-    let (gate, endpoint) = serve().await;
-    for version in VERSIONS {
-        let session = endpoint.session(version).await;
-        let mut response = endpoint.open(&session.call(1, "reports")).await;
-        assert_eq!(response.header("x-accel-buffering"), Some("no"));
-        let mut ids = Vec::new();
-        if version == "2025-11-25" {
-            let primer = response.event().await.unwrap();
-            assert_eq!((primer.data.as_str(), primer.retry), ("", None));
-            ids.push(primer.id.unwrap());
-        }
-        gate.open();
-        while let Some(event) = response.event().await {
-            assert!(!event.data.is_empty());
-            ids.push(event.id.unwrap());
-        }
-        assert_eq!(ids.len(), if version == "2025-11-25" { 4 } else { 3 }, "{ids:?}");
-        // Ids differ between streams.
-        let mut second = endpoint.open(&session.call(1, "reports_at_once")).await;
-        while let Some(event) = second.event().await {
-            let id = event.id.unwrap();
-            assert!(!ids.contains(&id), "{id}");
-            ids.push(id);
+    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        for version in VERSIONS {
+            let session = endpoint.session(version).await;
+            let mut response = endpoint.open(&session.call(1, "reports")).await;
+            assert_eq!(response.header("x-accel-buffering"), Some("no"));
+            let mut ids = Vec::new();
+            if version == "2025-11-25" {
+                let primer = response.event().await.unwrap();
+                assert_eq!((primer.data.as_str(), primer.retry), ("", None));
+                ids.push(primer.id.unwrap());
+            }
+            gate.open();
+            while let Some(event) = response.event().await {
+                assert!(!event.data.is_empty());
+                ids.push(event.id.unwrap());
+            }
+            assert_eq!(ids.len(), if version == "2025-11-25" { 4 } else { 3 }, "{ids:?}");
+            // Ids differ between streams.
+            let mut second = endpoint.open(&session.call(1, "reports_at_once")).await;
+            while let Some(event) = second.event().await {
+                let id = event.id.unwrap();
+                assert!(!ids.contains(&id), "{id}");
+                ids.push(id);
+            }
         }
     }
 }
 
 #[tokio::test]
 async fn a_result_is_delivered_after_the_client_reconnects() {
-    let (gate, endpoint) = serve().await;
-    for (calls, version) in VERSIONS.into_iter().enumerate() {
-        let session = endpoint.session(version).await;
-        let mut lost = endpoint.open(&session.call(1, "reports")).await;
-        let id = first_id(&mut lost).await;
-        drop(lost);
-        gate.open();
-        gate.has_dropped(calls + 1).await;
-        // Another stream of the session, whose events are not replayed.
-        let mut other = endpoint.open(&session.call(2, "reports_at_once")).await;
-        let other_id = first_id(&mut other).await;
-        drop(other);
-        let messages = resumed(&session, &id).await;
-        assert_rest_of_report(&messages, 1);
-        // It is delivered again as long as the log contains it.
-        assert_eq!(resumed(&session, &id).await, messages);
-        let others = resumed(&session, &other_id).await;
-        assert_eq!((others.len(), &others[0]["id"], text(&others[0])), (1, &json!(2), "reported at once"));
+    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        for (calls, version) in VERSIONS.into_iter().enumerate() {
+            let session = endpoint.session(version).await;
+            let mut lost = endpoint.open(&session.call(1, "reports")).await;
+            let id = first_id(&mut lost).await;
+            drop(lost);
+            gate.open();
+            gate.has_dropped(calls + 1).await;
+            // Another stream of the session, whose events are not replayed.
+            let mut other = endpoint.open(&session.call(2, "reports_at_once")).await;
+            let other_id = first_id(&mut other).await;
+            drop(other);
+            let messages = resumed(&session, &id).await;
+            assert_rest_of_report(&messages, 1);
+            // It is delivered again as long as the log contains it.
+            assert_eq!(resumed(&session, &id).await, messages);
+            let others = resumed(&session, &other_id).await;
+            assert_eq!((others.len(), &others[0]["id"], text(&others[0])), (1, &json!(2), "reported at once"));
+        }
     }
 }
 
 #[tokio::test]
 async fn a_stream_is_resumed_during_the_call() {
-    let (gate, endpoint) = serve().await;
-    let session = endpoint.session("2025-11-25").await;
-    let mut lost = endpoint.open(&session.call(1, "reports")).await;
-    let id = first_id(&mut lost).await;
-    // The first response ends, so that no message is sent twice.
-    let mut resumed_stream = endpoint.open(&session.resume(&id)).await;
-    assert_eq!(lost.messages().await, Vec::<Value>::new());
-    gate.open();
-    assert_rest_of_report(&rest_of(&mut resumed_stream, &id).await, 1);
+    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        let session = endpoint.session("2025-11-25").await;
+        let mut lost = endpoint.open(&session.call(1, "reports")).await;
+        let id = first_id(&mut lost).await;
+        // The first response ends, so that no message is sent twice.
+        let mut resumed_stream = endpoint.open(&session.resume(&id)).await;
+        assert_eq!(lost.messages().await, Vec::<Value>::new());
+        gate.open();
+        assert_rest_of_report(&rest_of(&mut resumed_stream, &id).await, 1);
+    }
 }
 
 #[tokio::test]
 async fn events_belong_to_their_session() {
-    let (gate, endpoint) = serve().await;
-    let (session, other) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
-    let mut response = endpoint.open(&session.call(1, "reports")).await;
-    let id = first_id(&mut response).await;
-    gate.open();
-    let mut last = id.clone();
-    while let Some(event) = response.event().await {
-        last = event.id.unwrap();
+    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        let (session, other) = (endpoint.session("2025-11-25").await, endpoint.session("2025-11-25").await);
+        let mut response = endpoint.open(&session.call(1, "reports")).await;
+        let id = first_id(&mut response).await;
+        gate.open();
+        let mut last = id.clone();
+        while let Some(event) = response.event().await {
+            last = event.id.unwrap();
+        }
+        let stream = id.split('-').next().unwrap();
+        for wrong in ["", "x", "-", "1", "99-1", "18446744073709551616-1", "1-x", "ü", &format!("{stream}-99")] {
+            assert_eq!(endpoint.send(&session.resume(wrong)).await.outcome(), (400, -32600), "{wrong:?}");
+        }
+        assert_eq!(endpoint.send(&other.resume(&id)).await.outcome(), (400, -32600));
+        assert_eq!(endpoint.send(&session.resume(&id).without("mcp-session-id")).await.status, 405);
+        assert_eq!(endpoint.send(&session.resume(&id).with("mcp-session-id", "gone")).await.status, 404);
+        // A client that has received everything is told not to reconnect.
+        assert_eq!(endpoint.send(&session.resume(&last)).await.outcome(), (204, 0));
     }
-    let stream = id.split('-').next().unwrap();
-    for wrong in ["", "x", "-", "1", "99-1", "18446744073709551616-1", "1-x", "ü", &format!("{stream}-99")] {
-        assert_eq!(endpoint.send(&session.resume(wrong)).await.outcome(), (400, -32600), "{wrong:?}");
-    }
-    assert_eq!(endpoint.send(&other.resume(&id)).await.outcome(), (400, -32600));
-    assert_eq!(endpoint.send(&session.resume(&id).without("mcp-session-id")).await.status, 405);
-    assert_eq!(endpoint.send(&session.resume(&id).with("mcp-session-id", "gone")).await.status, 404);
-    // A client that has received everything is told not to reconnect.
-    assert_eq!(endpoint.send(&session.resume(&last)).await.outcome(), (204, 0));
 }
 
 /// Each message is sent on one stream only.
 #[tokio::test]
 async fn streams_do_not_mix() {
-    let (gate, endpoint) = serve().await;
-    let session = endpoint.session("2025-11-25").await;
-    let mut general = endpoint.open(&session.get()).await;
-    let mut first = endpoint.open(&session.call(1, "reports")).await;
-    let mut second = endpoint.open(&session.call(2, "reports")).await;
-    gate.has_begun(2).await;
-    gate.open();
-    gate.open();
-    for (id, response) in [(1, &mut first), (2, &mut second)] {
-        let messages = response.messages().await;
-        let tokens: Vec<_> =
-            messages.iter().filter_map(|message| message["params"]["progressToken"].as_u64()).collect();
-        assert_eq!((tokens, messages[2]["id"].as_u64()), (vec![id, id], Some(id)));
+    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        let session = endpoint.session("2025-11-25").await;
+        let mut general = endpoint.open(&session.get()).await;
+        let mut first = endpoint.open(&session.call(1, "reports")).await;
+        let mut second = endpoint.open(&session.call(2, "reports")).await;
+        gate.has_begun(2).await;
+        gate.open();
+        gate.open();
+        for (id, response) in [(1, &mut first), (2, &mut second)] {
+            let messages = response.messages().await;
+            let tokens: Vec<_> =
+                messages.iter().filter_map(|message| message["params"]["progressToken"].as_u64()).collect();
+            assert_eq!((tokens, messages[2]["id"].as_u64()), (vec![id, id], Some(id)));
+        }
+        assert_eq!(endpoint.send(&session.delete()).await.status, 204);
+        assert_eq!(general.messages().await, Vec::<Value>::new());
     }
-    assert_eq!(endpoint.send(&session.delete()).await.status, 204);
-    assert_eq!(general.messages().await, Vec::<Value>::new());
 }
 
 /// Each stream for messages that belong to no request receives a change once, and no other stream does.
@@ -218,90 +223,96 @@ async fn a_change_is_sent_on_one_stream_of_each_client() {
 
 #[tokio::test]
 async fn a_second_get_replaces_the_first() {
-    let (_, endpoint) = serve_with(HttpOptions::default().keep_alive(Duration::from_millis(10))).await;
-    let session = endpoint.session("2025-11-25").await;
-    let mut first = endpoint.open(&session.get()).await;
-    assert!(first.event().await.unwrap().is_comment);
-    let mut second = endpoint.open(&session.get()).await;
-    assert_eq!(first.messages().await, Vec::<Value>::new());
-    assert!(second.event().await.unwrap().is_comment);
+    for (_, endpoint) in serve_each(HttpOptions::default().keep_alive(Duration::from_millis(10))).await {
+        let session = endpoint.session("2025-11-25").await;
+        let mut first = endpoint.open(&session.get()).await;
+        assert!(first.event().await.unwrap().is_comment);
+        let mut second = endpoint.open(&session.get()).await;
+        assert_eq!(first.messages().await, Vec::<Value>::new());
+        assert!(second.event().await.unwrap().is_comment);
+    }
 }
 
 /// After `ctx.close_sse_stream` the response ends, and the client reconnects.
 #[tokio::test]
 async fn a_function_closes_its_stream() {
-    let (gate, endpoint) = serve().await;
-    let session = endpoint.session("2025-11-25").await;
-    let mut response = endpoint.open(&session.call(1, "closes_stream")).await;
-    let primer = response.event().await.unwrap();
-    assert_eq!((primer.data.as_str(), primer.retry), ("", None));
-    let last = response.event().await.unwrap();
-    assert_eq!((last.data.as_str(), last.retry), ("", Some(7)));
-    assert_eq!(response.event().await, None);
+    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        let session = endpoint.session("2025-11-25").await;
+        let mut response = endpoint.open(&session.call(1, "closes_stream")).await;
+        let primer = response.event().await.unwrap();
+        assert_eq!((primer.data.as_str(), primer.retry), ("", None));
+        let last = response.event().await.unwrap();
+        assert_eq!((last.data.as_str(), last.retry), ("", Some(7)));
+        assert_eq!(response.event().await, None);
 
-    let mut again = endpoint.open(&session.resume(&last.id.unwrap())).await;
-    gate.open();
-    let messages = again.messages().await;
-    assert_eq!((messages.len(), text(&messages[0])), (1, "reconnected"));
+        let mut again = endpoint.open(&session.resume(&last.id.unwrap())).await;
+        gate.open();
+        let messages = again.messages().await;
+        assert_eq!((messages.len(), text(&messages[0])), (1, "reconnected"));
+    }
 }
 
 /// Clients of other revisions cannot reconnect.
 #[tokio::test]
 async fn a_function_cannot_close_the_stream_of_an_older_client() {
-    let (gate, endpoint) = serve().await;
-    for version in ["2025-03-26", "2025-06-18"] {
-        let session = endpoint.session(version).await;
+    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        for version in ["2025-03-26", "2025-06-18"] {
+            let session = endpoint.session(version).await;
+            gate.open();
+            assert_eq!(endpoint.send(&session.call(1, "closes_stream")).await.text(), "reconnected");
+        }
         gate.open();
-        assert_eq!(endpoint.send(&session.call(1, "closes_stream")).await.text(), "reconnected");
+        assert_eq!(endpoint.send(&super::request::call("closes_stream")).await.text(), "reconnected");
     }
-    gate.open();
-    assert_eq!(endpoint.send(&super::request::call("closes_stream")).await.text(), "reconnected");
 }
 
 /// The response to a long call becomes a stream, which can be resumed.
 #[tokio::test]
 async fn a_long_call_can_be_resumed() {
-    let (gate, endpoint) = serve_with(HttpOptions::default().stream_after(Duration::ZERO)).await;
-    let session = endpoint.session("2025-11-25").await;
-    let mut lost = endpoint.open(&session.call(1, "waits")).await;
-    let id = lost.event().await.unwrap().id.unwrap();
-    drop(lost);
-    gate.open();
-    gate.has_dropped(1).await;
-    let messages = resumed(&session, &id).await;
-    assert_eq!((messages.len(), text(&messages[0])), (1, "waited"));
+    for (gate, endpoint) in serve_each(HttpOptions::default().stream_after(Duration::ZERO)).await {
+        let session = endpoint.session("2025-11-25").await;
+        let mut lost = endpoint.open(&session.call(1, "waits")).await;
+        let id = lost.event().await.unwrap().id.unwrap();
+        drop(lost);
+        gate.open();
+        gate.has_dropped(1).await;
+        let messages = resumed(&session, &id).await;
+        assert_eq!((messages.len(), text(&messages[0])), (1, "waited"));
+    }
 }
 
 /// A client that reads receives every message of a burst. The log keeps the last ones.
 #[tokio::test]
 async fn the_event_log_is_limited() {
-    let (_, endpoint) = serve().await;
-    let session = endpoint.session("2025-11-25").await;
-    let mut response = endpoint.open(&session.call(1, "floods")).await;
-    let first = first_id(&mut response).await;
-    let rest = response.messages().await;
-    assert_eq!((rest.len(), text(&rest[1999])), (2000, "flooded"));
-    let kept = resumed(&session, &first).await;
-    assert!(kept.len() < 500, "{} messages are kept", kept.len());
-    assert_eq!(kept.last(), rest.last());
+    for (_, endpoint) in serve_each(HttpOptions::default()).await {
+        let session = endpoint.session("2025-11-25").await;
+        let mut response = endpoint.open(&session.call(1, "floods")).await;
+        let first = first_id(&mut response).await;
+        let rest = response.messages().await;
+        assert_eq!((rest.len(), text(&rest[1999])), (2000, "flooded"));
+        let kept = resumed(&session, &first).await;
+        assert!(kept.len() < 500, "{} messages are kept", kept.len());
+        assert_eq!(kept.last(), rest.last());
+    }
 }
 
 /// Old streams are evicted, except those of calls in flight.
 #[tokio::test]
 async fn the_streams_of_a_session_are_limited() {
-    let (gate, endpoint) = serve().await;
-    let session = endpoint.session("2025-11-25").await;
-    let mut in_flight = endpoint.open(&session.call(1, "reports")).await;
-    let id = first_id(&mut in_flight).await;
-    drop(in_flight);
-    let mut evicted = endpoint.open(&session.call(2, "reports_at_once")).await;
-    let evicted = first_id(&mut evicted).await;
-    for _ in 0..40 {
-        assert_eq!(endpoint.open(&session.call(2, "reports_at_once")).await.messages().await.len(), 2);
+    for (gate, endpoint) in serve_each(HttpOptions::default()).await {
+        let session = endpoint.session("2025-11-25").await;
+        let mut in_flight = endpoint.open(&session.call(1, "reports")).await;
+        let id = first_id(&mut in_flight).await;
+        drop(in_flight);
+        let mut evicted = endpoint.open(&session.call(2, "reports_at_once")).await;
+        let evicted = first_id(&mut evicted).await;
+        for _ in 0..40 {
+            assert_eq!(endpoint.open(&session.call(2, "reports_at_once")).await.messages().await.len(), 2);
+        }
+        assert_eq!(endpoint.send(&session.resume(&evicted)).await.outcome(), (400, -32600));
+        gate.open();
+        assert_rest_of_report(&resumed(&session, &id).await, 1);
     }
-    assert_eq!(endpoint.send(&session.resume(&evicted)).await.outcome(), (400, -32600));
-    gate.open();
-    assert_rest_of_report(&resumed(&session, &id).await, 1);
 }
 
 #[tokio::test]

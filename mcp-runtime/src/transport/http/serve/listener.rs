@@ -94,7 +94,9 @@ impl Listener {
             }
         }
         drop(acceptor);
+        let engine = Arc::clone(router.service.endpoint().engine());
         router.shut_down(connections, grace).await;
+        engine.flush_changes().await;
     }
 }
 

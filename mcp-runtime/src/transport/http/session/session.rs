@@ -1,15 +1,15 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use crate::{
-    engine::{Outbox, Session, session_ended},
+    engine::{Outbox, Session, SharedSession, session_ended},
     transport::http::sse::stream::{AttachedStream, EventStream, StreamMemory},
 };
 
@@ -33,6 +33,8 @@ pub(super) struct SessionState {
     pub(super) last_used: Instant,
     next_stream: u64,
     pub(super) streams: BTreeMap<u64, Arc<EventStream>>,
+    /// The complete streams whose logs are in a shared backend, oldest first.
+    complete: VecDeque<u64>,
 }
 
 /// A complete stream that no response carries, and the session it belongs to.
@@ -53,7 +55,12 @@ pub(in crate::transport::http) struct ActiveSession {
 
 impl HttpSession {
     pub(super) fn new(session: Arc<Session>, memory: StreamMemory) -> Self {
-        let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
+        let state = SessionState {
+            last_used: Instant::now(),
+            next_stream: 1,
+            streams: BTreeMap::new(),
+            complete: VecDeque::new(),
+        };
         memory.watch(&session.outbox);
         Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
     }
@@ -71,6 +78,11 @@ impl HttpSession {
         if self.session.has_ended() {
             self.session.in_flight.fail_all(&session_ended());
         }
+    }
+
+    /// Returns whether the session must be read again before it is used.
+    pub(in crate::transport::http) fn is_stale(&self) -> bool {
+        self.session.shared().is_some_and(SharedSession::is_stale)
     }
 
     pub(super) fn activate(self: &Arc<Self>) -> ActiveSession {
@@ -93,6 +105,14 @@ impl HttpSession {
             oldest.and_then(|id| state.streams.remove(&id));
         }
         attached
+    }
+
+    /// Counts a complete stream whose log is in a shared backend. If the session has too many, returns the oldest one,
+    /// whose log is no longer kept.
+    pub(in crate::transport::http) fn retire_stream(&self, id: u64) -> Option<u64> {
+        let mut state = self.state();
+        state.complete.push_back(id);
+        if state.complete.len() > MAX_STREAMS { state.complete.pop_front() } else { None }
     }
 
     /// Returns the stream for messages that belong to no request.
@@ -160,6 +180,13 @@ impl AbandonedStream<'_> {
         let evicted = if is_still_abandoned { state.streams.remove(&self.id) } else { None };
         drop(state);
         evicted.is_some()
+    }
+}
+
+impl ActiveSession {
+    /// Returns the session without keeping it from becoming idle.
+    pub(in crate::transport::http) fn downgrade(&self) -> Weak<HttpSession> {
+        Arc::downgrade(&self.session)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -15,7 +15,10 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, Sleep, interval_at, sleep_until},
 };
 
-use super::stream::AttachedStream;
+use super::{
+    shared::{SharedEvents, StreamItem},
+    stream::AttachedStream,
+};
 use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSession};
 
 /// The settings with which a response encodes its stream.
@@ -43,10 +46,8 @@ pub(in crate::transport::http) enum ShutdownPhase {
 /// A response body that carries an event stream.
 #[derive(Debug)]
 pub(in crate::transport::http) struct SseBody {
-    stream: AttachedStream,
+    events: Events,
     config: StreamConfig,
-    /// The number of this response among those that have carried the stream.
-    carrier: u64,
     /// The number of the event written last.
     at: u64,
     primed: bool,
@@ -65,6 +66,30 @@ pub(in crate::transport::http) struct SseBody {
     _active: Option<ActiveSession>,
     /// An arbitrary value to be dropped with the response.
     _guard: Option<Guard>,
+}
+
+/// The source of the events of a response.
+#[derive(Debug)]
+enum Events {
+    /// A stream of this process.
+    Local {
+        stream: AttachedStream,
+        /// The number of this response among those that have carried the stream.
+        carrier: u64,
+    },
+    /// A stream that other processes share.
+    Shared(SharedEvents),
+}
+
+/// What the next events of a stream are.
+enum NextEvent {
+    /// The stream exists, so the client can resume it.
+    Opened,
+    Message(u64, Bytes),
+    /// The client should reconnect after a delay. The number is that of the last event of this response.
+    Close(u64, Duration),
+    /// The response ends.
+    End,
 }
 
 /// The wait for the shutdown phase that ends a response.
@@ -96,15 +121,28 @@ impl SseBody {
         at: u64,
         shutdown: watch::Receiver<ShutdownPhase>,
     ) -> Self {
+        let carrier = stream.carry(at);
+        Self { primed: !config.primed, ..Self::of(Events::Local { stream, carrier }, config, at, shutdown) }
+    }
+
+    /// Creates a body that carries the events of a stream that other processes share, which follow event `at`.
+    pub(in crate::transport::http) fn shared(
+        events: SharedEvents,
+        config: StreamConfig,
+        at: u64,
+        shutdown: watch::Receiver<ShutdownPhase>,
+    ) -> Self {
+        Self::of(Events::Shared(events), config, at, shutdown)
+    }
+
+    fn of(events: Events, config: StreamConfig, at: u64, shutdown: watch::Receiver<ShutdownPhase>) -> Self {
         let mut keep_alive = interval_at(Instant::now() + config.keep_alive, config.keep_alive);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let carrier = stream.carry(at);
         Self {
-            stream,
+            events,
             config,
-            carrier,
             at,
-            primed: !config.primed,
+            primed: true,
             over: false,
             keep_alive,
             shutdown,
@@ -158,7 +196,7 @@ impl SseBody {
         if let Some(preamble) = self.preamble.take() {
             return Poll::Ready(Some(preamble));
         }
-        if self.over || !self.stream.is_carried_by(self.carrier) {
+        if self.over || self.events.has_moved() {
             return Poll::Ready(None);
         }
         if !std::mem::replace(&mut self.primed, true) {
@@ -170,21 +208,26 @@ impl SseBody {
             return Poll::Ready(None);
         }
         loop {
-            // Read before the log is filled: any later output wakes this task.
-            let is_over = self.stream.is_over();
-            if let Some((number, line)) = self.stream.after(self.at) {
-                self.at = number;
-                return Poll::Ready(Some(self.event(number, &line)));
-            }
-            if is_over {
-                self.over = true;
-                return Poll::Ready(None);
-            }
-            // Without event ids, the client could not resume the stream.
-            if let Some(retry) = self.stream.take_close_request().filter(|_| self.config.ids) {
-                // Ends the response but not the stream.
-                self.over = true;
-                return Poll::Ready(Some(self.retry_event(retry)));
+            match self.events.poll_next(self.at, self.config.ids, cx) {
+                Poll::Ready(NextEvent::Opened) if self.config.primed => {
+                    return Poll::Ready(Some(self.event(self.at, b"")));
+                }
+                Poll::Ready(NextEvent::Opened) => continue,
+                Poll::Ready(NextEvent::Message(number, line)) => {
+                    self.at = number;
+                    return Poll::Ready(Some(self.event(number, &line)));
+                }
+                Poll::Ready(NextEvent::Close(number, retry)) => {
+                    // Ends the response but not the stream.
+                    self.over = true;
+                    self.at = number;
+                    return Poll::Ready(Some(self.retry_event(retry)));
+                }
+                Poll::Ready(NextEvent::End) => {
+                    self.over = true;
+                    return Poll::Ready(None);
+                }
+                Poll::Pending => {}
             }
             if self.poll_shutdown(cx) {
                 if self.cancels.as_ref().is_some_and(|cancels| cancels.0.fail_all(&Fault::shutting_down())) {
@@ -196,12 +239,7 @@ impl SseBody {
             if self.keep_alive.poll_tick(cx).is_ready() {
                 return Poll::Ready(Some(Bytes::from_static(b":\n\n")));
             }
-            if self.stream.poll_output(self.carrier, self.at, cx).is_pending() {
-                return Poll::Pending;
-            }
-            if !self.stream.is_carried_by(self.carrier) {
-                return Poll::Ready(None);
-            }
+            return Poll::Pending;
         }
     }
 
@@ -232,7 +270,7 @@ impl SseBody {
     fn event(&self, number: u64, line: &[u8]) -> Bytes {
         let mut event = Vec::with_capacity(line.len() + 32);
         if self.config.ids {
-            event.extend_from_slice(format!("id: {}-{number}\n", self.stream.id()).as_bytes());
+            event.extend_from_slice(format!("id: {}-{number}\n", self.events.stream()).as_bytes());
         }
         if self.config.named {
             event.extend_from_slice(b"event: message\n");
@@ -245,7 +283,66 @@ impl SseBody {
 
     /// Encodes the last event of a response, which tells the client when to reconnect.
     fn retry_event(&self, retry: Duration) -> Bytes {
-        format!("retry: {}\nid: {}-{}\ndata: \n\n", retry.as_millis(), self.stream.id(), self.at).into()
+        format!("retry: {}\nid: {}-{}\ndata: \n\n", retry.as_millis(), self.events.stream(), self.at).into()
+    }
+}
+
+impl Events {
+    /// Returns the id of the stream.
+    fn stream(&self) -> u64 {
+        match self {
+            Self::Local { stream, .. } => stream.id(),
+            Self::Shared(events) => events.stream(),
+        }
+    }
+
+    /// Returns whether another response of this process carries the stream.
+    fn has_moved(&self) -> bool {
+        match self {
+            Self::Local { stream, carrier } => !stream.is_carried_by(*carrier),
+            // The next poll notices it.
+            Self::Shared(_) => false,
+        }
+    }
+
+    /// Returns what follows event `at`. `is_resumable` is whether the client could resume the stream.
+    fn poll_next(&mut self, at: u64, is_resumable: bool, cx: &mut Context<'_>) -> Poll<NextEvent> {
+        match self {
+            Self::Local { stream, carrier } => poll_local(stream, *carrier, at, is_resumable, cx),
+            Self::Shared(events) => events.poll_next(cx).map(|item| match item {
+                Some(StreamItem::Opened { .. }) => NextEvent::Opened,
+                Some(StreamItem::Event { position, line }) => NextEvent::Message(position, line),
+                Some(StreamItem::Close { position, retry }) => NextEvent::Close(position, retry),
+                Some(StreamItem::End) | None => NextEvent::End,
+            }),
+        }
+    }
+}
+
+fn poll_local(
+    stream: &AttachedStream,
+    carrier: u64,
+    at: u64,
+    is_resumable: bool,
+    cx: &mut Context<'_>,
+) -> Poll<NextEvent> {
+    loop {
+        // Read before the log is filled: any later output wakes this task.
+        let is_over = stream.is_over();
+        if let Some((number, line)) = stream.after(at) {
+            return Poll::Ready(NextEvent::Message(number, line));
+        }
+        if is_over {
+            return Poll::Ready(NextEvent::End);
+        }
+        // Without event ids, the client could not resume the stream.
+        if let Some(retry) = stream.take_close_request().filter(|_| is_resumable) {
+            return Poll::Ready(NextEvent::Close(at, retry));
+        }
+        ready!(stream.poll_output(carrier, at, cx));
+        if !stream.is_carried_by(carrier) {
+            return Poll::Ready(NextEvent::End);
+        }
     }
 }
 

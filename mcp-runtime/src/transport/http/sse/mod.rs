@@ -1,4 +1,5 @@
 //! Streams of server-sent events.
 
 pub(super) mod body;
+pub(super) mod shared;
 pub(super) mod stream;

@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// The maximum number of messages in the log of one stream.
-const MAX_LOGGED_MESSAGES: usize = 256;
+pub(super) const MAX_LOGGED_MESSAGES: usize = 256;
 /// The maximum number of bytes in the log of one stream, unless its only message is longer.
-const MAX_LOGGED_BYTES: usize = 1 << 20;
+pub(super) const MAX_LOGGED_BYTES: usize = 1 << 20;
 /// The number of bytes that all streams of one server may keep for clients that may reconnect.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 

@@ -1,0 +1,40 @@
+//! The answer to requests that need a backend which fails.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::backend::BackendError;
+use crate::error::Fault;
+
+/// The minimum time between two warnings about requests that failed.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Returns the fault of a request that needs the backend. The client may retry it: over HTTP, the status is 503 with
+/// `Retry-After`.
+///
+/// The reason is logged, at most once in ten seconds, and not sent to the client.
+impl From<BackendError> for Fault {
+    fn from(error: BackendError) -> Self {
+        static LAST_WARNING: Mutex<Option<Instant>> = Mutex::new(None);
+        let mut last_warning = LAST_WARNING.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_warning.is_none_or(|at| at.elapsed() > WARNING_INTERVAL) {
+            *last_warning = Some(Instant::now());
+            tracing::warn!(%error, "requests fail, because the backend does");
+        }
+        Self::overloaded("the server cannot reach the state that it shares with other processes: retry later")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_may_retry_and_do_not_learn_the_reason() {
+        for error in [BackendError::Full, BackendError::Unavailable("redis.internal refused".to_owned())] {
+            assert!(matches!(Fault::from(error), Fault::Overloaded(message) if !message.contains("redis")));
+        }
+    }
+}

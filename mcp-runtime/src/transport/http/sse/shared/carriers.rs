@@ -1,0 +1,161 @@
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    backend::BackendError,
+    engine::{Replica, ReplicaHandler},
+};
+
+/// The kind of the messages that announce that a response carries a stream.
+pub(super) const KIND: &str = "carried";
+
+/// The responses of this replica that carry streams, at most one for each stream. When a response begins to carry a
+/// stream at any replica, the earlier one ends.
+///
+/// The number of connections limits the responses.
+#[derive(Debug, Default)]
+pub(super) struct Carriers(Mutex<HashMap<Stream, Response>>);
+
+/// A session and one of its streams.
+type Stream = (Arc<str>, u64);
+
+#[derive(Debug)]
+struct Response {
+    /// The number of the response, which is unique among all replicas.
+    number: u64,
+    /// Whether the announcement of the response has arrived. All replicas receive announcements in the same order, and
+    /// the response that was announced last carries the stream.
+    is_announced: bool,
+    /// Ends the response when dropped.
+    _end: oneshot::Sender<Infallible>,
+}
+
+/// Ends the registration of a response when dropped.
+#[derive(Debug)]
+pub(in crate::transport::http) struct Carrier {
+    carriers: Arc<Carriers>,
+    stream: Stream,
+    number: u64,
+    ended: oneshot::Receiver<Infallible>,
+}
+
+impl Carriers {
+    /// Registers the first response that carries a stream of this replica.
+    pub(super) fn begin(self: &Arc<Self>, session: &Arc<str>, stream: u64) -> Carrier {
+        self.add((Arc::clone(session), stream), stream, true)
+    }
+
+    /// Registers a response that resumes a stream, and announces it to all replicas, so that the earlier one ends. The
+    /// number must be unique among all replicas.
+    pub(super) async fn resume(
+        self: &Arc<Self>,
+        replica: &Replica,
+        session: &Arc<str>,
+        stream: u64,
+        number: u64,
+    ) -> Result<Carrier, BackendError> {
+        let carrier = self.add((Arc::clone(session), stream), number, false);
+        replica.announce(KIND, format!("{session} {stream} {number}").as_bytes()).await?;
+        Ok(carrier)
+    }
+
+    fn add(self: &Arc<Self>, stream: Stream, number: u64, is_announced: bool) -> Carrier {
+        let (end, ended) = oneshot::channel();
+        self.lock().insert(stream.clone(), Response { number, is_announced, _end: end });
+        Carrier { carriers: Arc::clone(self), stream, number, ended }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Stream, Response>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReplicaHandler for Carriers {
+    fn message(&self, payload: &[u8]) {
+        let mut words = std::str::from_utf8(payload).unwrap_or_default().split(' ');
+        let (Some(session), Some(Ok(stream)), Some(Ok(number))) =
+            (words.next(), words.next().map(str::parse), words.next().map(str::parse::<u64>))
+        else {
+            return;
+        };
+        let stream = (session.into(), stream);
+        let mut carriers = self.lock();
+        let Some(response) = carriers.get_mut(&stream) else { return };
+        if response.number == number {
+            response.is_announced = true;
+        } else if response.is_announced {
+            carriers.remove(&stream);
+        }
+    }
+
+    /// Announcements of this replica's responses may be lost.
+    fn missed(&self) {
+        self.lock().values_mut().for_each(|response| response.is_announced = true);
+    }
+}
+
+impl Carrier {
+    /// Becomes ready when another response carries the stream.
+    pub(super) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.ended).poll(cx).map(drop)
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        let mut carriers = self.carriers.lock();
+        if carriers.get(&self.stream).is_some_and(|response| response.number == self.number) {
+            carriers.remove(&self.stream);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has_ended(carrier: &mut Carrier) -> bool {
+        carrier.poll_ended(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    /// Two replicas receive the announcements of two responses in the same order.
+    #[test]
+    fn the_response_that_was_announced_last_carries_the_stream() {
+        let session: Arc<str> = "session".into();
+        for (order, expected) in [([1, 2], [true, false]), ([2, 1], [false, true])] {
+            let replicas = [Arc::<Carriers>::default(), Arc::default()];
+            let mut first = replicas[0].add((Arc::clone(&session), 7), 1, false);
+            let mut second = replicas[1].add((Arc::clone(&session), 7), 2, false);
+            for number in order {
+                replicas.iter().for_each(|replica| replica.message(format!("session 7 {number}").as_bytes()));
+            }
+            assert_eq!([has_ended(&mut first), has_ended(&mut second)], expected, "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_response_ends_when_another_one_resumes_its_stream() {
+        let (carriers, session) = (Arc::<Carriers>::default(), Arc::<str>::from("session"));
+        let mut first = carriers.begin(&session, 7);
+        for other in ["session 8 9", "other 7 9", "session 7", "session 7 x", "session 7 7"] {
+            carriers.message(other.as_bytes());
+            assert!(!has_ended(&mut first), "{other}");
+        }
+        let mut second = carriers.add((Arc::clone(&session), 7), 9, false);
+        assert!(has_ended(&mut first));
+        drop(first);
+        carriers.missed();
+        assert!(!has_ended(&mut second));
+        carriers.message(b"session 7 10");
+        assert!(has_ended(&mut second));
+        drop(second);
+        assert!(carriers.lock().is_empty());
+    }
+}

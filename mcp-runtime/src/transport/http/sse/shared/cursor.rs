@@ -1,0 +1,113 @@
+use bytes::Bytes;
+
+use super::{entry::Entry, streams::StreamItem};
+use crate::backend::LogEntry;
+
+/// A position in the log of a stream, and what is known about the entries up to it. Every reader of a log sees the same
+/// events.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cursor {
+    at: u64,
+    /// The number of the last message.
+    number: u64,
+    is_answered: bool,
+    has_ended: bool,
+}
+
+impl Cursor {
+    /// Creates a cursor that continues after a position.
+    pub(super) fn new(at: u64) -> Self {
+        Self { at, ..Self::default() }
+    }
+
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns whether the stream is complete.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Moves to the next entry, and returns its event if there is one.
+    pub(super) fn accept(&mut self, entry: &LogEntry) -> Option<StreamItem> {
+        let position = entry.position.number();
+        if self.has_ended || position <= self.at {
+            return None;
+        }
+        self.at = position;
+        match Entry::decode(&entry.value)? {
+            Entry::Message { number, line } if number > self.number => {
+                self.number = number;
+                Some(StreamItem::Event { position, line: Bytes::copy_from_slice(line) })
+            }
+            // The owner has repeated an operation that had succeeded without its knowledge.
+            Entry::Message { .. } | Entry::Alive => None,
+            Entry::Answered => {
+                self.is_answered = true;
+                None
+            }
+            Entry::Close(retry) => Some(StreamItem::Close { position, retry }),
+            Entry::End => {
+                self.has_ended = true;
+                None
+            }
+            Entry::Lost(message) => {
+                self.has_ended = true;
+                let line = Bytes::copy_from_slice(message);
+                (!self.is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::LogPosition;
+
+    fn message(number: u64) -> Vec<u8> {
+        Entry::Message { number, line: format!("message {number}").as_bytes() }.encode()
+    }
+
+    #[test]
+    fn every_reader_sees_each_event_once() {
+        let lost = || Entry::Lost(b"lost").encode();
+        let (alive, answered, end) = (Entry::Alive.encode(), Entry::Answered.encode(), Entry::End.encode());
+        for (entries, expected) in [
+            (
+                vec![alive.clone(), message(1), alive.clone(), message(2), end.clone()],
+                vec!["2 message 1", "4 message 2"],
+            ),
+            // Messages that were written twice.
+            (
+                vec![message(1), message(2), message(1), message(2), message(3)],
+                vec!["1 message 1", "2 message 2", "5 message 3"],
+            ),
+            // Two readers that notice that the owner is gone, which is not gone yet.
+            (vec![message(1), lost(), message(2), lost(), end.clone()], vec!["1 message 1", "2 lost"]),
+            (vec![message(1), end.clone(), lost()], vec!["1 message 1"]),
+            (vec![message(1), answered, lost(), message(2)], vec!["1 message 1"]),
+            (vec![message(1), b"?".to_vec(), Entry::Lost(b"").encode(), message(2)], vec!["1 message 1"]),
+        ] {
+            let entries: Vec<_> = (1..)
+                .zip(&entries)
+                .map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry.as_slice()))
+                .collect();
+            // A reader that continues after any entry that it knows sees the rest.
+            for start in 0..entries.len() {
+                let mut cursor = Cursor::new(start as u64);
+                let mut seen = Vec::new();
+                for entry in &entries[start..] {
+                    if let Some(StreamItem::Event { position, line }) = cursor.accept(entry) {
+                        seen.push((position, format!("{position} {}", String::from_utf8_lossy(&line))));
+                    }
+                    assert!(cursor.accept(entry).is_none(), "an entry counts once");
+                }
+                if start == 0 {
+                    assert_eq!(seen.into_iter().map(|(_, text)| text).collect::<Vec<_>>(), expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::streams::StreamItem;
+use crate::race::race;
+
+/// The maximum number of bytes that wait for the client of one response, unless it is a single event.
+const MAX_UNREAD_BYTES: u32 = 1 << 20;
+
+/// What an event counts beside its message, which bounds the number of events to 4,096.
+const OVERHEAD: u32 = 256;
+
+/// The items that a response has yet to send.
+#[derive(Debug)]
+pub(super) struct Feed {
+    items: mpsc::UnboundedSender<Queued>,
+    /// The bytes that may be added.
+    room: Arc<Semaphore>,
+}
+
+/// The other end of a [`Feed`], which a response holds.
+#[derive(Debug)]
+pub(super) struct FeedReceiver(pub(super) mpsc::UnboundedReceiver<Queued>);
+
+/// An item, which takes up room until the response takes it.
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) item: StreamItem,
+    _room: OwnedSemaphorePermit,
+}
+
+/// The response is gone.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+impl Feed {
+    pub(super) fn new() -> (Self, FeedReceiver) {
+        let (items, receiver) = mpsc::unbounded_channel();
+        (Self { items, room: Arc::new(Semaphore::new(MAX_UNREAD_BYTES as usize)) }, FeedReceiver(receiver))
+    }
+
+    /// Adds an item. Waits while the client reads too slowly.
+    pub(super) async fn send(&self, item: StreamItem) -> Result<(), Closed> {
+        let size = u32::try_from(item.len()).unwrap_or(u32::MAX).saturating_add(OVERHEAD).min(MAX_UNREAD_BYTES);
+        let room = Arc::clone(&self.room).acquire_many_owned(size);
+        let Ok(Ok(room)) = race(room, self.items.closed()).await else { return Err(Closed) };
+        self.items.send(Queued { item, _room: room }).map_err(|_| Closed)
+    }
+
+    /// Waits until the response is gone.
+    pub(super) async fn closed(&self) {
+        self.items.closed().await;
+    }
+}

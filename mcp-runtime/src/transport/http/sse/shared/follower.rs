@@ -1,0 +1,114 @@
+use std::{collections::VecDeque, sync::Arc};
+
+use tokio::time::{sleep, timeout};
+
+use super::{
+    cursor::Cursor,
+    entry::Entry,
+    feed::{Closed, Feed},
+    log::StreamLog,
+    pump::MIN_RETRY,
+    streams::StreamItem,
+};
+use crate::{
+    backend::{BackendError, LogEntry},
+    engine::{Replica, Slot},
+    race::race,
+    revision::Dialect,
+};
+
+/// How often the lease of the owner is checked in the time of a lease.
+const CHECKS: u32 = 10;
+
+/// The highest position that an event can have. Clients choose the positions to resume from, and not every backend can
+/// compute with all numbers.
+const MAX_POSITION: u64 = u32::MAX as u64;
+
+/// Follows the log of a stream, on behalf of a response that resumes the stream at any replica.
+pub(super) struct Follower {
+    replica: Arc<Replica>,
+    log: StreamLog,
+    owner: Slot,
+    dialect: &'static Dialect,
+    cursor: Cursor,
+    /// The items that were read with the last entries. The number of entries that are read at once limits them.
+    items: VecDeque<StreamItem>,
+}
+
+impl Follower {
+    /// Continues a stream after the event with a position, or from its start at position 0. Returns `None` if there is
+    /// no such stream or no such event.
+    pub(super) async fn open(
+        replica: &Arc<Replica>,
+        log: StreamLog,
+        owner: Slot,
+        dialect: &'static Dialect,
+        at: u64,
+    ) -> Result<Option<Self>, BackendError> {
+        if at > MAX_POSITION {
+            return Ok(None);
+        }
+        // Starts with the known event, which shows that it exists.
+        let before = at.saturating_sub(1);
+        let Some(entries) = log.read(before).await?.filter(|entries| !entries.is_empty()) else { return Ok(None) };
+        let replica = Arc::clone(replica);
+        let mut follower = Self { replica, log, owner, dialect, cursor: Cursor::new(before), items: VecDeque::new() };
+        let known = entries.partition_point(|entry| entry.position.number() <= at);
+        follower.accept(&entries[..known]);
+        follower.items.clear();
+        follower.accept(&entries[known..]);
+        Ok(Some(follower))
+    }
+
+    /// Returns whether the client has received the whole stream.
+    pub(super) fn is_complete(&self) -> bool {
+        self.cursor.has_ended() && self.items.is_empty()
+    }
+
+    /// Runs until the stream or its response ends.
+    pub(super) async fn run(mut self, feed: Feed) {
+        let _: Result<(), Closed> = self.follow(&feed).await;
+    }
+
+    async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
+        loop {
+            while let Some(item) = self.items.pop_front() {
+                feed.send(item).await?;
+            }
+            if self.cursor.has_ended() {
+                return feed.send(StreamItem::End).await;
+            }
+            let advanced = self.advance();
+            match race(advanced, feed.closed()).await {
+                Ok(Ok(true)) => {}
+                // The log has expired.
+                Ok(Ok(false)) => return Ok(()),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "cannot read an event stream from the backend");
+                    let _ = race(sleep(MIN_RETRY), feed.closed()).await;
+                }
+                Err(()) => return Err(Closed),
+            }
+        }
+    }
+
+    /// Reads the next entries, or waits for them for some time. Returns `false` if the log does not exist any more.
+    async fn advance(&mut self) -> Result<bool, BackendError> {
+        let Some(entries) = self.log.read(self.cursor.at()).await? else { return Ok(false) };
+        if !entries.is_empty() {
+            self.accept(&entries);
+        } else if self.replica.is_alive(self.owner).await? {
+            let wait = self.replica.lease() / CHECKS;
+            timeout(wait, self.log.appended(self.cursor.at())).await.unwrap_or(Ok(()))?;
+        } else {
+            // If others find the same, or if the owner has completed the stream before, the first entry counts.
+            let lost = self.log.calls().await?.lost(self.dialect);
+            self.log.complete(vec![Entry::Lost(&lost).encode()]).await?;
+        }
+        Ok(true)
+    }
+
+    fn accept(&mut self, entries: &[LogEntry]) {
+        self.items.extend(entries.iter().filter_map(|entry| self.cursor.accept(entry)));
+    }
+}

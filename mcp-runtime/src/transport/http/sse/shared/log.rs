@@ -1,0 +1,131 @@
+use std::{sync::Arc, time::Duration};
+
+use super::{calls::StreamCalls, entry::Entry};
+use crate::{
+    backend::{Backend, BackendError, LogBounds, LogEntry, LogPosition, RecordCondition, respond},
+    transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+};
+
+/// The time after its last entry at which the log of a running stream expires.
+pub(super) const RUNNING_TTL: Duration = Duration::from_secs(10 * 60);
+
+/// The time for which the log of a complete stream is kept for clients that may resume it.
+const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
+
+/// The maximum number of entries that are read at once.
+const PAGE: usize = 64;
+
+/// The log of one stream.
+#[derive(Debug, Clone)]
+pub(super) struct StreamLog {
+    backend: Arc<dyn Backend>,
+    /// The key of the log, and of the record with the requests of the stream.
+    key: Arc<str>,
+}
+
+impl StreamLog {
+    pub(super) fn new(backend: &Arc<dyn Backend>, session: &str, stream: u64) -> Self {
+        Self { backend: Arc::clone(backend), key: format!("mcp/1/stream/{session}/{stream}").into() }
+    }
+
+    /// Creates the log and records the requests of its stream, or postpones the time at which they expire. Returns the
+    /// position of the last entry.
+    pub(super) async fn keep(&self, calls: &StreamCalls) -> Result<u64, BackendError> {
+        let record = self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL);
+        respond(record).await?;
+        self.append(vec![Entry::Alive.encode()]).await
+    }
+
+    /// Appends entries to a running stream, and returns the position of the last one.
+    pub(super) async fn append(&self, entries: Vec<Vec<u8>>) -> Result<u64, BackendError> {
+        self.append_for(entries, RUNNING_TTL).await
+    }
+
+    /// Appends the entries that complete a stream, and returns the position of the last one.
+    pub(super) async fn complete(&self, entries: Vec<Vec<u8>>) -> Result<u64, BackendError> {
+        let last = self.append_for(entries, ENDED_TTL).await?;
+        // Only a running stream can be lost. If this fails, the record expires.
+        let _ = respond(self.backend.delete(&self.key, RecordCondition::Always)).await;
+        Ok(last)
+    }
+
+    async fn append_for(&self, entries: Vec<Vec<u8>>, ttl: Duration) -> Result<u64, BackendError> {
+        let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, MAX_LOGGED_BYTES, ttl);
+        respond(self.backend.append(&self.key, entries, bounds)).await.map(LogPosition::number)
+    }
+
+    /// Returns the next entries after a position. If some of them have been dropped, starts with the first one that is
+    /// left. Returns `None` if there is no log.
+    pub(super) async fn read(&self, after: u64) -> Result<Option<Vec<LogEntry>>, BackendError> {
+        if let Some(entries) = self.read_page(after).await? {
+            return Ok(Some(entries));
+        }
+        // The log does not say where it begins.
+        let (mut dropped, mut kept) = (after, None);
+        let mut step = MAX_LOGGED_MESSAGES as u64;
+        while kept.is_none() && step <= u64::from(u32::MAX) {
+            match self.read_page(after.saturating_add(step)).await? {
+                Some(_) => kept = Some(after.saturating_add(step)),
+                None => dropped = after.saturating_add(step),
+            }
+            step *= 16;
+        }
+        let Some(mut kept) = kept else { return Ok(None) };
+        while dropped + 1 < kept {
+            let middle = dropped + (kept - dropped) / 2;
+            match self.read_page(middle).await? {
+                Some(_) => kept = middle,
+                None => dropped = middle,
+            }
+        }
+        self.read_page(kept).await
+    }
+
+    async fn read_page(&self, after: u64) -> Result<Option<Vec<LogEntry>>, BackendError> {
+        respond(self.backend.read(&self.key, LogPosition::new(after), PAGE)).await
+    }
+
+    /// Waits until there is an entry after a position.
+    pub(super) async fn appended(&self, after: u64) -> Result<(), BackendError> {
+        self.backend.appended(&self.key, LogPosition::new(after)).await
+    }
+
+    /// Returns the requests of the stream, unless the stream is complete.
+    pub(super) async fn calls(&self) -> Result<StreamCalls, BackendError> {
+        let record = respond(self.backend.get(&self.key)).await?;
+        Ok(record.and_then(|record| StreamCalls::decode(&record.value)).unwrap_or_default())
+    }
+
+    /// Deletes the log.
+    pub(super) async fn remove(&self) -> Result<(), BackendError> {
+        respond(self.backend.remove(&self.key)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::MemoryBackend;
+
+    #[tokio::test]
+    async fn a_reader_that_is_too_slow_continues_with_what_is_left() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+        for written in [1, MAX_LOGGED_MESSAGES, MAX_LOGGED_MESSAGES + 1, 40 * MAX_LOGGED_MESSAGES + 7] {
+            let log = StreamLog::new(&backend, "session", written as u64);
+            assert!(log.read(0).await.unwrap().is_none(), "there is no log");
+            for _ in 0..written {
+                log.append(vec![Entry::Alive.encode()]).await.unwrap();
+            }
+            let first = written.saturating_sub(MAX_LOGGED_MESSAGES) as u64 + 1;
+            for after in [0, first / 2, first, written as u64 - 1] {
+                let entries = log.read(after).await.unwrap().unwrap();
+                let expected = first.max(after + 1);
+                let found = entries.first().map(|entry| entry.position.number());
+                assert_eq!(found, (expected <= written as u64).then_some(expected), "{written} {after}");
+            }
+            for after in [written as u64, u64::from(u32::MAX), u64::MAX] {
+                assert_eq!(log.read(after).await.unwrap(), Some(Vec::new()), "{written} {after}");
+            }
+        }
+    }
+}

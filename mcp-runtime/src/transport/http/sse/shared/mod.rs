@@ -1,0 +1,22 @@
+//! Streams of sessions that several processes share.
+//!
+//! The replica that received a call owns the stream of its response: its id contains the replica's slot. A [pump]
+//! writes the events to a log in the backend before any of them is sent, whether or not a response carries the stream.
+//! The id of an event contains its position in the log, so a [follower] at any replica can continue after it. The log
+//! also decides everything on which replicas must agree: what follows the first entry that completes the stream does not
+//! count, so the call of a replica that is gone is answered once.
+
+mod calls;
+mod carriers;
+mod cursor;
+mod entry;
+mod feed;
+mod follower;
+mod log;
+mod pump;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+pub(in crate::transport::http) use calls::StreamCalls;
+pub(in crate::transport::http) use streams::{Resumption, SharedEvents, SharedStreams, StreamItem};
