@@ -11,7 +11,7 @@ use super::{
     client::{Endpoint, Session, soon},
     request::{Request, initialize, stateless},
 };
-use crate::tasks::{EXTENSION, Gate, server};
+use crate::tasks::{EXTENSION, Gate, server, shared::TestBackend};
 
 /// Returns a request of a client with the task extension.
 fn request(method: &str, params: Value) -> Request {
@@ -179,6 +179,35 @@ async fn send_as(service: &mut HttpService, principal: Option<&str>, request: Re
     let session = response.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
     let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
     (session, serde_json::from_slice(&body).unwrap())
+}
+
+/// Clients retry what fails because of the backend.
+#[tokio::test]
+async fn a_failing_backend_makes_requests_about_tasks_unavailable() {
+    let backend = TestBackend::new(|key, _| key.starts_with("mcp/1/task"));
+    let endpoint = Endpoint::start(server(&Arc::default()).backend(backend), HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    let task = json!(format!("{}00000000000", "x".repeat(32)));
+    let in_session = |method: &str, params: Value| {
+        session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+    };
+    let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+    for (what, request) in [
+        ("creating", request("tools/call", json!({"name": "failing_job"}))),
+        ("reading", about("tasks/get", &task)),
+        ("cancelling", about("tasks/cancel", &task)),
+        ("creating in a session", in_session("tools/call", call)),
+        ("reading in a session", in_session("tasks/get", json!({"taskId": task}))),
+        ("waiting in a session", in_session("tasks/result", json!({"taskId": task}))),
+        ("listing in a session", in_session("tasks/list", json!({}))),
+    ] {
+        let response = endpoint.send(&request).await;
+        assert_eq!((response.outcome(), response.header("retry-after")), ((503, -32603), Some("1")), "{what}");
+    }
+    // What needs no task goes on.
+    let greet = json!({"name": "greet", "arguments": {"name": "Ada"}});
+    assert_eq!(endpoint.send(&stateless("tools/call", &greet)).await.status, 200);
+    assert_eq!(endpoint.send(&in_session("tools/call", greet)).await.status, 200);
 }
 
 /// An anonymous client could otherwise use the tasks of all clients by opening more sessions.
