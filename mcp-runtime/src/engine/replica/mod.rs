@@ -12,5 +12,5 @@ mod replica;
 mod slot;
 
 pub(crate) use self::replica::Replica;
-#[allow(unused_imports, reason = "the first state that moves to the backend uses them")]
+#[cfg_attr(not(feature = "http"), allow(unused_imports, reason = "only HTTP has sessions that replicas share"))]
 pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};

@@ -22,7 +22,7 @@ const GENERAL: u64 = 0;
 
 /// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
 pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
-    let session = match routing::session(endpoint, request, now) {
+    let session = match routing::session(endpoint, request, now).await {
         Ok(session) => session,
         Err(rejection) => return *rejection,
     };
@@ -100,9 +100,15 @@ fn find_event(session: &HttpSession, id: &HeaderValue) -> Option<(AttachedStream
 }
 
 /// Ends a session.
-pub(super) fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
-    if let Err(rejection) = routing::session(endpoint, request, now) {
-        return *rejection;
+pub(super) async fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
+    let session = match routing::session(endpoint, request, now).await {
+        Ok(session) => session,
+        Err(rejection) => return *rejection,
+    };
+    if let Some(shared) = endpoint.shared_sessions()
+        && let Err(error) = shared.delete(&session.session).await
+    {
+        return response::overloaded_with(response::error_message(&error.into()));
     }
     endpoint.sessions().close(&session_id(request));
     response::empty(StatusCode::NO_CONTENT)

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    engine::{Outbox, Session, session_ended},
+    engine::{Outbox, Session, SharedSession, session_ended},
     transport::http::sse::stream::{AttachedStream, EventStream, StreamMemory},
 };
 
@@ -78,6 +78,11 @@ impl HttpSession {
         if self.session.has_ended() {
             self.session.in_flight.fail_all(&session_ended());
         }
+    }
+
+    /// Returns whether the session must be read again before it is used.
+    pub(in crate::transport::http) fn is_stale(&self) -> bool {
+        self.session.shared().is_some_and(SharedSession::is_stale)
     }
 
     pub(super) fn activate(self: &Arc<Self>) -> ActiveSession {
