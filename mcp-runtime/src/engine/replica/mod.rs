@@ -7,10 +7,14 @@
 
 mod handlers;
 mod lease;
+#[cfg(feature = "http")]
+mod reader;
 #[allow(clippy::module_inception)]
 mod replica;
 mod slot;
 
+#[cfg(feature = "http")]
+pub(crate) use self::reader::ReaderRecord;
 pub(crate) use self::replica::Replica;
 #[allow(unused_imports, reason = "the first state that moves to the backend uses them")]
 pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};

@@ -2,7 +2,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -10,7 +10,10 @@ use std::{
 
 use crate::{
     engine::{Outbox, Session, session_ended},
-    transport::http::sse::stream::{AttachedStream, EventStream, StreamMemory},
+    transport::http::sse::{
+        shared::GeneralStream,
+        stream::{AttachedStream, EventStream, StreamMemory},
+    },
 };
 
 /// The maximum number of streams that one session keeps for a client that may reconnect.
@@ -26,6 +29,8 @@ pub(in crate::transport::http) struct HttpSession {
     active: AtomicUsize,
     /// Whether any request has used the session after `initialize`.
     pub(super) is_used: AtomicBool,
+    /// The stream for messages that belong to no request, if other processes share it.
+    shared_general: OnceLock<Arc<GeneralStream>>,
 }
 
 #[derive(Debug)]
@@ -62,7 +67,14 @@ impl HttpSession {
             complete: VecDeque::new(),
         };
         memory.watch(&session.outbox);
-        Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
+        Self {
+            session,
+            memory,
+            state: Mutex::new(state),
+            active: AtomicUsize::new(0),
+            is_used: AtomicBool::new(false),
+            shared_general: OnceLock::new(),
+        }
     }
 
     /// Fails the session's calls and ends its streams.
@@ -108,6 +120,14 @@ impl HttpSession {
         let mut state = self.state();
         state.complete.push_back(id);
         if state.complete.len() > MAX_STREAMS { state.complete.pop_front() } else { None }
+    }
+
+    /// Returns the stream for messages that belong to no request, which other processes share.
+    pub(in crate::transport::http) fn shared_general(
+        &self,
+        start: impl FnOnce() -> Arc<GeneralStream>,
+    ) -> &Arc<GeneralStream> {
+        self.shared_general.get_or_init(start)
     }
 
     /// Returns the stream for messages that belong to no request.
