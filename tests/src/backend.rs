@@ -16,6 +16,8 @@ use tokio::sync::watch;
 pub enum Health {
     /// As the backend in memory that it wraps.
     Up,
+    /// As the backend in memory, but its topics deliver nothing.
+    Deaf,
     /// With an error.
     Failing,
     /// Not at all until that changes.

@@ -1,18 +1,19 @@
 use std::{
     future::pending,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock},
     task::{Context as TaskContext, Poll},
     time::Instant,
 };
 
 #[cfg(feature = "http")]
-use super::{call::in_flight::InFlight, request::source::RequestSource, session::Session};
+use super::{call::in_flight::InFlight, request::source::RequestSource};
 use super::{
     call::{
         batch::{Batch, Sink},
         clock::Clock,
         response,
     },
+    client_requests::decode_response,
     dispatch,
     methods::required_scopes::required_scopes,
     outbox::Outbox,
@@ -23,12 +24,14 @@ use super::{
         params::Params,
         sender_access::check_scopes,
     },
+    session::Session,
     shared::Engine,
+    shared_session::SessionMessage,
 };
 use crate::{
     auth::Scopes,
     error::{Fault, FaultClass},
-    jsonrpc::{Id, Incoming, Malformed, Message, Transmission, parse, raw},
+    jsonrpc::{Id, Incoming, Malformed, Message, ResponseBody, Transmission, parse, raw},
     revision::{self, Dialect, Feature},
 };
 
@@ -88,6 +91,7 @@ impl Connection {
             source: None,
             is_single_exchange: true,
             clock: Clock::new(now),
+            outgoing: Mutex::default(),
         };
         Self { context }
     }
@@ -112,6 +116,7 @@ impl Connection {
             source: None,
             is_single_exchange,
             clock: Clock::new(now),
+            outgoing: Mutex::default(),
         };
         Self { context }
     }
@@ -270,10 +275,8 @@ impl Connection {
                 return ReceiveOutcome::default();
             }
             Ok(Incoming::Response(id, answer)) => {
-                let pending = self.context.session.get().map(|session| &session.pending_requests);
-                let known = pending.zip(id).is_some_and(|(pending, id)| pending.respond(&id, answer));
-                if !known {
-                    tracing::debug!("ignored a response to an unknown or withdrawn request");
+                if let Some((session, id)) = self.context.session.get().zip(id) {
+                    self.response(session, &id, answer);
                 }
                 return ReceiveOutcome::RESPONSE;
             }
@@ -282,6 +285,23 @@ impl Connection {
         };
         response::write_error(out, self.default_dialect(), id.as_ref(), &fault);
         ReceiveOutcome::MALFORMED
+    }
+
+    /// Passes a response to the call that waits for it, here or on another replica.
+    fn response(&self, session: &Session, id: &Id<'_>, answer: ResponseBody<'_>) {
+        if session.pending_requests.respond(id, answer) {
+            return;
+        }
+        tracing::debug!("a response to a request that is unknown here, or was withdrawn");
+        if let Ok(id) = id.as_json().parse() {
+            self.context.tell_replicas(|| SessionMessage::Answer(id, decode_response(answer)));
+        }
+    }
+
+    /// Takes what other replicas must learn before the transmission is answered.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
+        self.context.take_outgoing()
     }
 
     fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> ReceiveOutcome {

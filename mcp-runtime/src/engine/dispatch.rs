@@ -1,11 +1,13 @@
 //! Maps method names to the functions that answer them.
 
 use super::{
+    client_requests::decode_progress,
     methods::{completion, lifecycle, lists, logging, prompts, resources, skills, subscriptions, tasks, tools},
     request::{
         context::{ConnectionContext, RequestContext},
         params::Params,
     },
+    shared_session::SessionMessage,
 };
 use crate::{
     error::Fault,
@@ -66,13 +68,19 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
     match &*message.method {
         "notifications/cancelled" => {
             let id = params.member("requestId").and_then(Id::from_json);
-            let known = id.is_some_and(|id| connection.in_flight.cancel(&id));
+            let known = id.as_ref().is_some_and(|id| connection.in_flight.cancel(id));
+            if let Some(id) = id.filter(|_| !known) {
+                connection.tell_replicas(|| SessionMessage::Cancel(id.as_json().to_owned()));
+            }
             tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
         }
         "notifications/progress" => {
-            let session = connection.session.get();
-            let known = session.is_some_and(|session| session.pending_requests.report_progress(&params));
-            tracing::trace!(known, "the client reported progress");
+            let Some((session, (token, report))) = connection.session.get().zip(decode_progress(&params)) else {
+                return;
+            };
+            if !session.pending_requests.report_progress(token, &report) {
+                connection.tell_replicas(|| SessionMessage::Progress(token, report));
+            }
         }
         "notifications/initialized" => lifecycle::initialized(connection),
         "notifications/roots/list_changed" => lifecycle::roots_changed(connection),

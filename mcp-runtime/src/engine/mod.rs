@@ -18,13 +18,15 @@ mod methods;
 mod outbox;
 mod pings;
 mod rates;
-#[allow(dead_code, reason = "the first state that moves to the backend uses it")]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod replica;
 mod request;
 mod roots_hook;
 mod runs;
 mod session;
 mod shared;
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
+mod shared_session;
 mod subscriptions;
 mod sync;
 mod tasks;
@@ -57,5 +59,7 @@ pub(crate) use roots_hook::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
 pub(crate) use shared::{Engine, Profile};
+#[cfg(feature = "http")]
+pub(crate) use shared_session::{Announcement, KIND, NewSession, SessionMessage, SessionStore, SharedSession};
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::listener::too_many_listeners;

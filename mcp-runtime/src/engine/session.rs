@@ -1,8 +1,11 @@
 use std::{
+    future::pending,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+#[cfg(feature = "http")]
+use tokio::time::sleep;
 use tokio::{sync::SetOnce, time::timeout};
 
 use super::{
@@ -10,11 +13,21 @@ use super::{
     client_requests::{PendingRequests, RootsCache, session_ended},
     liveness::Liveness,
     outbox::Outbox,
+    pings,
     rates::FlowControl,
     runs::CoalescedRuns,
+    shared::Engine,
+    shared_session::SharedSession,
     subscriptions::subscriber::Subscriber,
     weak_set::Registration,
 };
+#[cfg(feature = "http")]
+use super::{
+    replica::{ReaderRecord, Replica},
+    shared_session::SessionRecord,
+};
+#[cfg(feature = "http")]
+use crate::revision;
 use crate::{
     error::Fault,
     handler::{ClientInfo, Peer as _},
@@ -22,6 +35,10 @@ use crate::{
     race::race,
     revision::Dialect,
 };
+
+/// The time between two checks whether a client reads at another replica.
+#[cfg(feature = "http")]
+const READER_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
 #[derive(Debug)]
@@ -47,6 +64,8 @@ pub(crate) struct Session {
     /// Whether the server declared in `initialize` that it sends log messages.
     pub(super) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
+    /// What the other replicas know about the session. Unset if it is known to this process only.
+    shared: OnceLock<Box<SharedSession>>,
     /// Pings the client when it is silent. `None` if pings are disabled.
     pub(super) liveness: Option<Liveness>,
     /// Removes the session from the set of open sessions when dropped.
@@ -64,6 +83,13 @@ pub(crate) struct SessionInfo {
     pub(crate) principal: Option<Box<str>>,
 }
 
+/// What the server declared in `initialize`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Declared {
+    pub(super) announces_changes: bool,
+    pub(super) logging: bool,
+}
+
 /// The phases of a session. Each begins once.
 #[derive(Debug, Default)]
 pub(super) struct Lifecycle {
@@ -73,6 +99,105 @@ pub(super) struct Lifecycle {
 }
 
 impl Session {
+    /// Creates a session with its outbox for messages that belong to no request, and starts to ping its client.
+    pub(super) fn open(
+        engine: &Engine,
+        info: SessionInfo,
+        declared: Declared,
+        outbox: Arc<Outbox>,
+        (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
+    ) -> Arc<Self> {
+        let subscribe = || Subscriber::of_session(&engine.subscriptions, &outbox);
+        let session = Arc::new(Self {
+            id: OnceLock::new(),
+            roots: RootsCache::new(&info.capabilities),
+            roots_hook_runs: CoalescedRuns::default(),
+            info: Arc::new(info),
+            pending_requests: Arc::new(PendingRequests::new(engine.limits.in_flight)),
+            answer_timeout: engine.limits.answer_timeout,
+            in_flight,
+            flow,
+            subscriber: declared.announces_changes.then(subscribe),
+            outbox,
+            declares_logging: declared.logging,
+            lifecycle: Lifecycle::default(),
+            shared: OnceLock::new(),
+            liveness: engine.limits.pings.map(Liveness::new),
+            registration: OnceLock::new(),
+        });
+        let _ = session.registration.set(engine.sessions.insert(&session));
+        pings::start(&session);
+        session
+    }
+
+    /// Creates a copy of a session that another replica has opened. Returns `None` if its version is unknown.
+    #[cfg(feature = "http")]
+    pub(crate) fn restore(engine: &Arc<Engine>, record: &SessionRecord) -> Option<Arc<Self>> {
+        let info = SessionInfo {
+            dialect: revision::handshake(&record.version)?,
+            client: record.client.clone(),
+            capabilities: record.capabilities.as_str().into(),
+            principal: record.principal.as_deref().map(Into::into),
+        };
+        let declared = Declared { announces_changes: record.announces_changes, logging: record.declares_logging };
+        engine.start_background();
+        let flow = Arc::new(FlowControl::new(&engine.limits.rates));
+        let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
+        let session = Self::open(engine, info, declared, outbox, (Arc::default(), flow));
+        session.adopt(record, record);
+        Some(session)
+    }
+
+    /// Returns the record from which other replicas [restore](Self::restore) the session.
+    #[cfg(feature = "http")]
+    pub(super) fn record(&self, peer: String) -> SessionRecord {
+        SessionRecord {
+            version: self.info.dialect.name().to_owned(),
+            capabilities: self.info.capabilities.as_ref().to_owned(),
+            client: self.info.client.clone(),
+            principal: self.info.principal.as_deref().map(str::to_owned),
+            peer,
+            announces_changes: self.subscriber.is_some(),
+            declares_logging: self.declares_logging,
+            initialized: self.is_initialized(),
+            level: None,
+            roots: 0,
+            resources: Vec::new(),
+            revision: 0,
+        }
+    }
+
+    /// Adopts what other replicas have changed.
+    #[cfg(feature = "http")]
+    pub(super) fn adopt(&self, before: &SessionRecord, after: &SessionRecord) {
+        if after.initialized {
+            self.set_initialized();
+        }
+        if let Some(level) = after.level.as_deref().and_then(|level| level.parse().ok()) {
+            self.flow.set_level(level);
+        }
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.set_resources(&after.resources);
+        }
+        if before.roots != after.roots {
+            self.roots.invalidate();
+        }
+    }
+
+    /// Makes the session one that other replicas know.
+    #[cfg(feature = "http")]
+    pub(super) fn share(&self, shared: SharedSession, replica: &Arc<Replica>) {
+        // All replicas must agree on the owner of the session's tasks.
+        let _ = self.id.set(shared.id.to_string());
+        self.pending_requests.number_by(replica);
+        let _ = self.shared.set(Box::new(shared));
+    }
+
+    /// Returns what other replicas know about the session. Returns `None` if it is known to this process only.
+    pub(crate) fn shared(&self) -> Option<&SharedSession> {
+        self.shared.get().map(Box::as_ref)
+    }
+
     /// Handles `notifications/initialized`: releases the messages that were held back.
     pub(super) fn set_initialized(&self) {
         // Clients may repeat the notification.
@@ -120,13 +245,27 @@ impl Session {
         if self.outbox.has_reader() {
             return Ok(Arc::clone(&self.outbox));
         }
-        match race(timeout(limit, self.outbox.until_read()), self.ended()).await {
-            Ok(Ok(())) => Ok(Arc::clone(&self.outbox)),
+        let read = race(self.outbox.until_read(), self.until_read_elsewhere());
+        match race(timeout(limit, read), self.ended()).await {
+            Ok(Ok(_)) => Ok(Arc::clone(&self.outbox)),
             Ok(Err(_)) => Err(Fault::internal(format!(
                 "the client has not opened a stream for messages outside of calls within {limit:?}"
             ))),
             Err(()) => Err(session_ended()),
         }
+    }
+
+    /// Waits until the client reads messages that belong to no request at another replica, which receives what is sent
+    /// here.
+    async fn until_read_elsewhere(&self) {
+        #[cfg(feature = "http")]
+        if let (Some(shared), Some(replica)) = (self.shared(), self.pending_requests.replica()) {
+            while !ReaderRecord::is_read(replica, &shared.id).await.unwrap_or(false) {
+                sleep(READER_INTERVAL).await;
+            }
+            return;
+        }
+        pending().await
     }
 
     /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns
@@ -199,6 +338,7 @@ impl Session {
             answer_timeout: Duration::ZERO,
             declares_logging: false,
             lifecycle: Lifecycle::default(),
+            shared: OnceLock::new(),
             liveness: None,
             registration: OnceLock::new(),
             pending_requests: Arc::new(PendingRequests::new(0)),

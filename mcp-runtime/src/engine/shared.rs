@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// Returns this process among those that share the backend. Returns `None` if the backend is not shared.
-    #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn replica(&self) -> Option<&Arc<Replica>> {
         self.replica.as_ref()
     }

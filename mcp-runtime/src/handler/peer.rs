@@ -58,7 +58,7 @@ impl fmt::Debug for dyn RequestHead {
 }
 
 /// The name and version that a client reports about itself. They are not verified.
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct ClientInfo {
     /// The name of the program.

@@ -18,6 +18,7 @@ mod principals;
 #[cfg(target_os = "linux")]
 mod process;
 mod races;
+mod replicas;
 mod request;
 mod session;
 mod skills;

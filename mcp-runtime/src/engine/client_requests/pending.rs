@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use tokio::sync::oneshot;
@@ -12,11 +12,11 @@ use crate::{
     backend::InputResponse,
     engine::{
         outbox::{MAX_UNREAD_BYTES, Outbox},
-        request::params::Params,
+        replica::Replica,
     },
     error::Fault,
     excerpt::excerpt,
-    handler::Peer as _,
+    handler::{Peer as _, ask::ClientProgress},
     jsonrpc::{Id, ResponseBody, raw},
     revision::encode::Object,
 };
@@ -27,6 +27,8 @@ pub(crate) struct PendingRequests {
     /// The maximum number of requests. Further requests fail.
     limit: usize,
     state: Mutex<State>,
+    /// The replica that numbers the requests. If not set, they are numbered from 1.
+    replica: OnceLock<Arc<Replica>>,
 }
 
 #[derive(Debug, Default)]
@@ -59,24 +61,52 @@ impl Waiting {
 
 impl PendingRequests {
     pub(in crate::engine) fn new(limit: usize) -> Self {
-        Self { limit, state: Mutex::default() }
+        Self { limit, state: Mutex::default(), replica: OnceLock::new() }
     }
 
     /// Delivers a response from the client. Returns `false` if no call is waiting for it.
     pub(crate) fn respond(&self, id: &Id<'_>, response: ResponseBody<'_>) -> bool {
         let waiting = id.as_json().parse().ok().and_then(|id| self.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
-        let response = match response {
-            ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
-            ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
-        };
-        waiting.response.send(response).is_ok()
+        waiting.response.send(decode_response(response)).is_ok()
+    }
+
+    /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
+    #[cfg(feature = "http")]
+    pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
+        let waiting = self.lock().waiting.remove(&id);
+        if let Some(waiting) = waiting {
+            // The call may end at the same time.
+            let _ = waiting.response.send(response);
+        }
+    }
+
+    /// Returns whether a call is waiting for the response to a request.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_waiting(&self, id: u64) -> bool {
+        self.lock().waiting.contains_key(&id)
+    }
+
+    /// Returns the ids of the requests that the client has not yet responded to.
+    #[cfg(feature = "http")]
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.lock().waiting.keys().copied().collect()
+    }
+
+    /// Returns the replica that numbers the requests. Returns `None` if no other replica knows the session.
+    pub(in crate::engine) fn replica(&self) -> Option<&Arc<Replica>> {
+        self.replica.get()
+    }
+
+    /// Numbers requests so that every replica can find the one that has sent them.
+    #[cfg(feature = "http")]
+    pub(in crate::engine) fn number_by(&self, replica: &Arc<Replica>) {
+        let _ = self.replica.set(Arc::clone(replica));
     }
 
     /// Records progress that the client reports. Returns `false` if its token does not belong to a request that waits
     /// for progress, or if the progress has not increased.
-    pub(crate) fn report_progress(&self, params: &Params<'_>) -> bool {
-        let Some((token, report)) = progress::decode(params) else { return false };
+    pub(crate) fn report_progress(&self, token: u64, report: &ClientProgress) -> bool {
         let state = self.lock();
         let progress = state.waiting.get(&token).and_then(|waiting| waiting.progress.as_ref());
         progress.is_some_and(|progress| progress::update(progress, report))
@@ -109,8 +139,11 @@ impl PendingRequests {
             let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
             return Err(Fault::overloaded(message));
         }
-        state.last_id += 1;
-        let id = state.last_id;
+        let id = match self.replica.get() {
+            None => state.last_id + 1,
+            Some(replica) => replica.new_id().ok_or_else(no_replica)?,
+        };
+        state.last_id = id;
         let message = encode(id);
         if message.len() > MAX_UNREAD_BYTES {
             let size = message.len();
@@ -134,6 +167,19 @@ impl PendingRequests {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the error of a request that no other replica could attribute to this one.
+fn no_replica() -> Fault {
+    Fault::overloaded("the server has lost its connection to the other replicas: retry later")
+}
+
+/// Reads the response to a request of the server.
+pub(in crate::engine) fn decode_response(response: ResponseBody<'_>) -> InputResponse {
+    match response {
+        ResponseBody::Result(json) => InputResponse::Result(json.to_owned()),
+        ResponseBody::Error(json) => InputResponse::Error(error_message(json)),
     }
 }
 

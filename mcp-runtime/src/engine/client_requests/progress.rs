@@ -19,11 +19,11 @@ pub(super) fn channel() -> (ProgressSender, ProgressReceiver) {
 }
 
 /// Replaces the latest report. Returns `false` if the progress has not increased.
-pub(super) fn update(latest: &ProgressSender, report: ClientProgress) -> bool {
+pub(super) fn update(latest: &ProgressSender, report: &ClientProgress) -> bool {
     latest.send_if_modified(|latest| {
         let increases = latest.as_ref().is_none_or(|latest| report.progress > latest.progress);
         if increases {
-            *latest = Some(report);
+            *latest = Some(report.clone());
         }
         increases
     })
@@ -31,7 +31,7 @@ pub(super) fn update(latest: &ProgressSender, report: ClientProgress) -> bool {
 
 /// Decodes the parameters of a notification: the token, which is the id of a request, and the progress. Returns `None`
 /// if they are invalid.
-pub(super) fn decode(params: &Params<'_>) -> Option<(u64, ClientProgress)> {
+pub(in crate::engine) fn decode_progress(params: &Params<'_>) -> Option<(u64, ClientProgress)> {
     let number = |name| params.member(name)?.parse::<f64>().ok().filter(|number| number.is_finite());
     let token = params.member("progressToken")?.parse().ok()?;
     let message = params.member("message").and_then(raw::string).map(|message| truncated(&message).to_owned());

@@ -1,21 +1,17 @@
 //! `initialize`, `server/discover` and `ping`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::{
     engine::{
         call::{batch::Sink, response},
-        client_requests::{PendingRequests, RootsCache},
-        liveness::Liveness,
         outbox::Outbox,
-        pings,
         request::{
             context::{ConnectionContext, RequestContext, client_info},
             params::check_capabilities,
         },
-        runs::CoalescedRuns,
-        session::{Lifecycle, Session, SessionInfo},
-        subscriptions::subscriber::Subscriber,
+        session::{Declared, Session, SessionInfo},
+        shared_session::{SessionChange, SessionMessage},
     },
     error::Fault,
     excerpt::excerpt,
@@ -55,27 +51,13 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     };
     let engine = request.engine();
     engine.start_background();
-    let subscriber = engine.announces_changes().then(|| Subscriber::of_session(&engine.subscriptions, &outbox));
-    let capabilities: Arc<str> = capabilities.unwrap_or("{}").into();
-    let session = Arc::new(Session {
-        id: OnceLock::new(),
-        roots: RootsCache::new(&capabilities),
-        roots_hook_runs: CoalescedRuns::default(),
-        info: Arc::new(SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) }),
-        pending_requests: Arc::new(PendingRequests::new(engine.limits.in_flight)),
-        answer_timeout: engine.limits.answer_timeout,
-        in_flight: Arc::clone(&connection.in_flight),
-        flow,
-        outbox,
-        subscriber,
-        declares_logging: request.registry.capabilities().logging || engine.announces_changes(),
-        lifecycle: Lifecycle::default(),
-        liveness: engine.limits.pings.map(Liveness::new),
-        registration: OnceLock::new(),
-    });
-    let _ = session.registration.set(engine.sessions.insert(&session));
-    connection.session.set(Arc::clone(&session)).map_err(|_| already_initialized())?;
-    pings::start(&session);
+    let announces_changes = engine.announces_changes();
+    let declared =
+        Declared { announces_changes, logging: request.registry.capabilities().logging || announces_changes };
+    let capabilities = capabilities.unwrap_or("{}").into();
+    let info = SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) };
+    let session = Session::open(engine, info, declared, outbox, (Arc::clone(&connection.in_flight), flow));
+    connection.session.set(session).map_err(|_| already_initialized())?;
     response::write_result(out, request.id, engine.introduction(request.registry, dialect));
     Ok(())
 }
@@ -85,6 +67,7 @@ pub(crate) fn initialized(connection: &ConnectionContext) {
     tracing::debug!("the client is ready");
     if let Some(session) = connection.session.get() {
         session.set_initialized();
+        connection.tell_replicas(|| SessionMessage::Change(SessionChange::Initialized));
     }
 }
 
@@ -96,6 +79,7 @@ pub(crate) fn roots_changed(connection: &ConnectionContext) {
         return;
     };
     session.roots.invalidate();
+    connection.tell_replicas(|| SessionMessage::Change(SessionChange::RootsChanged));
     if let Some(hook) = &connection.engine.roots_hook {
         hook.run(session);
     }

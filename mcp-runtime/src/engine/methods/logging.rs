@@ -4,6 +4,7 @@ use crate::{
     engine::{
         call::response,
         request::{context::RequestContext, params},
+        shared_session::{SessionChange, SessionMessage},
     },
     error::Fault,
 };
@@ -12,7 +13,9 @@ use crate::{
 ///
 /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
 pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    request.connection.flow.set_level(params::level(request.params.member("level"), "level")?);
+    let level = params::level(request.params.member("level"), "level")?;
+    request.connection.flow.set_level(level);
+    request.connection.tell_replicas(|| SessionMessage::Change(SessionChange::Level(level)));
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::{
     engine::{
         call::{batch::Sink, response},
         request::{access::authorize, context::RequestContext, params},
+        shared_session::{SessionChange, SessionMessage},
         subscriptions::{
             filter::{Filter, too_many_resources},
             listener::{Listener, too_many_listeners},
@@ -32,6 +33,8 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     };
     authorize(request, found.function)?;
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
+    let subscribed = || SessionMessage::Change(SessionChange::Subscribed(uri.into_owned()));
+    request.connection.tell_replicas(subscribed);
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }
@@ -40,6 +43,8 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
 pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let uri = params::string(request.params.uri, "uri")?;
     subscriber(request, "resources/unsubscribe")?.unsubscribe_resource(&uri);
+    let unsubscribed = || SessionMessage::Change(SessionChange::Unsubscribed(uri.into_owned()));
+    request.connection.tell_replicas(unsubscribed);
     response::write_result(out, request.id, &response::empty_result(request.encoding()));
     Ok(())
 }

@@ -16,5 +16,5 @@ mod slot;
 #[cfg(feature = "http")]
 pub(crate) use self::reader::ReaderRecord;
 pub(crate) use self::replica::Replica;
-#[allow(unused_imports, reason = "the first state that moves to the backend uses them")]
+#[cfg_attr(not(feature = "http"), allow(unused_imports, reason = "only HTTP has sessions that replicas share"))]
 pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};

@@ -1,7 +1,10 @@
 use std::{
     convert::Infallible,
     pin::pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -36,6 +39,7 @@ const MAX_RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Replica {
     membership: Arc<Membership>,
+    last_number: AtomicU32,
     task: Mutex<Option<Task>>,
 }
 
@@ -67,7 +71,7 @@ impl Replica {
     pub(crate) fn new(backend: Arc<dyn Backend>, lease: Duration) -> Self {
         let status = watch::Sender::new(Status::Joining);
         let membership = Membership { backend, lease, status, handlers: Handlers::default() };
-        Self { membership: Arc::new(membership), task: Mutex::default() }
+        Self { membership: Arc::new(membership), last_number: AtomicU32::new(0), task: Mutex::default() }
     }
 
     /// Adds a handler of the messages of a kind, for as long as it exists. A kind contains no spaces.
@@ -101,6 +105,12 @@ impl Replica {
         }
     }
 
+    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this one.
+    /// Returns `None` if this replica has no slot.
+    pub(crate) fn new_id(&self) -> Option<u64> {
+        self.slot().map(|slot| slot.id(self.last_number.fetch_add(1, Ordering::Relaxed).wrapping_add(1)))
+    }
+
     /// Returns whether the replica that had this slot when it was last heard of still has it. A replica that was killed
     /// has it for as long as the lease.
     pub(crate) async fn is_alive(&self, slot: Slot) -> Result<bool, BackendError> {
@@ -111,6 +121,7 @@ impl Replica {
     }
 
     /// Returns the time after which the slot of a replica expires that does not renew it.
+    #[allow(dead_code, reason = "event streams and tasks watch the leases of other replicas")]
     pub(crate) fn lease(&self) -> Duration {
         self.membership.lease
     }
@@ -298,6 +309,9 @@ mod tests {
         let (mut ada, mut bob) = (member(&backend).await, member(&backend).await);
         assert_ne!(ada.slot, bob.slot);
         assert_eq!(ada.replica.join().await.unwrap(), ada.slot, "a replica joins once");
+        let ids = [&ada, &ada, &bob].map(|member| member.replica.new_id().unwrap());
+        assert_eq!(ids.map(|id| Slot::of_id(id).unwrap()), [ada.slot, ada.slot, bob.slot]);
+        assert_ne!(ids[0], ids[1]);
         ada.replica.send(bob.slot, "note", b"to bob").await.unwrap();
         ada.replica.announce("other", b"unknown kind").await.unwrap();
         assert_eq!(bob.events.recv().await, note("to bob"));

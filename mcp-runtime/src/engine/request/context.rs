@@ -1,4 +1,4 @@
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::{
     caller::{Caller, VisibleTo},
@@ -15,6 +15,7 @@ use crate::{
         rates::FlowControl,
         session::Session,
         shared::Engine,
+        shared_session::SessionMessage,
     },
     handler::{ClientInfo, Encoding},
     jsonrpc::Id,
@@ -35,6 +36,24 @@ pub(crate) struct ConnectionContext {
     /// Whether the connection serves a single exchange, so that a session opened on it outlives it.
     pub(crate) is_single_exchange: bool,
     pub(crate) clock: Clock,
+    /// What other replicas must learn before the transmission is answered. Contains at most one message for each message
+    /// of a transmission.
+    pub(crate) outgoing: Mutex<Vec<SessionMessage>>,
+}
+
+impl ConnectionContext {
+    /// Keeps a message for the other replicas, if they know the session.
+    pub(crate) fn tell_replicas(&self, message: impl FnOnce() -> SessionMessage) {
+        if self.session.get().is_some_and(|session| session.shared().is_some()) {
+            self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).push(message());
+        }
+    }
+
+    /// Takes the messages for the other replicas.
+    #[cfg(feature = "http")]
+    pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
+        std::mem::take(&mut *self.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 /// A request, with everything that is needed to answer it.

@@ -185,6 +185,18 @@ impl Subscriber {
         }
     }
 
+    /// Subscribes to these resources, and ends the subscriptions to others. Subscriptions beyond the limits are ignored.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_resources(&self, uris: &[String]) {
+        let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
+        for uri in known.iter().filter(|uri| !uris.contains(uri)) {
+            self.unsubscribe_resource(uri);
+        }
+        for uri in uris.iter().filter(|uri| !known.contains(uri)) {
+            let _ = self.subscribe_resource(uri);
+        }
+    }
+
     /// Removes ended subscriptions from the outbox, where they would otherwise stay until the client reads.
     fn discard_ended(&self) {
         if let Some(outbox) = self.outbox.upgrade() {

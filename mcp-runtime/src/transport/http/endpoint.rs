@@ -17,7 +17,7 @@ use super::{
     reader::Reader,
     request::HttpRequestSource,
     sender,
-    session::Sessions,
+    session::{Sessions, SharedSessions},
     sse::{
         body::{ShutdownPhase, StreamConfig},
         shared::SharedStreams,
@@ -54,8 +54,8 @@ struct Shared {
     authorization: Option<Arc<Authorization>>,
     options: Arc<HttpOptions>,
     sessions: Arc<Sessions>,
-    /// The streams of sessions that other processes share. `None` if this process has the sessions for itself.
-    shared_streams: Option<Arc<SharedStreams>>,
+    /// The sessions that other replicas know. `None` if the backend is not shared.
+    shared_sessions: Option<Arc<SharedSessions>>,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
     last_sweep: Mutex<Instant>,
@@ -66,13 +66,13 @@ impl Endpoint {
         let sessions = Arc::new(Sessions::new(&options));
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
         let peer = limits.peers.address(None);
-        let shared_streams = engine.replica().map(|replica| Arc::new(SharedStreams::new(replica)));
+        let shared_sessions = SharedSessions::new(&engine, &sessions, &options);
         let shared = Shared {
-            shared_streams,
             engine,
             authorization,
             limits,
             sessions,
+            shared_sessions,
             options: Arc::new(options),
             shutdown: watch::Sender::new(ShutdownPhase::Running),
             last_sweep: Mutex::new(Instant::now()),
@@ -153,10 +153,15 @@ impl Endpoint {
         &self.shared.sessions
     }
 
+    /// Returns the sessions that other replicas know. Returns `None` if the backend is not shared.
+    pub(super) fn shared_sessions(&self) -> Option<&Arc<SharedSessions>> {
+        self.shared.shared_sessions.as_ref()
+    }
+
     /// Returns the streams of sessions that other processes share. Returns `None` if this process has the sessions for
     /// itself.
     pub(super) fn shared_streams(&self) -> Option<&Arc<SharedStreams>> {
-        self.shared.shared_streams.as_ref()
+        self.shared.shared_sessions.as_ref().map(|sessions| sessions.streams())
     }
 
     pub(super) fn limits(&self) -> &Arc<SharedLimits> {

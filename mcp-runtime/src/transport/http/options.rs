@@ -266,6 +266,10 @@ impl HttpOptions {
     /// `initialize` are evicted first, then those that have been idle longest. If none is idle, the request is rejected
     /// with status 503.
     ///
+    /// With a [shared backend](crate::Server::backend), these are the sessions that this process uses, and eviction does
+    /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; new
+    /// ones beyond that are rejected with status 503.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use mcp_runtime::HttpOptions;
@@ -304,6 +308,9 @@ impl HttpOptions {
 
     /// Sets the time after which an idle session expires. The default is 30 minutes. A session with a call in flight or
     /// an open stream is not idle.
+    ///
+    /// With a [shared backend](crate::Server::backend), a session expires when no process has used it for this time, or
+    /// up to a third later.
     #[must_use]
     pub fn session_idle(mut self, idle: Duration) -> Self {
         self.session_idle = idle;

@@ -16,7 +16,7 @@ use super::{
     request_body::{self, ReceivedBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},
-    session::ActiveSession,
+    session::{ActiveSession, SharedSessions},
     session_requests,
     sse::{
         body::{CancelOnDrop, SseBody},
@@ -25,8 +25,8 @@ use super::{
     },
 };
 use crate::{
-    engine::{Connection, ReceiveOutcome, RequestSource, write_error},
-    error::FaultClass,
+    engine::{Connection, ReceiveOutcome, RequestSource, SessionMessage, write_error},
+    error::{Fault, FaultClass},
     jsonrpc::{Id, raw},
     race::race,
     revision,
@@ -40,6 +40,8 @@ struct Exchange {
     source: Arc<HttpRequestSource>,
     connection: Connection,
     session: Option<ActiveSession>,
+    /// The id of the session that the message has opened, if other replicas know it.
+    opened: Option<Arc<str>>,
     /// The response if the message names no session and is not a request. Requests may be stateless or open a session.
     rejection: Option<Box<HttpResponse>>,
     outcome: ReceiveOutcome,
@@ -47,6 +49,8 @@ struct Exchange {
     lines: Vec<u8>,
     /// Cancels the calls of a stateless request when the client disconnects.
     cancels: Option<CancelOnDrop>,
+    /// What other replicas must learn before the response is sent.
+    outgoing: Vec<SessionMessage>,
     /// The requests, if their responses are pending and other processes share the session.
     calls: StreamCalls,
 }
@@ -65,7 +69,11 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let request = source.request();
-    let route = match routing::route(endpoint, request, now) {
+    let routed = match routing::route(endpoint, request, now) {
+        Ok(Route::Unloaded) => Box::pin(routing::load(endpoint, &source, now)).await,
+        routed => routed,
+    };
+    let route = match routed {
         Ok(route) => route,
         Err(rejection) => {
             linger(request, Box::pin(body), endpoint.options().max_body_bytes);
@@ -93,6 +101,9 @@ fn try_respond(
     body: ReceivedBody,
 ) -> Result<HttpResponse, Box<Exchange>> {
     let mut exchange = receive(endpoint, source, route, body);
+    if exchange.concerns_replicas(endpoint) {
+        return Err(Box::new(exchange));
+    }
     if !exchange.outcome.is_request {
         return Ok(acknowledge(exchange));
     }
@@ -107,7 +118,7 @@ fn try_respond(
 fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mut body: ReceivedBody) -> Exchange {
     let (session, rejection) = match route {
         Route::Session(session) => (Some(session), None),
-        Route::Stateless => (None, None),
+        Route::Stateless | Route::Unloaded => (None, None),
         Route::Unrouted(rejection) => (None, Some(rejection)),
     };
     endpoint.set_reading_session(session.as_ref().map(|session| &session.session));
@@ -135,11 +146,20 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     } else {
         StreamCalls::default()
     };
-    Exchange { source, connection, session, rejection, outcome, lines, cancels, calls }
+    let outgoing = if endpoint.shared_sessions().is_some() { connection.take_outgoing() } else { Vec::new() };
+    Exchange { source, connection, session, opened: None, rejection, outcome, lines, cancels, outgoing, calls }
 }
 
 /// Waits until the kind of the response is known, then responds.
 async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> HttpResponse {
+    if let Some(shared) = endpoint.shared_sessions()
+        && let Err(rejection) = exchange.tell_replicas(shared).await
+    {
+        return *rejection;
+    }
+    if !exchange.outcome.is_request {
+        return acknowledge(*exchange);
+    }
     let mut deadline = pin!(tokio::time::sleep(endpoint.options().stream_after));
     let outbox = Arc::clone(exchange.connection.outbox());
     loop {
@@ -192,7 +212,7 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     }
     let message = match endpoint.limits().count_response(exchange.source.peer(), std::mem::take(&mut exchange.lines)) {
         Ok(message) => message,
-        Err(message) => return response::overloaded_with(unread_error(&message)),
+        Err(message) => return response::overloaded_with(replace_with_error(&message, &too_many_unread())),
     };
     let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
     // A request that neither belongs to a session nor opens one is stateless or malformed.
@@ -210,7 +230,8 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
         return response::json_with(headers, status, message);
     };
     let version = session.info.dialect.name();
-    let Some(id) = endpoint.sessions().open(Arc::clone(session), exchange.source.peer()) else {
+    let open = || endpoint.sessions().open(Arc::clone(session), exchange.source.peer());
+    let Some(id) = exchange.opened.take().or_else(open) else {
         // Nobody knows the session, so nothing else would stop its pings.
         session.end();
         return response::overloaded("too many sessions");
@@ -223,12 +244,12 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     response
 }
 
-/// Encodes the error that replaces a response for which there is no memory.
-fn unread_error(message: &[u8]) -> Vec<u8> {
+/// Encodes the error that replaces a response.
+fn replace_with_error(message: &[u8], fault: &Fault) -> Vec<u8> {
     let text = std::str::from_utf8(message).unwrap_or_default();
     let id = raw::members(text).find_map(|(name, value)| if name == "id" { Id::from_json(value) } else { None });
     let mut error = Vec::new();
-    write_error(&mut error, revision::newest(), id.as_ref(), &too_many_unread());
+    write_error(&mut error, revision::newest(), id.as_ref(), fault);
     error
 }
 
@@ -263,6 +284,38 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
 }
 
 impl Exchange {
+    /// Returns whether other replicas must learn something before the response is sent.
+    fn concerns_replicas(&self, endpoint: &Endpoint) -> bool {
+        let opens = || self.session.is_none() && self.connection.session().is_some();
+        !self.outgoing.is_empty() || (endpoint.shared_sessions().is_some() && opens())
+    }
+
+    /// Tells other replicas what they must learn, including that the message has opened a session.
+    ///
+    /// # Errors
+    ///
+    /// Returns the response that replaces the one of the message if that fails.
+    async fn tell_replicas(&mut self, shared: &Arc<SharedSessions>) -> Result<(), Box<HttpResponse>> {
+        let told = match &self.session {
+            Some(session) => match shared.send(&session.session, std::mem::take(&mut self.outgoing)).await {
+                Ok(true) => Ok(()),
+                Ok(false) => return Err(Box::new(routing::session_not_found())),
+                Err(error) => Err(error.into()),
+            },
+            None => match self.connection.session() {
+                Some(session) => shared.open(session, self.source.peer()).await.map(|id| self.opened = Some(id)),
+                None => Ok(()),
+            },
+        };
+        told.map_err(|fault| {
+            if let Some(session) = self.connection.session().filter(|_| self.session.is_none()) {
+                // Nobody knows the session, so nothing else would stop its pings.
+                session.end();
+            }
+            Box::new(response::overloaded_with(replace_with_error(&self.lines, &fault)))
+        })
+    }
+
     /// Collects pending output and returns the kind of the response, or `None` if it is not known yet.
     fn poll_kind(&mut self) -> Option<ResponseKind> {
         let outbox = self.connection.outbox();

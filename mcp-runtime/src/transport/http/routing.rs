@@ -1,12 +1,14 @@
 //! Assigning a request to a session by its headers.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use http::{Method, StatusCode, header::ACCEPT_ENCODING, request::Parts};
 
 use super::{
     endpoint::Endpoint,
     headers::{self, SESSION, VERSION},
+    peers::Peer,
+    request::HttpRequestSource,
     response::{self, HttpResponse},
     sender,
     session::ActiveSession,
@@ -16,6 +18,8 @@ use crate::{error::Fault, excerpt::excerpt, revision};
 /// The route of a POST, as far as its headers determine it.
 pub(super) enum Route {
     Session(ActiveSession),
+    /// A session that is unknown to this replica, or stale. [`load`] finds it.
+    Unloaded,
     Stateless,
     /// The headers do not determine the route. The message may open a session, or its body may declare a stateless
     /// revision. Any other message is rejected with this response.
@@ -68,7 +72,24 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
     if let Err(rejection) = check_session_version(version) {
         return Ok(Route::Unrouted(rejection));
     }
-    Ok(find_session(endpoint, request, now)?.map_or_else(|| Route::Unrouted(missing_session_id()), Route::Session))
+    Ok(match find_session(endpoint, request, now)? {
+        Found::Session(session) => Route::Session(session),
+        Found::Unloaded => Route::Unloaded,
+        Found::Unnamed => Route::Unrouted(missing_session_id()),
+    })
+}
+
+/// Finds the session of an [unloaded](Route::Unloaded) request in the backend.
+///
+/// # Errors
+///
+/// Returns the response that rejects the request if its session does not exist, or if the backend fails.
+pub(super) async fn load(
+    endpoint: &Endpoint,
+    source: &HttpRequestSource,
+    now: Instant,
+) -> Result<Route, Box<HttpResponse>> {
+    load_session(endpoint, source.request(), source.peer(), now).await.map(Route::Session)
 }
 
 /// Finds the session of a GET or DELETE.
@@ -81,26 +102,59 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
 /// # Errors
 ///
 /// Returns the response that rejects the request if it names no session, or if the session does not exist.
-pub(super) fn session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<ActiveSession, Box<HttpResponse>> {
+pub(super) async fn session(
+    endpoint: &Endpoint,
+    request: &Parts,
+    now: Instant,
+) -> Result<ActiveSession, Box<HttpResponse>> {
     let is_probe = request.method == Method::GET && !request.headers.contains_key(&SESSION);
     if is_probe || is_stateless(request) {
         return Err(Box::new(response::method_not_allowed("POST")));
     }
     check_session_version(headers::plain(&request.headers, &VERSION))?;
-    find_session(endpoint, request, now)?.ok_or_else(missing_session_id)
+    match find_session(endpoint, request, now)? {
+        Found::Session(session) => Ok(session),
+        Found::Unloaded => load_session(endpoint, request, &endpoint.peer_of(request), now).await,
+        Found::Unnamed => Err(missing_session_id()),
+    }
 }
 
-/// Finds the session that a request names. Returns `None` if it names none.
-fn find_session(
+/// The session that a request names.
+enum Found {
+    Session(ActiveSession),
+    /// The session is unknown to this replica, or stale.
+    Unloaded,
+    /// The request names no session.
+    Unnamed,
+}
+
+/// Finds the session that a request names, without waiting for the backend.
+fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Found, Box<HttpResponse>> {
+    let mut ids = request.headers.get_all(&SESSION).iter();
+    let Some(id) = ids.next() else { return Ok(Found::Unnamed) };
+    let id = id.to_str().ok().filter(|_| ids.next().is_none());
+    let id = id.ok_or_else(|| Box::new(session_not_found()))?;
+    let found = endpoint.sessions().find(id, sender::principal(request), now);
+    if endpoint.shared_sessions().is_some() && found.as_ref().is_none_or(|found| found.is_stale()) {
+        return Ok(Found::Unloaded);
+    }
+    found.map(Found::Session).ok_or_else(|| Box::new(session_not_found()))
+}
+
+/// Finds the session that a request names in the backend.
+async fn load_session(
     endpoint: &Endpoint,
     request: &Parts,
+    peer: &Arc<Peer>,
     now: Instant,
-) -> Result<Option<ActiveSession>, Box<HttpResponse>> {
-    let mut ids = request.headers.get_all(&SESSION).iter();
-    let Some(id) = ids.next() else { return Ok(None) };
-    let id = id.to_str().ok().filter(|_| ids.next().is_none());
-    let found = id.and_then(|id| endpoint.sessions().find(id, sender::principal(request), now));
-    found.map(Some).ok_or_else(|| Box::new(session_not_found()))
+) -> Result<ActiveSession, Box<HttpResponse>> {
+    let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok());
+    let Some((id, shared)) = id.zip(endpoint.shared_sessions()) else { return Err(Box::new(session_not_found())) };
+    match shared.find(id, sender::principal(request), peer, now).await {
+        Ok(Some(session)) => Ok(session),
+        Ok(None) => Err(Box::new(session_not_found())),
+        Err(fault) => Err(Box::new(response::overloaded_with(response::error_message(&fault)))),
+    }
 }
 
 /// Returns the response to a request that names a session that does not exist or belongs to another principal.

@@ -221,7 +221,7 @@ where
     let response = match parts.method {
         Method::POST => post(endpoint, endpoint.request_source(parts), body, now).await,
         Method::GET => session_requests::get(endpoint, &parts, now).await,
-        Method::DELETE => session_requests::delete(endpoint, &parts, now),
+        Method::DELETE => session_requests::delete(endpoint, &parts, now).await,
         _ => response::method_not_allowed("GET, POST, DELETE"),
     };
     response_headers.add_to(response)

@@ -5,9 +5,11 @@
 #[allow(clippy::module_inception)]
 mod session;
 mod sessions;
+mod shared_sessions;
 mod stream_eviction;
 
 pub(super) use self::{
     session::{ActiveSession, HttpSession},
     sessions::{Sessions, new_id},
+    shared_sessions::SharedSessions,
 };

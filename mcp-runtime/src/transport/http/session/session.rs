@@ -2,14 +2,14 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use crate::{
-    engine::{Outbox, Session, session_ended},
+    engine::{Outbox, Session, SharedSession, session_ended},
     transport::http::sse::{
         shared::GeneralStream,
         stream::{AttachedStream, EventStream, StreamMemory},
@@ -30,7 +30,7 @@ pub(in crate::transport::http) struct HttpSession {
     /// Whether any request has used the session after `initialize`.
     pub(super) is_used: AtomicBool,
     /// The stream for messages that belong to no request, if other processes share it.
-    shared_general: OnceLock<Arc<GeneralStream>>,
+    pub(in crate::transport::http) general: Option<Arc<GeneralStream>>,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(in crate::transport::http) struct ActiveSession {
 }
 
 impl HttpSession {
-    pub(super) fn new(session: Arc<Session>, memory: StreamMemory) -> Self {
+    pub(super) fn new(session: Arc<Session>, memory: StreamMemory, general: Option<Arc<GeneralStream>>) -> Self {
         let state = SessionState {
             last_used: Instant::now(),
             next_stream: 1,
@@ -73,7 +73,7 @@ impl HttpSession {
             state: Mutex::new(state),
             active: AtomicUsize::new(0),
             is_used: AtomicBool::new(false),
-            shared_general: OnceLock::new(),
+            general,
         }
     }
 
@@ -90,6 +90,11 @@ impl HttpSession {
         if self.session.has_ended() {
             self.session.in_flight.fail_all(&session_ended());
         }
+    }
+
+    /// Returns whether the session must be read again before it is used.
+    pub(in crate::transport::http) fn is_stale(&self) -> bool {
+        self.session.shared().is_some_and(SharedSession::is_stale)
     }
 
     pub(super) fn activate(self: &Arc<Self>) -> ActiveSession {
@@ -120,14 +125,6 @@ impl HttpSession {
         let mut state = self.state();
         state.complete.push_back(id);
         if state.complete.len() > MAX_STREAMS { state.complete.pop_front() } else { None }
-    }
-
-    /// Returns the stream for messages that belong to no request, which other processes share.
-    pub(in crate::transport::http) fn shared_general(
-        &self,
-        start: impl FnOnce() -> Arc<GeneralStream>,
-    ) -> &Arc<GeneralStream> {
-        self.shared_general.get_or_init(start)
     }
 
     /// Returns the stream for messages that belong to no request.

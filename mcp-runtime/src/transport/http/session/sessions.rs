@@ -1,5 +1,5 @@
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map},
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
@@ -14,7 +14,7 @@ use crate::{
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
-        sse::stream::StreamMemory,
+        sse::{shared::GeneralStream, stream::StreamMemory},
     },
 };
 
@@ -58,9 +58,39 @@ impl Sessions {
     pub(in crate::transport::http) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
         let permit = self.reserve(peer)?;
         let id = new_id()?;
-        let session = Arc::new(HttpSession::new(session, self.memory().of_peer(peer)));
-        self.table().insert(Arc::clone(&id), Entry { session, permit });
+        self.insert(&id, &session, permit, None);
         Some(id)
+    }
+
+    /// Adds a session with a permit for it, and with its stream for messages that belong to no request if other
+    /// replicas share that. Does nothing if there is a session with this id.
+    pub(super) fn insert(
+        &self,
+        id: &Arc<str>,
+        session: &Arc<Session>,
+        permit: PeerPermit,
+        general: Option<Arc<GeneralStream>>,
+    ) {
+        let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), general);
+        let entry = Entry { session: Arc::new(session), permit };
+        // An entry that is not added ends its session when it is dropped, which must be unlocked.
+        let _unused = match self.table().entry(Arc::clone(id)) {
+            hash_map::Entry::Vacant(vacant) => {
+                vacant.insert(entry);
+                None
+            }
+            hash_map::Entry::Occupied(_) => Some(entry),
+        };
+    }
+
+    /// Returns the session with this id, whoever opened it.
+    pub(super) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
+        self.table().get(id).map(|entry| Arc::clone(&entry.session))
+    }
+
+    /// Returns all sessions with their ids.
+    pub(super) fn all(&self) -> Vec<(Arc<str>, Arc<HttpSession>)> {
+        self.table().iter().map(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session))).collect()
     }
 
     /// Returns a permit for a session of a peer. If there are too many sessions, evicts idle ones. Returns `None` if

@@ -59,7 +59,11 @@ impl Carriers {
 
     /// Tells a stream for messages that belong to no request when a response elsewhere carries it.
     pub(super) fn add_general(&self, general: &Arc<GeneralStream>) {
-        self.generals().insert(Arc::clone(general.session_id()), Arc::downgrade(general));
+        let mut generals = self.generals();
+        // Of two copies of a session that are read at the same time, the first one is used.
+        if generals.get(&**general.session_id()).is_none_or(|known| known.strong_count() == 0) {
+            generals.insert(Arc::clone(general.session_id()), Arc::downgrade(general));
+        }
     }
 
     /// Removes such a stream if it does not exist any more.

@@ -13,7 +13,7 @@ use super::{
     log::{RUNNING_TTL, StreamLog},
     pump::{MIN_RETRY, persist},
     reader::{Reader, ReaderRecord},
-    streams::{GENERAL, SharedEvents, SharedStreams, StreamItem},
+    streams::{GENERAL, Resumption, SharedStreams, StreamItem},
 };
 use crate::{
     backend::{BackendError, LogEntry},
@@ -57,7 +57,7 @@ struct Collection {
 impl GeneralStream {
     /// Creates the stream, and starts to write its log until the session ends. `is_collector` is whether this replica
     /// has opened the session.
-    pub(super) fn start(
+    pub(in crate::transport::http) fn start(
         streams: &Arc<SharedStreams>,
         session_id: Arc<str>,
         session: &Arc<Session>,
@@ -81,8 +81,11 @@ impl GeneralStream {
     }
 
     /// Opens the stream for a response, after the event with a position or, without one, after what an earlier response
-    /// has carried. Any other response that carries the stream ends. Returns `None` if there is no such event.
-    pub(super) async fn open(self: &Arc<Self>, position: Option<u64>) -> Result<Option<SharedEvents>, BackendError> {
+    /// has carried. Any other response that carries the stream ends.
+    pub(in crate::transport::http) async fn open(
+        self: &Arc<Self>,
+        position: Option<u64>,
+    ) -> Result<Resumption, BackendError> {
         let replica = self.streams.replica();
         let slot = replica.join().await?;
         let known = Reader::load(replica, &self.session_id).await?;
@@ -90,7 +93,7 @@ impl GeneralStream {
             Some(0) => 0,
             Some(at) => match self.log.read(at - 1).await? {
                 Some(entries) if !entries.is_empty() => at,
-                _ => return Ok(None),
+                _ => return Ok(Resumption::Unknown),
             },
             None => known.map_or(0, |known| known.position),
         };
@@ -103,7 +106,7 @@ impl GeneralStream {
         let complete_at = is_incomplete.then(|| Instant::now() + replica.lease());
         let response = Response { general: Arc::clone(self), number, at, recent: VecDeque::new(), reader, complete_at };
         tokio::spawn(response.run(feed));
-        Ok(Some(self.streams.events(&self.session_id, GENERAL, items, Some(carrier))))
+        Ok(Resumption::Events(self.streams.events(&self.session_id, GENERAL, items, Some(carrier))))
     }
 
     /// Makes this replica the collector of notifications. Returns whether an earlier one may have some that are pending.

@@ -1,0 +1,14 @@
+use super::record::SessionChange;
+use crate::{backend::InputResponse, handler::ask::ClientProgress};
+
+/// What other replicas must learn about a message of a client.
+#[derive(Debug)]
+pub(crate) enum SessionMessage {
+    Change(SessionChange),
+    /// The response to a request of another replica.
+    Answer(u64, InputResponse),
+    /// Progress of a request of another replica.
+    Progress(u64, ClientProgress),
+    /// The cancellation of a request that does not run on this replica. Contains its id as JSON.
+    Cancel(String),
+}

@@ -1,0 +1,249 @@
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    announcement::Announcement,
+    message::SessionMessage,
+    record::{RecordFull, SessionChange, SessionRecord},
+    shared::{SharedSession, StoredSession},
+};
+use crate::{
+    backend::{Backend, BackendError, InputResponse, RecordCondition, RecordVersion, respond},
+    engine::{
+        replica::{Replica, Slot},
+        session::Session,
+    },
+};
+
+/// The kind of the messages between replicas about sessions.
+pub(crate) const KIND: &str = "session";
+
+/// How often a change is tried that other replicas get ahead of.
+const MAX_ATTEMPTS: usize = 16;
+
+/// How long the answer of a client is kept for the replica that asked. A replica that has missed that there is an answer
+/// looks for it within this time.
+const ANSWER_TTL: Duration = Duration::from_secs(60);
+
+/// The sessions in the backend.
+#[derive(Debug)]
+pub(crate) struct SessionStore {
+    replica: Arc<Replica>,
+    /// The time for which a session is kept after it was last renewed.
+    ttl: Duration,
+    /// The maximum number of sessions of one peer.
+    max_per_peer: usize,
+}
+
+/// The outcome of [`SessionStore::create`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewSession {
+    Created,
+    /// The peer has too many sessions.
+    TooMany,
+}
+
+impl SessionStore {
+    pub(crate) fn new(replica: Arc<Replica>, ttl: Duration, max_per_peer: usize) -> Self {
+        Self { replica, ttl, max_per_peer }
+    }
+
+    /// Writes the record of a session that was opened on this replica. `peer` contains no colon.
+    pub(crate) async fn create(
+        &self,
+        id: &Arc<str>,
+        session: &Session,
+        peer: String,
+    ) -> Result<NewSession, BackendError> {
+        self.replica.join().await?;
+        if respond(self.backend().count(&peer_group(&peer))).await? >= self.max_per_peer {
+            return Ok(NewSession::TooMany);
+        }
+        let record = session.record(peer);
+        self.write_peer(id, &record).await?;
+        let collision = || BackendError::Unavailable("the id of a new session exists already".to_owned());
+        let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
+        session.share(SharedSession::new(Arc::clone(id), StoredSession { record, version }), &self.replica);
+        Ok(NewSession::Created)
+    }
+
+    /// Reads a session. Returns `None` if it does not exist.
+    pub(crate) async fn load(&self, id: &str) -> Result<Option<StoredSession>, BackendError> {
+        self.replica.join().await?;
+        let found = respond(self.backend().get(&session_key(id))).await?;
+        Ok(found.and_then(|found| {
+            Some(StoredSession { record: SessionRecord::decode(&found.value)?, version: found.version })
+        }))
+    }
+
+    /// Makes a session that was [loaded](Self::load) one of the replicas'.
+    pub(crate) fn share(&self, id: &Arc<str>, session: &Session, stored: StoredSession) {
+        session.share(SharedSession::new(Arc::clone(id), stored), &self.replica);
+    }
+
+    /// Reads a session again. Returns `false` if it has ended, which also ends the local copy.
+    pub(crate) async fn refresh(&self, session: &Session) -> Result<bool, BackendError> {
+        let Some(shared) = session.shared() else { return Ok(true) };
+        // Cleared first, so that an announcement in the meantime is not lost.
+        shared.set_stale(false);
+        let loaded = self.load(&shared.id).await.inspect_err(|_| shared.set_stale(true))?;
+        let Some(stored) = loaded else {
+            session.end();
+            return Ok(false);
+        };
+        shared.replace(stored, |before, after| session.adopt(before, after));
+        Ok(true)
+    }
+
+    /// Tells other replicas about the messages of a client that concern them. Returns `false` if the session has ended.
+    pub(crate) async fn send(&self, session: &Session, messages: Vec<SessionMessage>) -> Result<bool, BackendError> {
+        let Some(shared) = session.shared() else { return Ok(true) };
+        let mut changes = Vec::new();
+        for message in messages {
+            match message {
+                SessionMessage::Change(change) => changes.push(change),
+                SessionMessage::Answer(request, answer) => self.forward_answer(shared, request, &answer).await?,
+                SessionMessage::Progress(request, report) => {
+                    if let Some(owner) = self.owner(request) {
+                        let progressed = Announcement::progressed(&shared.id, request, report);
+                        self.replica.send(owner, KIND, &progressed.encode()).await?;
+                    }
+                }
+                SessionMessage::Cancel(request) => {
+                    let cancelled = Announcement::Cancelled { session: shared.id.to_string(), request };
+                    self.replica.announce(KIND, &cancelled.encode()).await?;
+                }
+            }
+        }
+        self.save(session, shared, &changes).await
+    }
+
+    /// Writes changes that this replica has already made to its copy.
+    async fn save(
+        &self,
+        session: &Session,
+        shared: &SharedSession,
+        changes: &[SessionChange],
+    ) -> Result<bool, BackendError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let StoredSession { mut record, version } = shared.copy();
+            let mut is_changed = false;
+            for change in changes {
+                is_changed |= record.apply(change).map_err(|RecordFull| BackendError::Full)?;
+            }
+            if !is_changed {
+                return Ok(true);
+            }
+            record.revision += 1;
+            let condition = RecordCondition::Version(version);
+            let written = self.write(&shared.id, condition, &record).await;
+            // If that failed, the local copy may contain what the record does not.
+            match written.inspect_err(|_| shared.set_stale(true))? {
+                Some(version) => {
+                    let changed = Announcement::Changed { session: shared.id.to_string(), revision: record.revision };
+                    shared.replace(StoredSession { record, version }, |before, after| session.adopt(before, after));
+                    self.replica.announce(KIND, &changed.encode()).await?;
+                    return Ok(true);
+                }
+                None if !self.refresh(session).await? => return Ok(false),
+                None => {}
+            }
+        }
+        Err(BackendError::Unavailable("the record of a session changes too often".to_owned()))
+    }
+
+    /// Extends the time for which a session is kept. Returns `false` if it has ended.
+    pub(crate) async fn renew(&self, session: &Session) -> Result<bool, BackendError> {
+        let Some(shared) = session.shared() else { return Ok(true) };
+        for _ in 0..MAX_ATTEMPTS {
+            let StoredSession { record, version } = shared.copy();
+            let condition = RecordCondition::Version(version);
+            if let Some(version) = self.write(&shared.id, condition, &record).await? {
+                shared.set_version(record.revision, version);
+                self.write_peer(&shared.id, &record).await?;
+                return Ok(true);
+            }
+            if !self.refresh(session).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Deletes a session, and tells the other replicas that it has ended.
+    pub(crate) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
+        let Some(shared) = session.shared() else { return Ok(()) };
+        let always = RecordCondition::Always;
+        respond(self.backend().delete(&session_key(&shared.id), always)).await?;
+        respond(self.backend().delete(&peer_key(&shared.copy().record.peer, &shared.id), always)).await?;
+        self.replica.announce(KIND, &Announcement::Ended { session: shared.id.to_string() }.encode()).await
+    }
+
+    /// Stores the answer to a request of another replica, and tells that replica.
+    async fn forward_answer(
+        &self,
+        shared: &SharedSession,
+        request: u64,
+        answer: &InputResponse,
+    ) -> Result<(), BackendError> {
+        let Some(owner) = self.owner(request) else { return Ok(()) };
+        if !self.replica.is_alive(owner).await? {
+            tracing::debug!(%owner, "ignored the answer to a question of a replica that is gone");
+            return Ok(());
+        }
+        let value = serde_json::to_vec(answer).unwrap_or_default();
+        let key = answer_key(&shared.id, request);
+        respond(self.backend().set(&key, RecordCondition::Absent, value, ANSWER_TTL)).await?;
+        let answered = Announcement::Answered { session: shared.id.to_string(), request };
+        self.replica.send(owner, KIND, &answered.encode()).await
+    }
+
+    /// Takes the answer that another replica has received to a request of this one.
+    pub(crate) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
+        let key = answer_key(id, request);
+        let Some(found) = respond(self.backend().get(&key)).await? else { return Ok(None) };
+        // If this fails, the record expires.
+        let _ = respond(self.backend().delete(&key, RecordCondition::Always)).await;
+        Ok(serde_json::from_slice(&found.value).ok())
+    }
+
+    /// Returns the other replica that has sent a request with this id.
+    fn owner(&self, request: u64) -> Option<Slot> {
+        Slot::of_id(request).filter(|owner| self.replica.slot() != Some(*owner))
+    }
+
+    /// Writes the record of a session if the condition holds.
+    async fn write(
+        &self,
+        id: &str,
+        condition: RecordCondition,
+        record: &SessionRecord,
+    ) -> Result<Option<RecordVersion>, BackendError> {
+        respond(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
+    }
+
+    /// Counts the session as one of its peer.
+    async fn write_peer(&self, id: &str, record: &SessionRecord) -> Result<(), BackendError> {
+        let key = peer_key(&record.peer, id);
+        respond(self.backend().set(&key, RecordCondition::Always, Vec::new(), self.ttl)).await.map(drop)
+    }
+
+    fn backend(&self) -> &Arc<dyn Backend> {
+        self.replica.backend()
+    }
+}
+
+fn session_key(id: &str) -> String {
+    format!("mcp/1/session/{id}")
+}
+
+fn peer_group(peer: &str) -> String {
+    format!("mcp/1/sessions-of/{peer}")
+}
+
+fn peer_key(peer: &str, id: &str) -> String {
+    format!("{}:{id}", peer_group(peer))
+}
+
+fn answer_key(id: &str, request: u64) -> String {
+    format!("mcp/1/answer/{id}/{request}")
+}

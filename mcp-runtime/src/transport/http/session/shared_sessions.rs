@@ -1,0 +1,398 @@
+//! The sessions that several replicas share: any replica takes any message of any session.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
+use tokio::{sync::mpsc, task::JoinHandle, time::timeout_at};
+
+use super::{
+    session::{ActiveSession, HttpSession},
+    sessions::{Sessions, new_id},
+};
+use crate::{
+    backend::BackendError,
+    engine::{
+        Announcement, Engine, KIND, NewSession, Replica, ReplicaHandler, Session, SessionMessage, SessionStore, Slot,
+    },
+    error::Fault,
+    handler::ask::ClientProgress,
+    jsonrpc::Id,
+    transport::http::{
+        options::HttpOptions,
+        peers::Peer,
+        sse::shared::{GeneralStream, SharedStreams},
+    },
+};
+
+/// How often a session is read again because announcements overlap with reading it.
+const MAX_LOADS: usize = 3;
+
+/// The maximum number of announcements that wait to be handled. Beyond it, all sessions in use are read again instead.
+const MAX_WAITING: usize = 1024;
+
+/// The time after which stale sessions are read again if that has failed. In the meantime, they remain usable.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The sessions that several replicas share. [`Sessions`] contains the copies of those that this replica uses.
+#[derive(Debug)]
+pub(in crate::transport::http) struct SharedSessions {
+    store: SessionStore,
+    engine: Arc<Engine>,
+    sessions: Arc<Sessions>,
+    streams: Arc<SharedStreams>,
+    /// The number of announcements of changes. A session that was read while it changed is read again.
+    announcements: AtomicU64,
+    /// The time before which stale sessions are used as they are, because the backend has failed.
+    retry_at: Mutex<Option<Instant>>,
+    /// The time between two renewals of the sessions in use.
+    renewal_interval: Duration,
+    worker: Mutex<Option<Worker>>,
+    /// Whether announcements were discarded because too many were waiting.
+    is_overrun: AtomicBool,
+}
+
+/// The task that handles what takes time, and its queue. It ends when the queue is dropped.
+#[derive(Debug)]
+struct Worker {
+    queue: mpsc::Sender<Work>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+enum Work {
+    /// Reads a session again.
+    Refresh(String),
+    /// Reads all sessions in use again, and looks for answers to their questions.
+    RefreshAll,
+    /// Takes the answer to a question.
+    Answer { session: String, request: u64 },
+}
+
+impl SharedSessions {
+    /// Creates the sessions of a server, or `None` if its backend is not shared.
+    pub(in crate::transport::http) fn new(
+        engine: &Arc<Engine>,
+        sessions: &Arc<Sessions>,
+        options: &HttpOptions,
+    ) -> Option<Arc<Self>> {
+        let replica: &Arc<Replica> = engine.replica()?;
+        // A copy is used for the whole time, so the record must exist a little longer.
+        let renewal_interval = (options.session_idle / 8).max(Duration::from_millis(10));
+        let ttl = options.session_idle.saturating_add(renewal_interval * 2);
+        let max_per_peer = options.max_peer_share.of(options.max_sessions);
+        let shared = Arc::new(Self {
+            store: SessionStore::new(Arc::clone(replica), ttl, max_per_peer),
+            engine: Arc::clone(engine),
+            sessions: Arc::clone(sessions),
+            streams: Arc::new(SharedStreams::new(replica)),
+            announcements: AtomicU64::new(0),
+            retry_at: Mutex::default(),
+            renewal_interval,
+            worker: Mutex::default(),
+            is_overrun: AtomicBool::new(false),
+        });
+        let handler: Weak<Self> = Arc::downgrade(&shared);
+        replica.add_handler(KIND, handler);
+        Some(shared)
+    }
+
+    /// Returns the streams of the sessions.
+    pub(in crate::transport::http) fn streams(&self) -> &Arc<SharedStreams> {
+        &self.streams
+    }
+
+    /// Adds a session of a peer that was opened on this replica. Returns its id.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many sessions or the backend fails.
+    pub(in crate::transport::http) async fn open(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        peer: &Arc<Peer>,
+    ) -> Result<Arc<str>, Fault> {
+        self.ensure_worker();
+        let too_many = || Fault::overloaded("too many sessions");
+        let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
+        let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
+        match self.store.create(&id, session, peer_name(peer)).await? {
+            NewSession::Created => {
+                let general = GeneralStream::start(&self.streams, Arc::clone(&id), session, true);
+                self.sessions.insert(&id, session, permit, Some(general));
+            }
+            NewSession::TooMany => return Err(too_many()),
+        }
+        Ok(id)
+    }
+
+    /// Returns the session with this id, which another replica may have opened, and keeps it from becoming idle. Returns
+    /// `None` if it does not exist, or if another principal opened it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails and this replica does not know the session, or if there are too many sessions.
+    pub(in crate::transport::http) async fn find(
+        self: &Arc<Self>,
+        id: &str,
+        principal: Option<&str>,
+        peer: &Arc<Peer>,
+        now: Instant,
+    ) -> Result<Option<ActiveSession>, Fault> {
+        self.ensure_worker();
+        if let Some(local) = self.sessions.find(id, principal, now) {
+            return Ok(self.refresh(&local).await.then_some(local));
+        }
+        if !is_id(id) || !self.load(id, principal, peer).await? {
+            return Ok(None);
+        }
+        Ok(self.sessions.find(id, principal, now))
+    }
+
+    /// Adds a copy of a session that another replica has opened. Returns `false` if there is no such session.
+    async fn load(&self, id: &str, principal: Option<&str>, peer: &Arc<Peer>) -> Result<bool, Fault> {
+        for attempt in 1.. {
+            let announcements = self.announcements.load(Ordering::Acquire);
+            let is_overlapped = || self.announcements.load(Ordering::Acquire) != announcements;
+            let Some(stored) = self.store.load(id).await? else { return Ok(false) };
+            if !stored.record.belongs_to(principal) {
+                return Ok(false);
+            }
+            if is_overlapped() && attempt < MAX_LOADS {
+                continue;
+            }
+            let permit = self.sessions.reserve(peer).ok_or_else(|| Fault::overloaded("too many sessions"))?;
+            let Some(session) = Session::restore(&self.engine, &stored.record) else { return Ok(false) };
+            let id = Arc::from(id);
+            self.store.share(&id, &session, stored);
+            let general = GeneralStream::start(&self.streams, Arc::clone(&id), &session, false);
+            self.sessions.insert(&id, &session, permit, Some(general));
+            if is_overlapped() {
+                self.invalidate(&session);
+                self.add_work(Work::Refresh(id.to_string()));
+            }
+            break;
+        }
+        Ok(true)
+    }
+
+    /// Reads a session again if it is stale. Returns `false` if it has ended. If the backend fails, the session remains
+    /// usable, and is read again later.
+    async fn refresh(&self, local: &HttpSession) -> bool {
+        let is_stale = local.session.shared().is_some_and(|shared| shared.is_stale());
+        let retry_at = *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_stale || retry_at.is_some_and(|at| Instant::now() < at) {
+            return true;
+        }
+        match self.store.refresh(&local.session).await {
+            Ok(exists) => exists,
+            Err(error) => {
+                tracing::debug!(%error, "cannot read a session again");
+                *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + RETRY);
+                true
+            }
+        }
+    }
+
+    /// Tells other replicas about the messages of a client that concern them. Returns `false` if the session has ended.
+    pub(in crate::transport::http) async fn send(
+        &self,
+        session: &Session,
+        messages: Vec<SessionMessage>,
+    ) -> Result<bool, BackendError> {
+        self.store.send(session, messages).await
+    }
+
+    /// Ends a session for all replicas, except for its copy here.
+    pub(in crate::transport::http) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
+        self.store.delete(session).await
+    }
+
+    fn invalidate(&self, session: &Session) {
+        if let Some(shared) = session.shared() {
+            shared.set_stale(true);
+        }
+    }
+
+    fn add_work(&self, work: Work) {
+        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        if worker.as_ref().is_none_or(|worker| worker.queue.try_send(work).is_err()) {
+            self.is_overrun.store(true, Ordering::Release);
+        }
+    }
+
+    /// Starts the worker if it is not running: it ends with the runtime that it was started in.
+    fn ensure_worker(self: &Arc<Self>) {
+        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
+        if worker.as_ref().is_none_or(|worker| worker.task.is_finished()) {
+            let (queue, waiting) = mpsc::channel(MAX_WAITING);
+            let task = tokio::spawn(work(Arc::downgrade(self), waiting, self.renewal_interval));
+            *worker = Some(Worker { queue, task });
+        }
+    }
+
+    async fn handle(&self, work: Work) {
+        match work {
+            Work::Refresh(id) => {
+                if let Some(local) = self.sessions.get(&id) {
+                    self.refresh_now(&id, &local).await;
+                }
+            }
+            Work::RefreshAll => self.refresh_all().await,
+            Work::Answer { session, request } => self.take_answer(&session, request).await,
+        }
+        if self.is_overrun.swap(false, Ordering::AcqRel) {
+            self.sessions.all().iter().for_each(|(_, local)| self.invalidate(&local.session));
+            self.refresh_all().await;
+        }
+    }
+
+    async fn refresh_all(&self) {
+        for (id, local) in self.sessions.all() {
+            // Idle sessions are read again when they are used.
+            if !local.is_idle() {
+                self.refresh_now(&id, &local).await;
+            }
+            for request in local.session.pending_requests.ids() {
+                self.take_answer(&id, request).await;
+            }
+        }
+    }
+
+    /// Reads a session again if it is stale. If the backend fails, tries again with the next renewal.
+    async fn refresh_now(&self, id: &str, local: &HttpSession) {
+        if local.session.shared().is_none_or(|shared| !shared.is_stale()) {
+            return;
+        }
+        match self.store.refresh(&local.session).await {
+            Ok(true) => {}
+            Ok(false) => self.sessions.close(id),
+            Err(error) => {
+                tracing::debug!(%error, "cannot read a session again");
+                self.is_overrun.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    async fn take_answer(&self, id: &str, request: u64) {
+        let local = self.sessions.get(id);
+        let is_waiting = local.as_ref().is_some_and(|local| local.session.pending_requests.is_waiting(request));
+        match self.store.take_answer(id, request).await {
+            Ok(Some(answer)) => {
+                if let Some(local) = local.filter(|_| is_waiting) {
+                    local.session.record_sign_of_life();
+                    local.session.pending_requests.deliver(request, answer);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::debug!(%error, "cannot read the answer to a question");
+                self.is_overrun.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Renews the sessions that were used after `since`.
+    async fn renew(&self, since: Instant) {
+        for (id, local) in self.sessions.all() {
+            let is_used = !local.is_idle() || local.state().last_used >= since;
+            if is_used && let Ok(false) = self.store.renew(&local.session).await {
+                self.sessions.close(&id);
+            }
+        }
+    }
+}
+
+/// Handles announcements, and renews the sessions in use.
+async fn work(shared: Weak<SharedSessions>, mut waiting: mpsc::Receiver<Work>, interval: Duration) {
+    let mut renewed_at = Instant::now();
+    // Work that was discarded or has failed is tried again soon, without announcements.
+    let pause = interval.min(RETRY);
+    loop {
+        let wake_at = tokio::time::Instant::now() + pause;
+        let work = match timeout_at(wake_at, waiting.recv()).await {
+            Ok(Some(work)) => Some(work),
+            Ok(None) => return,
+            Err(_) => None,
+        };
+        let Some(shared) = shared.upgrade() else { return };
+        if let Some(work) = work {
+            shared.handle(work).await;
+        } else if shared.is_overrun.swap(false, Ordering::AcqRel) {
+            shared.refresh_all().await;
+        }
+        if renewed_at.elapsed() >= interval {
+            let since = std::mem::replace(&mut renewed_at, Instant::now());
+            shared.renew(since).await;
+        }
+    }
+}
+
+impl ReplicaHandler for SharedSessions {
+    fn message(&self, payload: &[u8]) {
+        let Some(announcement) = Announcement::decode(payload) else { return };
+        match announcement {
+            Announcement::Changed { session, revision } => {
+                self.announcements.fetch_add(1, Ordering::AcqRel);
+                let local = self.sessions.get(&session);
+                if let Some(shared) = local.as_ref().and_then(|local| local.session.shared())
+                    && shared.revision() < revision
+                {
+                    shared.set_stale(true);
+                    self.add_work(Work::Refresh(session));
+                }
+            }
+            Announcement::Ended { session } => {
+                self.announcements.fetch_add(1, Ordering::AcqRel);
+                self.sessions.close(&session);
+            }
+            Announcement::Cancelled { session, request } => {
+                if let Some((local, id)) = self.sessions.get(&session).zip(Id::from_json(&request)) {
+                    local.session.in_flight.cancel(&id);
+                }
+            }
+            Announcement::Answered { session, request } => self.add_work(Work::Answer { session, request }),
+            Announcement::Progressed { session, request, progress, total, message } => {
+                if let Some(local) = self.sessions.get(&session) {
+                    let report = ClientProgress { progress, total, message };
+                    local.session.pending_requests.report_progress(request, &report);
+                }
+            }
+        }
+    }
+
+    fn missed(&self) {
+        self.announcements.fetch_add(1, Ordering::AcqRel);
+        self.sessions.all().iter().for_each(|(_, local)| self.invalidate(&local.session));
+        self.add_work(Work::RefreshAll);
+    }
+
+    fn lost(&self, _: Slot) {
+        let lost = Fault::internal(
+            "the call was lost: the server could not reach the state that it shares with other processes in time, and \
+             the function may have run",
+        );
+        for (_, local) in self.sessions.all() {
+            if local.session.shared().is_some() {
+                local.session.in_flight.fail_all(&lost);
+            }
+        }
+    }
+}
+
+/// Returns whether a text may be the id of a session, so that other texts cost no access to the backend.
+fn is_id(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// Returns a name of a peer that is part of a key.
+fn peer_name(peer: &Peer) -> String {
+    let digest = Sha256::digest(peer.distinction().unwrap_or_default());
+    URL_SAFE_NO_PAD.encode(&digest[..16])
+}

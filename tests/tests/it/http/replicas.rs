@@ -1,0 +1,92 @@
+//! Several servers that share one backend: any of them takes any message of any session.
+
+mod sessions;
+
+use std::{sync::Arc, time::Duration};
+
+use mcp_runtime::{HttpOptions, Records, Server};
+use mcp_tests::backend::{Health, UnreliableBackend};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Gate, client::Endpoint, server};
+
+/// The lease of the replicas of a [`Cluster`].
+pub(super) const LEASE: Duration = Duration::from_secs(1);
+
+/// Servers that share a backend, each in a runtime of its own.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    replicas: Vec<Replica>,
+}
+
+#[derive(Debug)]
+struct Replica {
+    /// The state of the functions that wait for the test.
+    gate: Arc<Gate>,
+    /// The replica's connection to the backend.
+    backend: Arc<UnreliableBackend>,
+    endpoint: Endpoint,
+    runtime: Option<Runtime>,
+}
+
+impl Cluster {
+    /// Starts replicas of the server that all tests of HTTP use.
+    pub(super) async fn start(replicas: usize) -> Self {
+        Self::start_with(replicas, HttpOptions::default, |server| server).await
+    }
+
+    /// Starts replicas with other options, and with changes to the server.
+    pub(super) async fn start_with(
+        replicas: usize,
+        options: impl Fn() -> HttpOptions,
+        configure: impl Fn(Server) -> Server,
+    ) -> Self {
+        let shared = UnreliableBackend::default();
+        let mut started = Vec::new();
+        for _ in 0..replicas {
+            let (gate, server) = server();
+            let backend = Arc::new(shared.other_process());
+            let server = configure(server.backend(Arc::clone(&backend)).lease(LEASE));
+            let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let endpoint = runtime.spawn(Endpoint::start(server, options())).await.unwrap();
+            started.push(Replica { gate, backend, endpoint, runtime: Some(runtime) });
+        }
+        Self { replicas: started }
+    }
+
+    /// Returns a replica.
+    pub(super) fn at(&self, replica: usize) -> &Endpoint {
+        &self.replicas[replica].endpoint
+    }
+
+    /// Returns the state of the functions of a replica that wait for the test.
+    pub(super) fn gate(&self, replica: usize) -> &Gate {
+        &self.replicas[replica].gate
+    }
+
+    /// Sets how the backend responds to a replica.
+    pub(super) fn set_backend(&self, replica: usize, health: Health) {
+        UnreliableBackend::set(&self.replicas[replica].backend, health);
+    }
+
+    /// Returns the size of the record of a session with its key, or 0 if there is none.
+    pub(super) async fn session_size(&self, id: &str) -> usize {
+        let key = format!("mcp/1/session/{id}");
+        let found = self.replicas[0].backend.reliable().get(&key).await.unwrap();
+        found.map_or(0, |record| key.len() + record.value.len())
+    }
+
+    /// Stops a replica without any notice, like `SIGKILL`: its connections break, and its lease expires later.
+    pub(super) fn kill(&mut self, replica: usize) {
+        if let Some(runtime) = self.replicas[replica].runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Dropping a runtime is not allowed where a test is running.
+        (0..self.replicas.len()).for_each(|replica| self.kill(replica));
+    }
+}

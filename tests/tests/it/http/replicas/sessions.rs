@@ -1,0 +1,334 @@
+//! The messages of a session, each received by every replica.
+
+use std::time::Duration;
+
+use mcp_runtime::{HttpOptions, resource};
+use mcp_tests::backend::Health;
+use serde_json::{Value, json};
+
+use super::{Cluster, LEASE};
+use crate::http::{
+    client::{Endpoint, Response, Session, soon},
+    request::{Request, initialize},
+};
+
+const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+/// A resource to subscribe to.
+#[resource("memo://one")]
+fn memo() -> &'static str {
+    "one"
+}
+
+async fn cluster(replicas: usize) -> Cluster {
+    Cluster::start_with(replicas, HttpOptions::default, |server| server.with::<memo>()).await
+}
+
+/// Opens a session of a client with these capabilities, without `notifications/initialized`.
+async fn open<'a>(endpoint: &'a Endpoint, version: &'static str, capabilities: Value) -> Session<'a> {
+    let opening = initialize(version).change(|message| message["params"]["capabilities"] = capabilities);
+    let opened = endpoint.send(&opening).await;
+    assert_eq!(opened.status, 200, "{opened:?}");
+    Session { endpoint, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
+}
+
+fn notification(method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+fn request(id: u64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// Reads messages until one has this method.
+async fn until_method(response: &mut Response, method: &str) -> Value {
+    loop {
+        let message = response.message().await.expect("the stream ended");
+        if message["method"] == method {
+            return message;
+        }
+    }
+}
+
+/// Sends a request until a replica has heard of what another one has changed.
+async fn until_status(endpoint: &Endpoint, request: &Request, status: u16) {
+    soon(async {
+        while endpoint.send(request).await.status != status {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_replica_takes_every_message_of_a_session() {
+    let cluster = cluster(2).await;
+    for version in VERSIONS {
+        for opener in 0..2 {
+            let session = open(cluster.at(opener), version, json!({})).await;
+            let initialized = notification("notifications/initialized", &json!({}));
+            for replica in [1 - opener, opener] {
+                for (message, status) in [
+                    (request(1, "ping", &json!({})), 200),
+                    (initialized.clone(), 202),
+                    (request(2, "tools/call", &json!({"name": "quick"})), 200),
+                    (request(3, "tools/list", &json!({})), 200),
+                    (notification("notifications/cancelled", &json!({"requestId": 99})), 202),
+                    (notification("notifications/progress", &json!({"progressToken": 99, "progress": 1})), 202),
+                    (notification("notifications/roots/list_changed", &json!({})), 202),
+                    (json!({"jsonrpc": "2.0", "id": 99, "result": {}}), 202),
+                    (json!({"jsonrpc": "2.0", "id": (5_u64 << 32) + 1, "result": {}}), 202),
+                ] {
+                    let answered = cluster.at(replica).send(&session.post(&message)).await;
+                    assert_eq!(answered.status, status, "{version} {opener} {replica} {message}");
+                    if status == 200 {
+                        assert!(answered.json()["result"].is_object(), "{version} {opener} {replica} {message}");
+                    }
+                }
+                let unknown = cluster.at(replica).send(&session.ping().with("mcp-session-id", &"x".repeat(32))).await;
+                assert_eq!(unknown.status, 404);
+            }
+            assert!(cluster.session_size(&session.id).await <= 1024);
+        }
+    }
+}
+
+/// The answer, and progress before it, reach the call wherever it runs.
+#[tokio::test]
+async fn answers_reach_the_replica_that_asked() {
+    let cluster = Cluster::start(3).await;
+    for version in ["2025-06-18", "2025-11-25"] {
+        for answering in 0..3 {
+            let session = open(cluster.at(0), version, json!({"elicitation": {}})).await;
+            session.initialized().await;
+            let mut call = cluster.at(1).open(&session.call(1, "asks")).await;
+            let question = until_method(&mut call, "elicitation/create").await;
+            let id = &question["id"];
+            assert!(id.as_u64().is_some_and(|id| id < 1 << 53), "{question}");
+            let progress = notification("notifications/progress", &json!({"progressToken": id, "progress": 1}));
+            assert_eq!(cluster.at(answering).send(&session.post(&progress)).await.status, 202);
+            let content = json!({"action": "accept", "content": {"sure": true}});
+            let answer = session.post(&json!({"jsonrpc": "2.0", "id": id, "result": content}));
+            // A second answer has no effect.
+            for _ in 0..2 {
+                assert_eq!(cluster.at(answering).send(&answer).await.status, 202);
+            }
+            let messages = call.messages().await;
+            assert_eq!(messages.len(), 1, "{version} {answering} {messages:?}");
+            assert_eq!(messages[0]["result"]["content"][0]["text"], "sure", "{version} {answering}");
+        }
+    }
+}
+
+/// The answer of one session never reaches the question of another.
+#[tokio::test]
+async fn answers_reach_questions_of_their_own_session_only() {
+    let cluster = Cluster::start(2).await;
+    let version = "2025-11-25";
+    let victim = open(cluster.at(0), version, json!({"elicitation": {}})).await;
+    victim.initialized().await;
+    let other = open(cluster.at(1), version, json!({"elicitation": {}})).await;
+    other.initialized().await;
+    let mut call = cluster.at(0).open(&victim.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await;
+    let decline = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let accept = json!({"jsonrpc": "2.0", "id": question["id"], "result": accept});
+    for replica in 0..2 {
+        assert_eq!(cluster.at(replica).send(&other.post(&decline)).await.status, 202);
+    }
+    assert_eq!(cluster.at(1).send(&victim.post(&accept)).await.status, 202);
+    assert_eq!(call.messages().await[0]["result"]["content"][0]["text"], "sure");
+}
+
+#[tokio::test]
+async fn a_call_waits_for_initialized_on_any_replica() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    let calls = [session.call(1, "asks"), session.call(2, "asks")];
+    let (first, second) = (cluster.at(0).open(&calls[0]), cluster.at(1).open(&calls[1]));
+    let initialized = async {
+        cluster.gate(0).has_begun(1).await;
+        cluster.gate(1).has_begun(1).await;
+        let initialized = session.post(&notification("notifications/initialized", &json!({})));
+        assert_eq!(cluster.at(1).send(&initialized).await.status, 202);
+    };
+    let (mut first, mut second, ()) = tokio::join!(first, second, initialized);
+    for call in [&mut first, &mut second] {
+        until_method(call, "elicitation/create").await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_by_any_replica() {
+    let cluster = Cluster::start(2).await;
+    for (round, (running, cancelling)) in [(0, 1), (1, 0), (0, 0)].into_iter().enumerate() {
+        let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+        let id = round as u64;
+        let call = session.call(id, "waits");
+        let cancel = async {
+            soon(async {
+                while !has_begun(&cluster, running, round) {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+            assert_eq!(cluster.at(cancelling).send(&session.cancel(id)).await.status, 202);
+        };
+        let (answered, ()) = tokio::join!(cluster.at(running).send(&call), cancel);
+        assert_eq!(answered.body, b"", "a cancelled request has no response");
+    }
+}
+
+/// Returns whether the call of a round of [`a_call_is_cancelled_by_any_replica`] has begun.
+fn has_begun(cluster: &Cluster, replica: usize, round: usize) -> bool {
+    let earlier = if replica == 0 && round == 2 { 1 } else { 0 };
+    cluster.gate(replica).begun.load(std::sync::atomic::Ordering::SeqCst) > earlier
+}
+
+#[tokio::test]
+async fn a_session_that_was_deleted_ends_everywhere() {
+    let cluster = Cluster::start(3).await;
+    for deleting in 0..3 {
+        let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+        for replica in 0..3 {
+            assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
+        }
+        let begun = cluster.gate(1).begun.load(std::sync::atomic::Ordering::SeqCst);
+        let delete = async {
+            cluster.gate(1).has_begun(begun + 1).await;
+            assert_eq!(cluster.at(deleting).send(&session.delete()).await.status, 204);
+        };
+        let call = session.call(1, "waits");
+        let (failed, ()) = tokio::join!(cluster.at(1).send(&call), delete);
+        let message = failed.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains("the session has ended"), "{deleting} {failed:?}");
+        for replica in 0..3 {
+            until_status(cluster.at(replica), &session.ping(), 404).await;
+        }
+        assert_eq!(cluster.session_size(&session.id).await, 0);
+    }
+}
+
+/// What is lost on the way is read again as soon as the replica learns that it has missed something.
+#[tokio::test]
+async fn lost_announcements_are_made_up_for() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let ended = open(cluster.at(0), "2025-11-25", json!({})).await;
+    assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 200);
+    let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await;
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Deaf);
+    }
+    let content = json!({"action": "accept", "content": {"sure": true}});
+    let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": content}));
+    assert_eq!(cluster.at(1).send(&answer).await.status, 202);
+    let waiting = ended.call(2, "waits");
+    let lost = async {
+        cluster.gate(1).has_begun(1).await;
+        assert_eq!(cluster.at(0).send(&ended.delete()).await.status, 204);
+        // The other replica does not know yet.
+        assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 200);
+        for replica in 0..2 {
+            cluster.set_backend(replica, Health::Up);
+        }
+    };
+    let (failed, ()) = tokio::join!(cluster.at(1).send(&waiting), lost);
+    assert!(failed.json()["error"]["message"].as_str().unwrap().contains("the session has ended"));
+    assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 404);
+    assert_eq!(call.messages().await[0]["result"]["content"][0]["text"], "sure");
+}
+
+#[tokio::test]
+async fn a_backend_that_fails_affects_only_what_needs_it() {
+    let cluster = cluster(2).await;
+    let known = open(cluster.at(0), "2025-11-25", json!({})).await;
+    // An operation that has failed may have taken effect.
+    let ending = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let requests = [
+        ("a call of a known session", known.call(1, "quick"), 200, 200),
+        ("a new session", initialize("2025-11-25"), 503, 200),
+        ("a change", known.post(&request(2, "logging/setLevel", &json!({"level": "error"}))), 503, 200),
+        ("the end of a session", ending.delete(), 503, 204),
+    ];
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Failing);
+    }
+    for (name, request, status, _) in &requests {
+        let answered = cluster.at(0).send(request).await;
+        assert_eq!(answered.status, *status, "{name}");
+        assert_eq!(answered.header("retry-after").is_some(), *status == 503, "{name}");
+    }
+    let unknown = cluster.at(1).send(&known.ping()).await;
+    assert_eq!((unknown.status, unknown.header("retry-after").is_some()), (503, true));
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Up);
+    }
+    until_status(cluster.at(1), &known.ping(), 200).await;
+    for (_, request, _, status) in &requests {
+        until_status(cluster.at(0), request, *status).await;
+    }
+}
+
+/// A question whose answer went to a replica that died before it could forward it is still open.
+#[tokio::test]
+async fn a_replica_that_dies_takes_only_its_own_calls_with_it() {
+    let mut cluster = cluster(3).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let id = session.id.clone();
+    let call = Session { endpoint: cluster.at(1), version: session.version, id: id.clone() };
+    let mut asking = cluster.at(1).open(&call.call(1, "asks")).await;
+    let question = until_method(&mut asking, "elicitation/create").await;
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let answer = call.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accept}));
+    let (ping, quick) = (call.ping(), call.call(2, "quick"));
+    cluster.kill(0);
+    assert_eq!(cluster.at(2).send(&answer).await.status, 202);
+    assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
+    assert_eq!(cluster.at(2).send(&ping).await.status, 200);
+    cluster.kill(1);
+    // Its lease has not expired yet, or has: either way, the answer has no effect.
+    assert_eq!(cluster.at(2).send(&answer).await.status, 202);
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(cluster.at(2).send(&answer).await.status, 202);
+    assert_eq!(cluster.at(2).send(&quick).await.json()["result"]["content"][0]["text"], "quick");
+}
+
+#[tokio::test]
+async fn sessions_expire_when_no_replica_uses_them() {
+    let idle = Duration::from_millis(400);
+    let options = move || HttpOptions::default().session_idle(idle);
+    let cluster = Cluster::start_with(2, options, |server| server).await;
+    let (used, unused) =
+        (open(cluster.at(0), "2025-11-25", json!({})).await, open(cluster.at(0), "2025-11-25", json!({})).await);
+    for _ in 0..20 {
+        // Only the other replica is used.
+        assert_eq!(cluster.at(1).send(&used.ping()).await.status, 200);
+        tokio::time::sleep(idle / 5).await;
+    }
+    for replica in 0..2 {
+        assert_eq!(cluster.at(replica).send(&used.ping()).await.status, 200);
+        assert_eq!(cluster.at(replica).send(&unused.ping()).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn the_sessions_of_a_peer_are_counted_over_all_replicas() {
+    let options = || HttpOptions::default().max_sessions(4).max_peer_share(1.0);
+    let cluster = Cluster::start_with(2, options, |server| server).await;
+    let mut opened = Vec::new();
+    for number in 0..4 {
+        opened.push(open(cluster.at(number % 2), "2025-11-25", json!({})).await);
+    }
+    for replica in 0..2 {
+        let refused = cluster.at(replica).send(&initialize("2025-11-25")).await;
+        assert_eq!((refused.status, refused.header("retry-after").is_some()), (503, true));
+        assert_eq!(refused.json()["id"], 0);
+    }
+    assert_eq!(cluster.at(1).send(&opened[0].delete()).await.status, 204);
+    assert_eq!(cluster.at(0).send(&initialize("2025-11-25")).await.status, 200);
+}
