@@ -168,12 +168,11 @@ pub use auth::{
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
-    Backend, BackendConnector, BackendError, BackendFuture, InputResponse, LogBounds, LogEntry, LogPosition, Logs,
-    MemoryBackend, MemoryRecords, MemoryTasks, Record, RecordCondition, RecordVersion, Records, StoreFuture,
-    TaskCursor, TaskInput, TaskLimits, TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp,
-    TopicEvent, TopicSender, TopicSubscription, Topics,
+    Backend, BackendConnector, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend,
+    MemoryRecords, Record, RecordCondition, RecordVersion, Records, Timestamp, TopicEvent, TopicSender,
+    TopicSubscription, Topics,
 };
-pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError};
+pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
 pub use error::{BuildError, Fault, RequiredElicitation};
 pub use handle::Handle;
 pub use handler::{
@@ -208,7 +207,9 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask};
+pub use testing::{
+    CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask, backend_contract,
+};
 #[cfg(feature = "http")]
 pub use transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress};
 

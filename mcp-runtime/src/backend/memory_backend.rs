@@ -14,8 +14,8 @@ use super::{
 
 /// A [`Backend`](crate::Backend) in the memory of one process.
 ///
-/// It keeps at most what [`MemoryRecords`] keeps by default, 100,000 logs with 64 MiB, and 200,000 subscriptions, and
-/// rejects what exceeds that. Several servers in one process may share it.
+/// It keeps at most 200,000 records with 320 MiB, 100,000 logs with 64 MiB, and 200,000 subscriptions, and rejects what
+/// exceeds that. Several servers in one process may share it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,11 +30,24 @@ use super::{
 /// # Ok::<(), mcp_runtime::BackendError>(())
 /// # }).unwrap();
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryBackend {
     records: MemoryRecords,
     logs: MemoryLogs,
     topics: MemoryTopics,
+}
+
+/// The maximum number of records.
+const MAX_RECORDS: usize = 200_000;
+
+/// The maximum size of all records in bytes: that of tasks, which is limited to 256 MiB, and of everything else.
+const MAX_RECORD_BYTES: usize = 320 << 20;
+
+impl Default for MemoryBackend {
+    fn default() -> Self {
+        let records = MemoryRecords::new(MAX_RECORDS, MAX_RECORD_BYTES);
+        Self { records, logs: MemoryLogs::default(), topics: MemoryTopics::default() }
+    }
 }
 
 impl Records for MemoryBackend {

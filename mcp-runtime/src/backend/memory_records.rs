@@ -1,7 +1,7 @@
 //! Records in memory.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     future::ready,
     ops::Bound,
@@ -47,6 +47,8 @@ struct Store {
     records: BTreeMap<Arc<str>, Entry>,
     /// All keys in the order in which their records expire.
     by_expiry: BTreeSet<(Instant, Arc<str>)>,
+    /// The number of records of each group that has any.
+    counts: HashMap<Box<str>, usize>,
     bytes: usize,
     last_version: u64,
     max_records: usize,
@@ -64,6 +66,7 @@ impl MemoryRecords {
         Self(Mutex::new(Store {
             records: BTreeMap::new(),
             by_expiry: BTreeSet::new(),
+            counts: HashMap::new(),
             bytes: 0,
             last_version: 0,
             max_records,
@@ -125,6 +128,12 @@ impl Store {
             return Err(BackendError::Full);
         }
         self.remove(key);
+        if let Some((group, _)) = key.split_once(':') {
+            match self.counts.get_mut(group) {
+                Some(count) => *count += 1,
+                None => drop(self.counts.insert(group.into(), 1)),
+            }
+        }
         self.last_version += 1;
         let (key, version): (Arc<str>, _) = (key.into(), RecordVersion::new(self.last_version));
         let expires = Instant::now() + ttl.min(MAX_TTL);
@@ -137,6 +146,14 @@ impl Store {
     fn remove(&mut self, key: &str) -> bool {
         let Some((key, entry)) = self.records.remove_entry(key) else { return false };
         self.bytes -= size(&key, &entry.record);
+        if let Some((group, _)) = key.split_once(':')
+            && let Some(count) = self.counts.get_mut(group)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(group);
+            }
+        }
         self.by_expiry.remove(&(entry.expires, key))
     }
 
@@ -194,7 +211,7 @@ impl Records for MemoryRecords {
     }
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        Box::pin(ready(Ok(self.lock().group(group, None).count())))
+        Box::pin(ready(Ok(self.lock().counts.get(group).copied().unwrap_or_default())))
     }
 }
 
@@ -237,7 +254,7 @@ mod tests {
             assert_eq!(records.count("g").await, Ok(expected.len()));
         }
         let store = records.lock();
-        assert_eq!((store.records.len(), store.by_expiry.len(), store.bytes), (0, 0, 0));
+        assert_eq!((store.records.len(), store.by_expiry.len(), store.counts.len(), store.bytes), (0, 0, 0, 0));
     }
 
     #[tokio::test]
@@ -285,7 +302,9 @@ mod tests {
             let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names, expected, "{group} {after:?} {limit}");
         }
-        assert_eq!(records.count("a").await, Ok(4));
+        for (group, count) in [("a", 4), ("b", 1), ("ab", 1), ("c", 0), ("a:4", 0)] {
+            assert_eq!(records.count(group).await, Ok(count), "{group}");
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! State that outlives a connection, behind traits, so that several processes can share a store.
 //!
-//! This layer stores bytes and tasks and knows nothing about the protocol. Other layers decide what happens to them.
+//! This layer stores bytes and knows nothing about the protocol. Other layers decide what happens to them.
 
 #[allow(clippy::module_inception)]
 mod backend;
@@ -9,14 +9,11 @@ mod connector;
 mod deadline;
 mod fault;
 mod logs;
-mod memory;
 mod memory_backend;
 mod memory_logs;
 mod memory_records;
 mod memory_topics;
-mod record;
 mod records;
-mod store;
 pub(crate) mod time;
 mod topics;
 
@@ -25,11 +22,8 @@ pub(crate) use backoff::Backoff;
 pub use connector::{BackendConnector, connected};
 pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
 pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
-pub use memory::MemoryTasks;
 pub use memory_backend::MemoryBackend;
 pub use memory_records::MemoryRecords;
-pub use record::{InputResponse, TaskCursor, TaskInput, TaskOutcome, TaskRecord, TaskStatus};
 pub use records::{Record, RecordCondition, RecordVersion, Records};
-pub use store::{StoreFuture, TaskLimits, TaskStore, TaskStoreError};
 pub use time::Timestamp;
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};

@@ -80,16 +80,16 @@ pub(crate) fn whole_millis(duration: Duration) -> u64 {
 }
 
 /// Serializes durations as whole milliseconds.
-pub(super) mod millis {
+pub(crate) mod millis {
     use std::time::Duration;
 
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    pub(in crate::backend) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_u64(super::whole_millis(*duration))
     }
 
-    pub(in crate::backend) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         u64::deserialize(from).map(Duration::from_millis)
     }
 }

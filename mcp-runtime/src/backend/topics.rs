@@ -29,7 +29,7 @@ use super::backend::BackendFuture;
 /// # Delivery
 ///
 /// A subscriber receives the messages that are published after [`subscribe`](Self::subscribe) has resolved, in the
-/// order of each publisher, including those of its own process. Whenever it may have missed messages, because the
+/// order of each publisher, including those of its own process, and perhaps the last ones before that. Whenever it may have missed messages, because the
 /// connection to the backend was interrupted or because the subscriber is too slow, it receives
 /// [`TopicEvent::Missed`] instead, and must read again what the messages announce.
 pub trait Topics: fmt::Debug + Send + Sync + 'static {

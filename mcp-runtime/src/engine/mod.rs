@@ -63,3 +63,4 @@ pub(crate) use shared::{Engine, Profile};
 pub(crate) use shared_session::{Announcement, KIND, NewSession, SessionMessage, SessionStore, SharedSession};
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::listener::too_many_listeners;
+pub use tasks::{TaskLimits, TaskStatus};

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     auth::{AccessRules, Identity},
-    backend::{Backend, MemoryBackend, TaskStore},
+    backend::{Backend, MemoryBackend},
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
@@ -51,8 +51,6 @@ pub(crate) struct Profile {
     pub(crate) visibility: Option<Visibility>,
     /// What the processes of the service share. `None` for a single process, which keeps its state in memory.
     pub(crate) backend: Option<Arc<dyn Backend>>,
-    /// The store of tasks. `None` to keep them in memory.
-    pub(crate) task_store: Option<Arc<dyn TaskStore>>,
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
     pub(crate) names: Names,
@@ -123,7 +121,6 @@ impl Engine {
             state_keys,
             visibility,
             backend,
-            task_store,
             layers,
             roots_hook,
             names,
@@ -137,6 +134,9 @@ impl Engine {
         let is_private = visibility.is_some() || hides_unauthorized || authenticates;
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
+        let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
+        let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
+        let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
@@ -148,11 +148,11 @@ impl Engine {
             instructions,
             declared,
             state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
-            shared_changes: backend.clone().map(|backend| Arc::new(SharedChanges::new(backend))),
+            shared_changes,
             background: BackgroundTask::default(),
-            replica: backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease))),
-            backend: backend.unwrap_or_else(|| Arc::new(MemoryBackend::default())),
-            tasks: Arc::new(Tasks::new(task_store, limits.tasks.clone())),
+            tasks: Arc::new(Tasks::new(Arc::clone(&backend), replica.clone(), limits.tasks.clone())),
+            replica,
+            backend,
             limits,
             forwards_log,
             log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),

@@ -33,7 +33,6 @@ pub(crate) trait RequestHead: Send + Sync {
     fn peer_addr(&self) -> Option<std::net::SocketAddr>;
 
     /// Returns what distinguishes a sender without a principal from others, or `None` if nothing does.
-    #[cfg_attr(not(feature = "rate-limit"), expect(dead_code, reason = "only a layer distinguishes senders"))]
     fn sender_key(&self) -> Option<String>;
 
     /// Returns the authenticated sender.

@@ -1,23 +1,10 @@
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::Server;
-use crate::backend::{TaskLimits, TaskStore};
+use crate::engine::TaskLimits;
 
-/// Storing and limiting tasks.
+/// Limiting tasks.
 impl Server {
-    /// Sets the store of tasks. By default they are kept in memory.
-    ///
-    /// ```
-    /// # use mcp_runtime::{MemoryTasks, Server};
-    /// # fn configure(server: Server) -> Server {
-    /// server.task_store(MemoryTasks::default())
-    /// # }
-    /// ```
-    pub fn task_store(mut self, store: impl TaskStore) -> Self {
-        self.profile.task_store = Some(Arc::new(store));
-        self
-    }
-
     /// Sets the time to live, counted from creation, of tasks whose client does not request one. The default is one
     /// hour. An expired task is deleted, and cancelled if it is still running.
     ///

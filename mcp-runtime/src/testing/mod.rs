@@ -1,5 +1,6 @@
 //! A client for tests that talks to a server in memory, without a process or a socket.
 
+mod backend_contract;
 mod calls;
 mod client;
 mod completion;
@@ -15,6 +16,7 @@ mod subscription;
 mod task;
 mod wire;
 
+pub use backend_contract::backend_contract;
 pub use client::TestClient;
 pub use notification::{LogMessage, ProgressUpdate};
 pub use question::ServerRequest;

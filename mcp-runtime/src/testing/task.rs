@@ -6,7 +6,7 @@ use super::{
     client::TestClient,
     result::{CallResult, RpcError},
 };
-use crate::backend::TaskStatus;
+use crate::engine::TaskStatus;
 
 /// The time between two polls of a task.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);

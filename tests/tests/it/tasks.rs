@@ -8,6 +8,7 @@ mod ends;
 mod extension;
 mod listen;
 mod session;
+mod shared;
 
 use std::{
     sync::{

@@ -11,12 +11,12 @@ use std::{
 use tokio::time::timeout;
 
 use super::{
+    input_response::InputResponse,
     once::OnceValues,
     pending::{send_request, session_ended},
     wait::wait_for_response,
 };
 use crate::{
-    backend::InputResponse,
     engine::{
         outbox::Outbox,
         session::{Session, SessionInfo},

@@ -1,5 +1,6 @@
 //! Requests from a function to its client: sent while the call waits, or returned round by round.
 
+mod input_response;
 mod live;
 mod once;
 mod pending;
@@ -11,6 +12,7 @@ mod state;
 mod state_key;
 mod wait;
 
+pub(super) use input_response::InputResponse;
 pub(super) use live::{LiveRequester, into_result};
 pub(super) use once::OnceValues;
 pub(crate) use pending::PendingRequests;

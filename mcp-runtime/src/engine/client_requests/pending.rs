@@ -7,9 +7,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::progress::{self, ProgressReceiver, ProgressSender};
+use super::{
+    input_response::InputResponse,
+    progress::{self, ProgressReceiver, ProgressSender},
+};
 use crate::{
-    backend::InputResponse,
     engine::{
         outbox::{MAX_UNREAD_BYTES, Outbox},
         replica::Replica,

@@ -12,9 +12,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::pending::PendingRequest;
+use super::{input_response::InputResponse, pending::PendingRequest};
 use crate::{
-    backend::InputResponse,
     error::Fault,
     handler::ask::{AskOptions, ClientProgress, Question},
 };

@@ -2,7 +2,7 @@
 //!
 //! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
 
-use super::{required_scopes::required_scopes, tasks::task_owner};
+use super::{required_scopes::required_scopes, tasks::owner_name};
 use crate::{
     engine::{
         call::{batch::Sink, response},
@@ -80,7 +80,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
     let subscriber = subscriber.ok_or_else(too_many_listeners)?;
     let permit = connection.source.as_ref().map(|source| source.admit_listener()).transpose()?;
-    let owner = task_owner(request)?;
+    let owner = owner_name(request)?;
     let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
         let (store, access) = (engine.tasks.store(), request.sender_access());

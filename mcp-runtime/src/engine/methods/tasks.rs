@@ -8,12 +8,14 @@ use crate::{
         request::context::RequestContext,
         tasks::{
             extension,
+            key::TaskKey,
             request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
             result::{QuestionStream, ResultRequest},
-            service::new_id,
+            service::TaskOwner,
         },
     },
     error::Fault,
+    random,
     revision::Feature,
 };
 
@@ -50,9 +52,9 @@ fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
 }
 
 fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let (engine, owner, access) = (request.engine(), task_owner(request)?, request.sender_access());
+    let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
     let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
-    let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor)).transpose()?;
+    let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor, &owner)).transpose()?;
     let page_size = engine.limits.page_size;
     let page = async move { list_page(&tasks, &encoding, (&owner, &access), after.as_ref(), page_size).await };
     answer_with(request, "tasks/list", engine.limits.timeout, None, page, out);
@@ -85,29 +87,43 @@ fn cancel(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> 
 
 fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
     Ok(TaskRequest {
-        id: request.params.string("taskId")?.into_owned(),
+        key: TaskKey::new(&owner_name(request)?, &request.params.string("taskId")?),
         tasks: Arc::clone(&request.engine().tasks),
         encoding: Arc::clone(request.encoding()),
-        owner: task_owner(request)?,
         access: request.sender_access(),
     })
 }
 
-/// Returns the owner of the tasks of a request: its principal or, if the transport does not know one, its session.
+/// Returns the owner of the tasks that a request creates, and the peer that they are counted for: its principal, or else
+/// the network of its address, so that no sender gets more tasks by opening more sessions. If the address is unknown, the
+/// peer is the owner.
+///
+/// # Errors
+///
+/// Returns a fault if no random id can be generated for the session.
+pub(super) fn task_owner(request: &RequestContext<'_>) -> Result<TaskOwner, Fault> {
+    let name = owner_name(request)?;
+    let sender = request.connection.source.as_ref().filter(|_| request.principal().is_none());
+    let peer = sender.and_then(|sender| sender.sender_key()).unwrap_or_else(|| name.clone());
+    Ok(TaskOwner { name, peer })
+}
+
+/// Returns the name of the owner of the tasks of a request: its principal or, if the transport does not know one, its session.
 /// Without a session the owner is empty, and knowing the id of a task is enough to use it.
 ///
 /// # Errors
 ///
 /// Returns a fault if no random id can be generated for the session.
-pub(super) fn task_owner(request: &RequestContext<'_>) -> Result<String, Fault> {
+pub(super) fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> {
     if let Some(principal) = request.principal() {
         return Ok(format!("principal:{principal}"));
     }
     let session = request.session().filter(|_| request.has(Feature::SessionTasks));
     let Some(session) = session else { return Ok(String::new()) };
     if session.id.get().is_none() {
+        let no_id = || Fault::internal("the server cannot generate random ids");
         // If two requests race, the first id wins.
-        let _ = session.id.set(new_id()?);
+        let _ = session.id.set(random::id().ok_or_else(no_id)?);
     }
     Ok(format!("session:{}", session.id.get().map_or("", String::as_str)))
 }

@@ -1,5 +1,5 @@
 use super::record::SessionChange;
-use crate::{backend::InputResponse, handler::ask::ClientProgress};
+use crate::{engine::client_requests::InputResponse, handler::ask::ClientProgress};
 
 /// What other replicas must learn about a message of a client.
 #[derive(Debug)]

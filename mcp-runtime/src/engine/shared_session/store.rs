@@ -7,8 +7,9 @@ use super::{
     shared::{SharedSession, StoredSession},
 };
 use crate::{
-    backend::{Backend, BackendError, InputResponse, RecordCondition, RecordVersion, respond},
+    backend::{Backend, BackendError, RecordCondition, RecordVersion, respond},
     engine::{
+        client_requests::InputResponse,
         replica::{Replica, Slot},
         session::Session,
     },

@@ -7,8 +7,8 @@ use std::{
 
 /// The maximum number of bytes of arguments of all unfinished tasks. Beyond it, calls are not accepted as tasks.
 const MAX_BYTES: usize = 256 << 20;
-/// The maximum number of bytes of arguments of the unfinished tasks of one owner.
-const MAX_BYTES_PER_OWNER: usize = 32 << 20;
+/// The maximum number of bytes of arguments of the unfinished tasks of one peer.
+const MAX_BYTES_PER_PEER: usize = 32 << 20;
 
 /// The arguments of the unfinished tasks of a server, in bytes of JSON.
 #[derive(Debug, Default)]
@@ -17,32 +17,32 @@ pub(super) struct TaskArguments(Mutex<Used>);
 #[derive(Debug, Default)]
 struct Used {
     total: usize,
-    /// Contains only owners who use any. The limit on tasks bounds their number.
-    by_owner: HashMap<Arc<str>, usize>,
+    /// Contains only peers that use any. The limit on tasks bounds their number.
+    by_peer: HashMap<Arc<str>, usize>,
 }
 
 /// A part of the memory, which is released when the permit is dropped.
 #[derive(Debug)]
 pub(super) struct ArgumentsPermit {
     arguments: Arc<TaskArguments>,
-    owner: Arc<str>,
+    peer: Arc<str>,
     bytes: usize,
 }
 
 impl TaskArguments {
-    /// Reserves memory for the arguments of a task. Returns `None` if its owner, or all owners together, use too much.
-    /// Tasks without an owner share only the total.
-    pub(super) fn reserve(self: &Arc<Self>, owner: &str, bytes: usize) -> Option<ArgumentsPermit> {
+    /// Reserves memory for the arguments of a task. Returns `None` if its peer, or all peers together, use too much. Peers
+    /// without a name share only the total.
+    pub(super) fn reserve(self: &Arc<Self>, peer: &str, bytes: usize) -> Option<ArgumentsPermit> {
         let mut used = self.used();
-        let owned = used.by_owner.get(owner).map_or(0, |owned| *owned);
-        let max_owned = if owner.is_empty() { MAX_BYTES } else { MAX_BYTES_PER_OWNER };
-        if used.total + bytes > MAX_BYTES || owned + bytes > max_owned {
+        let own = used.by_peer.get(peer).map_or(0, |own| *own);
+        let max_own = if peer.is_empty() { MAX_BYTES } else { MAX_BYTES_PER_PEER };
+        if used.total + bytes > MAX_BYTES || own + bytes > max_own {
             return None;
         }
-        let owner: Arc<str> = owner.into();
+        let peer: Arc<str> = peer.into();
         used.total += bytes;
-        *used.by_owner.entry(Arc::clone(&owner)).or_default() += bytes;
-        Some(ArgumentsPermit { arguments: Arc::clone(self), owner, bytes })
+        *used.by_peer.entry(Arc::clone(&peer)).or_default() += bytes;
+        Some(ArgumentsPermit { arguments: Arc::clone(self), peer, bytes })
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
@@ -54,10 +54,10 @@ impl Drop for ArgumentsPermit {
     fn drop(&mut self) {
         let mut used = self.arguments.used();
         used.total -= self.bytes;
-        if let Some(owned) = used.by_owner.get_mut(&self.owner) {
-            *owned -= self.bytes;
-            if *owned == 0 {
-                used.by_owner.remove(&self.owner);
+        if let Some(own) = used.by_peer.get_mut(&self.peer) {
+            *own -= self.bytes;
+            if *own == 0 {
+                used.by_peer.remove(&self.peer);
             }
         }
     }
@@ -70,22 +70,22 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn the_arguments_of_an_owner_and_of_all_owners_are_bounded() {
+    fn the_arguments_of_a_peer_and_of_all_peers_are_bounded() {
         let arguments = Arc::new(TaskArguments::default());
         let mut permits = Vec::new();
-        for (owner, mib, is_reserved) in [
+        for (peer, mib, is_reserved) in [
             ("ada", 31, true),
             ("ada", 2, false),
             ("ada", 1, true),
             ("ada", 1, false),
-            // Without an owner, tasks share what is left.
+            // Without a name, peers share what is left.
             ("", 200, true),
             ("eve", 25, false),
             ("eve", 24, true),
             ("bob", 1, false),
         ] {
-            let permit = arguments.reserve(owner, mib * MIB);
-            assert_eq!(permit.is_some(), is_reserved, "{mib} MiB of {owner:?}");
+            let permit = arguments.reserve(peer, mib * MIB);
+            assert_eq!(permit.is_some(), is_reserved, "{mib} MiB of {peer:?}");
             permits.extend(permit);
         }
         permits.remove(0);
@@ -93,6 +93,6 @@ mod tests {
         assert!(arguments.reserve("ada", 31 * MIB).is_some());
         permits.clear();
         let used = arguments.used();
-        assert_eq!((used.total, used.by_owner.len()), (0, 0));
+        assert_eq!((used.total, used.by_peer.len()), (0, 0));
     }
 }

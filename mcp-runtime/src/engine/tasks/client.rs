@@ -7,9 +7,8 @@ use std::{
     time::Duration,
 };
 
-use super::{encode, inbox::TaskInbox};
+use super::{encode, inbox::TaskInbox, task::Task};
 use crate::{
-    backend::TaskRecord,
     engine::{
         client_requests::{LiveRequester, OnceValues, into_result, session_ended},
         outbox::Outbox,
@@ -67,7 +66,7 @@ impl TaskClient {
     }
 
     /// Notifies the session of the status of the task.
-    pub(super) fn notify_status(&self, task: &TaskRecord) {
+    pub(super) fn notify_status(&self, task: &Task) {
         let Some(session) = &self.session else { return };
         let Some(outbox) = session.outbox() else { return };
         outbox.notify(&encode::status_notification(&session.encoding, task));

@@ -1,7 +1,8 @@
 //! The encoding of tasks.
 
+use super::{status::TaskStatus, task::Task};
 use crate::{
-    backend::{TaskOutcome, TaskRecord, TaskStatus, time::whole_millis},
+    backend::time::whole_millis,
     handler::Encoding,
     jsonrpc::{raw, write},
     revision::{
@@ -14,7 +15,7 @@ use crate::{
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// Encodes the result of a call that has become a task.
-pub(super) fn created(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
+pub(super) fn created(encoding: &Encoding, task: &Task) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
     if encoding.has(Feature::TaskExtension) {
@@ -27,17 +28,22 @@ pub(super) fn created(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
     out
 }
 
-/// Encodes the result of `tasks/get`. With the extension, it includes the outcome and the pending inputs.
-pub(super) fn details(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
+/// Encodes the result of `tasks/get`. With the extension, it includes the pending inputs and the outcome, which is JSON.
+pub(super) fn details(encoding: &Encoding, task: &Task, outcome: Option<&[u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
-    write_detailed_members(&mut result, encoding, task);
+    write_detailed_members(&mut result, encoding, task, outcome);
     encoding.end_result(&mut out, None);
     out
 }
 
-/// Encodes `notifications/tasks` for a subscription. `subscription_id` is JSON.
-pub(super) fn task_notification(encoding: &Encoding, task: &TaskRecord, subscription_id: &str) -> Vec<u8> {
+/// Encodes `notifications/tasks` for a subscription. `outcome` and `subscription_id` are JSON.
+pub(super) fn task_notification(
+    encoding: &Encoding,
+    task: &Task,
+    outcome: Option<&[u8]>,
+    subscription_id: &str,
+) -> Vec<u8> {
     let mut out = Vec::new();
     let mut notification = Object::begin(&mut out);
     notification.string("jsonrpc", "2.0");
@@ -46,14 +52,14 @@ pub(super) fn task_notification(encoding: &Encoding, task: &TaskRecord, subscrip
     let mut meta = Object::begin(params.key("_meta"));
     meta.raw("io.modelcontextprotocol/subscriptionId", subscription_id.as_bytes());
     meta.end();
-    write_detailed_members(&mut params, encoding, task);
+    write_detailed_members(&mut params, encoding, task, outcome);
     params.end();
     notification.end();
     out
 }
 
 /// Encodes `notifications/tasks/status`.
-pub(super) fn status_notification(encoding: &Encoding, task: &TaskRecord) -> Vec<u8> {
+pub(super) fn status_notification(encoding: &Encoding, task: &Task) -> Vec<u8> {
     let mut out = Vec::new();
     let mut notification = Object::begin(&mut out);
     notification.string("jsonrpc", "2.0");
@@ -64,7 +70,7 @@ pub(super) fn status_notification(encoding: &Encoding, task: &TaskRecord) -> Vec
 }
 
 /// Encodes the result of `tasks/list`.
-pub(super) fn list(encoding: &Encoding, tasks: &[TaskRecord], next: Option<&str>) -> Vec<u8> {
+pub(super) fn list(encoding: &Encoding, tasks: &[Task], next: Option<&str>) -> Vec<u8> {
     let mut out = Vec::new();
     let mut result = Object::begin(&mut out);
     encode::array(result.key("tasks"), tasks, |out, task| write_task(out, encoding, task));
@@ -73,65 +79,48 @@ pub(super) fn list(encoding: &Encoding, tasks: &[TaskRecord], next: Option<&str>
     out
 }
 
-fn write_task(out: &mut Vec<u8>, encoding: &Encoding, task: &TaskRecord) {
+fn write_task(out: &mut Vec<u8>, encoding: &Encoding, task: &Task) {
     let mut object = Object::begin(out);
     write_members(&mut object, encoding, task);
     object.end();
 }
 
-fn write_members(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord) {
+fn write_members(object: &mut Object<'_>, encoding: &Encoding, task: &Task) {
     let is_extension = encoding.has(Feature::TaskExtension);
-    object.string("taskId", &task.id);
+    let state = &task.state;
+    object.string("taskId", task.id());
     object.string("status", status(task, is_extension));
-    object.optional("statusMessage", task.message.as_deref());
-    object.string("createdAt", &task.created.to_string());
-    object.string("lastUpdatedAt", &task.updated.to_string());
+    object.optional("statusMessage", state.message.as_deref());
+    object.string("createdAt", &task.key.created().to_string());
+    object.string("lastUpdatedAt", &state.updated.to_string());
     let (ttl, poll_interval) = if is_extension { ("ttlMs", "pollIntervalMs") } else { ("ttl", "pollInterval") };
-    write::plain(object.key(ttl), &whole_millis(task.ttl));
-    write::plain(object.key(poll_interval), &whole_millis(task.poll_interval));
-}
-
-/// Returns the part of a task's id that the log contains. The whole id would give its readers access to the task.
-pub(super) fn log_id(id: &str) -> &str {
-    id.get(..8).unwrap_or(id)
+    write::plain(object.key(ttl), &whole_millis(state.ttl));
+    write::plain(object.key(poll_interval), &whole_millis(state.poll_interval));
 }
 
 /// Returns the name of a status. Without the extension, a task that returned a tool error has failed.
-fn status(task: &TaskRecord, is_extension: bool) -> &'static str {
-    match task.status {
-        TaskStatus::Completed if !is_extension && is_tool_error(task) => TaskStatus::Failed.as_str(),
+fn status(task: &Task, is_extension: bool) -> &'static str {
+    match task.state.status {
+        TaskStatus::Completed if !is_extension && task.state.is_tool_error => TaskStatus::Failed.as_str(),
         status => status.as_str(),
     }
 }
 
-fn is_tool_error(task: &TaskRecord) -> bool {
-    match &task.outcome {
-        Some(TaskOutcome::Result(json)) => raw::members(json).any(|(name, value)| name == "isError" && value == "true"),
-        Some(TaskOutcome::Error(_)) | None => false,
-    }
-}
-
-fn write_detailed_members(object: &mut Object<'_>, encoding: &Encoding, task: &TaskRecord) {
+fn write_detailed_members(object: &mut Object<'_>, encoding: &Encoding, task: &Task, outcome: Option<&[u8]>) {
     write_members(object, encoding, task);
     if encoding.has(Feature::TaskExtension) {
-        write_outcome(object, task);
-        if task.status == TaskStatus::InputRequired {
+        if let Some(json) = outcome {
+            object.raw(if task.state.status == TaskStatus::Failed { "error" } else { "result" }, json);
+        }
+        if task.state.status == TaskStatus::InputRequired {
             write_inputs(object, task);
         }
     }
 }
 
-fn write_outcome(object: &mut Object<'_>, task: &TaskRecord) {
-    match &task.outcome {
-        Some(TaskOutcome::Result(json)) => object.raw("result", json.as_bytes()),
-        Some(TaskOutcome::Error(json)) => object.raw("error", json.as_bytes()),
-        None => {}
-    }
-}
-
-fn write_inputs(object: &mut Object<'_>, task: &TaskRecord) {
+fn write_inputs(object: &mut Object<'_>, task: &Task) {
     let mut requests = Object::begin(object.key("inputRequests"));
-    for input in task.inputs.iter().filter(|input| input.is_pending()) {
+    for input in task.state.pending_inputs() {
         let mut request = Object::begin(requests.key(&input.key));
         request.string("method", &input.method);
         request.raw("params", input.params.as_bytes());

@@ -1,15 +1,15 @@
 //! The errors of requests about tasks.
 
-use crate::{backend::TaskStoreError, error::Fault};
+use crate::error::Fault;
 
-/// Returns the error for a failed store. The reason is logged and not sent to the client.
-pub(super) fn store_failed(error: &TaskStoreError) -> Fault {
-    tracing::error!(%error, "the task store failed");
-    store_unavailable()
+/// Returns the error of a task that failed because the backend did.
+pub(super) fn backend_failed() -> Fault {
+    Fault::internal("the state of the task could not be stored")
 }
 
-pub(super) fn store_unavailable() -> Fault {
-    Fault::internal("the task store is unavailable")
+/// Returns the error of a task whose result was dropped.
+pub(super) fn result_too_large() -> Fault {
+    Fault::overloaded("the result of the task is too large to be kept with those of other tasks")
 }
 
 /// Returns the error for a task that does not exist, has expired or belongs to another owner.

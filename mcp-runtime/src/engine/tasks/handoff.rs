@@ -12,8 +12,9 @@ use std::{
 
 use super::{
     client::TaskClient,
+    key::new_task_id,
     runner::Job,
-    service::{NewTask, Rejected, Tasks, new_id},
+    service::{NewTask, Rejected, TaskOwner, Tasks},
 };
 use crate::{
     auth::Scopes,
@@ -44,7 +45,7 @@ pub(crate) struct DeferredTask {
 pub(crate) struct PendingTask {
     /// The tasks of the server. Weak, so that a call does not keep those of a stopped server alive.
     pub(crate) tasks: Weak<Tasks>,
-    pub(crate) owner: String,
+    pub(crate) owner: TaskOwner,
     /// The scopes that the function requires.
     pub(crate) scopes: Option<Arc<Scopes>>,
     pub(crate) encoding: Arc<Encoding>,
@@ -85,7 +86,7 @@ impl PendingTask {
         let Self { tasks, owner, scopes, encoding, id, callee, forwards_log, is_layered, argument_bytes } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
         let scopes = scopes.map(|scopes| Scopes::clone(&scopes)).unwrap_or_default();
-        let new = NewTask { id: new_id()?, owner, scopes, ttl: None, argument_bytes };
+        let new = NewTask { id: new_task_id()?, owner, scopes, ttl: None, argument_bytes };
         let inbox = Arc::clone(client.inbox());
         let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, client };
         let Rejected { fault, running } = match tasks.create(new, job, rest).await {

@@ -7,11 +7,8 @@ use std::{
 
 use tokio::sync::{Notify, SetOnce, oneshot};
 
-use crate::{
-    backend::{InputResponse, TaskInput},
-    error::Fault,
-    handler::ask::Question,
-};
+use super::task::TaskInput;
+use crate::{engine::client_requests::InputResponse, error::Fault, handler::ask::Question};
 
 /// The maximum size of a status message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backend::TaskLimits;
+use super::limits::TaskLimits;
 
 /// The options of a server's tasks.
 #[derive(Debug, Clone)]

@@ -6,14 +6,17 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use super::{
     encode,
-    errors::{not_found, store_failed},
+    errors::not_found,
+    key::TaskKey,
     service::Tasks,
-    update::{Updated, set_status, update},
+    status::TaskStatus,
+    task::Task,
+    update::{Updated, update},
 };
 use crate::{
-    backend::{InputResponse, TaskCursor, TaskRecord, TaskStatus, Timestamp},
     engine::{
         call::response,
+        client_requests::InputResponse,
         request::{params::Params, sender_access::SenderAccess},
     },
     error::Fault,
@@ -27,68 +30,82 @@ use crate::{
 pub(crate) struct TaskRequest {
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) encoding: Arc<Encoding>,
-    /// The owner on whose behalf the request is made.
-    pub(crate) owner: String,
+    /// The task of the owner on whose behalf the request is made. `None` for an id that no task has.
+    pub(crate) key: Option<TaskKey>,
     /// The scopes by which it is decided what the sender may read.
     pub(crate) access: SenderAccess,
-    pub(crate) id: String,
 }
 
 impl TaskRequest {
-    /// Loads the task.
+    /// Returns the key of the task.
     ///
     /// # Errors
     ///
-    /// Fails if the task does not exist or belongs to another owner, or if the store fails.
-    pub(super) async fn load(&self) -> Result<TaskRecord, Fault> {
-        let found = self.tasks.store().load(&self.id).await.map_err(|error| store_failed(&error))?;
-        found.filter(|task| task.owner == self.owner).ok_or_else(not_found)
+    /// Fails if no task has the id.
+    pub(super) fn key(&self) -> Result<&TaskKey, Fault> {
+        self.key.as_ref().ok_or_else(not_found)
     }
 
     /// Loads the task for a sender that reads its result, answers its questions or cancels it.
     ///
     /// # Errors
     ///
-    /// Also fails if the sender lacks scopes that the function of the task requires.
-    pub(super) async fn load_to_use(&self) -> Result<TaskRecord, Fault> {
-        let task = self.load().await?;
-        self.access.check(&task.scopes)?;
+    /// Fails if the task does not exist or belongs to another owner, if the sender lacks scopes that the function of
+    /// the task requires, or if the backend fails.
+    pub(super) async fn load(&self) -> Result<Task, Fault> {
+        let task = self.tasks.store().load(self.key()?).await?.ok_or_else(not_found)?;
+        self.access.check(&task.state.scopes)?;
         Ok(task)
+    }
+
+    /// Loads the JSON of the outcome of a finished task.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the outcome was evicted together with its task, or if the backend fails.
+    pub(super) async fn load_outcome(&self, task: &Task) -> Result<Option<Arc<[u8]>>, Fault> {
+        let outcome = self.tasks.store().outcome(task).await?;
+        if outcome.is_none() && task.state.outcome.is_some() {
+            return Err(not_found());
+        }
+        Ok(outcome)
     }
 
     /// Returns the state of the task.
     pub(crate) async fn get(self) -> Result<Vec<u8>, Fault> {
-        Ok(encode::details(&self.encoding, &self.load_to_use().await?))
+        let task = self.load().await?;
+        let outcome = if self.encoding.has(Feature::TaskExtension) { self.load_outcome(&task).await? } else { None };
+        Ok(encode::details(&self.encoding, &task, outcome.as_deref()))
     }
 
     /// Stores responses to pending inputs. Responses under unknown keys are ignored.
     pub(crate) async fn update(self, responses: HashMap<String, String>) -> Result<Vec<u8>, Fault> {
-        let task = self.load_to_use().await?;
-        let updated = update(&**self.tasks.store(), task, |task| {
-            for input in task.inputs.iter_mut().filter(|input| input.is_pending()) {
+        let task = self.load().await?;
+        let updated = update(self.tasks.store(), task, |state| {
+            for input in state.inputs.iter_mut().filter(|input| input.is_pending()) {
                 input.response = responses.get(&input.key).cloned().map(InputResponse::Result);
             }
-            set_status(task);
+            state.set_unfinished_status();
         });
-        match updated.await.map_err(|error| store_failed(&error))? {
+        match updated.await? {
             Updated::Applied(_) | Updated::Finished(_) => Ok(response::empty_result(&self.encoding)),
             Updated::Expired => Err(not_found()),
         }
     }
 
-    /// Cancels the task. Its runner notices the change of the record and drops the function.
+    /// Cancels the task. Its runner notices the change and drops the function.
     pub(crate) async fn cancel(self) -> Result<Vec<u8>, Fault> {
-        let task = self.load_to_use().await?;
-        let updated = update(&**self.tasks.store(), task, |task| {
-            task.inputs.clear();
-            task.status = TaskStatus::Cancelled;
-            task.message = Some("the client cancelled the task".to_owned());
+        let task = self.load().await?;
+        let updated = update(self.tasks.store(), task, |state| {
+            state.inputs.clear();
+            state.status = TaskStatus::Cancelled;
+            state.message = Some("the client cancelled the task".to_owned());
         });
         let is_extension = self.encoding.has(Feature::TaskExtension);
-        match updated.await.map_err(|error| store_failed(&error))? {
+        match updated.await? {
             Updated::Expired => Err(not_found()),
             Updated::Applied(_) | Updated::Finished(_) if is_extension => Ok(response::empty_result(&self.encoding)),
-            Updated::Applied(task) => Ok(encode::details(&self.encoding, &task)),
+            Updated::Applied(task) => Ok(encode::details(&self.encoding, &task, None)),
             Updated::Finished(_) => Err(Fault::invalid_params("the task has already finished and cannot be cancelled")),
         }
     }
@@ -99,29 +116,26 @@ pub(crate) async fn list(
     tasks: &Tasks,
     encoding: &Encoding,
     (owner, access): (&str, &SenderAccess),
-    after: Option<&TaskCursor>,
+    after: Option<&TaskKey>,
     page_size: usize,
 ) -> Result<Vec<u8>, Fault> {
-    let page = tasks.store().page(owner, after, page_size.saturating_add(1)).await;
-    let mut page = page.map_err(|error| store_failed(&error))?;
+    let mut page = tasks.store().page(owner, after, page_size.saturating_add(1)).await?;
     let has_more = page.len() > page_size;
     page.truncate(page_size);
-    let next = page.last().filter(|_| has_more).map(|last| encode_cursor(&last.cursor()));
-    page.retain(|task| access.grants(&task.scopes));
+    let next = page.last().filter(|_| has_more).map(|last| encode_cursor(&last.key));
+    page.retain(|task| access.grants(&task.state.scopes));
     Ok(encode::list(encoding, &page, next.as_deref()))
 }
 
-fn encode_cursor(cursor: &TaskCursor) -> String {
-    URL_SAFE_NO_PAD.encode(format!("task:{}:{}", cursor.created.as_unix_millis(), cursor.id))
+fn encode_cursor(last: &TaskKey) -> String {
+    URL_SAFE_NO_PAD.encode(format!("task:{}", last.id()))
 }
 
-/// Decodes a cursor that [`list`] returned.
-pub(crate) fn decode_cursor(cursor: &str) -> Result<TaskCursor, Fault> {
+/// Decodes a cursor that [`list`] returned to an owner: the last task of the page.
+pub(crate) fn decode_cursor(cursor: &str, owner: &str) -> Result<TaskKey, Fault> {
     let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let parts = decoded.as_deref().and_then(|text| text.strip_prefix("task:")?.split_once(':'));
-    let parsed =
-        parts.and_then(|(millis, id)| Some(TaskCursor::new(Timestamp::from_unix_millis(millis.parse().ok()?), id)));
-    parsed.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor))))
+    let key = decoded.as_deref().and_then(|text| TaskKey::new(owner, text.strip_prefix("task:")?));
+    key.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor))))
 }
 
 /// Decodes `inputResponses`: the response to each question, as JSON, by key.

@@ -8,19 +8,18 @@ use std::{
     task::Poll,
 };
 
-use tokio::time::sleep;
-
 use super::{
     claims::{InputClaim, RequestOrder},
     encode,
-    errors::store_failed,
     request::TaskRequest,
-    update::{set_status, update},
+    status::TaskStatus,
+    store::TaskWaiter,
+    task::{Task, TaskInput},
+    update::update,
 };
 use crate::{
-    backend::{InputResponse, TaskInput, TaskOutcome, TaskRecord, Timestamp},
     engine::{
-        client_requests::{PendingRequest, send_request, session_ended},
+        client_requests::{InputResponse, PendingRequest, send_request, session_ended},
         outbox::Outbox,
         session::Session,
     },
@@ -68,18 +67,22 @@ impl ResultRequest {
         let mut sent: Vec<SentQuestion> = Vec::new();
         let claims = self.request.tasks.claims();
         let order = claims.next_order();
+        // Created before the task is loaded, so that no change is missed.
+        let mut changes = self.request.tasks.store().watch(self.request.key()?).await;
         loop {
-            // Registered before the task is loaded, so that no change to the claims is missed.
+            // Likewise.
             let claims_changed = claims.changed();
-            let task = self.request.load_to_use().await?;
-            if task.status.is_final() {
-                return into_result(&task);
+            let task = self.request.load().await?;
+            if task.state.status.is_final() {
+                let outcome = self.request.load_outcome(&task).await?;
+                return into_result(&task, outcome.as_deref());
             }
-            sent.retain(|sent| sent.claim.is_held() && pending_inputs(&task).any(|input| input.key == sent.key));
-            for input in pending_inputs(&task) {
+            let is_pending = |key: &str| task.state.pending_inputs().any(|input| input.key == key);
+            sent.retain(|sent| sent.claim.is_held() && is_pending(&sent.key));
+            for input in task.state.pending_inputs() {
                 self.send(&task, input, order, &mut sent)?;
             }
-            if let Some((key, response)) = self.next_response(&task, &mut sent, claims_changed).await? {
+            if let Some((key, response)) = self.next_response(&task, &mut changes, &mut sent, claims_changed).await? {
                 sent.retain(|sent| sent.key != key);
                 self.respond(task, &key, &response).await?;
             }
@@ -90,7 +93,7 @@ impl ResultRequest {
     /// initialized.
     fn send(
         &self,
-        task: &TaskRecord,
+        task: &Task,
         input: &TaskInput,
         order: RequestOrder,
         sent: &mut Vec<SentQuestion>,
@@ -99,8 +102,9 @@ impl ResultRequest {
         if !session.is_initialized() || sent.iter().any(|sent| sent.key == input.key) {
             return Ok(());
         }
-        let Some(claim) = self.request.tasks.claims().claim(&task.id, &input.key, order) else { return Ok(()) };
-        let related = |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, &task.id)).into_owned();
+        let Some(claim) = self.request.tasks.claims().claim(task.id(), &input.key, order) else { return Ok(()) };
+        let related =
+            |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, task.id())).into_owned();
         let (pending, params) = (&session.pending_requests, related(&input.params));
         let request = send_request(pending, outbox, &input.method, &params, false)?;
         request.map_cancelled_params(related);
@@ -111,12 +115,12 @@ impl ResultRequest {
     /// Waits for the response to a question. Returns `None` if the task has to be loaded again.
     async fn next_response(
         &self,
-        task: &TaskRecord,
+        task: &Task,
+        changes: &mut TaskWaiter,
         sent: &mut [SentQuestion],
         claims_changed: impl Future<Output = ()>,
     ) -> Result<Option<(String, InputResponse)>, Fault> {
-        let mut task_changed = self.request.tasks.store().changed(&task.id, task.version);
-        let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
+        let mut task_changed = pin!(changes.changed(task));
         let (mut claims_changed, mut initialized) = (pin!(claims_changed), pin!(self.stream.next_initialized()));
         let event = poll_fn(|cx| {
             for SentQuestion { key, request, .. } in sent.iter_mut() {
@@ -128,11 +132,8 @@ impl ResultRequest {
                     });
                 }
             }
-            if let Poll::Ready(changed) = task_changed.as_mut().poll(cx) {
-                return Poll::Ready(changed.map(|()| None).map_err(|error| store_failed(&error)));
-            }
-            if claims_changed.as_mut().poll(cx).is_ready()
-                || expiry.as_mut().poll(cx).is_ready()
+            if task_changed.as_mut().poll(cx).is_ready()
+                || claims_changed.as_mut().poll(cx).is_ready()
                 || initialized.as_mut().poll(cx).is_ready()
             {
                 return Poll::Ready(Ok(None));
@@ -142,29 +143,29 @@ impl ResultRequest {
         event.await
     }
 
-    /// Stores a response in the record, where the runner finds it.
-    async fn respond(&self, task: TaskRecord, key: &str, response: &InputResponse) -> Result<(), Fault> {
-        let updated = update(&**self.request.tasks.store(), task, |task| {
-            for input in task.inputs.iter_mut().filter(|input| input.key == key && input.is_pending()) {
+    /// Stores a response in the task, where the runner finds it.
+    async fn respond(&self, task: Task, key: &str, response: &InputResponse) -> Result<(), Fault> {
+        let updated = update(self.request.tasks.store(), task, |state| {
+            for input in state.inputs.iter_mut().filter(|input| input.key == key && input.is_pending()) {
                 input.response = Some(response.clone());
             }
-            set_status(task);
+            state.set_unfinished_status();
         });
-        updated.await.map(drop).map_err(|error| store_failed(&error))
+        updated.await?;
+        Ok(())
     }
 }
 
-fn pending_inputs(task: &TaskRecord) -> impl Iterator<Item = &TaskInput> {
-    task.inputs.iter().filter(|input| input.is_pending())
-}
-
-/// Returns the result of a finished task.
-fn into_result(task: &TaskRecord) -> Result<Vec<u8>, Fault> {
-    match &task.outcome {
-        Some(TaskOutcome::Result(json)) => Ok(encode::with_related_task(json, &task.id)),
-        Some(TaskOutcome::Error(json)) => Err(decode_error(json)),
-        None => Err(Fault::invalid_params("the task was cancelled and has no result")),
+/// Returns the result of a finished task from the JSON of its outcome.
+fn into_result(task: &Task, outcome: Option<&[u8]>) -> Result<Vec<u8>, Fault> {
+    let Some(json) = outcome else {
+        return Err(Fault::invalid_params("the task was cancelled and has no result"));
+    };
+    let json = std::str::from_utf8(json).map_err(|_| Fault::internal("the result of the task is damaged"))?;
+    if task.state.status == TaskStatus::Failed {
+        return Err(decode_error(json));
     }
+    Ok(encode::with_related_task(json, task.id()))
 }
 
 /// Decodes the error object of a call.

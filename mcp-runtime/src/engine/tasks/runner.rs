@@ -1,6 +1,7 @@
 //! Runs the function of a task and keeps its record up to date.
 
 use std::{
+    collections::HashMap,
     future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
@@ -13,13 +14,16 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::{
     arguments::ArgumentsPermit,
     client::TaskClient,
-    encode::log_id,
-    errors,
+    errors::{backend_failed, result_too_large},
     inbox::{InboxUpdate, truncated},
-    update::{Updated, set_status, update},
+    key::log_id,
+    status::TaskStatus,
+    store::{TaskStore, TaskWaiter},
+    task::{StoredOutcome, Task, TaskState},
+    update::{Updated, update},
 };
 use crate::{
-    backend::{TaskOutcome, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp},
+    backend::BackendError,
     engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
     handler::{CallFuture, Context, Encoding, Finished},
@@ -29,10 +33,11 @@ use crate::{
 /// The minimum time between two updates that change only the status message.
 const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The number of times that the runner tries to mark a task as failed while its store fails.
+/// The number of times that the runner tries to store a question, after which the task fails.
 const MAX_ATTEMPTS: u32 = 6;
-/// The delay after the first attempt. It doubles with every attempt.
+/// The delay after the first attempt to store something. It doubles with every attempt, up to the maximum.
 const FIRST_DELAY: Duration = Duration::from_millis(100);
+const MAX_DELAY: Duration = Duration::from_secs(3);
 
 /// The output of a function, or `None` if it timed out.
 type Output = Option<Result<Finished, Fault>>;
@@ -68,11 +73,13 @@ impl Job {
     }
 }
 
-/// The members of the record that are set when a task finishes.
+/// How a task ends.
 struct FinalState {
     status: TaskStatus,
     message: Option<String>,
-    outcome: TaskOutcome,
+    is_tool_error: bool,
+    /// The result or the error, as JSON.
+    outcome: String,
 }
 
 impl FinalState {
@@ -80,18 +87,18 @@ impl FinalState {
         let member = |name: &str| raw::members(response).find_map(|(member, json)| (member == name).then_some(json));
         let Some(error) = member("error") else {
             let result = member("result").unwrap_or("{}");
-            let outcome = TaskOutcome::Result(result.into());
-            return Self { status: TaskStatus::Completed, message: tool_error_text(result), outcome };
+            let is_tool_error = raw::members(result).any(|(name, json)| name == "isError" && json == "true");
+            let message = if is_tool_error { tool_error_text(result) } else { None };
+            return Self { status: TaskStatus::Completed, message, is_tool_error, outcome: result.to_owned() };
         };
         let message = raw::members(error).find(|(name, _)| name == "message").and_then(|(_, json)| raw::string(json));
-        let outcome = TaskOutcome::Error(error.into());
-        Self { status: TaskStatus::Failed, message: message.map(|message| truncated(&message)), outcome }
+        let message = message.map(|message| truncated(&message));
+        Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome: error.to_owned() }
     }
 }
 
 /// Returns the text of a result that is a tool error.
 fn tool_error_text(result: &str) -> Option<String> {
-    raw::members(result).find(|(name, json)| name == "isError" && *json == "true")?;
     let (_, content) = raw::members(result).find(|(name, _)| name == "content")?;
     let texts = raw::elements(content).flat_map(raw::members).filter(|(name, _)| name == "text");
     texts.filter_map(|(_, json)| raw::string(json)).next().map(|text| truncated(&text))
@@ -99,9 +106,9 @@ fn tool_error_text(result: &str) -> Option<String> {
 
 /// The runner of one task, which polls its function and updates its record.
 pub(super) struct Runner {
-    store: Arc<dyn TaskStore>,
-    /// The record as it was inserted.
-    task: TaskRecord,
+    store: Arc<TaskStore>,
+    /// The task as it was inserted.
+    task: Task,
     job: Job,
     _arguments: ArgumentsPermit,
 }
@@ -111,51 +118,78 @@ enum Event {
     Finished(Output),
     InboxChanged,
     RecordChanged,
-    Expired,
 }
 
 impl Runner {
-    pub(super) fn new(store: Arc<dyn TaskStore>, task: TaskRecord, job: Job, arguments: ArgumentsPermit) -> Self {
+    pub(super) fn new(store: Arc<TaskStore>, task: Task, job: Job, arguments: ArgumentsPermit) -> Self {
         Self { store, task, job, _arguments: arguments }
     }
 
-    /// Runs the function until it finishes, or until its task is cancelled or expires.
-    pub(super) async fn run(self, running: CallFuture) {
-        let Err(error) = self.try_run(running).await else { return };
-        tracing::error!(%error, "the task store failed, ending the task");
-        for attempt in 0..MAX_ATTEMPTS {
-            if self.mark_failed().await.is_ok() {
-                return;
+    /// Runs the function until it finishes, or until its task is cancelled or expires. `changes` must exist before anybody
+    /// knows the id of the task, so that no change is missed.
+    pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture) {
+        let end = match self.run_function(changes, running).await {
+            Ok(Some(output)) => self.job.final_state(output),
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%error, task = log_id(self.task.id()), "the backend failed, ending a task");
+                self.failed(backend_failed())
             }
-            sleep(FIRST_DELAY * 2_u32.pow(attempt)).await;
+        };
+        let mut delay = FIRST_DELAY;
+        // Nobody else can end the task. If the backend fails for longer than the task exists, it has expired.
+        while let Err(error) = self.finish(&end).await {
+            tracing::warn!(%error, task = log_id(self.task.id()), "cannot store how a task ended, trying again");
+            sleep(delay).await;
+            delay = (delay * 2).min(MAX_DELAY);
         }
     }
 
-    /// Records that the task failed because of its store.
-    async fn mark_failed(&self) -> Result<(), TaskStoreError> {
-        let Some(task) = self.store.load(&self.task.id).await? else { return Ok(()) };
-        let fault = errors::store_unavailable();
-        let finished = Finished { body: Vec::new(), outcome: Err(fault.into()) };
-        self.finish(task, Some(Ok(finished))).await
+    fn failed(&self, fault: Fault) -> FinalState {
+        self.job.final_state(Some(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) })))
     }
 
-    /// Records the output of the function.
-    async fn finish(&self, task: TaskRecord, output: Output) -> Result<(), TaskStoreError> {
-        let FinalState { status, message, outcome } = self.job.final_state(output);
-        let updated = update(&*self.store, task, |task| {
-            task.inputs.clear();
-            task.status = status;
-            task.message.clone_from(&message);
-            task.outcome = Some(outcome.clone());
-        });
-        if let Updated::Applied(task) | Updated::Finished(task) = updated.await? {
-            self.job.client.notify_status(&task);
-            self.log_end(task.status.as_str());
-        }
+    /// Records how the task ended.
+    async fn finish(&self, end: &FinalState) -> Result<(), BackendError> {
+        let too_large;
+        let (end, outcome) = match self.store.store_outcome(&self.task, &end.outcome).await? {
+            Some(outcome) => (end, outcome),
+            None => {
+                too_large = self.failed(result_too_large());
+                (&too_large, StoredOutcome::Inline(too_large.outcome.clone()))
+            }
+        };
+        let is_separate = |outcome: &Option<StoredOutcome>| matches!(outcome, Some(StoredOutcome::Separate { .. }));
+        let updated = match self.store.read(&self.task.key).await? {
+            Some(task) => {
+                let update = update(&self.store, task, |state| {
+                    state.inputs.clear();
+                    state.status = end.status;
+                    state.message.clone_from(&end.message);
+                    state.is_tool_error = end.is_tool_error;
+                    state.outcome = Some(outcome.clone());
+                });
+                update.await?
+            }
+            None => Updated::Expired,
+        };
+        let status = match updated {
+            Updated::Applied(task) | Updated::Finished(task) => {
+                self.job.client.notify_status(&task);
+                if !is_separate(&task.state.outcome) && is_separate(&Some(outcome)) {
+                    self.store.delete_outcome(&task.key).await;
+                }
+                task.state.status.as_str()
+            }
+            Updated::Expired => "expired",
+        };
+        self.log_end(status);
         Ok(())
     }
 
-    async fn try_run(&self, running: CallFuture) -> Result<(), TaskStoreError> {
+    /// Polls the function, and exchanges questions and answers with its client. Returns `None` if the task was cancelled,
+    /// was lost or has expired.
+    async fn run_function(&self, mut changes: TaskWaiter, running: CallFuture) -> Result<Option<Output>, BackendError> {
         let Job { callee, context, client, .. } = &self.job;
         let end_guard = EndGuard(context.clone());
         let guarded = if self.job.is_layered {
@@ -165,105 +199,118 @@ impl Runner {
         };
         let mut work = Box::pin(callee.run_with_timeout(guarded.with_slow_warning(), context.as_deref(), &self.job.id));
         let mut task = self.task.clone();
-        let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
         let mut message_delay = pin!(sleep(Duration::ZERO));
         let output = loop {
-            let event = self.next_event(&task, work.as_mut(), expiry.as_mut(), message_delay.as_mut()).await?;
-            let latest = match event {
+            let latest = match self.next_event(&task, &mut changes, work.as_mut(), message_delay.as_mut()).await {
                 Event::Finished(output) => break output,
-                Event::Expired => None,
                 Event::InboxChanged => Some(task.clone()),
-                Event::RecordChanged => self.store.load(&task.id).await?,
+                Event::RecordChanged => match self.store.read(&task.key).await {
+                    Ok(latest) => latest,
+                    Err(error) => {
+                        // The function goes on. The record is read again after a while.
+                        tracing::debug!(%error, task = log_id(task.id()), "cannot read a task");
+                        Some(task.clone())
+                    }
+                },
             };
             let Some(latest) = latest else {
                 self.log_end("expired");
-                return Ok(());
+                return Ok(None);
             };
-            let before = task.status;
+            let before = task.state.status;
             let is_finished;
-            (task, is_finished) = match exchange(&*self.store, latest, client).await? {
+            (task, is_finished) = match exchange(&self.store, latest, client).await? {
                 Updated::Applied(task) => (task, false),
                 Updated::Finished(task) => (task, true),
                 Updated::Expired => {
                     self.log_end("expired");
-                    return Ok(());
+                    return Ok(None);
                 }
             };
-            if task.status != before {
+            if task.state.status != before {
                 client.notify_status(&task);
             }
             if is_finished {
-                self.log_end(task.status.as_str());
-                return Ok(());
+                self.log_end(task.state.status.as_str());
+                return Ok(None);
             }
         };
         end_guard.finish(output.is_none());
-        self.finish(task, output).await
+        Ok(Some(output))
     }
 
     /// Polls the function and waits for the next event.
     async fn next_event(
         &self,
-        task: &TaskRecord,
+        task: &Task,
+        changes: &mut TaskWaiter,
         mut work: Pin<&mut impl Future<Output = Output>>,
-        mut expiry: Pin<&mut Sleep>,
         mut message_delay: Pin<&mut Sleep>,
-    ) -> Result<Event, TaskStoreError> {
+    ) -> Event {
         let inbox = self.job.client.inbox();
         let mut questions_changed = pin!(inbox.questions_changed.notified());
         let mut message_changed = pin!(inbox.message_changed.notified());
-        let mut record_changed = self.store.changed(&task.id, task.version);
+        let mut record_changed = pin!(changes.changed(task));
         poll_fn(|cx| {
             if let Poll::Ready(output) = work.as_mut().poll(cx) {
-                return Poll::Ready(Ok(Event::Finished(output)));
+                return Poll::Ready(Event::Finished(output));
             }
             if questions_changed.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Ok(Event::InboxChanged));
+                return Poll::Ready(Event::InboxChanged);
             }
             let may_update_message = message_delay.is_elapsed() || message_delay.as_mut().poll(cx).is_ready();
             if may_update_message && message_changed.as_mut().poll(cx).is_ready() {
                 message_delay.as_mut().reset(Instant::now() + MESSAGE_INTERVAL);
-                return Poll::Ready(Ok(Event::InboxChanged));
+                return Poll::Ready(Event::InboxChanged);
             }
-            if let Poll::Ready(changed) = record_changed.as_mut().poll(cx) {
-                return Poll::Ready(changed.map(|()| Event::RecordChanged));
-            }
-            expiry.as_mut().poll(cx).map(|()| Ok(Event::Expired))
+            record_changed.as_mut().poll(cx).map(|()| Event::RecordChanged)
         })
         .await
     }
 
     fn log_end(&self, status: &str) {
-        let (name, task) = (self.job.callee.name, log_id(&self.task.id));
+        let (name, task) = (self.job.callee.name, log_id(self.task.id()));
         tracing::info!(name, id = self.job.id.as_json(), task, status, "task ended");
     }
 }
 
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
-/// record to the function.
-async fn exchange(store: &dyn TaskStore, task: TaskRecord, client: &TaskClient) -> Result<Updated, TaskStoreError> {
+/// record to the function. Tries again for a while if the backend fails.
+async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<Updated, BackendError> {
     let InboxUpdate { asked, withdrawn, message } = client.inbox().take_update();
-    let mut responses = Vec::new();
-    let updated = update(store, task, |task| {
-        responses.clear();
-        task.inputs.extend(asked.iter().cloned());
-        task.inputs.retain_mut(|input| match input.response.take() {
+    let runner = store.runner();
+    // Kept over all attempts: one that seems to fail may have removed the responses from the record.
+    let mut responses = HashMap::new();
+    let mut apply = |state: &mut TaskState| {
+        let new = asked.iter().filter(|new| !state.inputs.iter().any(|input| input.key == new.key));
+        let new: Vec<_> = new.filter(|new| !responses.contains_key(&new.key)).cloned().collect();
+        state.inputs.extend(new);
+        state.inputs.retain_mut(|input| match input.response.take() {
             Some(response) => {
-                responses.push((std::mem::take(&mut input.key), response));
+                responses.insert(std::mem::take(&mut input.key), response);
                 false
             }
             None => !withdrawn.contains(&input.key),
         });
         if message.is_some() {
-            task.message.clone_from(&message);
+            state.message.clone_from(&message);
         }
-        set_status(task);
-    })
-    .await?;
-    if let Updated::Applied(_) = updated {
+        // The process may have a new lease.
+        state.runner = runner.or(state.runner);
+        state.set_unfinished_status();
+    };
+    let mut updated = update(store, task.clone(), &mut apply).await;
+    for attempt in 0..MAX_ATTEMPTS {
+        if updated.is_ok() {
+            break;
+        }
+        sleep(FIRST_DELAY * 2_u32.pow(attempt)).await;
+        updated = update(store, task.clone(), &mut apply).await;
+    }
+    if let Ok(Updated::Applied(_)) = updated {
         responses.into_iter().for_each(|(key, response)| client.inbox().respond(&key, response));
     }
-    Ok(updated)
+    updated
 }
 
 /// A guard that ends the function's context, however the task ends.

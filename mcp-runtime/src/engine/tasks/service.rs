@@ -6,24 +6,22 @@ use super::{
     arguments::TaskArguments,
     claims::InputClaims,
     encode,
-    errors::store_failed,
+    key::{TaskKey, hash, log_id},
+    limits::TaskLimits,
     options::TaskOptions,
     runner::{Job, Runner},
     runners::Runners,
+    store::TaskStore,
+    task::Task,
 };
 use crate::{
-    auth::Scopes,
-    backend::{MemoryTasks, TaskLimits, TaskRecord, TaskStore, Timestamp},
-    error::Fault,
-    excerpt::excerpt,
-    handler::CallFuture,
-    random,
+    auth::Scopes, backend::Backend, engine::replica::Replica, error::Fault, excerpt::excerpt, handler::CallFuture,
 };
 
 /// The tasks of one server.
 #[derive(Debug)]
 pub(crate) struct Tasks {
-    store: Arc<dyn TaskStore>,
+    store: Arc<TaskStore>,
     claims: Arc<InputClaims>,
     options: TaskOptions,
     runners: Arc<Runners>,
@@ -34,13 +32,22 @@ pub(crate) struct Tasks {
 #[derive(Debug)]
 pub(crate) struct NewTask {
     pub(crate) id: String,
-    pub(crate) owner: String,
+    pub(crate) owner: TaskOwner,
     /// The scopes that its function requires.
     pub(crate) scopes: Scopes,
     /// The time to live that the client requests.
     pub(crate) ttl: Option<Duration>,
     /// The size of the arguments in bytes.
     pub(crate) argument_bytes: usize,
+}
+
+/// Whom a task belongs to.
+#[derive(Debug)]
+pub(crate) struct TaskOwner {
+    /// The principal or session that may use the task. Empty if knowing the id is enough.
+    pub(crate) name: String,
+    /// The principal, network or session whose tasks are limited together. Empty if nothing distinguishes senders.
+    pub(crate) peer: String,
 }
 
 /// A call that could not become a task.
@@ -50,12 +57,12 @@ pub(crate) struct Rejected {
 }
 
 impl Tasks {
-    pub(crate) fn new(store: Option<Arc<dyn TaskStore>>, options: TaskOptions) -> Self {
-        let store = store.unwrap_or_else(|| Arc::new(MemoryTasks::default()));
+    pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<Replica>>, options: TaskOptions) -> Self {
+        let store = Arc::new(TaskStore::new(backend, replica));
         Self { store, claims: Arc::default(), options, runners: Arc::default(), arguments: Arc::default() }
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn TaskStore> {
+    pub(crate) fn store(&self) -> &Arc<TaskStore> {
         &self.store
     }
 
@@ -67,36 +74,37 @@ impl Tasks {
     ///
     /// # Errors
     ///
-    /// Fails if there are too many tasks, if their arguments are too large, or if the store fails.
+    /// Fails if there are too many tasks, if their arguments are too large, or if the backend fails.
     pub(crate) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Rejected> {
-        let NewTask { id, owner, scopes, ttl, argument_bytes } = new;
-        let Some(arguments) = self.arguments.reserve(&owner, argument_bytes) else {
+        let NewTask { id, owner: TaskOwner { name: owner, peer }, scopes, ttl, argument_bytes } = new;
+        let Some(arguments) = self.arguments.reserve(&peer, argument_bytes) else {
             let fault = Fault::overloaded("the arguments of unfinished tasks are too large");
             return Err(Rejected { fault, running });
         };
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
-        let mut limits = self.options.limits;
-        if owner.is_empty() {
-            limits.per_owner = limits.total;
-        }
-        let mut task = TaskRecord::new(id, owner, Timestamp::now(), ttl, self.options.poll_interval);
-        task.scopes = scopes;
-        match self.store.insert(task.clone(), limits).await {
+        let Some(key) = TaskKey::new(&owner, &id) else {
+            return Err(Rejected { fault: Fault::internal("the id of the task is invalid"), running });
+        };
+        let peer = if peer.is_empty() { peer } else { hash(&peer) };
+        let mut task = Task::new(key, peer, ttl, self.options.poll_interval);
+        task.state.scopes = scopes;
+        match self.store.insert(&mut task, self.options.limits).await {
             Ok(true) => {}
-            Ok(false) => return Err(Rejected { fault: too_many(limits), running }),
-            Err(error) => return Err(Rejected { fault: store_failed(&error), running }),
+            Ok(false) => return Err(Rejected { fault: too_many(self.options.limits), running }),
+            Err(error) => return Err(Rejected { fault: error.into(), running }),
         }
         tracing::info!(
             name = job.callee.name,
             id = job.id.as_json(),
-            task = encode::log_id(&task.id),
-            owner = (!task.owner.is_empty()).then(|| excerpt(&task.owner)).as_deref(),
+            task = log_id(task.id()),
+            owner = (!owner.is_empty()).then(|| excerpt(&owner)).as_deref(),
             "task created"
         );
         let created = encode::created(&job.encoding, &task);
         job.accept();
+        let changes = self.store.watch_own(&task.key);
         let runner = Runner::new(Arc::clone(&self.store), task, job, arguments);
-        self.runners.spawn(runner.run(running));
+        self.runners.spawn(runner.run(changes, running));
         Ok(created)
     }
 }
@@ -104,9 +112,4 @@ impl Tasks {
 fn too_many(limits: TaskLimits) -> Fault {
     let TaskLimits { total, per_owner, .. } = limits;
     Fault::overloaded(format!("too many tasks: the limit is {total} in total and {per_owner} per client"))
-}
-
-/// Returns a random id that cannot be guessed.
-pub(crate) fn new_id() -> Result<String, Fault> {
-    random::id().ok_or_else(|| Fault::internal("the server cannot generate random ids"))
 }

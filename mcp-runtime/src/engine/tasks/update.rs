@@ -1,47 +1,45 @@
-//! Updates of the record of a task.
+//! Updates of tasks.
 
-use crate::backend::{TaskInput, TaskRecord, TaskStatus, TaskStore, TaskStoreError, Timestamp};
+use super::{
+    store::TaskStore,
+    task::{Task, TaskState},
+};
+use crate::backend::{BackendError, Timestamp};
 
-/// The outcome of updating a record.
+/// The outcome of an update.
 pub(super) enum Updated {
-    /// The update was applied, with this record as the result.
-    Applied(TaskRecord),
-    /// The task had already finished, and its record is unchanged.
-    Finished(TaskRecord),
+    /// The update was applied, with this task as the result.
+    Applied(Task),
+    /// The task had already finished, and is unchanged.
+    Finished(Task),
     /// The task has expired.
     Expired,
 }
 
-/// Updates the record of an unfinished task. If another process changes the record at the same time, applies the update
-/// again to the changed record.
+/// Updates an unfinished task. If another process changes it at the same time, applies the update again to the changed
+/// state.
 pub(super) async fn update(
-    store: &dyn TaskStore,
-    mut task: TaskRecord,
-    mut apply: impl FnMut(&mut TaskRecord) + Send,
-) -> Result<Updated, TaskStoreError> {
+    store: &TaskStore,
+    mut task: Task,
+    mut apply: impl FnMut(&mut TaskState) + Send,
+) -> Result<Updated, BackendError> {
     loop {
-        if task.status.is_final() {
+        if task.state.status.is_final() {
             return Ok(Updated::Finished(task));
         }
-        let mut changed = task.clone();
+        let mut changed = task.state.clone();
         apply(&mut changed);
-        if changed == task {
+        if changed == task.state {
             return Ok(Updated::Applied(task));
         }
         changed.version += 1;
         changed.updated = Timestamp::now();
-        if store.replace(changed.clone()).await? {
-            return Ok(Updated::Applied(changed));
+        if let Some(replaced) = store.replace(&task, changed).await? {
+            return Ok(Updated::Applied(replaced));
         }
-        match store.load(&task.id).await? {
+        match store.read(&task.key).await? {
             Some(newer) => task = newer,
             None => return Ok(Updated::Expired),
         }
     }
-}
-
-/// Sets the status of an unfinished task according to its pending inputs.
-pub(super) fn set_status(task: &mut TaskRecord) {
-    let is_waiting = task.inputs.iter().any(TaskInput::is_pending);
-    task.status = if is_waiting { TaskStatus::InputRequired } else { TaskStatus::Working };
 }

@@ -1,17 +1,15 @@
 //! Notifications about tasks for `subscriptions/listen`.
 
 use std::{
-    future::poll_fn,
-    pin::pin,
     sync::{Arc, Weak},
-    task::Poll,
+    time::Duration,
 };
 
 use tokio::{task::AbortHandle, time::sleep};
 
-use super::encode;
+use super::{encode, key::TaskKey, store::TaskStore, task::Task};
 use crate::{
-    backend::{TaskRecord, TaskStore, TaskStoreError, Timestamp},
+    backend::BackendError,
     engine::{outbox::Outbox, request::sender_access::SenderAccess},
     handler::Encoding,
     jsonrpc::Id,
@@ -19,6 +17,9 @@ use crate::{
 
 /// The maximum number of tasks in one subscription.
 pub(crate) const MAX_WATCHED_TASKS: usize = 128;
+
+/// The time after which a subscription tries again to read a task from a backend that has failed.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The tokio tasks that send notifications about the tasks of a subscription. Dropping the watch aborts them.
 #[derive(Debug)]
@@ -32,9 +33,8 @@ impl Drop for TaskWatch {
 
 /// A task that a subscription covers.
 struct WatchedTask {
-    store: Arc<dyn TaskStore>,
-    owner: Arc<str>,
-    id: String,
+    store: Arc<TaskStore>,
+    key: TaskKey,
     /// The scopes by which it is decided what the subscriber may read.
     access: SenderAccess,
     outbox: Weak<Outbox>,
@@ -46,18 +46,17 @@ struct WatchedTask {
 /// Notifies a subscription of the current state of each task and of every change to it. Tasks that the subscriber does
 /// not own, or for whose results it lacks scopes, cause no notifications.
 pub(crate) fn watch_tasks(
-    store: &Arc<dyn TaskStore>,
+    store: &Arc<TaskStore>,
     (owner, access): (&str, &SenderAccess),
     ids: Vec<String>,
     outbox: &Arc<Outbox>,
     encoding: &Arc<Encoding>,
     subscription_id: &Id<'_>,
 ) -> TaskWatch {
-    let (owner, subscription_id): (Arc<str>, Arc<str>) = (owner.into(), subscription_id.as_json().into());
-    let watched = ids.into_iter().map(|id| WatchedTask {
+    let subscription_id: Arc<str> = subscription_id.as_json().into();
+    let watched = ids.iter().filter_map(|id| TaskKey::new(owner, id)).map(|key| WatchedTask {
         store: Arc::clone(store),
-        owner: Arc::clone(&owner),
-        id,
+        key,
         access: access.clone(),
         outbox: Arc::downgrade(outbox),
         encoding: Arc::clone(encoding),
@@ -67,40 +66,38 @@ pub(crate) fn watch_tasks(
 }
 
 impl WatchedTask {
-    /// Sends the current state of the task, then every change to it.
+    /// Sends the current state of the task, then every change to it. If the backend fails, continues when it is back.
     async fn run(self) {
-        if let Err(error) = self.try_run().await {
-            tracing::error!(%error, "the task store failed, ending the notifications about a task");
+        while let Err(error) = self.try_run().await {
+            tracing::warn!(%error, "the backend failed, retrying to send notifications about a task");
+            sleep(RETRY).await;
         }
     }
 
-    async fn try_run(&self) -> Result<(), TaskStoreError> {
-        let may_read = |task: &TaskRecord| *task.owner == *self.owner && self.access.grants(&task.scopes);
-        while let Some(task) = self.store.load(&self.id).await?.filter(may_read) {
+    async fn try_run(&self) -> Result<(), BackendError> {
+        let mut changes = self.store.watch(&self.key).await;
+        let may_read = |task: &Task| self.access.grants(&task.state.scopes);
+        let mut sent_version = None;
+        while let Some(task) = self.store.load(&self.key).await?.filter(may_read) {
             let Some(outbox) = self.outbox.upgrade() else { break };
-            let sent = outbox.offer(&encode::task_notification(&self.encoding, &task, &self.subscription_id));
-            drop(outbox);
-            if let Err(drained) = sent {
-                // The task may have changed by the time the outbox has room, so it is loaded again.
-                drained.await;
-                continue;
+            if sent_version != Some(task.state.version) {
+                let outcome = self.store.outcome(&task).await?;
+                let notification =
+                    encode::task_notification(&self.encoding, &task, outcome.as_deref(), &self.subscription_id);
+                let sent = outbox.offer(&notification);
+                drop(outbox);
+                if let Err(drained) = sent {
+                    // The task may have changed by the time the outbox has room, so it is loaded again.
+                    drained.await;
+                    continue;
+                }
+                sent_version = Some(task.state.version);
             }
-            if task.status.is_final() {
+            if task.state.status.is_final() {
                 break;
             }
-            self.changed(&task).await?;
+            changes.changed(&task).await;
         }
         Ok(())
-    }
-
-    /// Waits until the task changes or expires.
-    async fn changed(&self, task: &TaskRecord) -> Result<(), TaskStoreError> {
-        let mut changed = self.store.changed(&self.id, task.version);
-        let mut expiry = pin!(sleep(task.expires().saturating_duration_since(Timestamp::now())));
-        poll_fn(|cx| match changed.as_mut().poll(cx) {
-            Poll::Ready(changed) => Poll::Ready(changed),
-            Poll::Pending => expiry.as_mut().poll(cx).map(Ok),
-        })
-        .await
     }
 }

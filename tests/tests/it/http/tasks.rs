@@ -1,9 +1,9 @@
 //! Tasks over HTTP: they outlive the request that created them, and belong to its principal.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpOptions, HttpService, Principal};
+use mcp_runtime::{HttpOptions, HttpService, Principal, TaskLimits};
 use serde_json::{Value, json};
 use tower_service::Service;
 
@@ -179,6 +179,51 @@ async fn send_as(service: &mut HttpService, principal: Option<&str>, request: Re
     let session = response.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
     let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
     (session, serde_json::from_slice(&body).unwrap())
+}
+
+/// An anonymous client could otherwise use the tasks of all clients by opening more sessions.
+#[tokio::test]
+async fn the_sessions_of_one_address_share_the_limit_of_tasks() {
+    let server = server(&Arc::default()).max_tasks(TaskLimits::default().total(9).per_owner(2));
+    let options = HttpOptions::default().peer_addr(|request| request.extensions.get().copied());
+    let mut service = server.build().unwrap().into_http_service(options);
+    let mut send = async |principal: Option<&str>, host: u8, request: Request| {
+        let request = request.into_http(|extensions| {
+            extensions.insert(SocketAddr::from(([192, 0, 2, host], 1)));
+            if let Some(principal) = principal {
+                extensions.insert(Principal::new(principal));
+            }
+        });
+        let response = soon(service.call(request)).await.unwrap();
+        let session = response.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+        let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
+        (session, serde_json::from_slice::<Value>(&body).unwrap())
+    };
+    for (principal, host, is_accepted) in [
+        (None, 1, true),
+        (None, 1, true),
+        (None, 1, false),
+        (None, 2, true),
+        (None, 1, false),
+        // Principals have limits of their own, from whichever address.
+        (Some("ada"), 1, true),
+        (Some("ada"), 2, true),
+        (Some("ada"), 3, false),
+        (Some("bob"), 1, true),
+    ] {
+        let session = send(principal, host, initialize("2025-11-25")).await.0.unwrap();
+        let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+        let call = Request::post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}))
+            .with("mcp-session-id", &session)
+            .with("mcp-protocol-version", "2025-11-25");
+        let response = send(principal, host, call).await.1;
+        assert_eq!(response.get("result").is_some(), is_accepted, "{principal:?} from {host}: {response}");
+    }
+    // Without sessions, likewise.
+    for (host, is_accepted) in [(2, true), (2, false), (1, false), (4, true)] {
+        let response = send(None, host, request("tools/call", json!({"name": "failing_job"}))).await.1;
+        assert_eq!(response["result"]["resultType"] == "task", is_accepted, "from {host}: {response}");
+    }
 }
 
 /// To other principals, a task does not exist.

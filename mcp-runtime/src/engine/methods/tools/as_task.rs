@@ -17,8 +17,9 @@ use crate::{
         tasks::{
             client::{TaskClient, TaskSession},
             handoff::{DeferredTask, PendingTask},
+            key::new_task_id,
             runner::Job,
-            service::{NewTask, new_id},
+            service::NewTask,
         },
     },
     error::Fault,
@@ -42,7 +43,7 @@ pub(crate) fn call_as_task(
     check_in_flight(request)?;
     let engine = request.engine();
     let scopes = function.scopes.as_deref().cloned().unwrap_or_default();
-    let new = NewTask { id: new_id()?, owner: task_owner(request)?, scopes, ttl, argument_bytes: arguments.len() };
+    let new = NewTask { id: new_task_id()?, owner: task_owner(request)?, scopes, ttl, argument_bytes: arguments.len() };
     let client = Arc::new(task_client(request, &new.id));
     let options = CallOptions {
         requester: Some(Arc::clone(&client) as _),

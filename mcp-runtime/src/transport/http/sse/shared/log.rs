@@ -32,8 +32,8 @@ impl StreamLog {
     /// position of the last entry.
     pub(super) async fn keep(&self, calls: &StreamCalls) -> Result<u64, BackendError> {
         let record = self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL);
-        let (record, last) = tokio::join!(respond(record), self.append(vec![Entry::Alive.encode()]));
-        record.and(last)
+        respond(record).await?;
+        self.append(vec![Entry::Alive.encode()]).await
     }
 
     /// Appends entries to a running stream, and returns the position of the last one.

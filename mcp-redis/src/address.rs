@@ -1,0 +1,246 @@
+//! Where the servers are, and how to connect to them.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo, RedisError,
+    RedisResult, TlsMode,
+    aio::PubSub,
+    cluster::{ClusterClient, ClusterClientBuilder},
+    sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
+};
+use tokio::{sync::Mutex, time::timeout};
+
+use crate::{connection::Connection, error::Error};
+
+/// The time in which a connection to one server must succeed. Sentinels and the nodes of a cluster are tried in turn.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The servers of one URL.
+#[derive(Debug)]
+pub(crate) struct Address {
+    servers: Servers,
+    /// The number of the database.
+    pub(crate) database: i64,
+}
+
+enum Servers {
+    Single(Box<Client>),
+    Cluster(Box<Cluster>),
+    Sentinel(Box<Mutex<SentinelClient>>),
+}
+
+struct Cluster {
+    client: ClusterClient,
+    nodes: Vec<Client>,
+    /// The node to subscribe at. Each attempt uses the next one.
+    next: AtomicUsize,
+}
+
+impl Address {
+    /// Parses a URL, whose forms [`Redis::connect`](crate::Redis::connect) describes.
+    pub(crate) fn parse(url: &str, response_timeout: Duration) -> Result<Self, Error> {
+        let url = Url::parse(url)?;
+        let invalid = |error: RedisError| Error::Invalid(format!("invalid Redis URL: {error}"));
+        let database = url.database;
+        let servers = match url.kind {
+            Kind::Single => {
+                let [node] = &url.nodes[..] else {
+                    let help = "help: the URLs of a cluster begin with `redis+cluster://`";
+                    return Err(Error::Invalid(format!("several addresses in a Redis URL of a single server\n{help}")));
+                };
+                Servers::Single(Box::new(Client::open(node.clone()).map_err(invalid)?))
+            }
+            Kind::Cluster => {
+                if database != 0 {
+                    return Err(Error::Invalid(format!("a Redis Cluster has no database `{database}`, only `0`")));
+                }
+                // A command is sent again only if it is known that it was not executed, which this crate decides.
+                let client = ClusterClientBuilder::new(url.nodes.clone())
+                    .retries(0)
+                    .connection_timeout(CONNECT_TIMEOUT / 2)
+                    .response_timeout(response_timeout)
+                    .build();
+                let nodes = url.nodes.into_iter().map(Client::open).collect::<Result<_, _>>();
+                Servers::Cluster(Box::new(Cluster {
+                    client: client.map_err(invalid)?,
+                    nodes: nodes.map_err(invalid)?,
+                    next: AtomicUsize::new(0),
+                }))
+            }
+            Kind::Sentinel { service } => {
+                let mut node = SentinelNodeConnectionInfo::default();
+                if url.is_secure {
+                    node = node.set_tls_mode(TlsMode::Secure);
+                }
+                let settings = url.nodes[0].redis_settings().clone();
+                // The credentials are those of the servers, not of the sentinels.
+                let sentinels = url.nodes.into_iter();
+                let sentinels = sentinels.map(|info| info.set_redis_settings(RedisConnectionInfo::default())).collect();
+                let node = node.set_redis_connection_info(settings);
+                let client = SentinelClient::build(sentinels, service, Some(node), SentinelServerType::Master);
+                Servers::Sentinel(Box::new(Mutex::new(client.map_err(invalid)?)))
+            }
+        };
+        Ok(Self { servers, database })
+    }
+
+    /// Opens a connection for commands.
+    pub(crate) async fn connect(&self) -> RedisResult<Connection> {
+        match &self.servers {
+            Servers::Single(client) => in_time(multiplexed(client)).await,
+            Servers::Cluster(cluster) => {
+                in_time(async { Ok(Connection::Cluster(cluster.client.get_async_connection().await?)) }).await
+            }
+            Servers::Sentinel(sentinel) => in_time(async { multiplexed(&master(sentinel).await?).await }).await,
+        }
+    }
+
+    /// Opens a connection for subscriptions.
+    pub(crate) async fn subscribe(&self) -> RedisResult<PubSub> {
+        match &self.servers {
+            Servers::Single(client) => in_time(client.get_async_pubsub()).await,
+            Servers::Cluster(cluster) => {
+                let node = cluster.next.fetch_add(1, Ordering::Relaxed) % cluster.nodes.len();
+                in_time(cluster.nodes[node].get_async_pubsub()).await
+            }
+            Servers::Sentinel(sentinel) => in_time(async { master(sentinel).await?.get_async_pubsub().await }).await,
+        }
+    }
+}
+
+async fn multiplexed(client: &Client) -> RedisResult<Connection> {
+    // Operations have a timeout of their own.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    Ok(Connection::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
+}
+
+/// Asks the sentinels for the current master.
+async fn master(sentinel: &Mutex<SentinelClient>) -> RedisResult<Client> {
+    sentinel.lock().await.async_get_client().await
+}
+
+async fn in_time<T>(attempt: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    let late = || std::io::Error::new(std::io::ErrorKind::TimedOut, "no response in time");
+    timeout(CONNECT_TIMEOUT, attempt).await.unwrap_or_else(|_| Err(late().into()))
+}
+
+/// Omits credentials.
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Single(_) => "Single",
+            Self::Cluster(_) => "Cluster",
+            Self::Sentinel(_) => "Sentinel",
+        })
+    }
+}
+
+/// The parts of a URL.
+struct Url {
+    kind: Kind,
+    nodes: Vec<ConnectionInfo>,
+    database: i64,
+    is_secure: bool,
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Single,
+    Cluster,
+    Sentinel { service: String },
+}
+
+impl Url {
+    /// Parses `redis[s][+cluster|+sentinel]://[USER:PASSWORD@]HOST[:PORT][,…][/SERVICE][/DATABASE]`.
+    fn parse(url: &str) -> Result<Self, Error> {
+        let invalid = |reason: &str| Error::Invalid(format!("invalid Redis URL: {reason}"));
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("expected `redis://HOST:PORT`"))?;
+        let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let is_secure = match scheme {
+            "redis" | "valkey" => false,
+            "rediss" | "valkeys" => true,
+            _ => return Err(invalid(&format!("expected `redis` or `rediss`, found the scheme `{scheme}`"))),
+        };
+        if is_secure && cfg!(not(feature = "tls")) {
+            return Err(invalid("TLS requires the feature `tls` of `mcp-runtime-redis`"));
+        }
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let path = path.split_once('?').map_or(path, |(path, _)| path).trim_end_matches('/');
+        let (kind, database) = match kind {
+            "" => (Kind::Single, path),
+            "cluster" => (Kind::Cluster, path),
+            "sentinel" => {
+                let (service, database) = path.split_once('/').unwrap_or((path, ""));
+                if service.is_empty() {
+                    return Err(invalid("expected the name of the service after the sentinels, as in `/mymaster`"));
+                }
+                (Kind::Sentinel { service: service.to_owned() }, database)
+            }
+            _ => return Err(invalid(&format!("expected `+cluster` or `+sentinel`, found `+{kind}`"))),
+        };
+        let database = if database.is_empty() { "0" } else { database };
+        let database = database.parse().ok().filter(|number| *number >= 0);
+        let database = database.ok_or_else(|| invalid("expected the number of a database in the path"))?;
+        let node = |host: &str| {
+            let port = if matches!(kind, Kind::Sentinel { .. }) && !has_port(host) { ":26379" } else { "" };
+            let (scheme, at) =
+                (if is_secure { "rediss" } else { "redis" }, if credentials.is_empty() { "" } else { "@" });
+            let url = format!("{scheme}://{credentials}{at}{host}{port}/{database}");
+            url.as_str().into_connection_info().map_err(|error| invalid(&error.to_string()))
+        };
+        let nodes = hosts.split(',').map(node).collect::<Result<_, _>>()?;
+        Ok(Self { kind, nodes, database, is_secure })
+    }
+}
+
+fn has_port(host: &str) -> bool {
+    host.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_servers_clusters_and_sentinels() {
+        let sentinel = |service: &str| Kind::Sentinel { service: service.to_owned() };
+        for (url, kind, nodes, database) in [
+            ("redis://localhost", Kind::Single, &["localhost:6379"] as &[&str], 0),
+            ("redis://user:pass@host:1/2", Kind::Single, &["host:1"], 2),
+            ("valkey://[::1]:7/?x=y", Kind::Single, &["::1:7"], 0),
+            ("redis+cluster://a,b:2", Kind::Cluster, &["a:6379", "b:2"], 0),
+            ("redis+sentinel://a,b:2/main", sentinel("main"), &["a:26379", "b:2"], 0),
+            ("redis+sentinel://:p%40ss@a/main/3", sentinel("main"), &["a:26379"], 3),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(url.kind, kind);
+            assert_eq!(url.nodes.iter().map(|node| node.addr().to_string()).collect::<Vec<_>>(), nodes);
+            assert_eq!(url.database, database);
+            assert!(url.nodes.iter().all(|node| node.redis_settings().db() == database));
+        }
+        let url = Url::parse("redis+sentinel://:p%40ss@a/main").unwrap();
+        assert_eq!(url.nodes[0].redis_settings().password(), Some("p@ss"));
+    }
+
+    #[test]
+    fn mistakes_in_urls_are_explained_without_credentials() {
+        for (url, expected) in [
+            ("localhost:6379", "expected `redis://HOST:PORT`"),
+            ("http://:secret@a", "found the scheme `http`"),
+            ("redis+ring://a", "found `+ring`"),
+            ("redis+sentinel://:secret@a", "expected the name of the service"),
+            ("redis://:secret@a/x", "number of a database"),
+            ("redis://:secret@a,b", "help: the URLs of a cluster"),
+            ("redis://:secret@a:port", "invalid Redis URL"),
+            ("redis+cluster://a/1", "no database `1`"),
+        ] {
+            let error = Address::parse(url, CONNECT_TIMEOUT).unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("secret"), "{url}: {error}");
+        }
+    }
+}

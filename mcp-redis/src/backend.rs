@@ -1,0 +1,170 @@
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    address::Address, client::Client, connection::Link, error::Error, keys::Keys, scripts::Scripts,
+    subscriptions::Subscriptions,
+};
+
+/// The default time in which an operation must have succeeded.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// The default maximum number of commands that wait for responses.
+const MAX_IN_FLIGHT: usize = 16_384;
+
+/// The default prefix of all keys and channels.
+const PREFIX: &str = "mcp:";
+
+/// The longest time to live, which keeps the arithmetic of times within its range.
+const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// A [`Backend`](mcp_runtime::Backend) in Redis or Valkey.
+///
+/// It uses one connection for commands and one for subscriptions, to each server that it needs. Both are opened again
+/// when they are lost. Clones share them.
+///
+/// ```no_run
+/// use mcp_redis::Redis;
+/// use mcp_runtime::Server;
+///
+/// #[mcp_runtime::server]
+/// async fn main(server: Server) -> Result<Server, mcp_redis::Error> {
+///     Ok(server.backend(Redis::connect("redis://localhost").await?))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Redis(Arc<Inner>);
+
+struct Inner {
+    client: Arc<Client>,
+    scripts: Arc<Scripts>,
+    keys: Keys,
+    subscriptions: Subscriptions,
+}
+
+impl Redis {
+    /// Connects to the servers of a URL with default options. Must be called within a tokio runtime, which keeps the
+    /// connections.
+    ///
+    /// | servers | URL |
+    /// |---|---|
+    /// | one server | `redis://USER:PASSWORD@HOST:6379/DATABASE` |
+    /// | a cluster, by some of its nodes | `redis+cluster://USER:PASSWORD@HOST:6379,HOST:6379` |
+    /// | a primary server and its replicas, by their sentinels | `redis+sentinel://USER:PASSWORD@HOST:26379,HOST:26379/SERVICE/DATABASE` |
+    ///
+    /// User, password, ports and database are optional. `rediss` in place of `redis` uses TLS, with the certificate
+    /// authorities of the system. `valkey` means the same as `redis`.
+    ///
+    /// # Errors
+    ///
+    /// The URL is invalid, or no server responds.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        Self::builder(url).connect().await
+    }
+
+    /// Returns a builder with which options can be set before connecting.
+    ///
+    /// ```no_run
+    /// # async fn connect() -> Result<(), mcp_redis::Error> {
+    /// let redis = mcp_redis::Redis::builder("redis://localhost").prefix("notes:").connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(url: &str) -> RedisBuilder {
+        RedisBuilder { url: url.to_owned(), prefix: PREFIX.to_owned(), timeout: TIMEOUT, max_in_flight: MAX_IN_FLIGHT }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    pub(crate) fn scripts(&self) -> &Scripts {
+        &self.0.scripts
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.0.keys
+    }
+
+    pub(crate) fn subscriptions(&self) -> &Subscriptions {
+        &self.0.subscriptions
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { client, keys, .. } = &*self.0;
+        f.debug_struct("Redis").field("client", client).field("keys", keys).finish_non_exhaustive()
+    }
+}
+
+/// Options of a connection to Redis. [`Redis::builder`] returns it.
+#[derive(Clone)]
+#[must_use]
+pub struct RedisBuilder {
+    url: String,
+    prefix: String,
+    timeout: Duration,
+    max_in_flight: usize,
+}
+
+impl RedisBuilder {
+    /// Sets what all keys and channels begin with, `mcp:` by default. Services that share a server need different
+    /// prefixes.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        self.prefix = prefix.to_owned();
+        self
+    }
+
+    /// Sets the time after which an operation fails, 1.5 seconds by default.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum number of commands that wait for responses, 16,384 by default. Further operations fail at once.
+    pub fn max_in_flight(mut self, commands: usize) -> Self {
+        self.max_in_flight = commands;
+        self
+    }
+
+    /// Connects. Must be called within a tokio runtime, which keeps the connections.
+    ///
+    /// # Errors
+    ///
+    /// The URL or an option is invalid, or no server responds.
+    pub async fn connect(self) -> Result<Redis, Error> {
+        if self.prefix.contains(['{', '}']) {
+            let reason = "would decide where a cluster stores all keys";
+            return Err(Error::Invalid(format!("a brace in the key prefix `{}` {reason}", self.prefix)));
+        }
+        // The connections use the process's cryptography provider. If it has one already, that one remains.
+        #[cfg(feature = "tls")]
+        let _: Result<_, _> = rustls::crypto::ring::default_provider().install_default();
+        let address = Arc::new(Address::parse(&self.url, self.timeout)?);
+        let keys = Keys::new(&self.prefix, address.database);
+        let link = Link::open(Arc::clone(&address)).await;
+        let link = link.map_err(|error| Error::Unavailable(error.to_string()))?;
+        let client = Arc::new(Client::new(link, self.timeout, self.max_in_flight));
+        let scripts = Arc::new(Scripts::default());
+        let process = getrandom::u64().map_err(|error| Error::Unavailable(error.to_string()))?;
+        let heartbeat = keys.heartbeat_channel(process);
+        let subscriptions = Subscriptions::start(address, Arc::clone(&client), Arc::clone(&scripts), heartbeat);
+        Ok(Redis(Arc::new(Inner { client, scripts, keys, subscriptions })))
+    }
+}
+
+/// Omits credentials.
+impl fmt::Debug for RedisBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisBuilder")
+            .field("prefix", &self.prefix)
+            .field("timeout", &self.timeout)
+            .field("max_in_flight", &self.max_in_flight)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns a time to live in whole milliseconds, of which Redis requires at least one.
+pub(crate) fn milliseconds(ttl: Duration) -> Vec<u8> {
+    ttl.min(MAX_TTL).as_millis().max(1).to_string().into_bytes()
+}

@@ -1,0 +1,231 @@
+//! Sends commands and scripts.
+
+use std::{fmt, time::Duration};
+
+use mcp_runtime::BackendError;
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RetryMethod, ServerErrorKind, Value, cmd};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, sleep, timeout_at},
+};
+
+use crate::{connection::Link, scripts::Script};
+
+/// The maximum size of the arguments of all commands that wait for responses, in KiB.
+const MAX_KIB_IN_FLIGHT: u32 = 128 << 10;
+
+/// The maximum size of a value in bytes.
+const MAX_VALUE: usize = 64 << 20;
+
+/// The pause before a command is sent again that the server could not execute at the time. It doubles with every
+/// further one.
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
+
+/// Sends commands over the current connection.
+pub(crate) struct Client {
+    link: Link,
+    timeout: Duration,
+    commands: Semaphore,
+    kib: Semaphore,
+}
+
+/// Whether a command may be sent again after the connection was lost while it waited for its response.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Repeat {
+    /// Executing it twice has the effect of executing it once.
+    Safe,
+    Never,
+}
+
+/// A command whose encoding may depend on whether it has been sent before.
+pub(crate) struct Request<F> {
+    encode: F,
+    repeat: Repeat,
+    /// The size of the arguments in bytes.
+    size: usize,
+}
+
+impl Client {
+    pub(crate) fn new(link: Link, timeout: Duration, max_in_flight: usize) -> Self {
+        let commands = Semaphore::new(max_in_flight.min(Semaphore::MAX_PERMITS));
+        Self { link, timeout, commands, kib: Semaphore::new(MAX_KIB_IN_FLIGHT as usize) }
+    }
+
+    /// Returns the time at which an operation that starts now must have ended.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.timeout
+    }
+
+    /// Sends a command that only reads.
+    pub(crate) async fn read<T: FromRedisValue>(&self, command: &Cmd, deadline: Instant) -> Result<T, BackendError> {
+        let request = Request { encode: |_| command.clone(), repeat: Repeat::Safe, size: 0 };
+        parse(self.send(request, deadline).await?)
+    }
+
+    /// Executes a script, whose arguments may depend on whether it has been sent before.
+    pub(crate) async fn run<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        call: &Call<'_>,
+        deadline: Instant,
+    ) -> Result<T, BackendError> {
+        let size = call.size();
+        if size > MAX_VALUE {
+            return Err(BackendError::Full);
+        }
+        let encode = |is_repeated| call.encode("EVALSHA", &script.hash, is_repeated);
+        match self.send(Request { encode, repeat: call.repeat, size }, deadline).await {
+            Err(Failure::NoScript) => {
+                let encode = |is_repeated| call.encode("EVAL", script.text, is_repeated);
+                parse(self.send(Request { encode, repeat: call.repeat, size }, deadline).await?)
+            }
+            result => parse(result?),
+        }
+    }
+
+    async fn send(&self, request: Request<impl Fn(bool) -> Cmd>, deadline: Instant) -> Result<Value, Failure> {
+        let _permits = self.admit(request.size)?;
+        let unavailable = |reason: &str| Failure::Other(BackendError::Unavailable(reason.to_owned()));
+        let (mut pause, mut is_repeated, mut redirect) = (RETRY_PAUSE, false, None);
+        loop {
+            let Some((mut connection, number)) = self.link.get(deadline, self.timeout).await else {
+                return Err(unavailable("not connected to Redis"));
+            };
+            let command = (request.encode)(is_repeated);
+            let response = async {
+                match redirect.take() {
+                    Some((host, port)) => connection.ask(&command, (String::as_str(&host), port)).await,
+                    None => command.query_async::<Value>(&mut connection).await,
+                }
+            };
+            let error = match timeout_at(deadline, response).await {
+                Ok(Ok(value)) => return Ok(value),
+                Ok(Err(error)) => error,
+                Err(_) => {
+                    self.link.report_lost(number);
+                    return Err(unavailable("no response from Redis in time"));
+                }
+            };
+            match Reaction::to(&error) {
+                Reaction::Fail => return Err(Failure::from(error)),
+                Reaction::Ask(host, port) => redirect = Some((host, port)),
+                Reaction::Wait => {}
+                Reaction::Reconnect { was_executed } => {
+                    self.link.report_lost(number);
+                    if was_executed && request.repeat == Repeat::Never {
+                        return Err(Failure::from(error));
+                    }
+                    is_repeated |= was_executed;
+                }
+            }
+            if Instant::now() + pause >= deadline {
+                return Err(Failure::from(error));
+            }
+            sleep(pause).await;
+            pause *= 2;
+        }
+    }
+
+    /// Admits a command, unless too many wait for responses already.
+    fn admit(&self, size: usize) -> Result<(SemaphorePermit<'_>, SemaphorePermit<'_>), Failure> {
+        let kib = u32::try_from(size / 1024).unwrap_or(u32::MAX).saturating_add(1).min(MAX_KIB_IN_FLIGHT);
+        let permits = self.commands.try_acquire().and_then(|command| Ok((command, self.kib.try_acquire_many(kib)?)));
+        let busy = || BackendError::Unavailable("too many commands wait for responses of Redis".to_owned());
+        permits.map_err(|_| Failure::Other(busy()))
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("available", &self.commands.available_permits()).finish_non_exhaustive()
+    }
+}
+
+/// The keys and arguments of a script.
+pub(crate) struct Call<'a> {
+    pub(crate) keys: &'a [String],
+    pub(crate) arguments: &'a [&'a [u8]],
+    /// The index and value of an argument that differs if the call has been sent before.
+    pub(crate) if_repeated: Option<(usize, &'a [u8])>,
+    pub(crate) repeat: Repeat,
+}
+
+impl Call<'_> {
+    fn size(&self) -> usize {
+        self.arguments.iter().map(|argument| argument.len()).sum()
+    }
+
+    fn encode(&self, name: &str, script: &str, is_repeated: bool) -> Cmd {
+        let mut command = cmd(name);
+        command.arg(script).arg(self.keys.len()).arg(self.keys);
+        for (index, argument) in self.arguments.iter().enumerate() {
+            match self.if_repeated {
+                Some((at, other)) if is_repeated && at == index => command.arg(other),
+                _ => command.arg(*argument),
+            };
+        }
+        command
+    }
+}
+
+/// What to do after an error.
+enum Reaction {
+    Fail,
+    /// Send the command to another node.
+    Ask(String, u16),
+    /// Wait, then send the command again, which was not executed.
+    Wait,
+    /// Open another connection, then send the command again if that is safe.
+    Reconnect {
+        /// Whether the command may have been executed.
+        was_executed: bool,
+    },
+}
+
+impl Reaction {
+    fn to(error: &RedisError) -> Self {
+        match error.kind() {
+            ErrorKind::Server(ServerErrorKind::Ask) => match error.redirect_node() {
+                Some((host, port)) => Self::Ask(host.to_owned(), port),
+                None => Self::Fail,
+            },
+            // A server that has become a replica.
+            ErrorKind::Server(ServerErrorKind::ReadOnly) => Self::Reconnect { was_executed: false },
+            ErrorKind::Server(_) if !matches!(error.retry_method(), RetryMethod::NoRetry) => Self::Wait,
+            ErrorKind::ClusterConnectionNotFound => Self::Wait,
+            ErrorKind::Io => Self::Reconnect { was_executed: true },
+            _ => Self::Fail,
+        }
+    }
+}
+
+enum Failure {
+    NoScript,
+    Other(BackendError),
+}
+
+impl From<RedisError> for Failure {
+    fn from(error: RedisError) -> Self {
+        if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) {
+            return Self::NoScript;
+        }
+        // The code, or the text of an error within a script.
+        let text = error.to_string();
+        let is_full = text.contains("OOM command not allowed") || error.code() == Some("OOM");
+        Self::Other(if is_full { BackendError::Full } else { BackendError::Unavailable(text) })
+    }
+}
+
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NoScript => Self::Unavailable("Redis does not keep scripts".to_owned()),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+fn parse<T: FromRedisValue>(value: Value) -> Result<T, BackendError> {
+    let unexpected = |error: redis::ParsingError| BackendError::Unavailable(format!("unexpected response: {error}"));
+    T::from_redis_value(value).map_err(unexpected)
+}

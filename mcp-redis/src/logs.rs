@@ -1,0 +1,107 @@
+use std::time::Duration;
+
+use mcp_runtime::{BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, TopicEvent};
+use redis::{Value, cmd};
+use tokio::time::timeout;
+
+use crate::{
+    backend::{Redis, milliseconds},
+    client::{Call, Repeat},
+};
+
+/// The time after which a waiting reader looks for new entries without having been told of them.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);
+
+/// The number of newest entries among which an `append` that is repeated looks for its own.
+const RECENT: &[u8] = b"1000";
+
+/// The largest bound that a script can compare exactly.
+const MAX_BOUND: usize = 1 << 50;
+
+/// What `XRANGE` returns: ids, and the name and the value of the only field.
+type StreamEntries = Vec<(String, (Value, Vec<u8>))>;
+
+impl Logs for Redis {
+    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
+        Box::pin(async move {
+            let log = self.keys().log(key)?;
+            let name = getrandom::u64().map_err(|error| BackendError::Unavailable(error.to_string()))?.to_be_bytes();
+            let (max_entries, max_bytes) = (decimal(bounds.entries), decimal(bounds.bytes));
+            let (ttl, channel) = (milliseconds(bounds.ttl), self.keys().log_channel(key));
+            let mut arguments: Vec<&[u8]> = vec![&max_entries, &max_bytes, &ttl, &name, b"1", channel.as_bytes()];
+            let recent = arguments.len() - 2;
+            arguments.extend(entries.iter().map(Vec::as_slice));
+            let call =
+                Call { keys: &[log], arguments: &arguments, if_repeated: Some((recent, RECENT)), repeat: Repeat::Safe };
+            let last = self.client().run(&self.scripts().append, &call, self.client().deadline()).await?;
+            Ok(LogPosition::new(last))
+        })
+    }
+
+    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
+        Box::pin(async move {
+            let deadline = self.client().deadline();
+            let log = self.keys().log(key)?;
+            let first = after.number().saturating_add(1);
+            let range = format!("{first}-0");
+            let mut command = cmd("XRANGE");
+            command.arg(&log).arg(range).arg("+").arg("COUNT").arg(limit.clamp(1, MAX_BOUND));
+            let found: StreamEntries = self.client().read(&command, deadline).await?;
+            let mut entries = found.into_iter().map(|(id, (_, value))| Some(LogEntry::new(position(&id)?, value)));
+            let entries = entries.by_ref().collect::<Option<Vec<_>>>();
+            let entries = entries.ok_or_else(|| BackendError::Unavailable("the log has been altered".to_owned()))?;
+            match entries.first() {
+                Some(entry) if entry.position.number() != first => Ok(None),
+                Some(_) => Ok(Some(entries.into_iter().take(limit).collect())),
+                None => {
+                    let exists: bool = self.client().read(cmd("EXISTS").arg(&log), deadline).await?;
+                    Ok(exists.then(Vec::new))
+                }
+            }
+        })
+    }
+
+    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
+        Box::pin(async move {
+            let log = [self.keys().log(key)?];
+            let channel = self.keys().log_channel(key);
+            let mut announcements = self.subscriptions().subscribe(channel, self.client().deadline()).await?;
+            loop {
+                let call = Call { keys: &log, arguments: &[], if_repeated: None, repeat: Repeat::Safe };
+                let last: Option<u64> =
+                    self.client().run(&self.scripts().last, &call, self.client().deadline()).await?;
+                if last.is_none_or(|last| last > after.number()) {
+                    return Ok(());
+                }
+                match timeout(CHECK_INTERVAL, announcements.next()).await {
+                    Ok(None) => return Err(BackendError::Unavailable("the connection was closed".to_owned())),
+                    Ok(Some(TopicEvent::Message(_))) => return Ok(()),
+                    _ => {}
+                }
+            }
+        })
+    }
+
+    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
+        Box::pin(async move {
+            let channel = self.keys().log_channel(key);
+            let call = Call {
+                keys: &[self.keys().log(key)?],
+                arguments: &[channel.as_bytes()],
+                if_repeated: None,
+                repeat: Repeat::Safe,
+            };
+            self.client().run(&self.scripts().remove, &call, self.client().deadline()).await
+        })
+    }
+}
+
+fn decimal(bound: usize) -> Vec<u8> {
+    bound.min(MAX_BOUND).to_string().into_bytes()
+}
+
+/// Returns the position in the id of an entry.
+fn position(id: &str) -> Option<LogPosition> {
+    let (position, _) = id.split_once('-')?;
+    position.parse().ok().map(LogPosition::new)
+}

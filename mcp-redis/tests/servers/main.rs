@@ -1,0 +1,297 @@
+//! Tests with real servers, which `tests/redis/run` installs.
+
+mod process;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcp_redis::Redis;
+use mcp_runtime::{
+    BackendError, LogBounds, LogPosition, Logs as _, RecordCondition, Records as _, TopicEvent, TopicSubscription,
+    Topics as _, backend_contract,
+};
+use process::{Server, cluster, cluster_url, programs};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The time in which a connection must work again.
+const RECOVERY: Duration = Duration::from_secs(20);
+
+/// The time in which an operation must fail that cannot succeed.
+const FAILURE: Duration = Duration::from_secs(2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_server_keeps_the_contract() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        backend_contract(server.connect().await, server.connect().await).await.unwrap();
+        let immortal = "EVAL \"local n = 0 for _, key in ipairs(redis.call('KEYS', '*')) do \
+                        if redis.call('PTTL', key) < 0 then n = n + 1 end end return n\" 0";
+        assert_eq!(server.command(immortal).await, ":0", "everything expires");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_keeps_the_contract() {
+    for program in programs() {
+        let servers = cluster(&program).await;
+        let url = cluster_url(&servers);
+        backend_contract(Redis::connect(&url).await.unwrap(), Redis::connect(&url).await.unwrap()).await.unwrap();
+        for server in &servers {
+            assert_ne!(server.command("DBSIZE").await, ":0", "keys are spread over all nodes");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_name_the_server_and_its_successor() {
+    for program in programs() {
+        let mut master = Server::start(&program, &[]).await;
+        let replica = Server::start(&program, &["--replicaof", &format!("127.0.0.1 {}", master.port)]).await;
+        let sentinel = Server::sentinel(&program, &master).await;
+        sentinel.until("SENTINEL MASTER main", |response| response.starts_with('*')).await;
+        let info = |response: &str| response.contains("slaves=1") || response.contains("replicas=1");
+        sentinel.until("INFO sentinel", info).await;
+        let url = format!("redis+sentinel://127.0.0.1:{}/main", sentinel.port);
+        let (one, other) = (Redis::connect(&url).await.unwrap(), Redis::connect(&url).await.unwrap());
+        backend_contract(one.clone(), other.clone()).await.unwrap();
+
+        let mut subscription = other.subscribe("news").await.unwrap();
+        one.set("kept", RecordCondition::Always, b"x".to_vec(), MINUTE).await.unwrap();
+        replica.until("INFO replication", |info| info.contains("master_link_status:up")).await;
+        master.kill();
+        recovers(&one).await;
+        assert!(one.get("kept").await.unwrap().is_some());
+        assert_eq!(soon(subscription.next()).await, Some(TopicEvent::Missed));
+        heard(&one, &mut subscription).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_server_is_used_again() {
+    for program in programs() {
+        let mut server = Server::start(&program, &[]).await;
+        let redis = server.connect().await;
+        let version = redis.set("kept", RecordCondition::Absent, b"x".to_vec(), MINUTE).await.unwrap().unwrap();
+        let bounds = LogBounds::new(9, 99, MINUTE);
+        let last = redis.append("log", vec![b"x".to_vec()], bounds).await.unwrap();
+        let mut subscription = redis.subscribe("news").await.unwrap();
+        let (reader, waiting) = (redis.clone(), last);
+        let reader = tokio::spawn(async move {
+            // A failure while there is no server is no answer.
+            while reader.appended("log", waiting).await.is_err() {}
+        });
+        server.kill();
+        fails(&redis).await;
+        server.restart().await;
+        recovers(&redis).await;
+        assert_eq!(redis.get("kept").await.unwrap().map(|record| record.version), Some(version));
+        assert_eq!(soon(subscription.next()).await, Some(TopicEvent::Missed));
+        heard(&redis, &mut subscription).await;
+        assert!(!reader.is_finished(), "a log has no new entries");
+        assert_eq!(redis.append("log", vec![b"y".to_vec()], bounds).await.unwrap().number(), last.number() + 1);
+        soon(reader).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_reported_in_time() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let redis = Redis::builder(&server.url()).max_in_flight(8).connect().await.unwrap();
+        let mut subscription = redis.subscribe("news").await.unwrap();
+        server.pause(true);
+        let mut tasks = JoinSet::new();
+        for _ in 0..100 {
+            let redis = redis.clone();
+            tasks.spawn(async move { redis.get("key").await });
+        }
+        let mut busy = 0;
+        let start = Instant::now();
+        while let Some(task) = tasks.join_next().await {
+            let Err(BackendError::Unavailable(reason)) = task.unwrap() else { panic!("the server hangs") };
+            busy += usize::from(reason.contains("too many commands"));
+        }
+        assert_eq!(busy, 92, "the number of commands in flight is bounded");
+        assert!(start.elapsed() < FAILURE);
+        fails(&redis).await;
+        server.pause(false);
+        recovers(&redis).await;
+        // The connection for subscriptions may have been kept.
+        redis.publish("news", b"done".to_vec()).await.unwrap();
+        while soon(subscription.next()).await != Some(TopicEvent::Message((*b"done").into())) {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_happens_twice_when_connections_are_cut() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let redis = Arc::new(server.connect().await);
+        let bounds = LogBounds::new(1 << 20, 1 << 30, MINUTE);
+        let mut tasks = JoinSet::new();
+        for _ in 0..16 {
+            let redis = Arc::clone(&redis);
+            tasks.spawn(async move {
+                let (mut changes, mut unknown, mut appended) = (0, 0, 0);
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_secs(2) {
+                    let current = redis.get("counter").await.expect("reading is repeated");
+                    let count =
+                        current.as_ref().map_or(0, |record| u64::from_be_bytes((*record.value).try_into().unwrap()));
+                    let condition =
+                        current.map_or(RecordCondition::Absent, |record| RecordCondition::Version(record.version));
+                    let value = (count + 1).to_be_bytes().to_vec();
+                    match redis.set("counter", condition, value, MINUTE).await {
+                        Ok(changed) => changes += u64::from(changed.is_some()),
+                        Err(_) => unknown += 1,
+                    }
+                    redis.append("log", vec![b"x".to_vec()], bounds).await.expect("a change is repeated");
+                    appended += 1;
+                }
+                (changes, unknown, appended)
+            });
+        }
+        for _ in 0..20 {
+            sleep(Duration::from_millis(90)).await;
+            server.command("CLIENT KILL TYPE normal").await;
+        }
+        let (mut changes, mut unknown, mut appended) = (0, 0, 0);
+        while let Some(task) = soon(tasks.join_next()).await {
+            let counts = task.unwrap();
+            (changes, unknown, appended) = (changes + counts.0, unknown + counts.1, appended + counts.2);
+        }
+        let counter = redis.get("counter").await.unwrap().unwrap().value;
+        let counter = u64::from_be_bytes((*counter).try_into().unwrap());
+        assert!((changes..=changes + unknown).contains(&counter), "{changes} of {counter}, {unknown} unknown");
+        assert!(unknown < changes / 4, "{changes} of {counter}, {unknown} unknown");
+        let entries: u64 = server.command("XLEN mcp:{l:log}").await[1..].parse().unwrap();
+        assert_eq!(entries, appended);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscribers_learn_that_they_may_have_missed_messages() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let redis = server.connect().await;
+        let mut subscriptions = Vec::new();
+        for topic in ["a", "a", "b"] {
+            subscriptions.push(redis.subscribe(topic).await.unwrap());
+        }
+        for _ in 0..3 {
+            server.command("CLIENT KILL TYPE pubsub").await;
+            for subscription in &mut subscriptions {
+                assert_eq!(soon(subscription.next()).await, Some(TopicEvent::Missed));
+            }
+            for topic in ["a", "b"] {
+                redis.publish(topic, topic.as_bytes().to_vec()).await.unwrap();
+            }
+            for (topic, subscription) in ["a", "a", "b"].into_iter().zip(&mut subscriptions) {
+                let expected = Some(TopicEvent::Message(topic.as_bytes().into()));
+                assert_eq!(soon(subscription.next()).await, expected);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_subscribes_to_a_topic_once_and_unsubscribes_when_it_is_unused() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let (redis, other) = (server.connect().await, server.connect().await);
+        let mut subscriptions = Vec::new();
+        for _ in 0..100 {
+            subscriptions.push(redis.subscribe("news").await.unwrap());
+        }
+        subscriptions.push(other.subscribe("news").await.unwrap());
+        let count = "EVAL \"return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]\" 0 mcp:0/topic:news";
+        assert_eq!(server.command(count).await, ":2");
+        drop(subscriptions);
+        server.until(count, |count| count == ":0").await;
+        heard(&redis, &mut redis.subscribe("news").await.unwrap()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_on_one_server_are_separate() {
+    let server = Server::start(&programs()[0], &[]).await;
+    let mut services = Vec::new();
+    for (url, prefix) in [(server.url(), "a:"), (server.url(), "b:"), (format!("{}/1", server.url()), "a:")] {
+        services.push(Redis::builder(&url).prefix(prefix).connect().await.unwrap());
+    }
+    let mut subscriptions = Vec::new();
+    for service in &services {
+        assert!(service.set("key", RecordCondition::Absent, Vec::new(), MINUTE).await.unwrap().is_some());
+        let last = service.append("log", vec![Vec::new()], LogBounds::new(9, 9, MINUTE)).await.unwrap();
+        assert_eq!(last, LogPosition::new(1));
+        subscriptions.push(service.subscribe("news").await.unwrap());
+    }
+    for (number, service) in services.iter().enumerate() {
+        service.publish("news", number.to_string().into_bytes()).await.unwrap();
+    }
+    for (number, subscription) in subscriptions.iter_mut().enumerate() {
+        let expected = Some(TopicEvent::Message(number.to_string().as_bytes().into()));
+        assert_eq!(soon(subscription.next()).await, expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_rejects_changes_and_keeps_what_it_has() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let redis = server.connect().await;
+        redis.set("kept", RecordCondition::Always, b"x".to_vec(), MINUTE).await.unwrap();
+        server.command("CONFIG SET maxmemory 1").await;
+        let full = redis.set("kept", RecordCondition::Always, b"y".to_vec(), MINUTE).await;
+        assert_eq!(full, Err(BackendError::Full));
+        let full = redis.append("log", vec![vec![]], LogBounds::new(9, 9, MINUTE)).await;
+        assert_eq!(full, Err(BackendError::Full));
+        assert_eq!(*redis.get("kept").await.unwrap().unwrap().value, *b"x");
+        server.command("CONFIG SET maxmemory 0").await;
+        // Scripts are sent again when the server has forgotten them.
+        server.command("SCRIPT FLUSH").await;
+        assert!(redis.set("kept", RecordCondition::Always, b"y".to_vec(), MINUTE).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_respond_is_an_error_at_the_start() {
+    let error = Redis::connect("redis://:secret@127.0.0.1:1").await.unwrap_err().to_string();
+    assert!(error.starts_with("cannot connect to Redis: ") && !error.contains("secret"), "{error}");
+    let error = Redis::builder("redis://127.0.0.1:1").prefix("a{b}").connect().await.unwrap_err().to_string();
+    assert!(error.contains("`a{b}`"), "{error}");
+}
+
+/// Checks that an operation fails in time.
+async fn fails(redis: &Redis) {
+    let start = Instant::now();
+    let result = redis.get("key").await;
+    assert!(matches!(result, Err(BackendError::Unavailable(_))), "{result:?}");
+    assert!(start.elapsed() < FAILURE);
+}
+
+/// Waits until a change succeeds.
+async fn recovers(redis: &Redis) {
+    let start = Instant::now();
+    while let Err(error) = redis.set("probe", RecordCondition::Always, Vec::new(), MINUTE).await {
+        assert!(start.elapsed() < RECOVERY, "{error}");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Checks that a subscriber of `news` receives the next message.
+async fn heard(redis: &Redis, subscription: &mut TopicSubscription) {
+    redis.publish("news", b"now".to_vec()).await.unwrap();
+    assert_eq!(soon(subscription.next()).await, Some(TopicEvent::Message((*b"now").into())));
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(RECOVERY, future).await.expect("it happens in time")
+}

@@ -1,0 +1,141 @@
+//! Waiting for changes of tasks.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::watch;
+
+use crate::engine::replica::{ReplicaHandler, Slot};
+
+/// The changes that this process has made or heard of, for those of its futures that wait for them.
+#[derive(Debug, Default)]
+pub(super) struct TaskChanges(Mutex<Waiting>);
+
+/// The tasks that are waited for, by id. The limits on tasks, calls and subscriptions bound their number.
+type Waiting = HashMap<String, watch::Sender<Latest>>;
+
+/// The latest version of a task that is known. `None` if it is unknown whether the task has changed.
+type Latest = Option<u64>;
+
+/// Waits for changes of one task. Changes that are announced after its creation are not missed.
+#[derive(Debug)]
+pub(super) struct TaskWatch {
+    changes: Arc<TaskChanges>,
+    id: String,
+    latest: watch::Receiver<Latest>,
+}
+
+impl TaskChanges {
+    pub(super) fn watch(self: &Arc<Self>, id: &str) -> TaskWatch {
+        let mut waiting = self.waiting();
+        let latest = waiting.entry(id.to_owned()).or_insert_with(|| watch::Sender::new(None)).subscribe();
+        drop(waiting);
+        TaskWatch { changes: Arc::clone(self), id: id.to_owned(), latest }
+    }
+
+    /// Wakes those that wait for a newer version of a task than they have seen.
+    pub(super) fn announce(&self, id: &str, version: u64) {
+        if let Some(latest) = self.waiting().get(id) {
+            latest.send_if_modified(|latest| {
+                let is_newer = latest.is_none_or(|latest| latest < version);
+                *latest = (*latest).max(Some(version));
+                is_newer
+            });
+        }
+    }
+
+    /// Encodes a change for other processes.
+    pub(super) fn message(id: &str, version: u64) -> String {
+        format!("{id} {version}")
+    }
+
+    /// Wakes everybody: changes may have been missed.
+    fn announce_all(&self) {
+        for latest in self.waiting().values() {
+            latest.send_replace(None);
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Learns of the changes that other processes make.
+impl ReplicaHandler for TaskChanges {
+    fn message(&self, payload: &[u8]) {
+        let message = std::str::from_utf8(payload).ok().and_then(|text| text.split_once(' '));
+        if let Some((id, version)) = message.and_then(|(id, version)| Some((id, version.parse().ok()?))) {
+            self.announce(id, version);
+        }
+    }
+
+    fn missed(&self) {
+        self.announce_all();
+    }
+
+    /// Tells the runners that their tasks may count as lost.
+    fn lost(&self, _: Slot) {
+        self.announce_all();
+    }
+}
+
+impl TaskWatch {
+    /// Waits until the task may have a newer version than this one. Dropping the future loses nothing.
+    pub(super) async fn changed(&mut self, version: u64) {
+        loop {
+            // The sender exists as long as somebody waits.
+            if self.latest.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            if self.latest.borrow_and_update().is_none_or(|latest| latest > version) {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for TaskWatch {
+    fn drop(&mut self) {
+        let mut waiting = self.changes.waiting();
+        if waiting.get(&self.id).is_some_and(|latest| latest.receiver_count() == 1) {
+            waiting.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn is_woken(watch: &mut TaskWatch, version: u64) -> bool {
+        let changed = std::pin::pin!(watch.changed(version));
+        matches!(changed.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()))
+    }
+
+    #[test]
+    fn a_newer_version_wakes_those_who_wait() {
+        let changes = Arc::new(TaskChanges::default());
+        let (mut watch, mut other) = (changes.watch("1"), changes.watch("2"));
+        assert!(!is_woken(&mut watch, 0));
+        for (version, seen, expected) in [(1, 0, true), (1, 0, false), (2, 2, false), (1, 1, false), (3, 2, true)] {
+            changes.announce("1", version);
+            assert_eq!(is_woken(&mut watch, seen), expected, "{version} after {seen}");
+        }
+        assert!(!is_woken(&mut other, 0));
+        ReplicaHandler::message(&*changes, TaskChanges::message("2", 7).as_bytes());
+        assert!(is_woken(&mut other, 6));
+        for invalid in ["", "2", "2 x", "2 8 9"] {
+            ReplicaHandler::message(&*changes, invalid.as_bytes());
+            assert!(!is_woken(&mut other, 0), "{invalid}");
+        }
+        changes.missed();
+        assert!(is_woken(&mut watch, 9) && is_woken(&mut other, 9));
+        drop((watch, other));
+        assert!(changes.waiting().is_empty());
+    }
+}

@@ -1,0 +1,246 @@
+//! Tests of the store of tasks with a backend in memory.
+
+use std::{
+    pin::pin,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use super::{
+    key::{TASKS, TaskKey, hash, peer_group, test_key},
+    limits::TaskLimits,
+    status::TaskStatus,
+    store::{TaskStore, TaskWaiter},
+    task::{StoredOutcome, Task},
+    update::{Updated, update},
+};
+use crate::{
+    backend::{Backend, MemoryBackend, Records as _, Timestamp},
+    engine::replica::Replica,
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const LEASE: Duration = Duration::from_secs(10);
+const LIMITS: TaskLimits = TaskLimits { total: 3, per_owner: 2 };
+
+fn store() -> (Arc<MemoryBackend>, TaskStore) {
+    let backend = Arc::new(MemoryBackend::default());
+    (Arc::clone(&backend), TaskStore::new(backend, None))
+}
+
+/// Returns a store of a process that shares the backend, and its replica.
+fn shared(backend: &Arc<MemoryBackend>) -> (Arc<Replica>, TaskStore) {
+    let backend = Arc::clone(backend) as Arc<dyn Backend>;
+    let replica = Arc::new(Replica::new(Arc::clone(&backend), LEASE));
+    (Arc::clone(&replica), TaskStore::new(backend, Some(replica)))
+}
+
+fn task(owner: &str, name: char, ttl: Duration) -> Task {
+    Task::new(test_key(owner, name, Timestamp::now()), hash(owner), ttl, Duration::from_secs(1))
+}
+
+async fn insert(store: &TaskStore, owner: &str, name: char, limits: TaskLimits) -> Option<Task> {
+    let mut task = task(owner, name, HOUR);
+    store.insert(&mut task, limits).await.unwrap().then_some(task)
+}
+
+async fn finish(store: &TaskStore, task: &Task, json: &str) -> bool {
+    let task = store.read(&task.key).await.unwrap().unwrap();
+    let Some(outcome) = store.store_outcome(&task, json).await.unwrap() else { return false };
+    let finished = update(store, task, |state| {
+        state.status = TaskStatus::Completed;
+        state.outcome = Some(outcome.clone());
+    });
+    matches!(finished.await.unwrap(), Updated::Applied(_))
+}
+
+/// Returns the first characters of the ids of an owner's tasks.
+async fn names(store: &TaskStore, owner: &str) -> String {
+    store.page(owner, None, 99).await.unwrap().iter().map(|task| &task.id()[..1]).collect()
+}
+
+#[tokio::test]
+async fn limits_hold_per_peer_and_in_total() {
+    let (backend, store) = store();
+    for (owner, name, is_inserted) in
+        [("a", '1', true), ("a", '2', true), ("a", '3', false), ("b", '4', true), ("c", '5', false)]
+    {
+        assert_eq!(insert(&store, owner, name, LIMITS).await.is_some(), is_inserted, "{name} of {owner}");
+    }
+    assert_eq!(backend.count(TASKS).await, Ok(3));
+    // An id is used once.
+    let (_, store) = self::store();
+    let mut task = task("a", '1', HOUR);
+    assert_eq!(store.insert(&mut task.clone(), LIMITS).await, Ok(true));
+    assert_eq!(store.insert(&mut task, LIMITS).await, Ok(false));
+}
+
+#[tokio::test]
+async fn finished_tasks_are_evicted_with_everything_that_is_stored_about_them() {
+    let (backend, store) = store();
+    let long = format!("\"{}\"", "x".repeat(10_000));
+    let first = insert(&store, "a", '1', LIMITS).await.unwrap();
+    insert(&store, "a", '2', LIMITS).await.unwrap();
+    assert!(finish(&store, &first, &long).await);
+    assert_eq!(backend.get(&first.key.result()).await.unwrap().unwrap().value.len(), long.len());
+    insert(&store, "a", '3', LIMITS).await.unwrap();
+    assert_eq!(names(&store, "a").await, "23");
+    assert_eq!(backend.get(&first.key.result()).await, Ok(None));
+    assert_eq!(backend.count(&peer_group(&hash("a"))).await, Ok(2));
+    insert(&store, "b", '4', LIMITS).await.unwrap();
+    assert!(insert(&store, "c", '5', LIMITS).await.is_none(), "unfinished tasks stay");
+}
+
+#[tokio::test]
+async fn finished_tasks_beyond_the_memory_are_evicted_those_of_the_largest_owner_first() {
+    let backend = Arc::new(MemoryBackend::default());
+    let store = TaskStore::with_max_bytes(backend, None, 100_000);
+    let limits = TaskLimits { total: 9, per_owner: 9 };
+    insert(&store, "eve", '0', limits).await.unwrap();
+    for (name, owner, kilobytes, is_kept, expected) in [
+        ('1', "ada", 29, true, ["1", "0"]),
+        ('2', "eve", 35, true, ["1", "02"]),
+        ('3', "eve", 30, true, ["1", "023"]),
+        ('4', "eve", 38, true, ["1", "034"]),
+        // The result does not fit, even without the others of its owner, so these stay.
+        ('5', "eve", 101, false, ["1", "0345"]),
+        ('6', "bob", 30, true, ["1", "045"]),
+    ] {
+        let task = insert(&store, owner, name, limits).await.unwrap();
+        assert_eq!(finish(&store, &task, &"7".repeat(1000 * kilobytes)).await, is_kept, "{name}");
+        let kept = [names(&store, "ada").await, names(&store, "eve").await];
+        assert_eq!(kept, expected, "after {name}");
+    }
+    let found = store.page("bob", None, 9).await.unwrap();
+    assert_eq!(store.outcome(&found[0]).await.unwrap().unwrap().len(), 30_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_tasks_are_unknown() {
+    let (backend, store) = store();
+    let mut task = task("a", '1', Duration::from_millis(20));
+    assert_eq!(store.insert(&mut task, LIMITS).await, Ok(true));
+    let mut changes = store.watch(&task.key).await;
+    changes.changed(&task).await;
+    std::thread::sleep(Duration::from_millis(30));
+    assert!(store.load(&task.key).await.unwrap().is_none());
+    tokio::time::advance(Duration::from_millis(30)).await;
+    assert_eq!((backend.count(TASKS).await, backend.count(&peer_group(&hash("a"))).await), (Ok(0), Ok(0)));
+}
+
+#[tokio::test]
+async fn only_the_next_version_replaces_a_task() {
+    let (_, store) = store();
+    let first = insert(&store, "a", '1', LIMITS).await.unwrap();
+    let mut changes = store.watch(&first.key).await;
+    let next = |task: &Task| {
+        let mut state = task.state.clone();
+        state.version += 1;
+        state
+    };
+    let second = store.replace(&first, next(&first)).await.unwrap().unwrap();
+    assert!(store.replace(&first, next(&first)).await.unwrap().is_none());
+    changes.changed(&first).await;
+    assert!(pin!(changes.changed(&second)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(store.replace(&second, next(&second)).await.unwrap().is_some());
+    let unknown = task("a", '2', HOUR);
+    assert!(store.replace(&unknown, next(&unknown)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
+    let (_, store) = store();
+    let limits = TaskLimits { total: 99, per_owner: 9 };
+    let now = Timestamp::now().as_unix_millis();
+    for (owner, name, millis) in [("a", 'b', 1), ("a", 'c', 1), ("b", 'x', 0), ("b", 'y', 3), ("a", 'a', 2)] {
+        let key = test_key(owner, name, Timestamp::from_unix_millis(now + millis));
+        let mut task = Task::new(key, String::new(), HOUR, HOUR);
+        assert_eq!(store.insert(&mut task, limits).await, Ok(true));
+    }
+    for (after, limit, expected) in [
+        (None, 9, "bca"),
+        (None, 2, "bc"),
+        (Some(('b', 1)), 9, "ca"),
+        (Some(('b', 1)), 1, "c"),
+        // The task of a cursor may be gone.
+        (Some(('d', 1)), 9, "a"),
+        (Some(('a', 2)), 9, ""),
+    ] {
+        let after = after.map(|(name, millis)| test_key("a", name, Timestamp::from_unix_millis(now + millis)));
+        let page = store.page("a", after.as_ref(), limit).await.unwrap();
+        assert_eq!(page.iter().map(|task| &task.id()[..1]).collect::<String>(), expected, "{after:?}");
+    }
+    assert_eq!(names(&store, "c").await, "");
+}
+
+/// Short and long outcomes, and a record that a newer release has written.
+#[tokio::test]
+async fn outcomes_are_read_as_they_were_stored() {
+    let (backend, store) = store();
+    for (name, length, is_inline) in [('1', 0, true), ('2', 2046, true), ('3', 2047, false), ('4', 4 << 20, false)] {
+        let task = insert(&store, "a", name, TaskLimits::default()).await.unwrap();
+        let json = format!("\"{}\"", "é\\".repeat(length / 3) + &"x".repeat(length % 3));
+        assert!(finish(&store, &task, &json).await);
+        let stored = store.load(&task.key).await.unwrap().unwrap();
+        assert_eq!(matches!(stored.state.outcome, Some(StoredOutcome::Inline(_))), is_inline, "{length}");
+        assert_eq!(*store.outcome(&stored).await.unwrap().unwrap(), *json.as_bytes(), "{length}");
+        let record = backend.get(&task.key.record()).await.unwrap().unwrap();
+        assert!(record.value.len() < 6000);
+        let newer = String::from_utf8_lossy(&record.value).replace("\"form\":1", "\"form\":2");
+        assert!(
+            Task::decode(task.key.clone(), &crate::backend::Record::new(newer.into_bytes(), record.version)).is_none()
+        );
+    }
+}
+
+/// A process ends, and two others notice it at the same time.
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_process_is_gone_fails_within_the_lease() {
+    let backend = Arc::new(MemoryBackend::default());
+    let (gone, first) = shared(&backend);
+    let (_ada, second) = shared(&backend);
+    let (_bob, third) = shared(&backend);
+    let (lost, own) =
+        (insert(&first, "a", '1', LIMITS).await.unwrap(), insert(&second, "a", '2', LIMITS).await.unwrap());
+    tokio::time::sleep(3 * LEASE).await;
+    assert_eq!(second.load(&lost.key).await.unwrap().unwrap().state.status, TaskStatus::Working, "it is alive");
+    let (mut waits, mut also_waits) = (second.watch(&lost.key).await, third.watch(&lost.key).await);
+    // Dropping the replica releases its slot, as if the lease had passed.
+    drop((gone, first));
+    let began = tokio::time::Instant::now();
+    let until_failed = async |store: &TaskStore, changes: &mut TaskWaiter| loop {
+        let task = store.load(&lost.key).await.unwrap().unwrap();
+        if task.state.status.is_final() {
+            return (task.stored, task.state);
+        }
+        changes.changed(&task).await;
+    };
+    let (seen, also_seen) = tokio::join!(until_failed(&second, &mut waits), until_failed(&third, &mut also_waits));
+    assert_eq!(seen, also_seen);
+    assert!(began.elapsed() <= LEASE, "{:?}", began.elapsed());
+    let (status, message) = (seen.1.status, seen.1.message.unwrap());
+    assert_eq!(status, TaskStatus::Failed);
+    assert!(message.contains("its function may have run"), "{message}");
+    let listed = third.page("a", None, 9).await.unwrap();
+    let statuses: Vec<_> = listed.iter().map(|task| task.state.status).collect();
+    assert_eq!(statuses, [TaskStatus::Failed, TaskStatus::Working]);
+    assert!(third.load(&own.key).await.unwrap().is_some());
+}
+
+/// Whoever has seen a task unfinished hears of its end, wherever it is changed.
+#[tokio::test(start_paused = true)]
+async fn changes_wake_those_who_wait_in_other_processes() {
+    let backend = Arc::new(MemoryBackend::default());
+    let (_ada, first) = shared(&backend);
+    let (_bob, second) = shared(&backend);
+    let task = insert(&first, "a", '1', LIMITS).await.unwrap();
+    let mut changes = second.watch(&task.key).await;
+    let seen = second.load(&task.key).await.unwrap().unwrap();
+    let began = tokio::time::Instant::now();
+    assert!(finish(&first, &task, "7").await);
+    changes.changed(&seen).await;
+    assert_eq!(began.elapsed(), Duration::ZERO, "a message wakes, not a timer");
+    let found = second.load(&TaskKey::new("a", task.id()).unwrap()).await.unwrap().unwrap();
+    assert_eq!(found.state.status, TaskStatus::Completed);
+}

@@ -1,0 +1,174 @@
+//! What is stored about one task.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{key::TaskKey, status::TaskStatus};
+use crate::{
+    auth::Scopes,
+    backend::{Record, RecordVersion, Timestamp, time::millis},
+    engine::client_requests::InputResponse,
+};
+
+/// The version of the form in which states are stored.
+const FORM: u8 = 1;
+
+/// The message of a task whose process is gone.
+const LOST: &str = "the task was lost, because the process that ran it has ended: its function may have run";
+
+/// The code of internal errors in JSON-RPC.
+const INTERNAL_ERROR: i32 = -32603;
+
+/// A call that runs detached from the request that started it.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(super) key: TaskKey,
+    /// The version of the stored record.
+    pub(super) stored: RecordVersion,
+    pub(super) state: TaskState,
+}
+
+/// The state of a task, as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TaskState {
+    form: u8,
+    /// The hash of the peer that the task is counted for.
+    pub(super) peer: String,
+    /// The scopes that are required to read the result of the task, in addition to being its owner.
+    #[serde(default, skip_serializing_if = "Scopes::is_empty")]
+    pub(super) scopes: Scopes,
+    /// The number of changes since the task was created.
+    pub(super) version: u64,
+    pub(super) status: TaskStatus,
+    /// A description of the status for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    pub(super) updated: Timestamp,
+    /// How long the task is kept, counted from its creation.
+    #[serde(with = "millis")]
+    pub(super) ttl: Duration,
+    /// How often a client should poll the task.
+    #[serde(with = "millis")]
+    pub(super) poll_interval: Duration,
+    /// The requests to the client whose responses the function has not received yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) inputs: Vec<TaskInput>,
+    /// The result or, if the task has failed, the error of the call. `None` if the task is unfinished or was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) outcome: Option<StoredOutcome>,
+    /// Whether the result is an error of the tool.
+    #[serde(default)]
+    pub(super) is_tool_error: bool,
+    /// The id of the replica that runs the function. `None` if only one process uses the backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) runner: Option<u64>,
+}
+
+/// Where the result or the error of a call is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum StoredOutcome {
+    /// Here, as JSON.
+    Inline(String),
+    /// In a record of its own, which only the process that ran the function writes.
+    Separate {
+        /// The length of the JSON in bytes.
+        bytes: usize,
+    },
+}
+
+impl Task {
+    /// Creates a task that has just started.
+    pub(super) fn new(key: TaskKey, peer: String, ttl: Duration, poll_interval: Duration) -> Self {
+        let state = TaskState {
+            form: FORM,
+            peer,
+            scopes: Scopes::default(),
+            version: 0,
+            status: TaskStatus::Working,
+            message: None,
+            updated: key.created(),
+            ttl,
+            poll_interval,
+            inputs: Vec::new(),
+            outcome: None,
+            is_tool_error: false,
+            runner: None,
+        };
+        Self { key, stored: RecordVersion::new(0), state }
+    }
+
+    /// Decodes a record. Returns `None` if it was not written by this release or an earlier one.
+    pub(super) fn decode(key: TaskKey, record: &Record) -> Option<Self> {
+        let state = serde_json::from_slice(&record.value).map_err(|error| error.to_string());
+        match state.and_then(|state: TaskState| if state.form == FORM { Ok(state) } else { Err("unknown form".into()) })
+        {
+            Ok(state) => Some(Self { key, stored: record.version, state }),
+            Err(error) => {
+                tracing::error!(%error, "cannot read the record of a task");
+                None
+            }
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.key.id()
+    }
+
+    /// Returns the time for which the task still exists.
+    pub(super) fn remaining(&self) -> Duration {
+        self.key.created().saturating_add(self.state.ttl).saturating_duration_since(Timestamp::now())
+    }
+}
+
+impl TaskState {
+    /// Encodes the state for the backend.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Ends the task, since the process that ran it is gone.
+    pub(super) fn fail_as_lost(&mut self) {
+        let error = serde_json::json!({"code": INTERNAL_ERROR, "message": LOST}).to_string();
+        self.inputs.clear();
+        self.status = TaskStatus::Failed;
+        self.message = Some(LOST.to_owned());
+        self.outcome = Some(StoredOutcome::Inline(error));
+    }
+
+    /// Sets the status of an unfinished task according to its pending inputs.
+    pub(super) fn set_unfinished_status(&mut self) {
+        let is_waiting = self.inputs.iter().any(TaskInput::is_pending);
+        self.status = if is_waiting { TaskStatus::InputRequired } else { TaskStatus::Working };
+    }
+
+    pub(super) fn pending_inputs(&self) -> impl Iterator<Item = &TaskInput> {
+        self.inputs.iter().filter(|input| input.is_pending())
+    }
+}
+
+/// A request that a task sends to its client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TaskInput {
+    /// The key that the client responds under. A task never uses a key twice.
+    pub(super) key: String,
+    /// The method of the request.
+    pub(super) method: String,
+    /// The parameters of the request, as JSON.
+    pub(super) params: String,
+    /// The client's response, until the function has received it.
+    pub(super) response: Option<InputResponse>,
+}
+
+impl TaskInput {
+    /// Creates a request that has no response yet.
+    pub(super) fn new(key: String, method: impl Into<String>, params: String) -> Self {
+        Self { key, method: method.into(), params, response: None }
+    }
+
+    /// Returns whether the client has yet to respond.
+    pub(super) fn is_pending(&self) -> bool {
+        self.response.is_none()
+    }
+}

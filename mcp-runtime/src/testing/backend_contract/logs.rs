@@ -1,0 +1,158 @@
+//! What [`Logs`](crate::Logs) promise.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+
+use super::{LONG, Pair, long_key, pause, soon};
+use crate::backend::{BackendError, LogBounds, LogEntry, LogPosition, RecordCondition};
+
+/// Bounds that are not reached.
+const WIDE: LogBounds = LogBounds { entries: 1000, bytes: 1 << 20, ttl: LONG };
+
+pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
+    entries_are_numbered(pair).await?;
+    the_oldest_entries_are_dropped(pair).await?;
+    concurrent_appends_do_not_mix(pair).await?;
+    readers_wait_for_entries(pair).await?;
+    logs_end(pair).await
+}
+
+async fn entries_are_numbered(pair: &Pair) -> Result<(), BackendError> {
+    let key = pair.key("log");
+    assert_eq!(pair.one.read(&key, LogPosition::START, 9).await?, None, "the log does not exist");
+    pair.one.set(&key, RecordCondition::Always, Vec::new(), LONG).await?;
+    let append = async |entries: &[&[u8]]| {
+        let entries = entries.iter().map(|entry| entry.to_vec()).collect();
+        pair.one.append(&key, entries, WIDE).await
+    };
+    assert_eq!(append(&[b"one"]).await?.number(), 1);
+    assert_eq!(append(&[b"", b"\0\xff\r\n"]).await?.number(), 3);
+    assert_eq!(append(&[b"four"]).await?.number(), 4);
+    for (after, limit, expected) in [
+        (0, 9, &["1 one", "2 ", "3 \0\u{fffd}\r\n", "4 four"] as &[&str]),
+        (0, 2, &["1 one", "2 "]),
+        (2, 1, &["3 \0\u{fffd}\r\n"]),
+        (3, 9, &["4 four"]),
+        (4, 9, &[]),
+        (9, 9, &[]),
+    ] {
+        let found = pair.other.read(&key, LogPosition::new(after), limit).await?;
+        let found = found.expect("nothing was dropped");
+        assert_eq!(found.iter().map(text).collect::<Vec<_>>(), expected, "{after} {limit}");
+    }
+    assert!(pair.one.get(&key).await?.is_some(), "a record and a log have the same key");
+    let long = pair.one.append(&long_key(), vec![vec![]], WIDE).await;
+    assert_eq!(long, Err(BackendError::Full), "a key is too long");
+    Ok(())
+}
+
+async fn the_oldest_entries_are_dropped(pair: &Pair) -> Result<(), BackendError> {
+    // The sizes of the entries of each append, the bounds in entries and in bytes, and the first entry that is kept.
+    const CASES: [(&[&[usize]], usize, usize, u64); 10] = [
+        (&[&[1, 1, 1, 1]], 3, 100, 2),
+        (&[&[1, 1], &[1, 1, 1]], 4, 100, 2),
+        (&[&[10, 10, 10]], 9, 20, 2),
+        (&[&[10], &[10], &[10]], 9, 29, 2),
+        (&[&[10], &[10], &[10]], 9, 30, 1),
+        (&[&[1], &[500]], 9, 100, 2),
+        (&[&[500], &[1]], 9, 100, 2),
+        (&[&[500, 1, 2, 97]], 9, 100, 2),
+        (&[&[0, 0, 100]], 9, 100, 1),
+        (&[&[1, 1]], 0, 0, 2),
+    ];
+    for (case, (appends, entries, bytes, first)) in CASES.into_iter().enumerate() {
+        let key = pair.key(&format!("bounds/{case}"));
+        let mut position = 0;
+        for sizes in appends {
+            let values = sizes.iter().map(|size| vec![b'x'; *size]).collect();
+            let last = pair.one.append(&key, values, LogBounds::new(entries, bytes, LONG)).await?;
+            position += sizes.len() as u64;
+            assert_eq!(last.number(), position, "case {case}");
+        }
+        for after in 0..position {
+            let found = pair.other.read(&key, LogPosition::new(after), 99).await?;
+            assert_eq!(found.is_some(), after + 1 >= first, "case {case}, after {after}");
+            assert!(found.is_none_or(|found| found.len() as u64 == position - after), "case {case}, after {after}");
+        }
+    }
+    Ok(())
+}
+
+async fn concurrent_appends_do_not_mix(pair: &Pair) -> Result<(), BackendError> {
+    let key = pair.key("writers");
+    let mut tasks = JoinSet::new();
+    for (writer, backend) in (b'a'..=b'h').zip(pair.both().into_iter().cycle()) {
+        let (backend, key) = (Arc::clone(backend), key.clone());
+        tasks.spawn(async move {
+            let mut last = Vec::new();
+            for _ in 0..10 {
+                last.push(backend.append(&key, vec![vec![writer]; 3], WIDE).await?);
+            }
+            Ok::<_, BackendError>((writer, last))
+        });
+    }
+    let mut written = BTreeMap::new();
+    while let Some(task) = soon("concurrent changes never succeed", tasks.join_next()).await {
+        let (writer, last) = task.expect("a task must not panic")?;
+        let of_append = |last: &LogPosition| [last.number() - 2, last.number() - 1, last.number()];
+        written.extend(last.iter().flat_map(of_append).map(|position| (position, writer)));
+    }
+    let found = pair.one.read(&key, LogPosition::START, 1000).await?.expect("nothing was dropped");
+    let found: BTreeMap<_, _> = found.iter().map(|entry| (entry.position.number(), entry.value[0])).collect();
+    assert_eq!(found, written);
+    assert!(found.into_keys().eq(1..=240));
+    Ok(())
+}
+
+async fn readers_wait_for_entries(pair: &Pair) -> Result<(), BackendError> {
+    let key = pair.key("reader");
+    soon("a log that does not exist is waited for", pair.one.appended(&key, LogPosition::START)).await?;
+    pair.one.append(&key, vec![b"1".to_vec()], WIDE).await?;
+    soon("an entry that exists is waited for", pair.other.appended(&key, LogPosition::START)).await?;
+    let (reader, read) = (Arc::clone(&pair.other), key.clone());
+    let reader = tokio::spawn(async move {
+        let mut after = LogPosition::START;
+        while after.number() < 50 {
+            reader.appended(&read, after).await?;
+            let found = reader.read(&read, after, 9).await?.expect("nothing was dropped");
+            after = found.last().map_or(after, |entry| entry.position);
+        }
+        Ok::<_, BackendError>(())
+    });
+    for _ in 1..50 {
+        pair.one.append(&key, vec![b"x".to_vec()], WIDE).await?;
+    }
+    soon("a reader does not learn of new entries", reader).await.expect("the task must not panic")
+}
+
+async fn logs_end(pair: &Pair) -> Result<(), BackendError> {
+    for does_expire in [false, true] {
+        let key = pair.key(if does_expire { "expired" } else { "removed" });
+        let ttl = if does_expire { Duration::from_millis(200) } else { LONG };
+        let last = pair.one.append(&key, vec![vec![1]; 3], LogBounds::new(9, 99, ttl)).await?;
+        let (reader, read) = (Arc::clone(&pair.other), key.clone());
+        let reader = tokio::spawn(async move {
+            while reader.read(&read, last, 9).await?.is_some() {
+                reader.appended(&read, last).await?;
+            }
+            Ok::<_, BackendError>(())
+        });
+        if !does_expire {
+            pause().await;
+            pair.one.remove(&key).await?;
+            assert_eq!(pair.other.read(&key, last, 9).await?, None, "the log was deleted");
+            pair.one.remove(&key).await?;
+        }
+        soon("a reader does not learn that a log has ended", reader).await.expect("the task must not panic")?;
+        let again = pair.one.append(&key, vec![vec![2]], WIDE).await?;
+        assert_eq!(again.number(), 1, "a new log begins at its start");
+        let found = pair.other.read(&key, LogPosition::START, 9).await?;
+        assert_eq!(found.map(|found| found.len()), Some(1));
+    }
+    Ok(())
+}
+
+fn text(entry: &LogEntry) -> String {
+    format!("{} {}", entry.position.number(), String::from_utf8_lossy(&entry.value))
+}

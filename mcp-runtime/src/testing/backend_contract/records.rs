@@ -1,0 +1,167 @@
+//! What [`Records`](crate::Records) promise.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+
+use super::{LONG, Pair, long_key, pause, soon};
+use crate::backend::{BackendError, Record, RecordCondition, RecordVersion};
+
+pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
+    a_change_requires_its_condition(pair).await?;
+    concurrent_changes_exclude_each_other(pair).await?;
+    values_are_kept_exactly(pair).await?;
+    records_expire(pair).await?;
+    groups_are_listed_in_pages(pair).await?;
+    long_groups_are_listed_completely(pair).await
+}
+
+async fn a_change_requires_its_condition(pair: &Pair) -> Result<(), BackendError> {
+    for key in [pair.key("condition"), pair.key("condition:name")] {
+        let set = async |condition| pair.one.set(&key, condition, b"x".to_vec(), LONG).await;
+        let delete = async |condition| pair.other.delete(&key, condition).await;
+        let never = RecordCondition::Version(RecordVersion::new(u64::MAX));
+        assert_eq!(set(never).await?, None, "a record that does not exist has no version");
+        assert!(!delete(RecordCondition::Always).await?, "a record that does not exist was deleted");
+        let first = set(RecordCondition::Absent).await?.expect("the record does not exist yet");
+        assert_eq!(set(RecordCondition::Absent).await?, None, "the record exists");
+        let second = set(RecordCondition::Version(first)).await?.expect("the record has this version");
+        assert_ne!(first, second, "a version was not changed");
+        assert_eq!(set(RecordCondition::Version(first)).await?, None, "the record has another version");
+        let found = pair.other.get(&key).await?.map(|record| record.version);
+        assert_eq!(found, Some(second), "another process does not see a change");
+        assert!(!delete(RecordCondition::Version(first)).await?, "the record has another version");
+        assert!(!delete(RecordCondition::Absent).await?, "the record exists");
+        assert!(delete(RecordCondition::Version(second)).await?, "the record has this version");
+        assert_eq!(pair.one.get(&key).await?, None, "a deleted record was returned");
+        let third = set(RecordCondition::Always).await?.expect("there is no condition");
+        assert!(third != first && third != second, "a key has a version twice");
+        assert_eq!(set(RecordCondition::Version(second)).await?, None, "the record has another version");
+        let fourth = set(RecordCondition::Always).await?.expect("there is no condition");
+        assert_ne!(third, fourth, "a version was not changed");
+        assert!(delete(RecordCondition::Always).await?, "the record exists");
+    }
+    let long = long_key();
+    let set = pair.one.set(&long, RecordCondition::Always, Vec::new(), LONG).await;
+    assert_eq!(set, Err(BackendError::Full), "a key is too long");
+    Ok(())
+}
+
+async fn concurrent_changes_exclude_each_other(pair: &Pair) -> Result<(), BackendError> {
+    const CHANGES: usize = 8;
+    let key = pair.key("counter");
+    let mut tasks = JoinSet::new();
+    for backend in pair.both().into_iter().cycle().take(8) {
+        let (backend, key) = (Arc::clone(backend), key.clone());
+        tasks.spawn(async move {
+            let mut changes = 0;
+            while changes < CHANGES {
+                let current = backend.get(&key).await?;
+                let condition =
+                    current.as_ref().map_or(RecordCondition::Absent, |record| RecordCondition::Version(record.version));
+                let value = vec![0; current.map_or(0, |record| record.value.len()) + 1];
+                changes += usize::from(backend.set(&key, condition, value, LONG).await?.is_some());
+            }
+            Ok::<_, BackendError>(())
+        });
+    }
+    while let Some(task) = soon("concurrent changes never succeed", tasks.join_next()).await {
+        task.expect("a task must not panic")?;
+    }
+    let value = pair.one.get(&key).await?.map(|record| record.value.len());
+    assert_eq!(value, Some(8 * CHANGES), "a change was overwritten");
+    Ok(())
+}
+
+async fn values_are_kept_exactly(pair: &Pair) -> Result<(), BackendError> {
+    let bytes: Vec<u8> = (0..=u8::MAX).collect();
+    for (name, value) in [("empty", vec![]), ("bytes", bytes), ("long", vec![7; 5 << 20])] {
+        for key in [pair.key(name), pair.key(&format!("values:{name}"))] {
+            pair.one.set(&key, RecordCondition::Absent, value.clone(), LONG).await?.expect("the record is new");
+            let found = pair.other.get(&key).await?;
+            assert!(found.is_some_and(|found| *found.value == *value), "`{name}` was altered");
+            assert!(pair.one.delete(&key, RecordCondition::Always).await?);
+        }
+    }
+    Ok(())
+}
+
+async fn records_expire(pair: &Pair) -> Result<(), BackendError> {
+    let group = pair.key("expiry");
+    let key = |name| format!("{group}:{name}");
+    let set = async |name, ttl| pair.one.set(&key(name), RecordCondition::Always, b"x".to_vec(), ttl).await;
+    set("short", LONG).await?;
+    set("long", Duration::from_millis(50)).await?;
+    // The last change decides.
+    set("short", Duration::from_millis(50)).await?;
+    set("long", LONG).await?;
+    let gone = async {
+        while pair.other.get(&key("short")).await?.is_some() {
+            pause().await;
+        }
+        while pair.other.count(&group).await? != 1 {
+            pause().await;
+        }
+        Ok::<_, BackendError>(())
+    };
+    soon("a record does not expire", gone).await?;
+    assert_eq!(names(&pair.one.list(&group, None, 9).await?), ["long"], "an expired record was listed");
+    assert!(!pair.one.delete(&key("short"), RecordCondition::Always).await?, "an expired record was deleted");
+    let again = pair.one.set(&key("short"), RecordCondition::Absent, Vec::new(), LONG).await?;
+    assert!(again.is_some(), "an expired record exists");
+    assert_eq!(pair.other.count(&group).await?, 2);
+    Ok(())
+}
+
+async fn groups_are_listed_in_pages(pair: &Pair) -> Result<(), BackendError> {
+    for name in ["a:1", "a:2", "a:3", "a:4:5", "b:1", "a", "a/1", "ab:1", "{a}:1", "}:1"] {
+        let value = name.as_bytes().to_vec();
+        let set = pair.one.set(&pair.key(name), RecordCondition::Absent, value, LONG).await?;
+        assert!(set.is_some(), "`{name}` exists already");
+    }
+    for (group, after, limit, expected) in [
+        ("a", None, 9, &["1", "2", "3", "4:5"] as &[&str]),
+        ("a", None, 2, &["1", "2"]),
+        ("a", None, 0, &[]),
+        ("a", Some("2"), 1, &["3"]),
+        ("a", Some("11"), 9, &["2", "3", "4:5"]),
+        ("a", Some("5"), 9, &[]),
+        ("b", None, 9, &["1"]),
+        ("{a}", None, 9, &["1"]),
+        ("}", None, 9, &["1"]),
+        ("c", None, 9, &[]),
+    ] {
+        let found = pair.other.list(&pair.key(group), after, limit).await?;
+        assert_eq!(names(&found), expected, "{group} {after:?} {limit}");
+        for (name, record) in found {
+            assert_eq!(*record.value, *format!("{group}:{name}").as_bytes());
+        }
+    }
+    assert_eq!(pair.other.count(&pair.key("a")).await?, 4);
+    assert_eq!(pair.other.count(&pair.key("c")).await?, 0);
+    assert!(pair.one.delete(&pair.key("a:2"), RecordCondition::Always).await?);
+    assert_eq!(names(&pair.other.list(&pair.key("a"), None, 2).await?), ["1", "3"]);
+    assert_eq!(pair.other.count(&pair.key("a")).await?, 3);
+    Ok(())
+}
+
+async fn long_groups_are_listed_completely(pair: &Pair) -> Result<(), BackendError> {
+    let group = pair.key("numbers");
+    let expected: Vec<String> = (0..300).map(|number| format!("{number:03}")).collect();
+    for name in &expected {
+        // Some of them have expired when they are listed.
+        let ttl = if name.ends_with('7') { Duration::from_millis(1) } else { LONG };
+        pair.one.set(&format!("{group}:{name}"), RecordCondition::Absent, Vec::new(), ttl).await?;
+    }
+    let expected: Vec<String> = expected.into_iter().filter(|name| !name.ends_with('7')).collect();
+    while pair.one.count(&group).await? > expected.len() {
+        pause().await;
+    }
+    assert_eq!(names(&pair.other.list(&group, None, 1000).await?), expected);
+    assert_eq!(names(&pair.other.list(&group, Some("100"), 150).await?), expected[91..241]);
+    Ok(())
+}
+
+fn names(found: &[(String, Record)]) -> Vec<&str> {
+    found.iter().map(|(name, _)| name.as_str()).collect()
+}

@@ -1,0 +1,322 @@
+//! Tasks of servers that share a backend, which may be slow or fail.
+
+use std::fmt;
+
+use mcp_runtime::{
+    Backend, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Principal, Record,
+    RecordCondition, RecordVersion, Records, TopicSubscription, Topics,
+};
+
+use super::*;
+
+const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
+
+type Fails = dyn Fn(&str, &[u8]) -> bool + Send + Sync;
+
+/// A backend whose operations take a while, as over a network, and some of which fail.
+#[derive(Clone)]
+struct TestBackend {
+    inner: Arc<MemoryBackend>,
+    /// Decides by the key and the new value whether an operation on a record fails.
+    fails: Arc<Fails>,
+}
+
+impl fmt::Debug for TestBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestBackend").finish_non_exhaustive()
+    }
+}
+
+impl TestBackend {
+    fn new(fails: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static) -> Self {
+        Self { inner: Arc::default(), fails: Arc::new(fails) }
+    }
+
+    fn slow() -> Self {
+        Self::new(|_, _| false)
+    }
+
+    fn run<'a, T: Send + 'a>(&self, key: &str, value: &[u8], operation: BackendFuture<'a, T>) -> BackendFuture<'a, T> {
+        let fails = (self.fails)(key, value);
+        Box::pin(async move {
+            sleep(Duration::from_millis(1)).await;
+            if fails {
+                return Err(BackendError::Unavailable("no answer from the secret address".to_owned()));
+            }
+            operation.await
+        })
+    }
+}
+
+impl Records for TestBackend {
+    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
+        self.run(key, b"", self.inner.get(key))
+    }
+
+    fn set<'a>(
+        &'a self,
+        key: &'a str,
+        condition: RecordCondition,
+        value: Vec<u8>,
+        ttl: Duration,
+    ) -> BackendFuture<'a, Option<RecordVersion>> {
+        let written = value.clone();
+        let operation = Box::pin(async move { self.inner.set(key, condition, written, ttl).await });
+        self.run(key, &value, operation)
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
+        self.run(key, b"", Box::pin(async move { self.inner.delete(key, condition).await }))
+    }
+
+    fn list<'a>(
+        &'a self,
+        group: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BackendFuture<'a, Vec<(String, Record)>> {
+        self.run(group, b"", self.inner.list(group, after, limit))
+    }
+
+    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
+        self.run(group, b"", self.inner.count(group))
+    }
+}
+
+impl Logs for TestBackend {
+    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
+        self.inner.append(key, entries, bounds)
+    }
+
+    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
+        self.inner.read(key, after, limit)
+    }
+
+    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
+        self.inner.appended(key, after)
+    }
+
+    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
+        self.inner.remove(key)
+    }
+}
+
+impl Topics for TestBackend {
+    fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
+        self.inner.publish(topic, message)
+    }
+
+    fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {
+        self.inner.subscribe(topic)
+    }
+}
+
+/// Connects a client of one principal to a new server.
+fn connect(server: Server, revision: Revision) -> ValidatingClient {
+    let mut client = ValidatingClient::connect(server, revision);
+    client.client = client.client.with_extension(Principal::new("ada")).answering(|asked| match asked.message() {
+        "Sure?" => json!({"action": "decline"}),
+        _ => json!({"action": "accept", "content": {"confirm": true}}),
+    });
+    client
+}
+
+/// Waits for the result of a task.
+async fn result(client: &mut ValidatingClient, task: &str) -> Value {
+    if !client.is_stateless() {
+        return client.task_request("tasks/result", task).await.unwrap();
+    }
+    client.wait_for_status(task, "completed").await["result"].take()
+}
+
+async fn status(client: &mut ValidatingClient, task: &str) -> Value {
+    client.task_request("tasks/get", task).await.unwrap()["status"].take()
+}
+
+/// The function runs in one server, and the client talks to another.
+#[tokio::test]
+async fn servers_share_tasks_through_their_backend() {
+    for revision in REVISIONS {
+        let (backend, gate) = (TestBackend::slow(), Arc::<Gate>::default());
+        let new = || connect(server(&gate).backend(backend.clone()), revision);
+        let mut clients = [new(), new()];
+        for _ in 0..2 {
+            clients.reverse();
+            let [here, there] = &mut clients;
+            // Reading, and waiting for the end.
+            let id = here.start_task("work", json!({"label": "it"})).await;
+            assert_eq!(status(there, &id).await, "working", "{revision}");
+            if !here.is_stateless() {
+                let listed = there.request("tasks/list", json!({})).await.unwrap();
+                assert!(listed["tasks"].as_array().unwrap().iter().any(|task| task["taskId"] == id), "{listed}");
+            }
+            gate.open();
+            assert_eq!(text(&result(there, &id).await), "it is done", "{revision}");
+            assert_eq!(status(here, &id).await, "completed", "{revision}");
+            // Answering.
+            let id = here.start_task("confirm_delete", json!({"filename": "a"})).await;
+            there.wait_for_status(&id, "input_required").await;
+            if there.is_stateless() {
+                let answers = json!({"confirm": {"action": "accept", "content": {"confirm": true}}});
+                there.request("tasks/update", json!({"taskId": id, "inputResponses": answers})).await.unwrap();
+            }
+            assert_eq!(text(&result(there, &id).await), "deleted a", "{revision}");
+            assert_eq!(text(&result(here, &id).await), "deleted a", "{revision}");
+            // Cancelling.
+            let (entered, dropped) = (gate.entered(), gate.dropped());
+            let id = here.start_task("work", json!({"label": "it"})).await;
+            wait_until(|| gate.entered() == entered + 1).await;
+            there.task_request("tasks/cancel", &id).await.unwrap();
+            wait_until(|| gate.dropped() == dropped + 1).await;
+            assert_eq!(status(here, &id).await, "cancelled", "{revision}");
+            // A long result.
+            gate.open();
+            let id = here.start_task("long_text", json!({"length": 2 << 20})).await;
+            assert_eq!(text(&result(there, &id).await).len(), 2 << 20, "{revision}");
+            // Failing.
+            let id = here.start_task("protocol_error_job", json!({})).await;
+            let failed = there.wait_for_status(&id, "failed").await;
+            assert_eq!(failed["statusMessage"], "no such job", "{revision}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_request_for_the_result_asks_the_questions_of_a_task_that_runs_elsewhere() {
+    let backend = TestBackend::slow();
+    let new = || connect(server(&Arc::default()).backend(backend.clone()), Revision::V2025_11_25);
+    let mut clients = [new(), new()];
+    for _ in 0..2 {
+        clients.reverse();
+        let [here, there] = &mut clients;
+        let id = here.start_task("confirm_delete", json!({"filename": "a"})).await;
+        assert_eq!(text(&result(there, &id).await), "deleted a");
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_reports_changes_of_a_task_that_runs_elsewhere() {
+    let (backend, gate) = (TestBackend::slow(), Arc::<Gate>::default());
+    let new = || connect(server(&gate).backend(backend.clone()), Revision::V2026_07_28);
+    let mut clients = [new(), new()];
+    for _ in 0..2 {
+        clients.reverse();
+        let [here, there] = &mut clients;
+        let id = here.start_task("work", json!({"label": "it"})).await;
+        there.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+        let received = there.wait_for_notifications(2).await;
+        assert_eq!(received[1]["params"]["status"], "working");
+        gate.open();
+        let received = there.wait_for_notifications(1).await;
+        assert_eq!(received[0]["params"]["status"], "completed");
+        assert_eq!(text(&received[0]["params"]["result"]), "it is done");
+    }
+}
+
+/// Whoever reads or waits hears of it when the time of the lease has passed.
+#[tokio::test]
+async fn a_task_fails_if_its_process_was_killed() {
+    for revision in REVISIONS {
+        let backend = Arc::new(MemoryBackend::default());
+        let lease = Duration::from_secs(1);
+        let shared = Arc::clone(&backend);
+        // A runtime that ends runs nothing any more, like a process that was killed.
+        let started = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(async {
+                let mut client = connect(server(&Arc::default()).backend(shared).lease(lease), revision);
+                let ids = [
+                    client.start_task("work", json!({"label": "it"})).await,
+                    client.start_task("confirm_delete", json!({"filename": "a"})).await,
+                ];
+                client.wait_for_status(&ids[1], "input_required").await;
+                (client, ids)
+            })
+        });
+        let (_killed, [id, asking]) = started.join().unwrap();
+        let mut client = connect(server(&Arc::default()).backend(Arc::clone(&backend)).lease(lease), revision);
+        let lost = "the task was lost, because the process that ran it has ended: its function may have run";
+        if client.is_stateless() {
+            client.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+            let received = client.wait_for_notifications(3).await;
+            let params = &received[2]["params"];
+            assert_eq!((&params["status"], &params["error"]["message"]), (&json!("failed"), &json!(lost)));
+        } else {
+            let error = client.task_request("tasks/result", &id).await.unwrap_err();
+            assert_eq!((error.code, error.message.as_str()), (-32603, lost));
+        }
+        let failed = client.task_request("tasks/get", &asking).await.unwrap();
+        assert_eq!((&failed["status"], &failed["statusMessage"]), (&json!("failed"), &json!(lost)), "{revision}");
+        assert!(failed.get("inputRequests").is_none(), "{failed}");
+    }
+}
+
+/// The function goes on while the backend is gone, and its result is stored when it is back.
+#[tokio::test]
+async fn a_result_outlives_a_failure_of_the_backend() {
+    let is_down = Arc::new(AtomicUsize::new(0));
+    let failed = Arc::new(AtomicUsize::new(0));
+    let (down, failures) = (Arc::clone(&is_down), Arc::clone(&failed));
+    let backend = TestBackend::new(move |key, _| {
+        let fails = down.load(Ordering::SeqCst) == 1 && !key.starts_with("mcp/1/replica");
+        failures.fetch_add(usize::from(fails), Ordering::SeqCst);
+        fails
+    });
+    let gate = Arc::<Gate>::default();
+    let mut client = connect(server(&gate).backend(backend), Revision::V2026_07_28);
+    let id = client.start_task("work", json!({"label": "it"})).await;
+    is_down.store(1, Ordering::SeqCst);
+    let error = client.task_request("tasks/get", &id).await.unwrap_err();
+    assert_eq!((error.code, error.message.contains("secret")), (-32603, false), "{error:?}");
+    let before = failed.load(Ordering::SeqCst);
+    gate.open();
+    wait_until(|| failed.load(Ordering::SeqCst) > before).await;
+    is_down.store(0, Ordering::SeqCst);
+    assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_fails_if_its_question_cannot_be_stored() {
+    let asks = |value: &[u8]| String::from_utf8_lossy(value).contains("elicitation/create");
+    let backend = TestBackend::new(move |_, value| asks(value));
+    let mut client = connect(server(&Arc::default()).backend(backend), Revision::V2026_07_28);
+    let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
+    for _ in 0..10 {
+        sleep(Duration::from_secs(1)).await;
+    }
+    let failed = client.wait_for_status(&id, "failed").await;
+    let error = json!({"code": -32603, "message": "the state of the task could not be stored"});
+    assert_eq!(failed["error"], error, "{failed}");
+}
+
+#[tokio::test]
+async fn the_reason_of_a_backend_failure_is_not_sent_to_the_client() {
+    let backend = TestBackend::new(|_, _| true);
+    let mut client = ValidatingClient::connect(server(&Arc::default()).backend(backend), Revision::V2025_11_25);
+    let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+    let task = json!({"taskId": format!("{}00000000000", "x".repeat(32))});
+    for (method, params) in [
+        ("tools/call", &call),
+        ("tasks/get", &task),
+        ("tasks/result", &task),
+        ("tasks/cancel", &task),
+        ("tasks/list", &json!({})),
+    ] {
+        let error = client.request(method, params.clone()).await.unwrap_err();
+        let message = "the server cannot reach the state that it shares with other processes: retry later";
+        assert_eq!((error.code, error.message.as_str()), (-32603, message), "{method}");
+    }
+}
+
+/// The record of a task is a small object, and its key reveals nothing about its owner.
+#[tokio::test]
+async fn a_backend_learns_no_principals() {
+    let backend = Arc::new(MemoryBackend::default());
+    let gate = Arc::<Gate>::default();
+    let mut client = connect(server(&gate).backend(Arc::clone(&backend)), Revision::V2026_07_28);
+    client.start_task("work", json!({"label": "it"})).await;
+    let shared: &dyn Backend = &backend;
+    let [(name, record)] = &shared.list("mcp/1/task", None, 9).await.unwrap()[..] else { panic!("not one task") };
+    let value = String::from_utf8_lossy(&record.value);
+    assert!(value.len() < 300 && !name.contains("ada") && !value.contains("ada"), "{name}: {value}");
+}
