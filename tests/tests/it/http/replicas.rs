@@ -1,6 +1,7 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
 mod sessions;
+mod streams;
 
 use std::{sync::Arc, time::Duration};
 
