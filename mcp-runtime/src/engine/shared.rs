@@ -28,6 +28,7 @@ use crate::{
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
+    race::race,
     registry::{Kinds, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
 };
@@ -136,6 +137,7 @@ impl Engine {
             revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
         let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
         let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
+        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
         let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
             current: CurrentRegistry::new(registry),
@@ -147,7 +149,7 @@ impl Engine {
             identity,
             instructions,
             declared,
-            state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
+            state_keys,
             shared_changes,
             background: BackgroundTask::default(),
             tasks: Arc::new(Tasks::new(Arc::clone(&backend), replica.clone(), limits.tasks.clone())),
@@ -238,14 +240,14 @@ impl Engine {
     pub(crate) fn start_background(self: &Arc<Self>) {
         let Some(changes) = &self.shared_changes else { return };
         self.background.ensure_running(|| {
-            let (changes, engine) = (Arc::clone(changes), Arc::downgrade(self));
+            let (changes, keys, engine) = (Arc::clone(changes), Arc::clone(&self.state_keys), Arc::downgrade(self));
             async move {
                 let deliver = |changes| {
                     if let Some(engine) = engine.upgrade() {
                         engine.deliver(&changes);
                     }
                 };
-                changes.run(deliver).await;
+                let _ = race(changes.run(deliver), keys.run()).await;
             }
         });
     }

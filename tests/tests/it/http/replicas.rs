@@ -67,7 +67,7 @@ impl Cluster {
 
     /// Sets how the backend responds to a replica.
     pub(super) fn set_backend(&self, replica: usize, health: Health) {
-        UnreliableBackend::set(&self.replicas[replica].backend, health);
+        self.replicas[replica].backend.set_health(health);
     }
 
     /// Returns the size of the record of a session with its key, or 0 if there is none.
