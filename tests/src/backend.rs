@@ -1,7 +1,10 @@
 //! A backend that fails when a test says so.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -33,6 +36,7 @@ pub struct UnreliableBackend {
     shared: Arc<MemoryBackend>,
     health: watch::Sender<Health>,
     subscribers: Mutex<Vec<tokio::task::AbortHandle>>,
+    operations: AtomicUsize,
 }
 
 impl Default for UnreliableBackend {
@@ -43,7 +47,12 @@ impl Default for UnreliableBackend {
 
 impl UnreliableBackend {
     fn of(shared: Arc<MemoryBackend>) -> Self {
-        Self { shared, health: watch::Sender::new(Health::Up), subscribers: Mutex::default() }
+        Self {
+            shared,
+            health: watch::Sender::new(Health::Up),
+            subscribers: Mutex::default(),
+            operations: AtomicUsize::new(0),
+        }
     }
 
     /// Returns the same backend as another process sees it.
@@ -56,8 +65,13 @@ impl UnreliableBackend {
         &self.shared
     }
 
+    /// Returns how many operations of this process were attempted.
+    pub fn operations(&self) -> usize {
+        self.operations.load(Ordering::Relaxed)
+    }
+
     /// Sets how the backend responds from now on. Operations that hang continue when it is up.
-    pub fn set(&self, health: Health) {
+    pub fn set_health(&self, health: Health) {
         self.health.send_replace(health);
     }
 
@@ -78,6 +92,7 @@ impl UnreliableBackend {
     }
 
     fn attempt<'a, T: Send + 'a>(&'a self, operation: BackendFuture<'a, T>) -> BackendFuture<'a, T> {
+        self.operations.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let mut health = self.health.subscribe();
             // The sender belongs to `self`.

@@ -19,6 +19,7 @@ mod outbox;
 mod pings;
 mod rates;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
+mod readiness;
 mod replica;
 mod request;
 mod roots_hook;

@@ -10,6 +10,7 @@ use super::{
     introduction::{self, Introduction},
     layers::Layers,
     limits::Limits,
+    readiness::BackendProbe,
     replica::Replica,
     request::caller::Visibility,
     roots_hook::RootsHook,
@@ -28,6 +29,7 @@ use crate::{
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
+    race::race,
     registry::{Kinds, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
 };
@@ -91,6 +93,8 @@ pub(crate) struct Engine {
     shared_changes: Option<Arc<SharedChanges>>,
     /// Keeps what is shared with other processes up to date.
     background: BackgroundTask,
+    /// Asks the backend whether it responds. `None` if the author has not set a backend.
+    probe: Option<BackendProbe>,
     /// This process among those that share the backend. `None` if the author has not set a backend.
     replica: Option<Arc<Replica>>,
     pub(super) tasks: Arc<Tasks>,
@@ -135,7 +139,9 @@ impl Engine {
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
         let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
+        let probe = backend.clone().map(BackendProbe::new);
         let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
+        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
         let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
             current: CurrentRegistry::new(registry),
@@ -147,10 +153,11 @@ impl Engine {
             identity,
             instructions,
             declared,
-            state_keys: Arc::new(StateKeys::new(state_keys, limits.round_ttl)),
+            state_keys,
             shared_changes,
             background: BackgroundTask::default(),
             tasks: Arc::new(Tasks::new(Arc::clone(&backend), replica.clone(), limits.tasks.clone())),
+            probe,
             replica,
             backend,
             limits,
@@ -238,14 +245,14 @@ impl Engine {
     pub(crate) fn start_background(self: &Arc<Self>) {
         let Some(changes) = &self.shared_changes else { return };
         self.background.ensure_running(|| {
-            let (changes, engine) = (Arc::clone(changes), Arc::downgrade(self));
+            let (changes, keys, engine) = (Arc::clone(changes), Arc::clone(&self.state_keys), Arc::downgrade(self));
             async move {
                 let deliver = |changes| {
                     if let Some(engine) = engine.upgrade() {
                         engine.deliver(&changes);
                     }
                 };
-                changes.run(deliver).await;
+                let _ = race(changes.run(deliver), keys.run()).await;
             }
         });
     }
@@ -279,6 +286,15 @@ impl Engine {
                 uris.iter().for_each(|uri| self.subscriptions.resource_updated(uri));
             }
             ChangedResources::All => self.subscriptions.everything_changed(lists),
+        }
+    }
+
+    /// Returns whether the backend responds. Returns `true` if the state is kept in memory.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has a readiness check"))]
+    pub(crate) async fn backend_responds(&self) -> bool {
+        match &self.probe {
+            Some(probe) => probe.responds().await,
+            None => true,
         }
     }
 

@@ -183,8 +183,11 @@ impl Server {
     /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key opens
     /// existing state, so that keys can be rotated by adding the new one in front.
     ///
-    /// By default, the server generates a random key that no other process knows. Replicas of a server must share a
-    /// key. The option `--state-key` and the environment variable `MCP_STATE_KEY` take precedence.
+    /// By default, the server generates a random key that no other process knows, unless processes share a
+    /// [backend](Self::backend): then, they share keys through it, which are replaced every 24 hours and kept until the
+    /// states that they sealed have expired. Calls that must seal a state are refused with status 503 until the backend
+    /// has responded once. Replicas without a backend must share a key. The option `--state-key` and the environment
+    /// variable `MCP_STATE_KEY` take precedence.
     ///
     /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests
     /// of the request and its questions, and is accepted only together with them.

@@ -8,7 +8,7 @@ mod ends;
 mod extension;
 mod listen;
 mod session;
-mod shared;
+pub(crate) mod shared;
 
 use std::{
     sync::{

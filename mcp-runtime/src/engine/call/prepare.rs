@@ -212,6 +212,7 @@ pub(crate) fn requester(
         name: target.name.into(),
         arguments: arguments.into(),
     };
+    engine.start_background();
     let keys = &engine.state_keys;
     let params = RoundParams::decode(*input_responses, *request_state, keys, &binding)?;
     let encoding = Arc::clone(request.encoding());

@@ -1,6 +1,7 @@
 //! Requests from a function to its client: sent while the call waits, or returned round by round.
 
 mod input_response;
+mod key_ring;
 mod live;
 mod once;
 mod pending;
@@ -8,6 +9,7 @@ mod progress;
 mod roots;
 mod rounds;
 mod seal;
+mod shared_keys;
 mod state;
 mod state_key;
 mod wait;

@@ -6,7 +6,7 @@
 //! See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -18,10 +18,15 @@ use chacha20poly1305::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    shared_keys::SharedKeys,
     state::RequestState,
     state_key::{KEY_ID_LEN, StateKey},
 };
-use crate::{backend::Timestamp, error::Fault, random};
+use crate::{
+    backend::{Backend, Timestamp},
+    error::Fault,
+    random,
+};
 
 const NONCE_LEN: usize = 24;
 /// The maximum size in bytes of a state, which is sent with every round.
@@ -33,15 +38,24 @@ const SEALED: u8 = 1;
 /// The first byte of a state that is not sealed.
 const PLAIN: u8 = 0;
 
-/// The keys of a server. The first key seals states; every key can open them.
+/// The keys of a server. One of them seals states; every key can open them.
 #[derive(Debug)]
 pub(crate) struct StateKeys {
-    ring: Mutex<KeyRing>,
+    source: KeySource,
     ttl: Duration,
 }
 
 #[derive(Debug)]
-struct KeyRing {
+enum KeySource {
+    /// The keys that were configured, or those that this process has generated.
+    Own(Mutex<OwnKeys>),
+    /// The keys of all processes that share a backend.
+    Shared(SharedKeys),
+}
+
+/// The keys of this process. The first one seals.
+#[derive(Debug)]
+struct OwnKeys {
     keys: Vec<StateKey>,
     /// The time at which the first key was generated. `None` if the keys were configured or none has been generated
     /// yet.
@@ -57,17 +71,30 @@ struct SealedState {
 }
 
 impl StateKeys {
-    /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, a random key is generated on
-    /// first use and rotated.
-    pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration) -> Self {
-        Self { ring: Mutex::new(KeyRing { keys, generated: None }), ttl }
+    /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, they are read from the backend
+    /// that processes share. Without one, a random key is generated on first use and rotated.
+    pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration, shared: Option<Arc<dyn Backend>>) -> Self {
+        let source = match shared.filter(|_| keys.is_empty()) {
+            Some(backend) => KeySource::Shared(SharedKeys::new(backend, ttl)),
+            None => KeySource::Own(Mutex::new(OwnKeys { keys, generated: None })),
+        };
+        Self { source, ttl }
+    }
+
+    /// Keeps keys that are shared up to date. Never completes.
+    pub(crate) async fn run(&self) {
+        match &self.source {
+            KeySource::Shared(keys) => keys.run().await,
+            KeySource::Own(_) => std::future::pending().await,
+        }
     }
 
     /// Encodes a state for the client to return.
     ///
     /// # Errors
     ///
-    /// Fails if the state is too large, or if the operating system provides no randomness.
+    /// Fails if the state is too large, if the operating system provides no randomness, or if the keys are shared and
+    /// the backend has never responded.
     pub(super) fn seal(&self, binding: &[u8; 32], state: RequestState) -> Result<String, Fault> {
         let bytes = if state.is_plain() { plain(&state)? } else { self.sealed(binding, state)? };
         if bytes.len() > MAX_STATE_LEN {
@@ -101,52 +128,81 @@ impl StateKeys {
     /// Fails if the state is invalid, has expired, or belongs to another request. The reason is logged and not sent to
     /// the client.
     pub(super) fn open(&self, binding: &[u8; 32], text: &str) -> Result<RequestState, Fault> {
-        self.try_open(binding, text).map_err(|reason| {
-            tracing::warn!(reason, "rejected a `requestState`");
-            Fault::invalid_params("`requestState` is invalid for this request or has expired: retry without it")
+        self.try_open(binding, text).map_err(|rejection| match rejection {
+            Rejection::Invalid(reason) => {
+                tracing::warn!(reason, "rejected a `requestState`");
+                Fault::invalid_params("`requestState` is invalid for this request or has expired: retry without it")
+            }
+            Rejection::Retry(fault) => fault,
         })
     }
 
-    fn try_open(&self, binding: &[u8; 32], text: &str) -> Result<RequestState, &'static str> {
+    fn try_open(&self, binding: &[u8; 32], text: &str) -> Result<RequestState, Rejection> {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| "not base64")?;
         match bytes.split_first() {
             Some((&PLAIN, plain)) => {
                 let state: RequestState = serde_json::from_slice(plain).map_err(|_| "malformed")?;
-                state.is_plain().then_some(state).ok_or("contains data that must be sealed")
+                Ok(state.is_plain().then_some(state).ok_or("contains data that must be sealed")?)
             }
             Some((&SEALED, sealed)) => self.unseal(binding, sealed),
-            _ => Err("unknown format"),
+            _ => Err(Rejection::Invalid("unknown format")),
         }
     }
 
-    fn unseal(&self, binding: &[u8; 32], bytes: &[u8]) -> Result<RequestState, &'static str> {
+    fn unseal(&self, binding: &[u8; 32], bytes: &[u8]) -> Result<RequestState, Rejection> {
         let (id, rest) = bytes.split_first_chunk::<KEY_ID_LEN>().ok_or("too short")?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>().ok_or("too short")?;
-        let key = self.ring().keys.iter().find(|key| key.id() == *id).cloned();
+        let key = match &self.source {
+            KeySource::Own(keys) => lock(keys).keys.iter().find(|key| key.id() == *id).cloned(),
+            KeySource::Shared(keys) => keys.find(*id).map_err(Rejection::Retry)?,
+        };
         let key = key.ok_or("sealed with an unknown key")?;
         let payload = Payload { msg: sealed, aad: binding };
         let payload = key.cipher().decrypt(&XNonce::from(*nonce), payload);
         let payload = payload.map_err(|_| "tampered with, or bound to another request or principal")?;
         let SealedState { expires, state } = serde_json::from_slice(&payload).map_err(|_| "unknown version")?;
-        if Timestamp::now() >= expires { Err("expired") } else { Ok(state) }
+        if Timestamp::now() >= expires { Err(Rejection::Invalid("expired")) } else { Ok(state) }
     }
 
+    fn sealing_key(&self) -> Result<StateKey, Fault> {
+        match &self.source {
+            KeySource::Own(keys) => lock(keys).sealing_key(self.ttl),
+            KeySource::Shared(keys) => keys.sealing(),
+        }
+    }
+}
+
+impl OwnKeys {
     /// Returns the key that seals. A generated key is replaced when the first state that it sealed expires, and kept
     /// until the next replacement for the states that clients still hold.
-    fn sealing_key(&self) -> Result<StateKey, Fault> {
-        let mut ring = self.ring();
-        let is_generated = ring.keys.is_empty() || ring.generated.is_some();
-        if is_generated && ring.generated.is_none_or(|at| at.elapsed() >= self.ttl.max(MIN_ROTATION)) {
-            ring.keys.insert(0, StateKey::random().ok_or_else(cannot_seal)?);
-            ring.keys.truncate(2);
-            ring.generated = Some(Instant::now());
+    fn sealing_key(&mut self, ttl: Duration) -> Result<StateKey, Fault> {
+        let is_generated = self.keys.is_empty() || self.generated.is_some();
+        if is_generated && self.generated.is_none_or(|at| at.elapsed() >= ttl.max(MIN_ROTATION)) {
+            self.keys.insert(0, StateKey::random().ok_or_else(cannot_seal)?);
+            self.keys.truncate(2);
+            self.generated = Some(Instant::now());
         }
-        ring.keys.first().cloned().ok_or_else(cannot_seal)
+        self.keys.first().cloned().ok_or_else(cannot_seal)
     }
+}
 
-    fn ring(&self) -> MutexGuard<'_, KeyRing> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+/// Why a state was not opened.
+#[derive(Debug, PartialEq)]
+enum Rejection {
+    /// The state is invalid, for a reason that is logged.
+    Invalid(&'static str),
+    /// Whether the state is valid is not known yet.
+    Retry(Fault),
+}
+
+impl From<&'static str> for Rejection {
+    fn from(reason: &'static str) -> Self {
+        Self::Invalid(reason)
     }
+}
+
+fn lock(keys: &Mutex<OwnKeys>) -> MutexGuard<'_, OwnKeys> {
+    keys.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn plain(state: &RequestState) -> Result<Vec<u8>, Fault> {
@@ -197,9 +253,14 @@ mod tests {
         }
     }
 
+    fn own(keys: &StateKeys) -> MutexGuard<'_, OwnKeys> {
+        let KeySource::Own(keys) = &keys.source else { panic!("the keys are shared") };
+        lock(keys)
+    }
+
     fn keys(bytes: &[u8]) -> StateKeys {
         let keys = bytes.iter().map(|byte| StateKey::new([*byte; KEY_LEN])).collect();
-        StateKeys::new(keys, Duration::from_secs(600))
+        StateKeys::new(keys, Duration::from_secs(600), None)
     }
 
     #[test]
@@ -232,9 +293,9 @@ mod tests {
         assert!(keys(&[2, 1]).open(&binding, &sealed).is_ok());
         assert!(keys(&[2]).open(&binding, &sealed).is_err());
         assert!(keys(&[]).open(&binding, &sealed).is_err());
-        let short_lived = StateKeys::new(vec![StateKey::new([1; KEY_LEN])], Duration::ZERO);
+        let short_lived = StateKeys::new(vec![StateKey::new([1; KEY_LEN])], Duration::ZERO, None);
         let expired = short_lived.seal(&binding, state()).unwrap();
-        assert_eq!(short_lived.try_open(&binding, &expired), Err("expired"));
+        assert_eq!(short_lived.try_open(&binding, &expired), Err(Rejection::Invalid("expired")));
     }
 
     #[test]
@@ -276,11 +337,11 @@ mod tests {
 
     #[test]
     fn a_generated_key_still_opens_after_one_rotation_but_not_after_two() {
-        let keys = StateKeys::new(Vec::new(), MIN_ROTATION);
+        let keys = StateKeys::new(Vec::new(), MIN_ROTATION, None);
         let binding = binding().digest();
         let seal_with_new_key = || {
             // The sealing key has reached the age at which it is replaced.
-            let mut ring = keys.ring();
+            let mut ring = own(&keys);
             ring.generated = ring.generated.and_then(|at| at.checked_sub(MIN_ROTATION));
             drop(ring);
             keys.seal(&binding, state()).unwrap()
@@ -289,7 +350,7 @@ mod tests {
         let second = seal_with_new_key();
         assert_eq!(keys.open(&binding, &first).unwrap(), state());
         assert_eq!(keys.open(&binding, &second).unwrap(), state());
-        assert_eq!(keys.ring().keys.len(), 2);
+        assert_eq!(own(&keys).keys.len(), 2);
         let third = seal_with_new_key();
         for (sealed, opens) in [(first, false), (second, true), (third, true)] {
             assert_eq!(keys.open(&binding, &sealed).is_ok(), opens);

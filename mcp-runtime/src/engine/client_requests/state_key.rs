@@ -88,6 +88,28 @@ impl fmt::Display for StateKeyError {
 
 impl std::error::Error for StateKeyError {}
 
+/// Writes keys as base64, for the backend. A [`StateKey`] itself is not serializable, so that it is not logged by
+/// accident.
+pub(super) mod base64_key {
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    use super::StateKey;
+
+    pub(in crate::engine::client_requests) fn serialize<S: Serializer>(
+        key: &StateKey,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&URL_SAFE_NO_PAD.encode(key.0))
+    }
+
+    pub(in crate::engine::client_requests) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<StateKey, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,8 +21,10 @@ mod inbox;
 pub(crate) mod key;
 mod limits;
 pub(crate) mod options;
+mod records;
 pub(crate) mod request;
 pub(crate) mod result;
+mod room;
 pub(crate) mod runner;
 mod runners;
 pub(crate) mod service;
@@ -31,7 +33,6 @@ mod store;
 #[cfg(test)]
 mod store_tests;
 mod task;
-mod update;
 pub(crate) mod watch;
 
 pub use limits::TaskLimits;

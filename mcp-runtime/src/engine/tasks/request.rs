@@ -4,15 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use super::{
-    encode,
-    errors::not_found,
-    key::TaskKey,
-    service::Tasks,
-    status::TaskStatus,
-    task::Task,
-    update::{Updated, update},
-};
+use super::{encode, errors::not_found, key::TaskKey, service::Tasks, status::TaskStatus, store::Updated, task::Task};
 use crate::{
     engine::{
         call::response,
@@ -81,7 +73,7 @@ impl TaskRequest {
     /// Stores responses to pending inputs. Responses under unknown keys are ignored.
     pub(crate) async fn update(self, responses: HashMap<String, String>) -> Result<Vec<u8>, Fault> {
         let task = self.load().await?;
-        let updated = update(self.tasks.store(), task, |state| {
+        let updated = self.tasks.store().update(task, |state| {
             for input in state.inputs.iter_mut().filter(|input| input.is_pending()) {
                 input.response = responses.get(&input.key).cloned().map(InputResponse::Result);
             }
@@ -96,7 +88,7 @@ impl TaskRequest {
     /// Cancels the task. Its runner notices the change and drops the function.
     pub(crate) async fn cancel(self) -> Result<Vec<u8>, Fault> {
         let task = self.load().await?;
-        let updated = update(self.tasks.store(), task, |state| {
+        let updated = self.tasks.store().update(task, |state| {
             state.inputs.clear();
             state.status = TaskStatus::Cancelled;
             state.message = Some("the client cancelled the task".to_owned());

@@ -15,7 +15,6 @@ use super::{
     status::TaskStatus,
     store::TaskWaiter,
     task::{Task, TaskInput},
-    update::update,
 };
 use crate::{
     engine::{
@@ -145,7 +144,7 @@ impl ResultRequest {
 
     /// Stores a response in the task, where the runner finds it.
     async fn respond(&self, task: Task, key: &str, response: &InputResponse) -> Result<(), Fault> {
-        let updated = update(self.request.tasks.store(), task, |state| {
+        let updated = self.request.tasks.store().update(task, |state| {
             for input in state.inputs.iter_mut().filter(|input| input.key == key && input.is_pending()) {
                 input.response = Some(response.clone());
             }

@@ -18,9 +18,8 @@ use super::{
     inbox::{InboxUpdate, truncated},
     key::log_id,
     status::TaskStatus,
-    store::{TaskStore, TaskWaiter},
+    store::{TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task, TaskState},
-    update::{Updated, update},
 };
 use crate::{
     backend::BackendError,
@@ -162,7 +161,7 @@ impl Runner {
         let is_separate = |outcome: &Option<StoredOutcome>| matches!(outcome, Some(StoredOutcome::Separate { .. }));
         let updated = match self.store.read(&self.task.key).await? {
             Some(task) => {
-                let update = update(&self.store, task, |state| {
+                let update = self.store.update(task, |state| {
                     state.inputs.clear();
                     state.status = end.status;
                     state.message.clone_from(&end.message);
@@ -299,13 +298,13 @@ async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<
         state.runner = runner.or(state.runner);
         state.set_unfinished_status();
     };
-    let mut updated = update(store, task.clone(), &mut apply).await;
+    let mut updated = store.update(task.clone(), &mut apply).await;
     for attempt in 0..MAX_ATTEMPTS {
         if updated.is_ok() {
             break;
         }
         sleep(FIRST_DELAY * 2_u32.pow(attempt)).await;
-        updated = update(store, task.clone(), &mut apply).await;
+        updated = store.update(task.clone(), &mut apply).await;
     }
     if let Ok(Updated::Applied(_)) = updated {
         responses.into_iter().for_each(|(key, response)| client.inbox().respond(&key, response));

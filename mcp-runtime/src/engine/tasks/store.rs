@@ -5,10 +5,7 @@
 
 use std::{
     collections::HashSet,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -16,14 +13,14 @@ use tokio::{sync::Mutex, time::timeout};
 
 use super::{
     changes::{TaskChanges, TaskWatch},
-    eviction::{TaskSummary, beyond_bytes, beyond_limits},
-    key::{TASKS, TaskKey, peer_group},
+    key::{TASKS, TaskKey},
     limits::TaskLimits,
+    records::TaskRecords,
+    room::TaskRoom,
     task::{StoredOutcome, Task, TaskState},
-    update::{Updated, update},
 };
 use crate::{
-    backend::{Backend, BackendError, BackendFuture, RecordCondition, respond},
+    backend::{Backend, BackendError, RecordCondition, Timestamp},
     engine::replica::{Replica, ReplicaHandler, Slot},
 };
 
@@ -31,13 +28,8 @@ use crate::{
 const CHANGED: &str = "task";
 /// The maximum number of bytes of the records and results of all tasks. Finished tasks beyond it are evicted.
 const MAX_BYTES: usize = 256 << 20;
-/// The number of bytes that are written before the store counts how many it keeps, as a part of the maximum. Each
-/// process may exceed the maximum by as much.
-const UNCOUNTED: usize = 16;
 /// The maximum length of a result that is stored in the record of its task.
 const MAX_INLINE: usize = 2048;
-/// The number of records that are read at once.
-const SCANNED_AT_ONCE: usize = 256;
 /// A process that waits for a task looks this often, within the time of a lease, whether the task was lost or a message
 /// was.
 const CHECKS_PER_LEASE: u32 = 5;
@@ -45,15 +37,23 @@ const CHECKS_PER_LEASE: u32 = 5;
 /// The tasks of a server, or of all servers that share a backend.
 #[derive(Debug)]
 pub(crate) struct TaskStore {
-    backend: Arc<dyn Backend>,
+    records: TaskRecords,
+    room: TaskRoom,
     /// This process among those that share the backend. `None` if no other process uses it.
     replica: Option<Arc<Replica>>,
     changes: Arc<TaskChanges>,
     /// Held while a task is inserted, so that concurrent insertions keep the limits.
     inserting: Mutex<()>,
-    max_bytes: usize,
-    /// The number of bytes that may be written until the bytes of all tasks have to be counted.
-    uncounted: AtomicUsize,
+}
+
+/// The outcome of an update.
+pub(super) enum Updated {
+    /// The update was applied, with this task as the result.
+    Applied(Task),
+    /// The task had already finished, and is unchanged.
+    Finished(Task),
+    /// The task has expired.
+    Expired,
 }
 
 impl TaskStore {
@@ -66,7 +66,9 @@ impl TaskStore {
         if let Some(replica) = &replica {
             replica.add_handler(CHANGED, Arc::downgrade(&changes) as Weak<dyn ReplicaHandler>);
         }
-        Self { backend, replica, changes, inserting: Mutex::default(), max_bytes, uncounted: AtomicUsize::new(0) }
+        let records = TaskRecords::new(backend, replica.is_some());
+        let room = TaskRoom::new(records.clone(), max_bytes);
+        Self { records, room, replica, changes, inserting: Mutex::default() }
     }
 
     /// Adds a task that this process runs. Returns `false` if there are too many.
@@ -79,7 +81,7 @@ impl TaskStore {
             let _inserting = self.inserting.lock().await;
             self.insert_locked(task, limits).await
         };
-        let inserted = if self.replica.is_some() { respond(Box::pin(insert)).await } else { insert.await };
+        let inserted = self.records.in_time(Box::pin(insert)).await;
         if inserted == Err(BackendError::Full) { Ok(false) } else { inserted }
     }
 
@@ -87,30 +89,17 @@ impl TaskStore {
         if let Some(replica) = &self.replica {
             task.state.runner = Some(runner_id(replica.join().await?));
         }
-        if !self.make_room(&task.state.peer, limits).await? {
+        if !self.room.for_task(&task.state.peer, limits).await? {
             return Ok(false);
         }
         let (ttl, absent) = (task.remaining(), RecordCondition::Absent);
         if !task.state.peer.is_empty() {
             // If this fails or is all that takes effect, the peer has one task less until the time to live has passed.
-            self.backend.set(&task.key.of_peer(&task.state.peer), absent, Vec::new(), ttl).await?;
+            self.records.set(&task.key.of_peer(&task.state.peer), absent, Vec::new(), ttl).await?;
         }
-        let stored = self.backend.set(&task.key.record(), absent, task.state.encode(), ttl).await?;
+        let stored = self.records.set(&task.key.record(), absent, task.state.encode(), ttl).await?;
         stored.inspect(|stored| task.stored = *stored);
         Ok(stored.is_some())
-    }
-
-    /// Evicts finished tasks until a peer may add another one. Returns `false` if too many are unfinished.
-    async fn make_room(&self, peer: &str, limits: TaskLimits) -> Result<bool, BackendError> {
-        let has_room = self.backend.count(TASKS).await? < limits.total
-            && (peer.is_empty() || self.backend.count(&peer_group(peer)).await? < limits.per_owner);
-        if has_room {
-            return Ok(true);
-        }
-        let tasks = self.summaries().await?;
-        let Some(evicted) = beyond_limits(&tasks, peer, limits) else { return Ok(false) };
-        self.evict(&evicted).await?;
-        Ok(true)
     }
 
     /// Returns a task, or `None` if it is unknown or has expired. A task whose process is gone has failed.
@@ -123,7 +112,7 @@ impl TaskStore {
 
     /// Returns a task as it is stored, or `None` if it is unknown or has expired.
     pub(super) async fn read(&self, key: &TaskKey) -> Result<Option<Task>, BackendError> {
-        let record = self.in_time(self.backend.get(&key.record())).await?;
+        let record = self.records.get(&key.record()).await?;
         let task = record.and_then(|record| Task::decode(key.clone(), &record));
         Ok(task.filter(|task| !task.remaining().is_zero()))
     }
@@ -138,7 +127,7 @@ impl TaskStore {
     ) -> Result<Vec<Task>, BackendError> {
         let prefix = TaskKey::prefix(owner);
         let after = after.map_or_else(|| prefix.clone(), TaskKey::name);
-        let records = self.in_time(self.backend.list(TASKS, Some(&after), limit)).await?;
+        let records = self.records.list(TASKS, Some(&after), limit).await?;
         let (mut page, mut alive) = (Vec::new(), HashSet::new());
         for (name, record) in records.iter().take_while(|(name, _)| name.starts_with(&prefix)) {
             if let Some(task) = TaskKey::of_name(name).and_then(|key| Task::decode(key, record)) {
@@ -164,7 +153,7 @@ impl TaskStore {
             return Ok(Some(task));
         }
         // Another process may do the same, and the task may have ended before its process did.
-        let lost = update(self, task, |state| {
+        let lost = self.update(task, |state| {
             if state.runner == Some(runner) {
                 state.fail_as_lost();
             }
@@ -175,14 +164,42 @@ impl TaskStore {
         }
     }
 
+    /// Updates an unfinished task. If another process changes it at the same time, applies the update again to the changed
+    /// state.
+    pub(super) async fn update(
+        &self,
+        mut task: Task,
+        mut apply: impl FnMut(&mut TaskState) + Send,
+    ) -> Result<Updated, BackendError> {
+        loop {
+            if task.state.status.is_final() {
+                return Ok(Updated::Finished(task));
+            }
+            let mut changed = task.state.clone();
+            apply(&mut changed);
+            if changed == task.state {
+                return Ok(Updated::Applied(task));
+            }
+            changed.version += 1;
+            changed.updated = Timestamp::now();
+            if let Some(replaced) = self.replace(&task, changed).await? {
+                return Ok(Updated::Applied(replaced));
+            }
+            match self.read(&task.key).await? {
+                Some(newer) => task = newer,
+                None => return Ok(Updated::Expired),
+            }
+        }
+    }
+
     /// Replaces the state of a task. Returns `None` if the task was changed or has expired since it was read.
     ///
     /// If this fails, the state may have been replaced or not.
     pub(super) async fn replace(&self, task: &Task, state: TaskState) -> Result<Option<Task>, BackendError> {
         let (key, value, condition) = (task.key.record(), state.encode(), RecordCondition::Version(task.stored));
         let ttl = task.remaining();
-        self.count_bytes(value.len());
-        let Some(stored) = self.in_time(self.backend.set(&key, condition, value, ttl)).await? else {
+        self.room.count_bytes(value.len());
+        let Some(stored) = self.records.set(&key, condition, value, ttl).await? else {
             return Ok(None);
         };
         let replaced = Task { key: task.key.clone(), stored, state };
@@ -206,11 +223,11 @@ impl TaskStore {
         if bytes <= MAX_INLINE {
             return Ok(Some(StoredOutcome::Inline(json.to_owned())));
         }
-        if !self.make_memory(&task.state.peer, bytes).await? {
+        if !self.room.for_bytes(&task.state.peer, bytes).await? {
             return Ok(None);
         }
         let (key, ttl) = (task.key.result(), task.remaining());
-        match self.in_time(self.backend.set(&key, RecordCondition::Always, json.into(), ttl)).await {
+        match self.records.set(&key, RecordCondition::Always, json.into(), ttl).await {
             Ok(_) => Ok(Some(StoredOutcome::Separate { bytes })),
             Err(BackendError::Full) => Ok(None),
             Err(error) => Err(error),
@@ -222,7 +239,7 @@ impl TaskStore {
         match &task.state.outcome {
             Some(StoredOutcome::Inline(json)) => Ok(Some(json.as_bytes().into())),
             Some(StoredOutcome::Separate { .. }) => {
-                let record = self.in_time(self.backend.get(&task.key.result())).await?;
+                let record = self.records.get(&task.key.result()).await?;
                 Ok(record.map(|record| record.value))
             }
             None => Ok(None),
@@ -231,57 +248,9 @@ impl TaskStore {
 
     /// Deletes a stored outcome that is not part of its task, since the task was cancelled or has expired meanwhile.
     pub(super) async fn delete_outcome(&self, key: &TaskKey) {
-        if let Err(error) = self.in_time(self.backend.delete(&key.result(), RecordCondition::Always)).await {
+        if let Err(error) = self.records.delete(&key.result(), RecordCondition::Always).await {
             tracing::debug!(%error, "cannot delete the result of a task: it will expire");
         }
-    }
-
-    /// Evicts finished tasks until a result of a peer fits. Returns `false` if it does not.
-    async fn make_memory(&self, peer: &str, bytes: usize) -> Result<bool, BackendError> {
-        if self.count_bytes(bytes) {
-            return Ok(true);
-        }
-        let tasks = self.summaries().await?;
-        let Some(evicted) = beyond_bytes(&tasks, peer, bytes, self.max_bytes) else { return Ok(false) };
-        if !evicted.is_empty() {
-            tracing::warn!(tasks = evicted.len(), "too many bytes of task results: evicting finished tasks");
-            self.evict(&evicted).await?;
-        }
-        let sum = |bytes: usize, task: &TaskSummary| bytes + task.bytes;
-        let kept = bytes + tasks.iter().fold(0, sum) - evicted.iter().copied().fold(0, sum);
-        self.uncounted.store((self.max_bytes - kept).min(self.max_bytes / UNCOUNTED), Ordering::Relaxed);
-        Ok(true)
-    }
-
-    /// Takes bytes from those that may be written uncounted. Returns `false` if they are used up.
-    fn count_bytes(&self, bytes: usize) -> bool {
-        let left =
-            self.uncounted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(bytes)));
-        left.is_ok_and(|left| left >= bytes)
-    }
-
-    /// Reads what decides which tasks are evicted.
-    async fn summaries(&self) -> Result<Vec<TaskSummary>, BackendError> {
-        let (mut summaries, mut after) = (Vec::new(), None::<String>);
-        loop {
-            let records = self.in_time(self.backend.list(TASKS, after.as_deref(), SCANNED_AT_ONCE)).await?;
-            summaries.extend(records.iter().filter_map(|(name, record)| TaskSummary::decode(name, record)));
-            match records.into_iter().nth(SCANNED_AT_ONCE - 1) {
-                Some((last, _)) => after = Some(last),
-                None => return Ok(summaries),
-            }
-        }
-    }
-
-    async fn evict(&self, tasks: &[&TaskSummary]) -> Result<(), BackendError> {
-        for task in tasks {
-            let condition = RecordCondition::Version(task.stored);
-            if self.in_time(self.backend.delete(&task.key.record(), condition)).await? {
-                self.in_time(self.backend.delete(&task.key.result(), RecordCondition::Always)).await?;
-                self.in_time(self.backend.delete(&task.key.of_peer(&task.peer), RecordCondition::Always)).await?;
-            }
-        }
-        Ok(())
     }
 
     /// Begins to wait for changes of a task that this process has just inserted.
@@ -304,11 +273,6 @@ impl TaskStore {
     /// Returns the id of this process as a runner. `None` if no other process uses the backend, or if it has none now.
     pub(super) fn runner(&self) -> Option<u64> {
         self.replica.as_ref()?.slot().map(runner_id)
-    }
-
-    /// Bounds the time of an operation, unless it uses only the memory of this process.
-    async fn in_time<T>(&self, operation: BackendFuture<'_, T>) -> Result<T, BackendError> {
-        if self.replica.is_some() { respond(operation).await } else { operation.await }
     }
 }
 

@@ -11,9 +11,8 @@ use super::{
     key::{TASKS, TaskKey, hash, peer_group, test_key},
     limits::TaskLimits,
     status::TaskStatus,
-    store::{TaskStore, TaskWaiter},
+    store::{TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task},
-    update::{Updated, update},
 };
 use crate::{
     backend::{Backend, MemoryBackend, Records as _, Timestamp},
@@ -48,7 +47,7 @@ async fn insert(store: &TaskStore, owner: &str, name: char, limits: TaskLimits) 
 async fn finish(store: &TaskStore, task: &Task, json: &str) -> bool {
     let task = store.read(&task.key).await.unwrap().unwrap();
     let Some(outcome) = store.store_outcome(&task, json).await.unwrap() else { return false };
-    let finished = update(store, task, |state| {
+    let finished = store.update(task, |state| {
         state.status = TaskStatus::Completed;
         state.outcome = Some(outcome.clone());
     });

@@ -188,14 +188,33 @@ impl Endpoint {
         StreamConfig { ids: false, named: false, primed: false, keep_alive: self.options().keep_alive }
     }
 
-    /// Answers every subscription request. Calls continue.
-    pub(super) fn end_subscriptions(&self) {
+    /// Lets the readiness check fail. All requests are still served.
+    pub(super) fn drain(&self) {
         self.shared.shutdown.send_if_modified(|phase| {
             let is_running = *phase == ShutdownPhase::Running;
             if is_running {
-                *phase = ShutdownPhase::SubscriptionsEnded;
+                *phase = ShutdownPhase::Draining;
             }
             is_running
+        });
+    }
+
+    /// Returns why the endpoint should not receive requests, or `None` if it should.
+    pub(super) async fn unready(&self) -> Option<&'static str> {
+        if *self.shared.shutdown.borrow() != ShutdownPhase::Running {
+            return Some("the server is shutting down");
+        }
+        (!self.engine().backend_responds().await).then_some("the backend does not respond")
+    }
+
+    /// Answers every subscription request. Calls continue.
+    pub(super) fn end_subscriptions(&self) {
+        self.shared.shutdown.send_if_modified(|phase| {
+            let is_earlier = *phase < ShutdownPhase::SubscriptionsEnded;
+            if is_earlier {
+                *phase = ShutdownPhase::SubscriptionsEnded;
+            }
+            is_earlier
         });
     }
 

@@ -1,6 +1,7 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
 mod changes;
+mod readiness;
 mod sessions;
 
 use std::{sync::Arc, time::Duration};
@@ -67,7 +68,7 @@ impl Cluster {
 
     /// Sets how the backend responds to a replica.
     pub(super) fn set_backend(&self, replica: usize, health: Health) {
-        UnreliableBackend::set(&self.replicas[replica].backend, health);
+        self.replicas[replica].backend.set_health(health);
     }
 
     /// Deletes the lease of the replica that has sent a request with this id, as if it had not renewed it in time.
@@ -81,6 +82,21 @@ impl Cluster {
         let key = format!("mcp/1/session/{id}");
         let found = self.replicas[0].backend.reliable().get(&key).await.unwrap();
         found.map_or(0, |record| key.len() + record.value.len())
+    }
+
+    /// Returns how many operations of the backend a replica has attempted.
+    pub(super) fn operations(&self, replica: usize) -> usize {
+        self.replicas[replica].backend.operations()
+    }
+
+    /// Begins to shut a replica down, as after a signal.
+    pub(super) fn stop(&mut self, replica: usize) {
+        self.replicas[replica].endpoint.stop();
+    }
+
+    /// Waits until a replica that was stopped has ended.
+    pub(super) async fn stopped(&self, replica: usize) {
+        super::client::until(|| self.replicas[replica].endpoint.has_ended()).await;
     }
 
     /// Stops a replica without any notice, like `SIGKILL`: its connections break, and its lease expires later.

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpOptions, HttpService, Principal, TaskLimits};
+use mcp_runtime::{HttpOptions, HttpService, MemoryBackend, Principal, TaskLimits};
 use serde_json::{Value, json};
 use tower_service::Service;
 
@@ -11,7 +11,7 @@ use super::{
     client::{Endpoint, Session, soon},
     request::{Request, initialize, stateless},
 };
-use crate::tasks::{EXTENSION, Gate, server};
+use crate::tasks::{EXTENSION, Gate, server, shared::TestBackend};
 
 /// Returns a request of a client with the task extension.
 fn request(method: &str, params: Value) -> Request {
@@ -179,6 +179,75 @@ async fn send_as(service: &mut HttpService, principal: Option<&str>, request: Re
     let session = response.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
     let body = soon(response.into_body().collect()).await.unwrap().to_bytes();
     (session, serde_json::from_slice(&body).unwrap())
+}
+
+/// Without principals, tasks belong to their session, on all servers.
+#[tokio::test]
+async fn any_server_takes_requests_about_the_tasks_of_a_session() {
+    let backend = Arc::new(MemoryBackend::default());
+    let start = || Endpoint::start(server(&Arc::default()).backend(Arc::clone(&backend)), HttpOptions::default());
+    let endpoints = [start().await, start().await];
+    let capable = initialize("2025-11-25").change(|message| {
+        message["params"]["capabilities"] = json!({"elicitation": {}});
+    });
+    for (here, there) in [(&endpoints[0], &endpoints[1]), (&endpoints[1], &endpoints[0])] {
+        let id = here.send(&capable).await.header("mcp-session-id").unwrap().to_owned();
+        let at = |endpoint| Session { endpoint, version: "2025-11-25", id: id.clone() };
+        let (session, elsewhere) = (at(here), at(there));
+        session.initialized().await;
+        let call = json!({"name": "confirm_delete", "arguments": {"filename": "a"}, "task": {}});
+        let task = request_in(&session, "tools/call", call).await["task"]["taskId"].clone();
+        assert_eq!(request_in(&elsewhere, "tasks/get", json!({"taskId": task})).await["taskId"], task);
+        assert_eq!(request_in(&elsewhere, "tasks/list", json!({})).await["tasks"][0]["taskId"], task);
+        // The question comes from one server, and the answer goes to the other.
+        let wait = json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/result", "params": {"taskId": task}});
+        let mut stream = there.open(&elsewhere.post(&wait)).await;
+        let asked = loop {
+            let message = stream.message().await.unwrap();
+            if message["method"] == "elicitation/create" {
+                break message;
+            }
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": asked["id"],
+            "result": {"action": "accept", "content": {"confirm": true}}});
+        assert_eq!(here.send(&session.post(&answer)).await.status, 202);
+        assert_eq!(stream.message().await.unwrap()["result"]["content"][0]["text"], "deleted a");
+        let work = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+        let task = request_in(&session, "tools/call", work).await["task"]["taskId"].clone();
+        let stranger = there.session("2025-11-25").await;
+        assert_eq!(request_in(&stranger, "tasks/cancel", json!({"taskId": task})).await, Value::Null);
+        assert_eq!(request_in(&elsewhere, "tasks/cancel", json!({"taskId": task})).await["status"], "cancelled");
+        assert_eq!(request_in(&session, "tasks/get", json!({"taskId": task})).await["status"], "cancelled");
+    }
+}
+
+/// Clients retry what fails because of the backend.
+#[tokio::test]
+async fn a_failing_backend_makes_requests_about_tasks_unavailable() {
+    let backend = TestBackend::new(|key, _| key.starts_with("mcp/1/task"));
+    let endpoint = Endpoint::start(server(&Arc::default()).backend(backend), HttpOptions::default()).await;
+    let session = endpoint.session("2025-11-25").await;
+    let task = json!(format!("{}00000000000", "x".repeat(32)));
+    let in_session = |method: &str, params: Value| {
+        session.post(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+    };
+    let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
+    for (what, request) in [
+        ("creating", request("tools/call", json!({"name": "failing_job"}))),
+        ("reading", about("tasks/get", &task)),
+        ("cancelling", about("tasks/cancel", &task)),
+        ("creating in a session", in_session("tools/call", call)),
+        ("reading in a session", in_session("tasks/get", json!({"taskId": task}))),
+        ("waiting in a session", in_session("tasks/result", json!({"taskId": task}))),
+        ("listing in a session", in_session("tasks/list", json!({}))),
+    ] {
+        let response = endpoint.send(&request).await;
+        assert_eq!((response.outcome(), response.header("retry-after")), ((503, -32603), Some("1")), "{what}");
+    }
+    // What needs no task goes on.
+    let greet = json!({"name": "greet", "arguments": {"name": "Ada"}});
+    assert_eq!(endpoint.send(&stateless("tools/call", &greet)).await.status, 200);
+    assert_eq!(endpoint.send(&in_session("tools/call", greet)).await.status, 200);
 }
 
 /// An anonymous client could otherwise use the tasks of all clients by opening more sessions.

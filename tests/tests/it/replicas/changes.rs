@@ -159,10 +159,10 @@ async fn a_burst_of_changes_is_few_messages() {
 async fn changes_survive_an_interruption() {
     type Interrupt = fn(&Replica);
     let interruptions: [(&str, Interrupt); 3] = [
-        ("failing", |replica| replica.backend.set(Health::Failing)),
-        ("hanging", |replica| replica.backend.set(Health::Hanging)),
+        ("failing", |replica| replica.backend.set_health(Health::Failing)),
+        ("hanging", |replica| replica.backend.set_health(Health::Hanging)),
         ("ended", |replica| {
-            replica.backend.set(Health::Failing);
+            replica.backend.set_health(Health::Failing);
             replica.backend.end_subscriptions();
         }),
     ];
@@ -177,7 +177,7 @@ async fn changes_survive_an_interruption() {
             // Longer than a backend may take.
             tokio::time::sleep(Duration::from_secs(20)).await;
             assert_eq!(other.received(), Vec::<String>::new(), "{label} {interrupted}");
-            replicas[interrupted].backend.set(Health::Up);
+            replicas[interrupted].backend.set_health(Health::Up);
             other.until(&[ITEM]).await;
         }
     }

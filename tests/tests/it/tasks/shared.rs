@@ -15,7 +15,7 @@ type Fails = dyn Fn(&str, &[u8]) -> bool + Send + Sync;
 
 /// A backend whose operations take a while, as over a network, and some of which fail.
 #[derive(Clone)]
-struct TestBackend {
+pub(crate) struct TestBackend {
     inner: Arc<MemoryBackend>,
     /// Decides by the key and the new value whether an operation on a record fails.
     fails: Arc<Fails>,
@@ -28,7 +28,7 @@ impl fmt::Debug for TestBackend {
 }
 
 impl TestBackend {
-    fn new(fails: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(fails: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static) -> Self {
         Self { inner: Arc::default(), fails: Arc::new(fails) }
     }
 

@@ -1,0 +1,141 @@
+//! State keys in the backend that the processes of a service share.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use super::{
+    key_ring::{KeyRing, ROTATION},
+    state_key::{KEY_ID_LEN, StateKey},
+};
+use crate::{
+    backend::{Backend, BackendError, Backoff, Record, RecordCondition, Timestamp, respond},
+    error::Fault,
+    race::race,
+};
+
+/// The record of the keys. Its value is the JSON of a [`KeyRing`].
+const RECORD: &str = "mcp/1/state-keys";
+/// The time between two reads of the record.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// The minimum time between two reads that states with unknown keys cause.
+const MIN_INTERVAL: Duration = Duration::from_secs(3);
+/// The number of attempts to change the record while other processes change it, too.
+const MAX_ATTEMPTS: usize = 16;
+
+/// The keys that all processes of a service share: read, created and rotated in the background.
+#[derive(Debug)]
+pub(crate) struct SharedKeys {
+    backend: Arc<dyn Backend>,
+    /// How long a state lives.
+    ttl: Duration,
+    known: Mutex<Known>,
+    /// Wakes [`run`](Self::run).
+    unknown_key: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    ring: KeyRing,
+    /// The time of the last successful read.
+    read: Option<Instant>,
+}
+
+impl SharedKeys {
+    pub(super) fn new(backend: Arc<dyn Backend>, ttl: Duration) -> Self {
+        Self { backend, ttl, known: Mutex::default(), unknown_key: Notify::new() }
+    }
+
+    /// Returns the key that seals.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend has never responded.
+    pub(super) fn sealing(&self) -> Result<StateKey, Fault> {
+        let key = self.known().ring.sealing(Timestamp::now()).cloned();
+        key.ok_or_else(|| {
+            self.unknown_key.notify_one();
+            BackendError::Unavailable("the state keys have not been read yet".to_owned()).into()
+        })
+    }
+
+    /// Returns the key with an id, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the key may be new: then the keys are read again, and the client may retry. Whoever invents ids causes
+    /// at most one read in [`MIN_INTERVAL`].
+    pub(super) fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault> {
+        let known = self.known();
+        let key = known.ring.find(id).cloned();
+        if key.is_some() || known.read.is_some_and(|read| read.elapsed() < MIN_INTERVAL) {
+            return Ok(key);
+        }
+        self.unknown_key.notify_one();
+        Err(Fault::overloaded("the key of `requestState` is unknown, and keys are being read again: retry"))
+    }
+
+    /// Keeps the keys up to date. Never completes.
+    pub(super) async fn run(&self) {
+        let mut backoff = Backoff::default();
+        loop {
+            match self.refresh().await {
+                Ok(()) => {
+                    backoff.reset();
+                    let start = Instant::now();
+                    let _ = race(tokio::time::sleep(INTERVAL), self.unknown_key.notified()).await;
+                    tokio::time::sleep_until(start + MIN_INTERVAL).await;
+                }
+                Err(error) => {
+                    if backoff.is_reset() {
+                        tracing::warn!(%error, "the keys for request states cannot be read: retrying");
+                    }
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+
+    /// Reads the keys, and changes them if one is due or if the record lacks keys that this process knows.
+    async fn refresh(&self) -> Result<(), BackendError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let record = respond(self.backend.get(RECORD)).await?;
+            let stored = record.as_ref().map_or_else(|| Ok(KeyRing::default()), decode)?;
+            let now = Timestamp::now();
+            let mut ring = stored.clone();
+            ring.unite(&self.known().ring, now, self.ttl);
+            if ring.is_due(now) {
+                let no_key = || BackendError::Unavailable("no random bytes for a state key".to_owned());
+                ring.add(StateKey::random().ok_or_else(no_key)?, now);
+            }
+            if ring != stored && !self.write(&ring, record).await? {
+                continue;
+            }
+            *self.known() = Known { ring, read: Some(Instant::now()) };
+            return Ok(());
+        }
+        Err(BackendError::Unavailable("other processes keep changing the state keys".to_owned()))
+    }
+
+    /// Replaces the record that was read. Returns `false` if another process was faster.
+    async fn write(&self, ring: &KeyRing, read: Option<Record>) -> Result<bool, BackendError> {
+        let condition = read.map_or(RecordCondition::Absent, |record| RecordCondition::Version(record.version));
+        // Text and numbers can always be encoded.
+        let value = serde_json::to_vec(ring).unwrap_or_default();
+        // The next key is due before the record expires, and no state outlives it.
+        let ttl = (ROTATION * 2).saturating_add(self.ttl);
+        Ok(respond(self.backend.set(RECORD, condition, value, ttl)).await?.is_some())
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn decode(record: &Record) -> Result<KeyRing, BackendError> {
+    let malformed = |_| BackendError::Unavailable(format!("the record `{RECORD}` is malformed"));
+    serde_json::from_slice(&record.value).map_err(malformed)
+}
