@@ -2,6 +2,7 @@
 
 mod readiness;
 mod sessions;
+mod streams;
 
 use std::{sync::Arc, time::Duration};
 
