@@ -96,7 +96,9 @@ impl fmt::Display for UnknownBackend {
         let Some(scheme) = &self.scheme else {
             return f.write_str("invalid URL of a backend, expected a scheme, such as `redis://127.0.0.1:6379`");
         };
-        if let Some((_, package, library)) = KNOWN.iter().find(|(schemes, ..)| schemes.contains(&scheme.as_str())) {
+        // As in `redis+sentinel`.
+        let base = scheme.split('+').next().unwrap_or(scheme);
+        if let Some((_, package, library)) = KNOWN.iter().find(|(schemes, ..)| schemes.contains(&base)) {
             return write!(
                 f,
                 "this program contains no backend for `{scheme}` URLs\n\
