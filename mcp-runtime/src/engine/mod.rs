@@ -51,7 +51,7 @@ pub(crate) use meter::Meter;
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
 #[cfg(feature = "http")]
-pub(crate) use replica::{Replica, ReplicaHandler, Slot};
+pub(crate) use replica::{ReaderRecord, Replica, ReplicaHandler, Slot};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]

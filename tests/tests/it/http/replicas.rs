@@ -3,6 +3,7 @@
 mod changes;
 mod readiness;
 mod sessions;
+mod streams;
 
 use std::{sync::Arc, time::Duration};
 
