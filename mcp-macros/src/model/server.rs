@@ -11,11 +11,12 @@ use crate::{
 };
 
 /// The command-line options of every server.
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 14] = [
     "allow-host",
     "allow-origin",
     "backend",
     "call",
+    "drain-delay",
     "help",
     "http",
     "legacy-sse",

@@ -43,6 +43,10 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
             "Require the token in this file as `Authorization: Bearer`; generated if the file is missing or empty",
         ),
         ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
+        (
+            "--drain-delay <SECONDS>",
+            "How long to serve requests after a shutdown signal, while /readyz fails [default: 0]",
+        ),
         ("--legacy-sse", "Also serve the HTTP transport of protocol revision 2024-11-05"),
     ] {
         line(&mut out, left, right);

@@ -62,6 +62,7 @@ const KNOWN: &[&str] = &[
     "allow-origin",
     "backend",
     "call",
+    "drain-delay",
     "help",
     "http",
     "legacy-sse",
@@ -121,7 +122,8 @@ impl Options {
                     options.backend = Some(words.value("--backend", "a URL, such as redis://127.0.0.1:6379")?);
                 }
                 #[cfg(feature = "http")]
-                "--http" | "--allow-host" | "--allow-origin" | "--legacy-sse" | "--socket-mode" | "--token-file" => {
+                "--http" | "--allow-host" | "--allow-origin" | "--drain-delay" | "--legacy-sse" | "--socket-mode"
+                | "--token-file" => {
                     options.http(&word, &mut words)?;
                     http_option = Some(word.clone());
                 }
@@ -164,6 +166,7 @@ impl Options {
         self.http = match word {
             "--allow-host" => http.allow_host(words.value(word, "a host, such as mcp.example.com")?),
             "--allow-origin" => http.allow_origin(words.value(word, "an origin, such as https://app.example.com")?),
+            "--drain-delay" => http.drain_delay(parse_seconds(word, &words.value(word, "a number of seconds")?)?),
             "--socket-mode" => http.socket_mode(parse_mode(&words.value(word, "permissions, such as 660")?)?),
             _ => http.legacy_sse(true),
         };
@@ -239,6 +242,13 @@ fn parse_keys(text: &str) -> Result<Vec<StateKey>, UsageError> {
 
 fn parse_key(source: &str, key: &str) -> Result<StateKey, UsageError> {
     key.parse().map_err(|error| UsageError(format!("`{source}`: {error}")))
+}
+
+/// Parses a number of seconds.
+#[cfg(feature = "http")]
+fn parse_seconds(option: &str, text: &str) -> Result<std::time::Duration, UsageError> {
+    let seconds = text.parse().ok().and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| UsageError(format!("`{option}`: invalid number of seconds `{text}`, expected one such as 5")))
 }
 
 /// Parses the permissions of a file, in octal as for `chmod`.
@@ -379,6 +389,7 @@ mod tests {
         for option in [
             "--allow-host=mcp.example.com",
             "--allow-origin=https://app.example.com",
+            "--drain-delay=2.5",
             "--legacy-sse",
             "--socket-mode=660",
             "--token-file=token",
@@ -387,6 +398,11 @@ mod tests {
             let name = option.split('=').next().unwrap();
             assert!(message.starts_with(&format!("`{name}` requires `--http`\nhelp: ")), "{message}");
             assert!(parse(&["--http=127.0.0.1:0", option]).is_ok() && parse(&[option, "--http=127.0.0.1:0"]).is_ok());
+        }
+        #[cfg(feature = "http")]
+        for seconds in ["-1", "soon", "1e99", "NaN"] {
+            let UsageError(message) = parse(&["--http=127.0.0.1:0", "--drain-delay", seconds]).unwrap_err();
+            assert!(message.starts_with("`--drain-delay`: invalid number of seconds"), "{message}");
         }
         let UsageError(unknown) = parse(&["--lsit"]).unwrap_err();
         assert!(unknown.starts_with("unknown option `--lsit`, expected one of `--"), "{unknown}");

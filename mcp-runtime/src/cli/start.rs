@@ -167,10 +167,11 @@ async fn serve_http(
     options: crate::transport::http::HttpOptions,
     token_file: Option<&std::path::Path>,
 ) -> io::Result<()> {
-    let path = options.path.clone();
+    let (path, drain_delay) = (options.path.clone(), options.drain_delay);
     let listener = server.bind_http(address, options).await?;
     super::address::report(package, &listener.address().url(&path), token_file)?;
-    listener.serve(crate::transport::shutdown_signal(server.engine().limits.grace_period)).await;
+    let time_to_end = drain_delay.saturating_add(server.engine().limits.grace_period);
+    listener.serve(crate::transport::shutdown_signal(time_to_end)).await;
     Ok(())
 }
 

@@ -19,6 +19,7 @@ mod outbox;
 mod pings;
 mod rates;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
+mod readiness;
 mod replica;
 mod request;
 mod roots_hook;
@@ -50,7 +51,7 @@ pub(crate) use meter::Meter;
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
 #[cfg(feature = "http")]
-pub(crate) use replica::{Replica, ReplicaHandler, Slot};
+pub(crate) use replica::{ReaderRecord, Replica, ReplicaHandler, Slot};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]

@@ -10,6 +10,7 @@ use super::{
     introduction::{self, Introduction},
     layers::Layers,
     limits::Limits,
+    readiness::BackendProbe,
     replica::Replica,
     request::caller::Visibility,
     roots_hook::RootsHook,
@@ -92,6 +93,8 @@ pub(crate) struct Engine {
     shared_changes: Option<Arc<SharedChanges>>,
     /// Keeps what is shared with other processes up to date.
     background: BackgroundTask,
+    /// Asks the backend whether it responds. `None` if the author has not set a backend.
+    probe: Option<BackendProbe>,
     /// This process among those that share the backend. `None` if the author has not set a backend.
     replica: Option<Arc<Replica>>,
     pub(super) tasks: Arc<Tasks>,
@@ -136,6 +139,7 @@ impl Engine {
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
         let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
+        let probe = backend.clone().map(BackendProbe::new);
         let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
         let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
         let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
@@ -153,6 +157,7 @@ impl Engine {
             shared_changes,
             background: BackgroundTask::default(),
             tasks: Arc::new(Tasks::new(Arc::clone(&backend), replica.clone(), limits.tasks.clone())),
+            probe,
             replica,
             backend,
             limits,
@@ -281,6 +286,15 @@ impl Engine {
                 uris.iter().for_each(|uri| self.subscriptions.resource_updated(uri));
             }
             ChangedResources::All => self.subscriptions.everything_changed(lists),
+        }
+    }
+
+    /// Returns whether the backend responds. Returns `true` if the state is kept in memory.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has a readiness check"))]
+    pub(crate) async fn backend_responds(&self) -> bool {
+        match &self.probe {
+            Some(probe) => probe.responds().await,
+            None => true,
         }
     }
 

@@ -139,7 +139,7 @@ impl BuiltServer {
     /// server listens on it, if the file is not a socket, or if the platform has no Unix sockets.
     #[cfg(feature = "http")]
     pub async fn serve_http(&self, address: impl Into<HttpAddress>, options: HttpOptions) -> io::Result<()> {
-        let stop = transport::shutdown_signal(self.engine.limits.grace_period);
+        let stop = transport::shutdown_signal(options.drain_delay.saturating_add(self.engine.limits.grace_period));
         self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
     }
 

@@ -44,6 +44,7 @@ pub struct HttpOptions {
     pub(super) stream_after: Duration,
     pub(super) expired_stream_grace: Option<Duration>,
     pub(super) health: Option<(String, String)>,
+    pub(crate) drain_delay: Duration,
     pub(super) legacy_sse: bool,
     pub(super) peer_addr: Option<PeerAddr>,
     #[cfg_attr(not(unix), expect(dead_code, reason = "there are no Unix sockets"))]
@@ -85,6 +86,7 @@ impl Default for HttpOptions {
             stream_after: Duration::from_secs(2),
             expired_stream_grace: Some(Duration::from_secs(5 * 60)),
             health: Some(("/healthz".to_owned(), "/readyz".to_owned())),
+            drain_delay: Duration::ZERO,
             legacy_sse: false,
             peer_addr: None,
             socket_mode: 0o600,
@@ -267,8 +269,8 @@ impl HttpOptions {
     /// with status 503.
     ///
     /// With a [shared backend](crate::Server::backend), these are the sessions that this process uses, and eviction does
-    /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; new
-    /// ones beyond that are rejected with status 503.
+    /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; a new
+    /// one beyond that ends one that no process is using, or is rejected with status 503.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -357,7 +359,10 @@ impl HttpOptions {
     }
 
     /// Sets the paths of the liveness and readiness checks. The defaults are `/healthz` and `/readyz`; `None` disables
-    /// the checks. Mounted services ignore this option.
+    /// the checks. Mounted services ignore this option, see [`HttpService::is_ready`](crate::HttpService::is_ready).
+    ///
+    /// The readiness check fails with status 503 once the server shuts down, and while the
+    /// [backend](crate::Server::backend) does not respond.
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;
@@ -367,6 +372,26 @@ impl HttpOptions {
     #[must_use]
     pub fn health(mut self, paths: Option<(&str, &str)>) -> Self {
         self.health = paths.map(|(alive, ready)| (alive.to_owned(), ready.to_owned()));
+        self
+    }
+
+    /// Sets how long the server goes on after a shutdown signal while its readiness check fails already. The default is
+    /// zero: it stops accepting connections at once. The option `--drain-delay` takes precedence. Mounted services ignore
+    /// this option.
+    ///
+    /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests. In
+    /// Kubernetes, choose 5 to 10 seconds, unless a `preStop` hook waits instead, and a
+    /// `terminationGracePeriodSeconds` that is longer than this delay and the
+    /// [grace period](crate::Server::shutdown_grace) together.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().drain_delay(Duration::from_secs(5));
+    /// ```
+    #[must_use]
+    pub fn drain_delay(mut self, delay: Duration) -> Self {
+        self.drain_delay = delay;
         self
     }
 

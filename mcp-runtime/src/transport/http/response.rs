@@ -58,6 +58,14 @@ pub(super) fn overloaded_with(message: Vec<u8>) -> HttpResponse {
     response
 }
 
+/// Returns the response to a readiness check that fails.
+pub(super) fn unready(why: &'static str) -> HttpResponse {
+    let mut response = with_body(StatusCode::SERVICE_UNAVAILABLE, HttpBody::complete(why));
+    set(&mut response, header::CONTENT_TYPE, "text/plain");
+    set(&mut response, header::RETRY_AFTER, "1");
+    response
+}
+
 /// Encodes an error response without a request id.
 pub(super) fn error_message(fault: &Fault) -> Vec<u8> {
     let mut message = Vec::new();

@@ -100,6 +100,20 @@ impl HttpService {
         self.endpoint.shut_down(grace).await;
     }
 
+    /// Returns whether this service should receive requests, as the readiness check of a server does that is not mounted:
+    /// it is not being shut down, and the [backend](crate::Server::backend) responds within two seconds. The backend is
+    /// asked at most once a second.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpService;
+    /// async fn ready(mcp: HttpService) -> http::StatusCode {
+    ///     if mcp.is_ready().await { http::StatusCode::OK } else { http::StatusCode::SERVICE_UNAVAILABLE }
+    /// }
+    /// ```
+    pub async fn is_ready(&self) -> bool {
+        self.endpoint.unready().await.is_none()
+    }
+
     /// Ends every session and every stream of this service and its clones at once, which cancels the calls in flight.
     /// [`graceful_shutdown`](Self::graceful_shutdown) waits for them.
     pub fn close(&self) {

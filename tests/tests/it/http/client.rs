@@ -78,6 +78,10 @@ impl Endpoint {
         drop(self.stop.take());
     }
 
+    pub(super) fn has_ended(&self) -> bool {
+        self.running.is_finished()
+    }
+
     /// Stops the server and waits until it has ended.
     pub(super) async fn stopped(mut self) {
         self.stop();

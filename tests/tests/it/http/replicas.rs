@@ -1,10 +1,13 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
+mod changes;
+mod readiness;
 mod sessions;
+mod streams;
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{HttpOptions, Records, Server};
+use mcp_runtime::{HttpOptions, RecordCondition, Records, Server};
 use mcp_tests::backend::{Health, UnreliableBackend};
 use tokio::runtime::{Builder, Runtime};
 
@@ -69,11 +72,32 @@ impl Cluster {
         self.replicas[replica].backend.set_health(health);
     }
 
+    /// Deletes the lease of the replica that has sent a request with this id, as if it had not renewed it in time.
+    pub(super) async fn expire_lease(&self, request: u64) {
+        let key = format!("mcp/1/replica/{}", request >> 32);
+        assert!(self.replicas[0].backend.reliable().delete(&key, RecordCondition::Always).await.unwrap());
+    }
+
     /// Returns the size of the record of a session with its key, or 0 if there is none.
     pub(super) async fn session_size(&self, id: &str) -> usize {
         let key = format!("mcp/1/session/{id}");
         let found = self.replicas[0].backend.reliable().get(&key).await.unwrap();
         found.map_or(0, |record| key.len() + record.value.len())
+    }
+
+    /// Returns how many operations of the backend a replica has attempted.
+    pub(super) fn operations(&self, replica: usize) -> usize {
+        self.replicas[replica].backend.operations()
+    }
+
+    /// Begins to shut a replica down, as after a signal.
+    pub(super) fn stop(&mut self, replica: usize) {
+        self.replicas[replica].endpoint.stop();
+    }
+
+    /// Waits until a replica that was stopped has ended.
+    pub(super) async fn stopped(&self, replica: usize) {
+        super::client::until(|| self.replicas[replica].endpoint.has_ended()).await;
     }
 
     /// Stops a replica without any notice, like `SIGKILL`: its connections break, and its lease expires later.

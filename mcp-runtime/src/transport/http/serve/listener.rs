@@ -69,10 +69,20 @@ impl Listener {
         &self.address
     }
 
-    /// Accepts connections until `stop` completes, then shuts down gracefully.
+    /// Accepts connections until `stop` completes, and then as long as load balancers may need to notice. Then shuts down
+    /// gracefully.
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
         let Self { acceptor, mut connection_limit, router, grace, .. } = self;
         let connections = GracefulShutdown::new();
+        let (endpoint, drain_delay) = (router.service.endpoint().clone(), router.options.drain_delay);
+        let stop = async move {
+            stop.await;
+            endpoint.drain();
+            if !drain_delay.is_zero() {
+                tracing::info!(?drain_delay, "shutting down: waiting until load balancers have noticed");
+                tokio::time::sleep(drain_delay).await;
+            }
+        };
         tokio::pin!(stop);
         loop {
             match race(stop.as_mut(), acceptor.accept()).await {
@@ -168,8 +178,13 @@ impl Router {
     /// Responds to requests for any path other than the endpoint's.
     async fn route(&self, request: Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
-        if self.options.health.as_ref().is_some_and(|(alive, ready)| path == alive || path == ready) {
-            return response::empty(StatusCode::OK);
+        match &self.options.health {
+            Some((alive, _)) if path == alive => return response::empty(StatusCode::OK),
+            Some((_, ready)) if path == ready => {
+                let unready = self.service.endpoint().unready().await;
+                return unready.map_or_else(|| response::empty(StatusCode::OK), response::unready);
+            }
+            _ => {}
         }
         if AuthorizationService::serves(self.service.endpoint(), path) {
             return self.service.authorization_service().respond(request).await;

@@ -37,6 +37,8 @@ pub(in crate::transport::http) struct StreamConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::transport::http) enum ShutdownPhase {
     Running,
+    /// The server is not ready for more clients, but still serves all requests.
+    Draining,
     /// Subscription requests have been answered. Calls continue.
     SubscriptionsEnded,
     /// Every stream ends.
