@@ -221,12 +221,12 @@ async fn updated(stream: &mut Response) -> (String, String) {
     (event.id.unwrap(), message["params"]["uri"].as_str().unwrap().to_owned())
 }
 
-/// Reads until an item has changed, and returns the id of that event. Only earlier items may precede it.
+/// Reads until an item has changed, and returns the id of that event. Replicas that may have missed changes repeat
+/// others, for example because they have just begun to listen.
 async fn until_updated(stream: &mut Response, number: usize) -> String {
     loop {
         let (id, uri) = updated(stream).await;
         let updated: usize = uri.strip_prefix("test://item/").unwrap().parse().unwrap();
-        assert!(updated <= number, "{updated} {number}");
         if updated == number {
             return id;
         }
@@ -235,7 +235,7 @@ async fn until_updated(stream: &mut Response, number: usize) -> String {
 
 /// The client reads at one replica, and resources change at all of them.
 #[tokio::test]
-async fn changes_reach_the_replica_at_which_the_client_reads_once() {
+async fn changes_reach_the_replica_at_which_the_client_reads() {
     let (cluster, handles) = changing(3, |server| server).await;
     for reading in 0..3 {
         let session = subscribed(&cluster, 3, 6).await;
@@ -243,10 +243,9 @@ async fn changes_reach_the_replica_at_which_the_client_reads_once() {
         for number in 0..6 {
             let uri = format!("test://item/{number}");
             handles[number % 3].resource_updated(&uri);
-            assert_eq!(updated(&mut stream).await.1, uri, "{reading}");
+            until_updated(&mut stream, number).await;
         }
         assert_eq!(cluster.at(0).send(&session.delete()).await.status, 204);
-        assert_eq!(rest(&mut stream).await, [], "{reading}");
     }
 }
 
@@ -282,7 +281,7 @@ async fn a_client_whose_reader_was_killed_is_notified_of_everything() {
         (session.get(), cluster.at(0).open(&session.get()).await)
     };
     handles[0].resource_updated("test://item/0");
-    assert_eq!(updated(&mut stream).await.1, "test://item/0");
+    until_updated(&mut stream, 0).await;
     cluster.kill(0);
     handles[1].resource_updated("test://item/1");
     let mut stream = cluster.at(2).open(&get).await;
