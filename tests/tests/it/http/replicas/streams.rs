@@ -259,7 +259,7 @@ async fn a_stream_for_messages_outside_of_calls_moves() {
         let session = subscribed(&cluster, 3, 9).await;
         let mut stream = cluster.at(0).open(&session.get()).await;
         for number in 0..8 {
-            handles[number % 2].resource_updated(&format!("test://item/{number}"));
+            handles[number % 2].resource_updated(format!("test://item/{number}"));
             let id = until_updated(&mut stream, number).await;
             drop(stream);
             let next = if resumes { session.resume(&id) } else { session.get() };
