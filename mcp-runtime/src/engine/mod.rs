@@ -26,6 +26,7 @@ mod roots_hook;
 mod runs;
 mod session;
 mod shared;
+mod shared_log;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod shared_session;
 mod subscriptions;

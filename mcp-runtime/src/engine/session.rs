@@ -275,7 +275,11 @@ impl Session {
         if !self.declares_logging || !self.is_initialized() || level < self.outbox.session_level() {
             return true;
         }
-        self.outbox.has_reader() && self.outbox.admits_log_message() && self.outbox.notify(message)
+        if !self.outbox.has_reader() {
+            // The client may read at another replica, which receives the message as well.
+            return self.shared().is_some();
+        }
+        self.outbox.admits_log_message() && self.outbox.notify(message)
     }
 
     /// Notifies the client of all changes that it has subscribed to, since some may have been lost.

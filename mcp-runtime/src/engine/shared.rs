@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use super::{
@@ -15,6 +18,7 @@ use super::{
     request::caller::Visibility,
     roots_hook::RootsHook,
     session::Session,
+    shared_log::SharedLog,
     subscriptions::{
         change_set::{ChangeSet, ChangedResources},
         shared_changes::SharedChanges,
@@ -93,6 +97,7 @@ pub(crate) struct Engine {
     probe: Option<BackendProbe>,
     /// This process among those that share the backend. `None` if the author has not set a backend.
     replica: Option<Arc<Replica>>,
+    shared_log: Option<Arc<SharedLog>>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
@@ -137,6 +142,7 @@ impl Engine {
         let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
         let probe = backend.clone().map(BackendProbe::new);
         let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
+        let shared_log = replica.as_ref().map(SharedLog::new);
         let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
         let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
@@ -155,6 +161,7 @@ impl Engine {
             tasks: Arc::new(Tasks::new(backend, replica.clone(), limits.tasks.clone())),
             probe,
             replica,
+            shared_log,
             limits,
             forwards_log,
             log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),
@@ -209,9 +216,19 @@ impl Engine {
         })
     }
 
-    /// Sends an encoded log message to the sessions that have asked for its level, and counts those that cannot receive
-    /// it.
-    pub(crate) fn log(&self, level: Level, message: &[u8]) {
+    /// Sends an encoded log message to the sessions of all processes that have asked for its level, and counts those of
+    /// this process that cannot receive it.
+    pub(crate) fn log(self: &Arc<Self>, level: Level, message: &[u8]) {
+        self.log_here(level, message);
+        if let Some(log) = &self.shared_log {
+            self.start_background();
+            let is_dropped = !log.send(level, message);
+            self.dropped_log_messages.fetch_add(u64::from(is_dropped), Ordering::Relaxed);
+        }
+    }
+
+    /// Sends an encoded log message to the sessions of this process.
+    pub(super) fn log_here(&self, level: Level, message: &[u8]) {
         let open = self.sessions.iter().filter(|session| !session.has_ended());
         let dropped = open.filter(|session| !session.log(level, message)).count();
         self.dropped_log_messages.fetch_add(dropped as u64, Ordering::Relaxed);
@@ -233,6 +250,7 @@ impl Engine {
     pub(crate) fn start_background(self: &Arc<Self>) {
         let Some(changes) = &self.shared_changes else { return };
         self.background.ensure_running(|| {
+            let log = self.shared_log.clone();
             let (changes, keys, engine) = (Arc::clone(changes), Arc::clone(&self.state_keys), Arc::downgrade(self));
             async move {
                 let deliver = |changes| {
@@ -240,7 +258,13 @@ impl Engine {
                         engine.deliver(&changes);
                     }
                 };
-                let _ = race(changes.run(deliver), keys.run()).await;
+                let log = async {
+                    match log {
+                        Some(log) => log.run(engine.clone()).await,
+                        None => pending().await,
+                    }
+                };
+                let _ = race(race(changes.run(deliver), keys.run()), log).await;
             }
         });
     }

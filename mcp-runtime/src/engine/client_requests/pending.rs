@@ -96,6 +96,7 @@ impl PendingRequests {
     }
 
     /// Returns the replica that numbers the requests. Returns `None` if no other replica knows the session.
+    #[cfg(feature = "http")]
     pub(in crate::engine) fn replica(&self) -> Option<&Arc<Replica>> {
         self.replica.get()
     }

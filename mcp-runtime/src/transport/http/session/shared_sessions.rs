@@ -83,12 +83,10 @@ impl SharedSessions {
         options: &HttpOptions,
     ) -> Option<Arc<Self>> {
         let replica: &Arc<Replica> = engine.replica()?;
-        // A copy is used for the whole time, so the record must exist a little longer.
         let renewal_interval = (options.session_idle / 8).max(Duration::from_millis(10));
-        let ttl = options.session_idle.saturating_add(renewal_interval * 2);
         let max_per_peer = options.max_peer_share.of(options.max_sessions);
         let shared = Arc::new(Self {
-            store: SessionStore::new(Arc::clone(replica), ttl, max_per_peer),
+            store: SessionStore::new(Arc::clone(replica), options.session_idle, renewal_interval, max_per_peer),
             engine: Arc::clone(engine),
             sessions: Arc::clone(sessions),
             streams: Arc::new(SharedStreams::new(replica)),

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use mcp_runtime::{Context, Fault, Handle, HttpOptions, Server, resource, tool};
+use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, resource, tool};
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -259,7 +259,7 @@ async fn a_stream_for_messages_outside_of_calls_moves() {
         let session = subscribed(&cluster, 3, 9).await;
         let mut stream = cluster.at(0).open(&session.get()).await;
         for number in 0..8 {
-            handles[number % 2].resource_updated(&format!("test://item/{number}"));
+            handles[number % 2].resource_updated(format!("test://item/{number}"));
             let id = until_updated(&mut stream, number).await;
             drop(stream);
             let next = if resumes { session.resume(&id) } else { session.get() };
@@ -320,5 +320,24 @@ async fn questions_outside_of_calls_reach_the_replica_at_which_the_client_reads(
             assert_eq!(cluster.at(answering).send(&session.post(&answer)).await.status, 202);
             assert_eq!(soon(outcomes.recv()).await, Some(Ok("file:///a".to_owned())));
         }
+    }
+}
+
+#[tokio::test]
+async fn log_messages_outside_of_calls_reach_the_replica_at_which_the_client_reads() {
+    let (cluster, handles) = changing(3, |server| server).await;
+    for reading in 0..3 {
+        let session = cluster.at(0).session("2025-11-25").await;
+        let mut stream = cluster.at(reading).open(&session.get()).await;
+        for (number, handle) in handles.iter().enumerate() {
+            handle.log(Level::Error, number);
+            let message = first(&mut stream).await.json();
+            assert_eq!(
+                (&message["method"], &message["params"]["data"]),
+                (&json!("notifications/message"), &json!(number))
+            );
+        }
+        assert_eq!(cluster.at(1).send(&session.delete()).await.status, 204);
+        assert_eq!(rest(&mut stream).await, [], "each message is sent once");
     }
 }

@@ -105,6 +105,8 @@ impl GeneralStream {
         let (feed, items) = Feed::new(at);
         let complete_at = is_incomplete.then(|| Instant::now() + replica.lease());
         let response = Response { general: Arc::clone(self), number, at, recent: VecDeque::new(), reader, complete_at };
+        // From now on, messages are for this response. Its task may run later.
+        self.outbox.open_reader();
         tokio::spawn(response.run(feed));
         Ok(Resumption::Events(self.streams.events(&self.session_id, GENERAL, items, Some(carrier))))
     }
@@ -226,7 +228,6 @@ impl Response {
     /// Follows the log until the response or the session ends.
     async fn run(mut self, feed: Feed) {
         let general = Arc::clone(&self.general);
-        general.outbox.open_reader();
         let _: Result<(), Closed> = self.follow(&feed).await;
         general.outbox.close_reader();
         self.reader.close(feed.taken()).await;
