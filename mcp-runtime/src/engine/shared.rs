@@ -89,10 +89,6 @@ pub(crate) struct Engine {
     pub(crate) forwards_log: bool,
     pub(crate) log_targets: Option<Arc<[String]>>,
     pub(super) state_keys: Arc<StateKeys>,
-    /// Where state lives that outlives a request: what the processes of the service share or, by default, the memory
-    /// of this process.
-    #[allow(dead_code, reason = "the first state that moves to the backend reads it")]
-    pub(crate) backend: Arc<dyn Backend>,
     /// The changes that the processes of the service announce to each other. `None` if nothing is shared.
     shared_changes: Option<Arc<SharedChanges>>,
     /// Keeps what is shared with other processes up to date.
@@ -162,11 +158,10 @@ impl Engine {
             state_keys,
             shared_changes,
             background: BackgroundTask::default(),
-            tasks: Arc::new(Tasks::new(Arc::clone(&backend), replica.clone(), limits.tasks.clone())),
+            tasks: Arc::new(Tasks::new(backend, replica.clone(), limits.tasks.clone())),
             probe,
             replica,
             shared_log,
-            backend,
             limits,
             forwards_log,
             log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),
@@ -185,13 +180,6 @@ impl Engine {
     /// Returns the current registry.
     pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
         self.current.load()
-    }
-
-    /// Returns the backend if it is shared with other processes, that is, if the author has set it. Without one,
-    /// nothing has to be announced to others, and state may stay where it is used.
-    #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
-    pub(crate) fn shared_backend(&self) -> Option<&Arc<dyn Backend>> {
-        self.replica.as_ref().map(|replica| replica.backend())
     }
 
     /// Returns this process among those that share the backend. Returns `None` if the backend is not shared.
