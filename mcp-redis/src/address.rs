@@ -159,7 +159,8 @@ impl Url {
     fn parse(url: &str) -> Result<Self, Error> {
         let invalid = |reason: &str| Error::Invalid(format!("invalid Redis URL: {reason}"));
         let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("expected `redis://HOST:PORT`"))?;
-        let (scheme, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let scheme = scheme.to_ascii_lowercase();
+        let (scheme, kind) = scheme.split_once('+').unwrap_or((&scheme, ""));
         let is_secure = match scheme {
             "redis" | "valkey" => false,
             "rediss" | "valkeys" => true,
@@ -213,7 +214,7 @@ mod tests {
             ("redis://localhost", Kind::Single, &["localhost:6379"] as &[&str], 0),
             ("redis://user:pass@host:1/2", Kind::Single, &["host:1"], 2),
             ("valkey://[::1]:7/?x=y", Kind::Single, &["::1:7"], 0),
-            ("redis+cluster://a,b:2", Kind::Cluster, &["a:6379", "b:2"], 0),
+            ("Redis+Cluster://a,b:2", Kind::Cluster, &["a:6379", "b:2"], 0),
             ("redis+sentinel://a,b:2/main", sentinel("main"), &["a:26379", "b:2"], 0),
             ("redis+sentinel://:p%40ss@a/main/3", sentinel("main"), &["a:26379"], 3),
         ] {

@@ -16,3 +16,21 @@ mod topics;
 
 pub use backend::{Redis, RedisBuilder};
 pub use error::Error;
+
+mcp_runtime::backend_connector!(
+    [
+        "redis",
+        "rediss",
+        "valkey",
+        "valkeys",
+        "redis+cluster",
+        "rediss+cluster",
+        "valkey+cluster",
+        "valkeys+cluster",
+        "redis+sentinel",
+        "rediss+sentinel",
+        "valkey+sentinel",
+        "valkeys+sentinel",
+    ],
+    Redis::connect
+);

@@ -25,6 +25,7 @@
 //! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
 //! - [Authorization](authorization): who may call, and with which scopes.
 //! - [Deploying](deploying): a container, a systemd service, nginx.
+//! - [Replicas](replicas): several processes of one server, with Redis, on Kubernetes.
 //!
 //! **Advice**
 //!
@@ -92,6 +93,19 @@ pub mod deploying {
     //!
     //! ```nginx
     #![doc = include_str!("../docs/deploy/nginx.conf")]
+    //! ```
+    //!
+    //! # Next
+    //!
+    //! [Replicas](super::replicas): several processes of one server.
+}
+pub mod replicas {
+    #![doc = include_str!("../docs/replicas.md")]
+    //!
+    //! # Manifests
+    //!
+    //! ```yaml
+    #![doc = include_str!("../docs/deploy/kubernetes.yaml")]
     //! ```
     //!
     //! # Next

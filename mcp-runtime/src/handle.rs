@@ -243,7 +243,8 @@ impl Handle {
         }
     }
 
-    /// Sends a log message that belongs to no call to every client that has asked for messages of this level.
+    /// Sends a log message that belongs to no call to every client that has asked for messages of this level, including
+    /// those of other processes that share the [backend](crate::Server::backend).
     ///
     /// `logger` names the source of the message; an empty name is omitted. `data` is text or any serializable value.
     /// Messages must not contain secrets: every client receives them.
@@ -276,7 +277,9 @@ impl Handle {
         }
     }
 
-    /// Returns how often [`log`](Self::log) could not send a message to a client that had asked for it.
+    /// Returns how often [`log`](Self::log) could not send a message to a client that had asked for it. With a shared
+    /// backend, a session without an open stream in this process is not counted, since the client may read in another
+    /// one.
     pub fn dropped_log_messages(&self) -> u64 {
         self.engine().map_or(0, |engine| engine.dropped_log_messages())
     }

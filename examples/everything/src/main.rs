@@ -18,6 +18,8 @@ mod schemas;
 mod streams;
 mod tasks;
 
+#[cfg(feature = "redis")]
+use mcp_redis as _;
 use mcp_runtime::{Server, server};
 
 /// An image of a single pixel.

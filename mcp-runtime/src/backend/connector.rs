@@ -96,11 +96,13 @@ impl fmt::Display for UnknownBackend {
         let Some(scheme) = &self.scheme else {
             return f.write_str("invalid URL of a backend, expected a scheme, such as `redis://127.0.0.1:6379`");
         };
-        if let Some((_, package, library)) = KNOWN.iter().find(|(schemes, ..)| schemes.contains(&scheme.as_str())) {
+        // As in `redis+sentinel`.
+        let base = scheme.split('+').next().unwrap_or(scheme);
+        if let Some((_, package, library)) = KNOWN.iter().find(|(schemes, ..)| schemes.contains(&base)) {
             return write!(
                 f,
                 "this program contains no backend for `{scheme}` URLs\n\
-                 help: run `cargo add {package}`, and add `use {library} as _;` to the file with `main`"
+                 help: add the crate `{package}` to `[dependencies]`, and `use {library} as _;` to the file with `main`"
             );
         }
         let mut schemes: Vec<_> = inventory::iter::<BackendConnector>().flat_map(|known| known.schemes).collect();
@@ -110,7 +112,7 @@ impl fmt::Display for UnknownBackend {
             [] => write!(
                 f,
                 "unknown backend `{scheme}`: this program contains none\n\
-                 help: for Redis and Valkey, run `cargo add {}`, and add `use {} as _;` to the file with `main`",
+                 help: for Redis and Valkey, add the crate `{}` to `[dependencies]`, and `use {} as _;` to the file with `main`",
                 KNOWN[0].1, KNOWN[0].2
             ),
             schemes => write!(f, "unknown backend `{scheme}`, expected a URL with {}", schemes.join(" or ")),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::backend::{BackendError, BackendFuture};
+use super::error::{BackendError, BackendFuture};
 
 /// The time after which a backend that does not respond counts as unavailable.
 pub(crate) const BACKEND_TIMEOUT: Duration = Duration::from_secs(2);

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::backend::BackendError;
+use super::error::BackendError;
 use crate::error::Fault;
 
 /// The minimum time between two warnings about requests that failed.

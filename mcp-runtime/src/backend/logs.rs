@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::backend::BackendFuture;
+use super::error::BackendFuture;
 
 /// Bounded sequences of entries with a limited lifetime, which any process can append to, read and follow.
 ///

@@ -3,7 +3,7 @@
 use std::{future::ready, time::Duration};
 
 use super::{
-    backend::BackendFuture,
+    error::BackendFuture,
     logs::{LogBounds, LogEntry, LogPosition, Logs},
     memory_logs::MemoryLogs,
     memory_records::MemoryRecords,

@@ -10,7 +10,7 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    backend::BackendError,
+    error::BackendError,
     logs::{LogBounds, LogEntry, LogPosition},
 };
 

@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{
-    backend::{BackendError, BackendFuture},
+    error::{BackendError, BackendFuture},
     records::{Record, RecordCondition, RecordVersion, Records},
 };
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    backend::BackendError,
+    error::BackendError,
     topics::{TopicSender, TopicSubscription},
 };
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::backend::BackendFuture;
+use super::error::BackendFuture;
 
 /// A store of small values with a limited lifetime, in which every change is a compare-and-set:
 /// [`MemoryRecords`](crate::MemoryRecords), or storage that several processes share.

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::backend::BackendFuture;
+use super::error::BackendFuture;
 
 /// Named channels between processes, on which messages are delivered at most once.
 ///

@@ -26,6 +26,7 @@ mod roots_hook;
 mod runs;
 mod session;
 mod shared;
+mod shared_log;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod shared_session;
 mod subscriptions;
@@ -51,7 +52,7 @@ pub(crate) use meter::Meter;
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
 #[cfg(feature = "http")]
-pub(crate) use replica::{Replica, ReplicaHandler, Slot};
+pub(crate) use replica::{ReaderRecord, Replica, ReplicaHandler, Slot};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]

@@ -123,8 +123,18 @@ impl Outbox {
 
     /// Becomes ready when there is something to [`drain`](Self::drain).
     pub(crate) fn poll_output(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        self.poll_contents(cx, |contents| !contents.is_empty())
+    }
+
+    /// Becomes ready when there are encoded lines.
+    #[cfg(feature = "http")]
+    pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        self.poll_contents(cx, |contents| !contents.lines.is_empty())
+    }
+
+    fn poll_contents(&self, cx: &mut TaskContext<'_>, is_ready: impl FnOnce(&Contents) -> bool) -> Poll<()> {
         let mut contents = self.contents();
-        if !contents.is_empty() {
+        if is_ready(&contents) {
             return Poll::Ready(());
         }
         match &mut contents.waker {
@@ -209,7 +219,7 @@ impl Outbox {
     }
 
     /// Waits until the output is closed.
-    pub(super) async fn until_closed(&self) {
+    pub(crate) async fn until_closed(&self) {
         self.closed.wait().await;
     }
 
@@ -299,6 +309,24 @@ impl Outbox {
     pub(crate) fn drain(&self, into: &mut Vec<u8>) -> bool {
         let mut contents = self.contents();
         contents.write_pending();
+        self.take_lines(contents, into)
+    }
+
+    /// Moves the encoded lines into a buffer. Leaves pending notifications. Returns whether there were any lines.
+    #[cfg(feature = "http")]
+    pub(crate) fn drain_lines(&self, into: &mut Vec<u8>) -> bool {
+        self.take_lines(self.contents(), into)
+    }
+
+    /// Discards the pending notifications.
+    #[cfg(feature = "http")]
+    pub(crate) fn discard_pending(&self) {
+        for pending in std::mem::take(&mut self.contents().pending) {
+            pending.write(&mut Vec::new());
+        }
+    }
+
+    fn take_lines(&self, mut contents: Metered<'_>, into: &mut Vec<u8>) -> bool {
         if contents.lines.is_empty() {
             return false;
         }

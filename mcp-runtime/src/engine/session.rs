@@ -1,8 +1,11 @@
 use std::{
+    future::pending,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
+#[cfg(feature = "http")]
+use tokio::time::sleep;
 use tokio::{sync::SetOnce, time::timeout};
 
 use super::{
@@ -19,7 +22,10 @@ use super::{
     weak_set::Registration,
 };
 #[cfg(feature = "http")]
-use super::{replica::Replica, shared_session::SessionRecord};
+use super::{
+    replica::{ReaderRecord, Replica},
+    shared_session::SessionRecord,
+};
 #[cfg(feature = "http")]
 use crate::revision;
 use crate::{
@@ -29,6 +35,10 @@ use crate::{
     race::race,
     revision::Dialect,
 };
+
+/// The time between two checks whether a client reads at another replica.
+#[cfg(feature = "http")]
+const READER_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
 #[derive(Debug)]
@@ -235,13 +245,27 @@ impl Session {
         if self.outbox.has_reader() {
             return Ok(Arc::clone(&self.outbox));
         }
-        match race(timeout(limit, self.outbox.until_read()), self.ended()).await {
-            Ok(Ok(())) => Ok(Arc::clone(&self.outbox)),
+        let read = race(self.outbox.until_read(), self.until_read_elsewhere());
+        match race(timeout(limit, read), self.ended()).await {
+            Ok(Ok(_)) => Ok(Arc::clone(&self.outbox)),
             Ok(Err(_)) => Err(Fault::internal(format!(
                 "the client has not opened a stream for messages outside of calls within {limit:?}"
             ))),
             Err(()) => Err(session_ended()),
         }
+    }
+
+    /// Waits until the client reads messages that belong to no request at another replica, which receives what is sent
+    /// here.
+    async fn until_read_elsewhere(&self) {
+        #[cfg(feature = "http")]
+        if let (Some(shared), Some(replica)) = (self.shared(), self.pending_requests.replica()) {
+            while !ReaderRecord::is_read(replica, &shared.id).await.unwrap_or(false) {
+                sleep(READER_INTERVAL).await;
+            }
+            return;
+        }
+        pending().await
     }
 
     /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns
@@ -251,7 +275,19 @@ impl Session {
         if !self.declares_logging || !self.is_initialized() || level < self.outbox.session_level() {
             return true;
         }
-        self.outbox.has_reader() && self.outbox.admits_log_message() && self.outbox.notify(message)
+        if !self.outbox.has_reader() {
+            // The client may read at another replica, which receives the message as well.
+            return self.shared().is_some();
+        }
+        self.outbox.admits_log_message() && self.outbox.notify(message)
+    }
+
+    /// Notifies the client of all changes that it has subscribed to, since some may have been lost.
+    #[cfg(feature = "http")]
+    pub(crate) fn renotify(&self) {
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.renotify();
+        }
     }
 
     /// Records that the client has sent something, or has read something that was waiting for it, which shows that it is

@@ -1,6 +1,9 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    future::pending,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use super::{
@@ -15,6 +18,7 @@ use super::{
     request::caller::Visibility,
     roots_hook::RootsHook,
     session::Session,
+    shared_log::SharedLog,
     subscriptions::{
         change_set::{ChangeSet, ChangedResources},
         shared_changes::SharedChanges,
@@ -85,10 +89,6 @@ pub(crate) struct Engine {
     pub(crate) forwards_log: bool,
     pub(crate) log_targets: Option<Arc<[String]>>,
     pub(super) state_keys: Arc<StateKeys>,
-    /// Where state lives that outlives a request: what the processes of the service share or, by default, the memory
-    /// of this process.
-    #[allow(dead_code, reason = "the first state that moves to the backend reads it")]
-    pub(crate) backend: Arc<dyn Backend>,
     /// The changes that the processes of the service announce to each other. `None` if nothing is shared.
     shared_changes: Option<Arc<SharedChanges>>,
     /// Keeps what is shared with other processes up to date.
@@ -97,6 +97,7 @@ pub(crate) struct Engine {
     probe: Option<BackendProbe>,
     /// This process among those that share the backend. `None` if the author has not set a backend.
     replica: Option<Arc<Replica>>,
+    shared_log: Option<Arc<SharedLog>>,
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
@@ -141,6 +142,7 @@ impl Engine {
         let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
         let probe = backend.clone().map(BackendProbe::new);
         let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
+        let shared_log = replica.as_ref().map(SharedLog::new);
         let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
         let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
@@ -156,10 +158,10 @@ impl Engine {
             state_keys,
             shared_changes,
             background: BackgroundTask::default(),
-            tasks: Arc::new(Tasks::new(Arc::clone(&backend), replica.clone(), limits.tasks.clone())),
+            tasks: Arc::new(Tasks::new(backend, replica.clone(), limits.tasks.clone())),
             probe,
             replica,
-            backend,
+            shared_log,
             limits,
             forwards_log,
             log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),
@@ -178,13 +180,6 @@ impl Engine {
     /// Returns the current registry.
     pub(crate) fn registry(&self) -> arc_swap::Guard<Arc<Registry>> {
         self.current.load()
-    }
-
-    /// Returns the backend if it is shared with other processes, that is, if the author has set it. Without one,
-    /// nothing has to be announced to others, and state may stay where it is used.
-    #[allow(dead_code, reason = "the first state that moves to the backend calls it")]
-    pub(crate) fn shared_backend(&self) -> Option<&Arc<dyn Backend>> {
-        self.replica.as_ref().map(|replica| replica.backend())
     }
 
     /// Returns this process among those that share the backend. Returns `None` if the backend is not shared.
@@ -221,9 +216,19 @@ impl Engine {
         })
     }
 
-    /// Sends an encoded log message to the sessions that have asked for its level, and counts those that cannot receive
-    /// it.
-    pub(crate) fn log(&self, level: Level, message: &[u8]) {
+    /// Sends an encoded log message to the sessions of all processes that have asked for its level, and counts those of
+    /// this process that cannot receive it.
+    pub(crate) fn log(self: &Arc<Self>, level: Level, message: &[u8]) {
+        self.log_here(level, message);
+        if let Some(log) = &self.shared_log {
+            self.start_background();
+            let is_dropped = !log.send(level, message);
+            self.dropped_log_messages.fetch_add(u64::from(is_dropped), Ordering::Relaxed);
+        }
+    }
+
+    /// Sends an encoded log message to the sessions of this process.
+    pub(super) fn log_here(&self, level: Level, message: &[u8]) {
         let open = self.sessions.iter().filter(|session| !session.has_ended());
         let dropped = open.filter(|session| !session.log(level, message)).count();
         self.dropped_log_messages.fetch_add(dropped as u64, Ordering::Relaxed);
@@ -245,6 +250,7 @@ impl Engine {
     pub(crate) fn start_background(self: &Arc<Self>) {
         let Some(changes) = &self.shared_changes else { return };
         self.background.ensure_running(|| {
+            let log = self.shared_log.clone();
             let (changes, keys, engine) = (Arc::clone(changes), Arc::clone(&self.state_keys), Arc::downgrade(self));
             async move {
                 let deliver = |changes| {
@@ -252,7 +258,13 @@ impl Engine {
                         engine.deliver(&changes);
                     }
                 };
-                let _ = race(changes.run(deliver), keys.run()).await;
+                let log = async {
+                    match log {
+                        Some(log) => log.run(engine.clone()).await,
+                        None => pending().await,
+                    }
+                };
+                let _ = race(race(changes.run(deliver), keys.run()), log).await;
             }
         });
     }

@@ -150,7 +150,7 @@ fn a_url_names_the_backend() {
             &[],
             2,
             "mcp-tests: this program contains no backend for `redis` URLs\n\
-             help: run `cargo add mcp-runtime-redis`, and add `use mcp_redis as _;` to the file with `main`\n\n",
+             help: add the crate `mcp-runtime-redis` to `[dependencies]`, and `use mcp_redis as _;` to the file with `main`\n\n",
         ),
         (
             &["--backend=other://user:secret@host"],

@@ -95,6 +95,12 @@ impl PendingRequests {
         self.lock().waiting.keys().copied().collect()
     }
 
+    /// Returns the replica that numbers the requests. Returns `None` if no other replica knows the session.
+    #[cfg(feature = "http")]
+    pub(in crate::engine) fn replica(&self) -> Option<&Arc<Replica>> {
+        self.replica.get()
+    }
+
     /// Numbers requests so that every replica can find the one that has sent them.
     #[cfg(feature = "http")]
     pub(in crate::engine) fn number_by(&self, replica: &Arc<Replica>) {

@@ -7,10 +7,14 @@
 
 mod handlers;
 mod lease;
+#[cfg(feature = "http")]
+mod reader;
 #[allow(clippy::module_inception)]
 mod replica;
 mod slot;
 
+#[cfg(feature = "http")]
+pub(crate) use self::reader::ReaderRecord;
 pub(crate) use self::replica::Replica;
 #[cfg_attr(not(feature = "http"), allow(unused_imports, reason = "only HTTP has sessions that replicas share"))]
 pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};

@@ -1,10 +1,13 @@
 use std::{fmt, num::NonZeroU32};
 
+use serde::{Deserialize, Serialize};
+
 use crate::random;
 
 /// The number of a process among those that share a backend, between 1 and 2^20 - 1. It is random, so the slot of a
 /// process that is gone is unlikely to be taken by another one soon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Slot(NonZeroU32);
 
 impl Slot {

@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use super::{
     announcement::Announcement,
@@ -7,7 +7,7 @@ use super::{
     shared::{SharedSession, StoredSession},
 };
 use crate::{
-    backend::{Backend, BackendError, RecordCondition, RecordVersion, respond},
+    backend::{Backend, BackendError, Record, RecordCondition, RecordVersion, Timestamp, respond},
     engine::{
         client_requests::InputResponse,
         replica::{Replica, Slot},
@@ -21,6 +21,9 @@ pub(crate) const KIND: &str = "session";
 /// How often a change is tried that other replicas get ahead of.
 const MAX_ATTEMPTS: usize = 16;
 
+/// The number of sessions of a peer among which the longest unused ones are evicted.
+const EVICTION_SAMPLE: usize = 64;
+
 /// How long the answer of a client is kept for the replica that asked. A replica that has missed that there is an answer
 /// looks for it within this time.
 const ANSWER_TTL: Duration = Duration::from_secs(60);
@@ -33,6 +36,8 @@ pub(crate) struct SessionStore {
     ttl: Duration,
     /// The maximum number of sessions of one peer.
     max_per_peer: usize,
+    /// The time after the last renewal from which no replica can be using a session.
+    unused_after: Duration,
 }
 
 /// The outcome of [`SessionStore::create`].
@@ -44,8 +49,11 @@ pub(crate) enum NewSession {
 }
 
 impl SessionStore {
-    pub(crate) fn new(replica: Arc<Replica>, ttl: Duration, max_per_peer: usize) -> Self {
-        Self { replica, ttl, max_per_peer }
+    /// Creates the store of a replica that renews the sessions in use once per interval.
+    pub(crate) fn new(replica: Arc<Replica>, idle: Duration, renewal_interval: Duration, max_per_peer: usize) -> Self {
+        // A copy may be used for the whole time, so the record exists a little longer.
+        let ttl = idle.saturating_add(renewal_interval * 2);
+        Self { replica, ttl, max_per_peer, unused_after: renewal_interval * 2 }
     }
 
     /// Writes the record of a session that was opened on this replica. `peer` contains no colon.
@@ -56,7 +64,8 @@ impl SessionStore {
         peer: String,
     ) -> Result<NewSession, BackendError> {
         self.replica.join().await?;
-        if respond(self.backend().count(&peer_group(&peer))).await? >= self.max_per_peer {
+        let count = respond(self.backend().count(&peer_group(&peer))).await?;
+        if count >= self.max_per_peer && !self.evict(&peer, id).await? {
             return Ok(NewSession::TooMany);
         }
         let record = session.record(peer);
@@ -65,6 +74,32 @@ impl SessionStore {
         let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
         session.share(SharedSession::new(Arc::clone(id), StoredSession { record, version }), &self.replica);
         Ok(NewSession::Created)
+    }
+
+    /// Ends sessions of a peer that no replica is using: of a random sample, an eighth, beginning with those that have been
+    /// unused longest. Returns `false` if there are none.
+    async fn evict(&self, peer: &str, random_name: &str) -> Result<bool, BackendError> {
+        let group = peer_group(peer);
+        let mut sample = respond(self.backend().list(&group, Some(random_name), EVICTION_SAMPLE)).await?;
+        if sample.len() < EVICTION_SAMPLE {
+            // The names after the random one are few, so the sample continues with the first.
+            let rest = EVICTION_SAMPLE - sample.len();
+            sample.extend(respond(self.backend().list(&group, None, rest)).await?);
+        }
+        let now = Timestamp::now();
+        let idle_for = |record: &Record| {
+            let renewed = serde_json::from_slice::<Timestamp>(&record.value).ok()?;
+            Some(now.saturating_duration_since(renewed)).filter(|idle| *idle > self.unused_after)
+        };
+        let mut unused: Vec<_> =
+            sample.into_iter().filter_map(|(id, record)| Some((Reverse(idle_for(&record)?), id))).collect();
+        unused.sort_unstable();
+        unused.truncate((unused.len() / 8).max(1));
+        tracing::warn!(evicted = unused.len(), "too many sessions of a peer: evicting unused ones");
+        for (_, id) in &unused {
+            self.remove(id, peer).await?;
+        }
+        Ok(!unused.is_empty())
     }
 
     /// Reads a session. Returns `None` if it does not exist.
@@ -173,10 +208,14 @@ impl SessionStore {
     /// Deletes a session, and tells the other replicas that it has ended.
     pub(crate) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
         let Some(shared) = session.shared() else { return Ok(()) };
+        self.remove(&shared.id, &shared.copy().record.peer).await
+    }
+
+    async fn remove(&self, id: &str, peer: &str) -> Result<(), BackendError> {
         let always = RecordCondition::Always;
-        respond(self.backend().delete(&session_key(&shared.id), always)).await?;
-        respond(self.backend().delete(&peer_key(&shared.copy().record.peer, &shared.id), always)).await?;
-        self.replica.announce(KIND, &Announcement::Ended { session: shared.id.to_string() }.encode()).await
+        respond(self.backend().delete(&session_key(id), always)).await?;
+        respond(self.backend().delete(&peer_key(peer, id), always)).await?;
+        self.replica.announce(KIND, &Announcement::Ended { session: id.to_owned() }.encode()).await
     }
 
     /// Stores the answer to a request of another replica, and tells that replica.
@@ -222,10 +261,11 @@ impl SessionStore {
         respond(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
     }
 
-    /// Counts the session as one of its peer.
+    /// Counts the session as one of its peer, which is using it now.
     async fn write_peer(&self, id: &str, record: &SessionRecord) -> Result<(), BackendError> {
         let key = peer_key(&record.peer, id);
-        respond(self.backend().set(&key, RecordCondition::Always, Vec::new(), self.ttl)).await.map(drop)
+        let now = Timestamp::now().as_unix_millis().to_string().into_bytes();
+        respond(self.backend().set(&key, RecordCondition::Always, now, self.ttl)).await.map(drop)
     }
 
     fn backend(&self) -> &Arc<dyn Backend> {

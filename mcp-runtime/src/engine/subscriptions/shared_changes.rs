@@ -168,7 +168,8 @@ impl<'a> Publishing<'a> {
         let mut state = shared.state();
         let changes = std::mem::take(&mut state.pending);
         state.is_publishing = !changes.is_empty();
-        state.is_publishing.then_some(Self { shared, changes })
+        // Created only if needed, since dropping it locks the state.
+        state.is_publishing.then(|| Self { shared, changes })
     }
 
     fn complete(mut self) {
@@ -188,5 +189,22 @@ impl Drop for Publishing<'_> {
             self.shared.changed.notify_one();
         }
         self.shared.announced.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::MemoryBackend;
+
+    /// A change may be announced before its wake-up is handled.
+    #[test]
+    fn nothing_is_announced_twice() {
+        let shared = SharedChanges::new(Arc::new(MemoryBackend::default()));
+        shared.resource_updated("a:b");
+        let publishing = Publishing::begin(&shared);
+        assert!(publishing.is_some());
+        publishing.into_iter().for_each(Publishing::complete);
+        assert!(Publishing::begin(&shared).is_none());
     }
 }

@@ -209,6 +209,17 @@ impl Subscriber {
         self.subscriptions().iter().for_each(Subscription::release);
     }
 
+    /// Notifies of everything as if it had changed.
+    #[cfg(feature = "http")]
+    pub(crate) fn renotify(&self) {
+        for subscription in &*self.subscriptions() {
+            match subscription.subject() {
+                Subject::Lists(kinds) => subscription.lists_changed(*kinds),
+                Subject::Resource(_) => subscription.resource_updated(),
+            }
+        }
+    }
+
     /// Ends all subscriptions. Notifications that are already pending are still sent.
     pub(crate) fn unsubscribe_all(&self) {
         let mut subscriptions = self.subscriptions();

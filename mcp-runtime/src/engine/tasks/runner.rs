@@ -158,8 +158,7 @@ impl Runner {
                 (&too_large, StoredOutcome::Inline(too_large.outcome.clone()))
             }
         };
-        let is_separate = |outcome: &Option<StoredOutcome>| matches!(outcome, Some(StoredOutcome::Separate { .. }));
-        let updated = match self.store.read(&self.task.key).await? {
+        let ended = match self.store.read(&self.task.key).await? {
             Some(task) => {
                 let update = self.store.update(task, |state| {
                     state.inputs.clear();
@@ -168,20 +167,22 @@ impl Runner {
                     state.is_tool_error = end.is_tool_error;
                     state.outcome = Some(outcome.clone());
                 });
-                update.await?
-            }
-            None => Updated::Expired,
-        };
-        let status = match updated {
-            Updated::Applied(task) | Updated::Finished(task) => {
-                self.job.client.notify_status(&task);
-                if !is_separate(&task.state.outcome) && is_separate(&Some(outcome)) {
-                    self.store.delete_outcome(&task.key).await;
+                match update.await? {
+                    Updated::Applied(task) | Updated::Finished(task) => Some(task),
+                    Updated::Expired => None,
                 }
-                task.state.status.as_str()
             }
-            Updated::Expired => "expired",
+            None => None,
         };
+        let is_separate = |outcome: &StoredOutcome| matches!(outcome, StoredOutcome::Separate { .. });
+        let is_named = ended.as_ref().and_then(|task| task.state.outcome.as_ref()).is_some_and(is_separate);
+        if is_separate(&outcome) && !is_named {
+            self.store.delete_outcome(&self.task.key).await;
+        }
+        if let Some(task) = &ended {
+            self.job.client.notify_status(task);
+        }
+        let status = ended.map_or("expired", |task| task.state.status.as_str());
         self.log_end(status);
         Ok(())
     }

@@ -56,8 +56,6 @@ struct Shared {
     sessions: Arc<Sessions>,
     /// The sessions that other replicas know. `None` if the backend is not shared.
     shared_sessions: Option<Arc<SharedSessions>>,
-    /// The streams of sessions that other processes share. `None` if this process has the sessions for itself.
-    shared_streams: Option<Arc<SharedStreams>>,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
     last_sweep: Mutex<Instant>,
@@ -69,9 +67,7 @@ impl Endpoint {
         let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
         let peer = limits.peers.address(None);
         let shared_sessions = SharedSessions::new(&engine, &sessions, &options);
-        let shared_streams = engine.replica().map(|replica| Arc::new(SharedStreams::new(replica)));
         let shared = Shared {
-            shared_streams,
             engine,
             authorization,
             limits,
@@ -165,7 +161,7 @@ impl Endpoint {
     /// Returns the streams of sessions that other processes share. Returns `None` if this process has the sessions for
     /// itself.
     pub(super) fn shared_streams(&self) -> Option<&Arc<SharedStreams>> {
-        self.shared.shared_streams.as_ref()
+        self.shared.shared_sessions.as_ref().map(|sessions| sessions.streams())
     }
 
     pub(super) fn limits(&self) -> &Arc<SharedLimits> {

@@ -12,13 +12,10 @@ use super::{
     session::{ActiveSession, HttpSession},
     sse::{
         body::{SseBody, StreamConfig, parse_event_id},
-        shared::{Resumption, SharedStreams},
+        shared::{GENERAL, Resumption, SharedStreams},
         stream::AttachedStream,
     },
 };
-
-/// The id of the stream for messages that belong to no request.
-const GENERAL: u64 = 0;
 
 /// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
 pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
@@ -29,13 +26,10 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> H
     if !headers::accepts(&request.headers, "text", "event-stream") {
         return response::invalid_request(StatusCode::NOT_ACCEPTABLE, "`Accept` must include text/event-stream");
     }
-    let last_event_id = request.headers.get("last-event-id");
-    if let (Some(id), Some(streams)) = (last_event_id, endpoint.shared_streams())
-        && let Some((stream, at)) = id.to_str().ok().and_then(parse_event_id).filter(|(stream, _)| *stream != GENERAL)
-    {
-        return resume(endpoint, request, session, streams, (stream, at)).await;
+    if let Some(streams) = endpoint.shared_streams() {
+        return get_shared(endpoint, request, session, streams).await;
     }
-    let (stream, at) = match last_event_id {
+    let (stream, at) = match request.headers.get("last-event-id") {
         None => {
             let stream = session.general_stream();
             // Messages that no response has carried are still pending.
@@ -57,17 +51,26 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> H
     respond(endpoint, request, session, SseBody::new(stream, config, at, endpoint.shutdown()))
 }
 
-/// Resumes a stream that other processes share.
-async fn resume(
+/// Opens or resumes a stream that other processes share.
+async fn get_shared(
     endpoint: &Endpoint,
     request: &Parts,
     session: ActiveSession,
     streams: &SharedStreams,
-    (stream, at): (u64, u64),
 ) -> HttpResponse {
+    let event = match request.headers.get("last-event-id").map(|id| id.to_str().ok().and_then(parse_event_id)) {
+        Some(None) => return unknown_event(),
+        event => event.flatten(),
+    };
     let dialect = session.session.info.dialect;
-    match streams.resume(&session_id(request), stream, at, dialect).await {
+    let resumed = match (event, &session.general) {
+        (Some((stream, at)), _) if stream != GENERAL => streams.resume(&session_id(request), stream, at, dialect).await,
+        (event, Some(general)) => general.open(event.map(|(_, at)| at)).await,
+        (_, None) => return unknown_event(),
+    };
+    match resumed {
         Ok(Resumption::Events(events)) => {
+            let at = event.map_or(0, |(_, at)| at);
             let config = StreamConfig { primed: false, ..endpoint.session_stream_config(&session.session) };
             respond(endpoint, request, session, SseBody::shared(events, config, at, endpoint.shutdown()))
         }

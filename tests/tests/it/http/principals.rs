@@ -1,12 +1,15 @@
 //! A session belongs to the principal that opened it, or to nobody if it was opened without one.
 
+use std::sync::Arc;
+
 use http::Response;
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpBody, HttpOptions, HttpService, Server, resource};
+use mcp_runtime::{HttpBody, HttpOptions, HttpService, MemoryBackend, Server, resource};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
 use super::{
+    Gate,
     client::soon,
     request::{Request, initialize},
     server,
@@ -95,54 +98,72 @@ async fn a_session_exists_only_for_the_principal_that_opened_it() {
     for opener in PRINCIPALS {
         let (gate, server) = server();
         let service = service(server.with::<memo>(), HttpOptions::default());
-        let id = open(&service, opener).await;
-        let call = |name: &str| post(&id, "tools/call", json!({"name": name, "_meta": {"progressToken": 1}}));
-        let mut asking = send_as(&service, opener, call("asks")).await.into_body();
-        let (question, _) = next_event(&mut asking).await;
-        assert_eq!(question["method"], "elicitation/create");
-        let reports = call("reports").change(|message| message["id"] = json!("reports"));
-        let mut reporting = send_as(&service, opener, reports).await.into_body();
-        let (progress, event) = next_event(&mut reporting).await;
-        assert_eq!(progress["method"], "notifications/progress");
-
-        let kinds = |id: &str| {
-            let error = json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": 1, "message": "no"}});
-            [
-                ("a request", post(id, "ping", json!({}))),
-                ("a call", post(id, "tools/call", json!({"name": "waits"}))),
-                ("another initialize", in_session(id, initialize(VERSION))),
-                ("a subscription", post(id, "resources/subscribe", json!({"uri": "memo://one"}))),
-                ("the end of a subscription", post(id, "resources/unsubscribe", json!({"uri": "memo://one"}))),
-                ("a log level", post(id, "logging/setLevel", json!({"level": "debug"}))),
-                ("a notification", notify(id, "notifications/initialized", json!({}))),
-                ("a cancellation", notify(id, "notifications/cancelled", json!({"requestId": "reports"}))),
-                ("an answer", answer(id, &question["id"], "accept")),
-                ("an error for an answer", in_session(id, Request::post(&error))),
-                ("not JSON", post(id, "ping", json!({})).body("{")),
-                ("no version", post(id, "ping", json!({})).without("mcp-protocol-version")),
-                ("the general stream", get(id)),
-                ("the stream of a call", get(id).with("last-event-id", &event)),
-                ("the start of a stream", get(id).with("last-event-id", "1-0")),
-                ("the end", delete(id)),
-            ]
-        };
-        for other in PRINCIPALS.into_iter().filter(|other| *other != opener) {
-            for ((kind, request), (_, unknown)) in kinds(&id).into_iter().zip(kinds("AAAA")) {
-                let refused = observed(send_as(&service, other, request).await).await;
-                let unknown = observed(send_as(&service, other, unknown).await).await;
-                assert!(unknown.starts_with("404 "), "{kind}: {unknown}");
-                assert_eq!(refused, unknown, "{kind} of {other:?} in the session of {opener:?}");
-            }
-        }
-
-        assert_eq!(send_as(&service, opener, answer(&id, &question["id"], "decline")).await.status(), 202);
-        assert_eq!(next_event(&mut asking).await.0["result"]["content"][0]["text"], "not sure", "{opener:?}");
-        gate.open();
-        assert_eq!(next_event(&mut reporting).await.0["method"], "notifications/progress", "{opener:?}");
-        assert_eq!(next_event(&mut reporting).await.0["result"]["content"][0]["text"], "reported", "{opener:?}");
-        assert_eq!(gate.begun.load(super::Ordering::SeqCst), 2, "{opener:?}");
-        assert_eq!(send_as(&service, opener, delete(&id)).await.status(), 204);
+        check_principals(opener, &gate, &service, &service).await;
     }
+}
+
+/// Another replica, which learns of the session from the shared backend, rejects them as well.
+#[tokio::test]
+async fn a_session_exists_on_other_replicas_only_for_the_principal_that_opened_it() {
+    for opener in PRINCIPALS {
+        let backend = Arc::new(MemoryBackend::default());
+        let replica =
+            |server: Server| service(server.with::<memo>().backend(Arc::clone(&backend)), HttpOptions::default());
+        let ((gate, first), (others, second)) = (server(), server());
+        check_principals(opener, &gate, &replica(first), &replica(second)).await;
+        assert_eq!(others.begun.load(super::Ordering::SeqCst), 0, "{opener:?}");
+    }
+}
+
+/// Opens a session at one service, and sends messages of other principals to another service.
+async fn check_principals(opener: Option<&str>, gate: &Gate, service: &HttpService, other_service: &HttpService) {
+    let id = open(service, opener).await;
+    let call = |name: &str| post(&id, "tools/call", json!({"name": name, "_meta": {"progressToken": 1}}));
+    let mut asking = send_as(service, opener, call("asks")).await.into_body();
+    let (question, _) = next_event(&mut asking).await;
+    assert_eq!(question["method"], "elicitation/create");
+    let reports = call("reports").change(|message| message["id"] = json!("reports"));
+    let mut reporting = send_as(service, opener, reports).await.into_body();
+    let (progress, event) = next_event(&mut reporting).await;
+    assert_eq!(progress["method"], "notifications/progress");
+
+    let kinds = |id: &str| {
+        let error = json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": 1, "message": "no"}});
+        [
+            ("a request", post(id, "ping", json!({}))),
+            ("a call", post(id, "tools/call", json!({"name": "waits"}))),
+            ("another initialize", in_session(id, initialize(VERSION))),
+            ("a subscription", post(id, "resources/subscribe", json!({"uri": "memo://one"}))),
+            ("the end of a subscription", post(id, "resources/unsubscribe", json!({"uri": "memo://one"}))),
+            ("a log level", post(id, "logging/setLevel", json!({"level": "debug"}))),
+            ("a notification", notify(id, "notifications/initialized", json!({}))),
+            ("a cancellation", notify(id, "notifications/cancelled", json!({"requestId": "reports"}))),
+            ("an answer", answer(id, &question["id"], "accept")),
+            ("an error for an answer", in_session(id, Request::post(&error))),
+            ("not JSON", post(id, "ping", json!({})).body("{")),
+            ("no version", post(id, "ping", json!({})).without("mcp-protocol-version")),
+            ("the general stream", get(id)),
+            ("the stream of a call", get(id).with("last-event-id", &event)),
+            ("the start of a stream", get(id).with("last-event-id", "1-0")),
+            ("the end", delete(id)),
+        ]
+    };
+    for other in PRINCIPALS.into_iter().filter(|other| *other != opener) {
+        for ((kind, request), (_, unknown)) in kinds(&id).into_iter().zip(kinds("AAAA")) {
+            let refused = observed(send_as(other_service, other, request).await).await;
+            let unknown = observed(send_as(other_service, other, unknown).await).await;
+            assert!(unknown.starts_with("404 "), "{kind}: {unknown}");
+            assert_eq!(refused, unknown, "{kind} of {other:?} in the session of {opener:?}");
+        }
+    }
+
+    assert_eq!(send_as(service, opener, answer(&id, &question["id"], "decline")).await.status(), 202);
+    assert_eq!(next_event(&mut asking).await.0["result"]["content"][0]["text"], "not sure", "{opener:?}");
+    gate.open();
+    assert_eq!(next_event(&mut reporting).await.0["method"], "notifications/progress", "{opener:?}");
+    assert_eq!(next_event(&mut reporting).await.0["result"]["content"][0]["text"], "reported", "{opener:?}");
+    assert_eq!(gate.begun.load(super::Ordering::SeqCst), 2, "{opener:?}");
+    assert_eq!(send_as(service, opener, delete(&id)).await.status(), 204);
 }
 
 /// Requests of other principals do not keep a session from being evicted as the one idle longest.

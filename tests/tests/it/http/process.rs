@@ -4,6 +4,7 @@ use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
     process::{Child, ChildStderr, Command, Stdio},
+    time::Duration,
 };
 
 use serde_json::json;
@@ -119,6 +120,32 @@ async fn a_signal_lets_calls_in_flight_finish() {
     idle.closed().await;
     assert_eq!(waiting.response().await.full().await.0.text(), "waited 1000 ms");
     assert!(listening.messages().await.is_empty());
+    let ended = tokio::task::spawn_blocking(move || server.child.wait().unwrap().code());
+    assert_eq!(soon(ended).await.unwrap(), Some(0));
+}
+
+/// The server goes on for longer than its grace period, until the second signal.
+#[tokio::test]
+async fn a_signal_lets_the_readiness_check_fail_first() {
+    let mut server = Process::start("off", &["--drain-delay", "3600", "--grace", "1"]);
+    let ready = Request::new("GET").path("/readyz");
+    let (answer, mut probing) = server.connect().await.send(&ready).await;
+    assert_eq!(answer.status, 200);
+    server.terminate();
+    let unready = async {
+        loop {
+            let (answer, kept) = probing.send(&ready).await;
+            probing = kept;
+            if answer.status == 503 {
+                break;
+            }
+        }
+    };
+    soon(unready).await;
+    // A process without the delay ends a second after its grace period.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(server.connect().await.send(&initialize("2025-11-25")).await.0.status, 200);
+    server.terminate();
     let ended = tokio::task::spawn_blocking(move || server.child.wait().unwrap().code());
     assert_eq!(soon(ended).await.unwrap(), Some(0));
 }

@@ -1,11 +1,13 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
+mod changes;
 mod readiness;
 mod sessions;
+mod streams;
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{HttpOptions, Records, Server};
+use mcp_runtime::{HttpOptions, RecordCondition, Records, Server};
 use mcp_tests::backend::{Health, UnreliableBackend};
 use tokio::runtime::{Builder, Runtime};
 
@@ -68,6 +70,12 @@ impl Cluster {
     /// Sets how the backend responds to a replica.
     pub(super) fn set_backend(&self, replica: usize, health: Health) {
         self.replicas[replica].backend.set_health(health);
+    }
+
+    /// Deletes the lease of the replica that has sent a request with this id, as if it had not renewed it in time.
+    pub(super) async fn expire_lease(&self, request: u64) {
+        let key = format!("mcp/1/replica/{}", request >> 32);
+        assert!(self.replicas[0].backend.reliable().delete(&key, RecordCondition::Always).await.unwrap());
     }
 
     /// Returns the size of the record of a session with its key, or 0 if there is none.

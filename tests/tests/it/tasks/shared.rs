@@ -7,6 +7,8 @@ use mcp_runtime::{
     RecordCondition, RecordVersion, Records, TopicSubscription, Topics,
 };
 
+use mcp_tests::backend::{Health, UnreliableBackend};
+
 use super::*;
 
 const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
@@ -248,6 +250,36 @@ async fn a_task_fails_if_its_process_was_killed() {
         let failed = client.task_request("tasks/get", &asking).await.unwrap();
         assert_eq!((&failed["status"], &failed["statusMessage"]), (&json!("failed"), &json!(lost)), "{revision}");
         assert!(failed.get("inputRequests").is_none(), "{failed}");
+    }
+}
+
+/// If no message arrives, everything is noticed within a part of the lease.
+#[tokio::test]
+async fn lost_messages_delay_only() {
+    for revision in REVISIONS {
+        let gate = Arc::<Gate>::default();
+        let first = Arc::new(UnreliableBackend::default());
+        let second = Arc::new(first.other_process());
+        let lease = Duration::from_secs(1);
+        let new = |backend: &Arc<UnreliableBackend>| {
+            connect(server(&gate).backend(Arc::clone(backend)).lease(lease), revision)
+        };
+        let (mut here, mut there) = (new(&first), new(&second));
+        let cancelled = here.start_task("work", json!({"label": "it"})).await;
+        let id = here.start_task("work", json!({"label": "it"})).await;
+        wait_until(|| gate.entered() == 2).await;
+        let waits = (!there.is_stateless()).then(|| there.send("tasks/result", json!({"taskId": id})));
+        assert_eq!(status(&mut there, &id).await, "working");
+        first.set_health(Health::Deaf);
+        second.set_health(Health::Deaf);
+        there.task_request("tasks/cancel", &cancelled).await.unwrap();
+        wait_until(|| gate.dropped() == 1).await;
+        gate.open();
+        let result = match waits {
+            Some(waits) => there.answer(waits, "tasks/result").await.unwrap(),
+            None => result(&mut there, &id).await,
+        };
+        assert_eq!(text(&result), "it is done", "{revision}");
     }
 }
 

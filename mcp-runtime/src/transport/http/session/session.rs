@@ -10,7 +10,10 @@ use std::{
 
 use crate::{
     engine::{Outbox, Session, SharedSession, session_ended},
-    transport::http::sse::stream::{AttachedStream, EventStream, StreamMemory},
+    transport::http::sse::{
+        shared::GeneralStream,
+        stream::{AttachedStream, EventStream, StreamMemory},
+    },
 };
 
 /// The maximum number of streams that one session keeps for a client that may reconnect.
@@ -26,6 +29,8 @@ pub(in crate::transport::http) struct HttpSession {
     active: AtomicUsize,
     /// Whether any request has used the session after `initialize`.
     pub(super) is_used: AtomicBool,
+    /// The stream for messages that belong to no request, if other processes share it.
+    pub(in crate::transport::http) general: Option<Arc<GeneralStream>>,
 }
 
 #[derive(Debug)]
@@ -54,7 +59,7 @@ pub(in crate::transport::http) struct ActiveSession {
 }
 
 impl HttpSession {
-    pub(super) fn new(session: Arc<Session>, memory: StreamMemory) -> Self {
+    pub(super) fn new(session: Arc<Session>, memory: StreamMemory, general: Option<Arc<GeneralStream>>) -> Self {
         let state = SessionState {
             last_used: Instant::now(),
             next_stream: 1,
@@ -62,7 +67,14 @@ impl HttpSession {
             complete: VecDeque::new(),
         };
         memory.watch(&session.outbox);
-        Self { session, memory, state: Mutex::new(state), active: AtomicUsize::new(0), is_used: AtomicBool::new(false) }
+        Self {
+            session,
+            memory,
+            state: Mutex::new(state),
+            active: AtomicUsize::new(0),
+            is_used: AtomicBool::new(false),
+            general,
+        }
     }
 
     /// Fails the session's calls and ends its streams.

@@ -14,7 +14,7 @@ use crate::{
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
-        sse::stream::StreamMemory,
+        sse::{shared::GeneralStream, stream::StreamMemory},
     },
 };
 
@@ -58,13 +58,20 @@ impl Sessions {
     pub(in crate::transport::http) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
         let permit = self.reserve(peer)?;
         let id = new_id()?;
-        self.insert(&id, &session, permit);
+        self.insert(&id, &session, permit, None);
         Some(id)
     }
 
-    /// Adds a session with a permit for it. Does nothing if there is a session with this id.
-    pub(super) fn insert(&self, id: &Arc<str>, session: &Arc<Session>, permit: PeerPermit) {
-        let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()));
+    /// Adds a session with a permit for it, and with its stream for messages that belong to no request if other
+    /// replicas share that. Does nothing if there is a session with this id.
+    pub(super) fn insert(
+        &self,
+        id: &Arc<str>,
+        session: &Arc<Session>,
+        permit: PeerPermit,
+        general: Option<Arc<GeneralStream>>,
+    ) {
+        let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), general);
         let entry = Entry { session: Arc::new(session), permit };
         // An entry that is not added ends its session when it is dropped, which must be unlocked.
         let _unused = match self.table().entry(Arc::clone(id)) {

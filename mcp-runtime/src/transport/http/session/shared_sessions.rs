@@ -24,7 +24,11 @@ use crate::{
     error::Fault,
     handler::ask::ClientProgress,
     jsonrpc::Id,
-    transport::http::{options::HttpOptions, peers::Peer},
+    transport::http::{
+        options::HttpOptions,
+        peers::Peer,
+        sse::shared::{GeneralStream, SharedStreams},
+    },
 };
 
 /// How often a session is read again because announcements overlap with reading it.
@@ -42,6 +46,7 @@ pub(in crate::transport::http) struct SharedSessions {
     store: SessionStore,
     engine: Arc<Engine>,
     sessions: Arc<Sessions>,
+    streams: Arc<SharedStreams>,
     /// The number of announcements of changes. A session that was read while it changed is read again.
     announcements: AtomicU64,
     /// The time before which stale sessions are used as they are, because the backend has failed.
@@ -78,14 +83,13 @@ impl SharedSessions {
         options: &HttpOptions,
     ) -> Option<Arc<Self>> {
         let replica: &Arc<Replica> = engine.replica()?;
-        // A copy is used for the whole time, so the record must exist a little longer.
         let renewal_interval = (options.session_idle / 8).max(Duration::from_millis(10));
-        let ttl = options.session_idle.saturating_add(renewal_interval * 2);
         let max_per_peer = options.max_peer_share.of(options.max_sessions);
         let shared = Arc::new(Self {
-            store: SessionStore::new(Arc::clone(replica), ttl, max_per_peer),
+            store: SessionStore::new(Arc::clone(replica), options.session_idle, renewal_interval, max_per_peer),
             engine: Arc::clone(engine),
             sessions: Arc::clone(sessions),
+            streams: Arc::new(SharedStreams::new(replica)),
             announcements: AtomicU64::new(0),
             retry_at: Mutex::default(),
             renewal_interval,
@@ -95,6 +99,11 @@ impl SharedSessions {
         let handler: Weak<Self> = Arc::downgrade(&shared);
         replica.add_handler(KIND, handler);
         Some(shared)
+    }
+
+    /// Returns the streams of the sessions.
+    pub(in crate::transport::http) fn streams(&self) -> &Arc<SharedStreams> {
+        &self.streams
     }
 
     /// Adds a session of a peer that was opened on this replica. Returns its id.
@@ -112,7 +121,10 @@ impl SharedSessions {
         let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
         let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
         match self.store.create(&id, session, peer_name(peer)).await? {
-            NewSession::Created => self.sessions.insert(&id, session, permit),
+            NewSession::Created => {
+                let general = GeneralStream::start(&self.streams, Arc::clone(&id), session, true);
+                self.sessions.insert(&id, session, permit, Some(general));
+            }
             NewSession::TooMany => return Err(too_many()),
         }
         Ok(id)
@@ -157,7 +169,8 @@ impl SharedSessions {
             let Some(session) = Session::restore(&self.engine, &stored.record) else { return Ok(false) };
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
-            self.sessions.insert(&id, &session, permit);
+            let general = GeneralStream::start(&self.streams, Arc::clone(&id), &session, false);
+            self.sessions.insert(&id, &session, permit, Some(general));
             if is_overlapped() {
                 self.invalidate(&session);
                 self.add_work(Work::Refresh(id.to_string()));

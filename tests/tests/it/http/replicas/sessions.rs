@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{HttpOptions, resource};
+use mcp_runtime::HttpOptions;
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 
@@ -14,34 +14,24 @@ use crate::http::{
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// A resource to subscribe to.
-#[resource("memo://one")]
-fn memo() -> &'static str {
-    "one"
-}
-
-async fn cluster(replicas: usize) -> Cluster {
-    Cluster::start_with(replicas, HttpOptions::default, |server| server.with::<memo>()).await
-}
-
 /// Opens a session of a client with these capabilities, without `notifications/initialized`.
-async fn open<'a>(endpoint: &'a Endpoint, version: &'static str, capabilities: Value) -> Session<'a> {
+pub(super) async fn open<'a>(endpoint: &'a Endpoint, version: &'static str, capabilities: Value) -> Session<'a> {
     let opening = initialize(version).change(|message| message["params"]["capabilities"] = capabilities);
     let opened = endpoint.send(&opening).await;
     assert_eq!(opened.status, 200, "{opened:?}");
     Session { endpoint, version, id: opened.header("mcp-session-id").unwrap().to_owned() }
 }
 
-fn notification(method: &str, params: &Value) -> Value {
+pub(super) fn notification(method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-fn request(id: u64, method: &str, params: &Value) -> Value {
+pub(super) fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
 /// Reads messages until one has this method.
-async fn until_method(response: &mut Response, method: &str) -> Value {
+pub(super) async fn until_method(response: &mut Response, method: &str) -> Value {
     loop {
         let message = response.message().await.expect("the stream ended");
         if message["method"] == method {
@@ -62,10 +52,14 @@ async fn until_status(endpoint: &Endpoint, request: &Request, status: u16) {
 
 #[tokio::test]
 async fn every_replica_takes_every_message_of_a_session() {
-    let cluster = cluster(2).await;
+    let cluster = Cluster::start(2).await;
     for version in VERSIONS {
         for opener in 0..2 {
-            let session = open(cluster.at(opener), version, json!({})).await;
+            let capabilities = json!({
+                "elicitation": {"form": {}, "url": {}}, "experimental": {}, "roots": {"listChanged": true},
+                "sampling": {"tools": {}},
+            });
+            let session = open(cluster.at(opener), version, capabilities).await;
             let initialized = notification("notifications/initialized", &json!({}));
             for replica in [1 - opener, opener] {
                 for (message, status) in [
@@ -88,7 +82,8 @@ async fn every_replica_takes_every_message_of_a_session() {
                 let unknown = cluster.at(replica).send(&session.ping().with("mcp-session-id", &"x".repeat(32))).await;
                 assert_eq!(unknown.status, 404);
             }
-            assert!(cluster.session_size(&session.id).await <= 1024);
+            let size = cluster.session_size(&session.id).await;
+            assert!((1..=1024).contains(&size), "{size}");
         }
     }
 }
@@ -261,7 +256,7 @@ async fn lost_announcements_are_made_up_for() {
 
 #[tokio::test]
 async fn a_backend_that_fails_affects_only_what_needs_it() {
-    let cluster = cluster(2).await;
+    let cluster = Cluster::start(2).await;
     let known = open(cluster.at(0), "2025-11-25", json!({})).await;
     // An operation that has failed may have taken effect.
     let ending = open(cluster.at(0), "2025-11-25", json!({})).await;
@@ -293,7 +288,7 @@ async fn a_backend_that_fails_affects_only_what_needs_it() {
 /// A question whose answer went to a replica that died before it could forward it is still open.
 #[tokio::test]
 async fn a_replica_that_dies_takes_only_its_own_calls_with_it() {
-    let mut cluster = cluster(3).await;
+    let mut cluster = Cluster::start(3).await;
     let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
     session.initialized().await;
     let id = session.id.clone();
@@ -334,6 +329,30 @@ async fn sessions_expire_when_no_replica_uses_them() {
 }
 
 #[tokio::test]
+async fn unused_sessions_of_a_peer_make_room_for_new_ones() {
+    let idle = Duration::from_secs(2);
+    let options = move || HttpOptions::default().max_sessions(4).max_peer_share(1.0).session_idle(idle);
+    let cluster = Cluster::start_with(2, options, |server| server).await;
+    let mut opened = Vec::new();
+    for number in 0..4 {
+        opened.push(open(cluster.at(number % 2), "2025-11-25", json!({})).await);
+    }
+    let running = cluster.at(1).open(&opened[0].get()).await;
+    // A session that was not renewed twice is not in use.
+    tokio::time::sleep(idle / 2).await;
+    let newest = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let mut alive = 0;
+    for session in &opened {
+        alive += usize::from(cluster.at(0).send(&session.ping()).await.status == 200);
+    }
+    assert_eq!(alive, 3, "one session was evicted");
+    for session in [&opened[0], &newest] {
+        assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200, "sessions in use are not evicted");
+    }
+    drop(running);
+}
+
+#[tokio::test]
 async fn the_sessions_of_a_peer_are_counted_over_all_replicas() {
     let options = || HttpOptions::default().max_sessions(4).max_peer_share(1.0);
     let cluster = Cluster::start_with(2, options, |server| server).await;
@@ -348,4 +367,26 @@ async fn the_sessions_of_a_peer_are_counted_over_all_replicas() {
     }
     assert_eq!(cluster.at(1).send(&opened[0].delete()).await.status, 204);
     assert_eq!(cluster.at(0).send(&initialize("2025-11-25")).await.status, 200);
+}
+
+/// A replica that the others consider gone fails its calls, and goes on with a new lease.
+#[tokio::test]
+async fn a_replica_that_has_lost_its_lease_fails_its_calls() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
+    cluster.expire_lease(question).await;
+    let messages = call.messages().await;
+    let outcomes = messages.iter().filter(|message| message["id"] == 1).collect::<Vec<_>>();
+    assert_eq!(outcomes.len(), 1, "{messages:?}");
+    assert!(outcomes[0]["error"]["message"].as_str().is_some_and(|message| message.contains("lost")), "{messages:?}");
+    let mut call = cluster.at(0).open(&session.call(2, "asks")).await;
+    let again = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
+    assert_ne!(question >> 32, again >> 32);
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let answer = session.post(&json!({"jsonrpc": "2.0", "id": again, "result": accept}));
+    assert_eq!(cluster.at(1).send(&answer).await.status, 202);
+    assert_eq!(call.messages().await.last().unwrap()["result"]["content"][0]["text"], "sure");
 }

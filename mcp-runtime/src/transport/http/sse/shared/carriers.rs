@@ -2,15 +2,16 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll},
 };
 
 use tokio::sync::oneshot;
 
+use super::{general::GeneralStream, streams::GENERAL};
 use crate::{
     backend::BackendError,
-    engine::{Replica, ReplicaHandler},
+    engine::{Replica, ReplicaHandler, Slot},
 };
 
 /// The kind of the messages that announce that a response carries a stream.
@@ -20,8 +21,13 @@ pub(super) const KIND: &str = "carried";
 /// stream at any replica, the earlier one ends.
 ///
 /// The number of connections limits the responses.
-#[derive(Debug, Default)]
-pub(super) struct Carriers(Mutex<HashMap<Stream, Response>>);
+#[derive(Debug)]
+pub(super) struct Carriers {
+    replica: Arc<Replica>,
+    responses: Mutex<HashMap<Stream, Response>>,
+    /// The streams for messages that belong to no request, of all sessions that this replica uses.
+    generals: Mutex<HashMap<Arc<str>, Weak<GeneralStream>>>,
+}
 
 /// A session and one of its streams.
 type Stream = (Arc<str>, u64);
@@ -47,6 +53,31 @@ pub(in crate::transport::http) struct Carrier {
 }
 
 impl Carriers {
+    pub(super) fn new(replica: Arc<Replica>) -> Self {
+        Self { replica, responses: Mutex::default(), generals: Mutex::default() }
+    }
+
+    /// Tells a stream for messages that belong to no request when a response elsewhere carries it.
+    pub(super) fn add_general(&self, general: &Arc<GeneralStream>) {
+        let mut generals = self.generals();
+        // Of two copies of a session that are read at the same time, the first one is used.
+        if generals.get(&**general.session_id()).is_none_or(|known| known.strong_count() == 0) {
+            generals.insert(Arc::clone(general.session_id()), Arc::downgrade(general));
+        }
+    }
+
+    /// Removes such a stream if it does not exist any more.
+    pub(super) fn remove_general(&self, session: &str) {
+        let mut generals = self.generals();
+        if generals.get(session).is_some_and(|general| general.strong_count() == 0) {
+            generals.remove(session);
+        }
+    }
+
+    fn generals(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<GeneralStream>>> {
+        self.generals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Registers the first response that carries a stream of this replica.
     pub(super) fn begin(self: &Arc<Self>, session: &Arc<str>, stream: u64) -> Carrier {
         self.add((Arc::clone(session), stream), stream, true)
@@ -73,7 +104,7 @@ impl Carriers {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Stream, Response>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.responses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,13 +116,24 @@ impl ReplicaHandler for Carriers {
         else {
             return;
         };
+        let is_own = self.replica.slot().is_some_and(|slot| Slot::of_id(number) == Some(slot));
         let stream = (session.into(), stream);
         let mut carriers = self.lock();
-        let Some(response) = carriers.get_mut(&stream) else { return };
-        if response.number == number {
-            response.is_announced = true;
-        } else if response.is_announced {
+        let ends = match carriers.get_mut(&stream) {
+            Some(response) if response.number == number => {
+                response.is_announced = true;
+                false
+            }
+            Some(response) => response.is_announced,
+            None => true,
+        };
+        if ends && !is_own {
             carriers.remove(&stream);
+            drop(carriers);
+            let general = (stream.1 == GENERAL).then(|| self.generals().get(session).and_then(Weak::upgrade)).flatten();
+            if let Some(general) = general {
+                general.moved_to(number);
+            }
         }
     }
 
@@ -120,6 +162,12 @@ impl Drop for Carrier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::MemoryBackend;
+
+    fn carriers() -> Arc<Carriers> {
+        let backend = Arc::new(MemoryBackend::default());
+        Arc::new(Carriers::new(Arc::new(Replica::new(backend, std::time::Duration::from_secs(10)))))
+    }
 
     fn has_ended(carrier: &mut Carrier) -> bool {
         carrier.poll_ended(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
@@ -130,7 +178,7 @@ mod tests {
     fn the_response_that_was_announced_last_carries_the_stream() {
         let session: Arc<str> = "session".into();
         for (order, expected) in [([1, 2], [true, false]), ([2, 1], [false, true])] {
-            let replicas = [Arc::<Carriers>::default(), Arc::default()];
+            let replicas = [carriers(), carriers()];
             let mut first = replicas[0].add((Arc::clone(&session), 7), 1, false);
             let mut second = replicas[1].add((Arc::clone(&session), 7), 2, false);
             for number in order {
@@ -142,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_response_ends_when_another_one_resumes_its_stream() {
-        let (carriers, session) = (Arc::<Carriers>::default(), Arc::<str>::from("session"));
+        let (carriers, session) = (carriers(), Arc::<str>::from("session"));
         let mut first = carriers.begin(&session, 7);
         for other in ["session 8 9", "other 7 9", "session 7", "session 7 x", "session 7 7"] {
             carriers.message(other.as_bytes());

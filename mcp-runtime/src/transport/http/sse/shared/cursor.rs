@@ -42,7 +42,7 @@ impl Cursor {
                 Some(StreamItem::Event { position, line: Bytes::copy_from_slice(line) })
             }
             // The owner has repeated an operation that had succeeded without its knowledge.
-            Entry::Message { .. } | Entry::Alive => None,
+            Entry::Message { .. } | Entry::Alive | Entry::Flushed(_) => None,
             Entry::Answered => {
                 self.is_answered = true;
                 None

@@ -7,6 +7,9 @@ pub(super) enum Entry<'a> {
     Alive,
     /// A message. The owner numbers its messages, so that one that was written twice is recognized.
     Message { number: u64, line: &'a [u8] },
+    /// On the stream for messages that belong to no request: the replica that collected notifications has written all
+    /// that were pending, for the response with this number.
+    Flushed(u64),
     /// Every request of the stream has been answered or cancelled. Other messages may follow.
     Answered,
     /// The client should reconnect after this time.
@@ -21,6 +24,7 @@ const ALIVE: u8 = b'a';
 const MESSAGE: u8 = b'm';
 const ANSWERED: u8 = b'r';
 const CLOSE: u8 = b'c';
+const FLUSHED: u8 = b'f';
 const END: u8 = b'e';
 const LOST: u8 = b'l';
 
@@ -29,6 +33,7 @@ impl<'a> Entry<'a> {
         match self {
             Self::Alive => vec![ALIVE],
             Self::Message { number, line } => [&[MESSAGE], &number.to_be_bytes()[..], line].concat(),
+            Self::Flushed(response) => [&[FLUSHED], &response.to_be_bytes()[..]].concat(),
             Self::Answered => vec![ANSWERED],
             Self::Close(retry) => {
                 let millis = u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
@@ -48,6 +53,7 @@ impl<'a> Entry<'a> {
                 let (number, line) = rest.split_first_chunk()?;
                 Self::Message { number: u64::from_be_bytes(*number), line }
             }
+            FLUSHED => Self::Flushed(u64::from_be_bytes(*rest.first_chunk()?)),
             ANSWERED => Self::Answered,
             CLOSE => Self::Close(Duration::from_millis(u64::from_be_bytes(*rest.first_chunk()?))),
             END => Self::End,
@@ -67,6 +73,7 @@ mod tests {
             Entry::Alive,
             Entry::Message { number: 0, line: b"" },
             Entry::Message { number: u64::MAX, line: b"{}" },
+            Entry::Flushed(7),
             Entry::Answered,
             Entry::Close(Duration::from_millis(7)),
             Entry::End,

@@ -1,4 +1,10 @@
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -17,16 +23,21 @@ pub(super) struct Feed {
     items: mpsc::UnboundedSender<Queued>,
     /// The bytes that may be added.
     room: Arc<Semaphore>,
+    /// The position of the last event that the response has taken.
+    taken: Arc<AtomicU64>,
 }
 
 /// The other end of a [`Feed`], which a response holds.
 #[derive(Debug)]
-pub(super) struct FeedReceiver(pub(super) mpsc::UnboundedReceiver<Queued>);
+pub(super) struct FeedReceiver {
+    items: mpsc::UnboundedReceiver<Queued>,
+    taken: Arc<AtomicU64>,
+}
 
 /// An item, which takes up room until the response takes it.
 #[derive(Debug)]
-pub(super) struct Queued {
-    pub(super) item: StreamItem,
+struct Queued {
+    item: StreamItem,
     _room: OwnedSemaphorePermit,
 }
 
@@ -35,9 +46,16 @@ pub(super) struct Queued {
 pub(super) struct Closed;
 
 impl Feed {
-    pub(super) fn new() -> (Self, FeedReceiver) {
+    /// Creates a feed for a response whose client has received the event with this position.
+    pub(super) fn new(taken: u64) -> (Self, FeedReceiver) {
         let (items, receiver) = mpsc::unbounded_channel();
-        (Self { items, room: Arc::new(Semaphore::new(MAX_UNREAD_BYTES as usize)) }, FeedReceiver(receiver))
+        let (room, taken) = (Arc::new(Semaphore::new(MAX_UNREAD_BYTES as usize)), Arc::new(AtomicU64::new(taken)));
+        (Self { items, room, taken: Arc::clone(&taken) }, FeedReceiver { items: receiver, taken })
+    }
+
+    /// Returns the position of the last event that the response has taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
     }
 
     /// Adds an item. Waits while the client reads too slowly.
@@ -51,5 +69,16 @@ impl Feed {
     /// Waits until the response is gone.
     pub(super) async fn closed(&self) {
         self.items.closed().await;
+    }
+}
+
+impl FeedReceiver {
+    /// Takes the next item. Returns `None` if there will not be any more.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+        let item = ready!(self.items.poll_recv(cx)).map(|queued| queued.item);
+        if let Some(StreamItem::Event { position, .. }) = item {
+            self.taken.store(position, Ordering::Release);
+        }
+        Poll::Ready(item)
     }
 }

@@ -12,11 +12,14 @@ mod cursor;
 mod entry;
 mod feed;
 mod follower;
+mod general;
 mod log;
 mod pump;
+mod reader;
 mod streams;
 #[cfg(test)]
 mod tests;
 
 pub(in crate::transport::http) use calls::StreamCalls;
-pub(in crate::transport::http) use streams::{Resumption, SharedEvents, SharedStreams, StreamItem};
+pub(in crate::transport::http) use general::GeneralStream;
+pub(in crate::transport::http) use streams::{GENERAL, Resumption, SharedEvents, SharedStreams, StreamItem};

@@ -191,7 +191,7 @@ impl Writer {
 }
 
 /// Repeats an operation until it succeeds. Returns `None` if it fails for so long that the log expires.
-async fn persist<T, F: Future<Output = Result<T, BackendError>>>(operation: impl Fn() -> F) -> Option<T> {
+pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(operation: impl Fn() -> F) -> Option<T> {
     let give_up = Instant::now() + RUNNING_TTL;
     let mut retry = MIN_RETRY;
     loop {

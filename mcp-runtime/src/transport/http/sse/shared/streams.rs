@@ -24,6 +24,9 @@ use crate::{
     transport::http::session::HttpSession,
 };
 
+/// The id of the stream for messages that belong to no request.
+pub(in crate::transport::http) const GENERAL: u64 = 0;
+
 /// The streams that this replica shares with others.
 #[derive(Debug)]
 pub(in crate::transport::http) struct SharedStreams {
@@ -69,7 +72,7 @@ pub(in crate::transport::http) enum Resumption {
 
 impl SharedStreams {
     pub(in crate::transport::http) fn new(replica: &Arc<Replica>) -> Self {
-        let carriers = Arc::<Carriers>::default();
+        let carriers = Arc::new(Carriers::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&carriers);
         replica.add_handler(carriers::KIND, handler);
         Self { replica: Arc::clone(replica), carriers, next_number: AtomicU32::new(1) }
@@ -77,6 +80,10 @@ impl SharedStreams {
 
     pub(super) fn replica(&self) -> &Arc<Replica> {
         &self.replica
+    }
+
+    pub(super) fn carriers(&self) -> &Arc<Carriers> {
+        &self.carriers
     }
 
     /// Returns the next number for an id of this replica.
@@ -93,11 +100,21 @@ impl SharedStreams {
         outbox: Arc<Outbox>,
         lines: Vec<u8>,
     ) -> SharedEvents {
-        let (feed, items) = Feed::new();
+        let (feed, items) = Feed::new(0);
         let (streams, id) = (Arc::clone(self), Arc::clone(&session_id));
         let pump = Pump { streams, session_id: id, session, outbox, calls, lines, feed };
         tokio::spawn(pump.run());
-        SharedEvents { session: session_id, stream: 0, items, carriers: Arc::clone(&self.carriers), carrier: None }
+        self.events(&session_id, 0, items, None)
+    }
+
+    pub(super) fn events(
+        &self,
+        session: &Arc<str>,
+        stream: u64,
+        items: FeedReceiver,
+        carrier: Option<Carrier>,
+    ) -> SharedEvents {
+        SharedEvents { session: Arc::clone(session), stream, items, carriers: Arc::clone(&self.carriers), carrier }
     }
 
     /// Resumes a stream of a session after the event with a position. Any other response that carries the stream ends.
@@ -118,10 +135,9 @@ impl SharedStreams {
         }
         let number = self.replica.join().await?.id(self.next_number());
         let carrier = self.carriers.resume(&self.replica, session, stream, number).await?;
-        let (feed, items) = Feed::new();
+        let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));
-        let (session, carriers) = (Arc::clone(session), Arc::clone(&self.carriers));
-        Ok(Resumption::Events(SharedEvents { session, stream, items, carriers, carrier: Some(carrier) }))
+        Ok(Resumption::Events(self.events(session, stream, items, Some(carrier))))
     }
 }
 
@@ -147,7 +163,7 @@ impl SharedEvents {
         if self.carrier.as_mut().is_some_and(|carrier| carrier.poll_ended(cx).is_ready()) {
             return Poll::Ready(None);
         }
-        let item = ready!(self.items.0.poll_recv(cx)).map(|queued| queued.item);
+        let item = ready!(self.items.poll_next(cx));
         if let Some(StreamItem::Opened { stream }) = item {
             self.stream = stream;
             self.carrier = Some(self.carriers.begin(&self.session, stream));

@@ -1,0 +1,1 @@
+../../../examples/cluster/cluster.py

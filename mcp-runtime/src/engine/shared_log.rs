@@ -1,0 +1,109 @@
+//! Log messages outside of calls, which processes that share a backend send to each other's clients.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    replica::{Replica, ReplicaHandler},
+    shared::Engine,
+};
+use crate::{model::Level, random};
+
+/// The kind of the messages between replicas.
+const KIND: &str = "log";
+/// The maximum number of messages that wait to be announced, and of their bytes. Further ones are dropped.
+const MAX_WAITING: usize = 256;
+const MAX_WAITING_BYTES: usize = 512 << 10;
+
+/// The log messages that this process announces, and the handler of those that others announce.
+#[derive(Debug)]
+pub(super) struct SharedLog {
+    replica: Arc<Replica>,
+    /// Distinguishes this process from the others.
+    id: String,
+    engine: OnceLock<Weak<Engine>>,
+    waiting: Mutex<Waiting>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    messages: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+impl SharedLog {
+    pub(super) fn new(replica: &Arc<Replica>) -> Arc<Self> {
+        let shared = Arc::new(Self {
+            replica: Arc::clone(replica),
+            id: random::id().unwrap_or_default(),
+            engine: OnceLock::new(),
+            waiting: Mutex::default(),
+            changed: Notify::new(),
+        });
+        let handler: Weak<Self> = Arc::downgrade(&shared);
+        replica.add_handler(KIND, handler);
+        shared
+    }
+
+    /// Announces a message. Returns `false` if it was dropped because too many are waiting.
+    pub(super) fn send(&self, level: Level, message: &[u8]) -> bool {
+        let payload = [self.id.as_bytes(), b" ", level.as_str().as_bytes(), b" ", message].concat();
+        let mut waiting = self.waiting();
+        if waiting.messages.len() >= MAX_WAITING || waiting.bytes + payload.len() > MAX_WAITING_BYTES {
+            return false;
+        }
+        waiting.bytes += payload.len();
+        waiting.messages.push_back(payload);
+        drop(waiting);
+        self.changed.notify_one();
+        true
+    }
+
+    /// Announces the messages that are waiting, and delivers those of other processes to the sessions of `engine`.
+    pub(super) async fn run(&self, engine: Weak<Engine>) -> Infallible {
+        let _ = self.engine.set(engine);
+        loop {
+            let next = self.next();
+            let Some(payload) = next else {
+                self.changed.notified().await;
+                continue;
+            };
+            // Like other log messages, it is dropped if it cannot be sent.
+            if let Err(error) = self.replica.announce(KIND, &payload).await {
+                tracing::debug!(%error, "a log message cannot be sent to other processes");
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut waiting = self.waiting();
+        let payload = waiting.messages.pop_front()?;
+        waiting.bytes -= payload.len();
+        Some(payload)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReplicaHandler for SharedLog {
+    fn message(&self, payload: &[u8]) {
+        let Some(engine) = self.engine.get().and_then(Weak::upgrade) else { return };
+        let mut parts = payload.splitn(3, |byte| *byte == b' ');
+        let (Some(from), Some(level), Some(message)) = (parts.next(), parts.next(), parts.next()) else { return };
+        let level = std::str::from_utf8(level).ok().and_then(|level| level.parse().ok());
+        if let Some(level) = level.filter(|_| from != self.id.as_bytes()) {
+            engine.log_here(level, message);
+        }
+    }
+
+    /// Log messages may be lost.
+    fn missed(&self) {}
+}

@@ -1,0 +1,342 @@
+//! Event streams of sessions at several replicas: those of calls, and those for messages outside of calls.
+
+use std::cell::RefCell;
+
+use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, resource, tool};
+use mcp_tests::backend::Health;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::Cluster;
+use crate::http::client::{Event, Response, Session, soon};
+
+const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+const UPDATED: &str = "notifications/resources/updated";
+
+/// Return one of many items.
+#[resource("test://item/{id}")]
+fn item(id: u32) -> String {
+    id.to_string()
+}
+
+#[derive(Debug, Clone)]
+struct Outcomes(mpsc::UnboundedSender<Result<String, String>>);
+
+/// Ask for the roots after the call has ended.
+#[tool]
+fn asks_later(ctx: &Context, outcomes: &Outcomes) -> Result<&'static str, Fault> {
+    let (session, Outcomes(outcomes)) = (ctx.session()?, outcomes.clone());
+    tokio::spawn(async move {
+        let outcome = session.roots().await.map(|roots| roots[0].uri.clone());
+        let _ = outcomes.send(outcome.map_err(|fault| fault.to_string()));
+    });
+    Ok("later")
+}
+
+/// Starts replicas of a server whose resources change, and returns their handles.
+async fn changing(replicas: usize, configure: impl Fn(Server) -> Server) -> (Cluster, Vec<Handle>) {
+    let handles = RefCell::new(Vec::new());
+    let configure = |server: Server| {
+        handles.borrow_mut().push(server.handle());
+        configure(server.with::<item>())
+    };
+    let cluster = Cluster::start_with(replicas, HttpOptions::default, configure).await;
+    (cluster, handles.into_inner())
+}
+
+/// Reads up to the first message of a stream.
+async fn first(response: &mut Response) -> Event {
+    loop {
+        let event = response.event().await.expect("the stream ended");
+        if !event.data.is_empty() {
+            return event;
+        }
+    }
+}
+
+async fn first_id(response: &mut Response) -> String {
+    first(response).await.id.unwrap()
+}
+
+/// Reads the events with messages up to the end of a stream.
+async fn rest(response: &mut Response) -> Vec<(String, Value)> {
+    let mut events = Vec::new();
+    while let Some(event) = response.event().await {
+        if !event.data.is_empty() {
+            events.push((event.id.clone().unwrap(), event.json()));
+        }
+    }
+    events
+}
+
+fn text(message: &Value) -> &str {
+    message["result"]["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+/// Asserts that these are the messages of a call of `reports` after its first one.
+fn assert_rest_of_report(events: &[(String, Value)]) {
+    let [(_, progress), (_, response)] = events else { panic!("{events:#?}") };
+    assert_eq!((&progress["params"]["progress"], text(response)), (&json!(2), "reported"), "{events:#?}");
+}
+
+#[tokio::test]
+async fn a_stream_is_resumed_from_every_event_at_every_replica() {
+    let cluster = Cluster::start(3).await;
+    for version in VERSIONS {
+        for resuming in 0..3 {
+            let session = cluster.at(0).session(version).await;
+            let mut lost = cluster.at(0).open(&session.call(1, "reports")).await;
+            let id = first_id(&mut lost).await;
+            let mut stream = cluster.at(resuming).open(&session.resume(&id)).await;
+            assert_eq!((stream.status, rest(&mut lost).await), (200, Vec::new()), "the earlier response ends");
+            cluster.gate(0).open();
+            let events = rest(&mut stream).await;
+            assert_rest_of_report(&events);
+            let ids: Vec<_> = std::iter::once(&id).chain(events.iter().map(|(id, _)| id)).collect();
+            for replica in 0..3 {
+                for (index, id) in ids.iter().enumerate() {
+                    let mut resumed = cluster.at(replica).open(&session.resume(id)).await;
+                    let expected = if index + 1 == ids.len() { 204 } else { 200 };
+                    assert_eq!(resumed.status, expected, "{version} {resuming} {replica} {id}");
+                    if expected == 200 {
+                        assert_eq!(rest(&mut resumed).await, events[index..]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn events_belong_to_their_session_at_every_replica() {
+    let cluster = Cluster::start(2).await;
+    let session = cluster.at(0).session("2025-11-25").await;
+    let other = cluster.at(1).session("2025-11-25").await;
+    let mut response = cluster.at(0).open(&session.call(1, "reports_at_once")).await;
+    let id = first_id(&mut response).await;
+    let stream = id.split('-').next().unwrap().to_owned();
+    for replica in 0..2 {
+        for wrong in ["", "x", "1-1", "0-1", "18446744073709551616-1", &format!("{stream}-99")] {
+            let answered = cluster.at(replica).send(&session.resume(wrong)).await;
+            assert_eq!(answered.outcome(), (400, -32600), "{replica} {wrong:?}");
+        }
+        assert_eq!(cluster.at(replica).send(&session.resume(&format!("{stream}-{}", u64::MAX))).await.status, 400);
+        assert_eq!(cluster.at(replica).send(&other.resume(&id)).await.outcome(), (400, -32600));
+        let unknown = session.resume(&id).with("mcp-session-id", &"x".repeat(32));
+        assert_eq!(cluster.at(replica).send(&unknown).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn of_two_resumptions_one_carries_the_stream() {
+    let cluster = Cluster::start(3).await;
+    for _ in 0..5 {
+        let session = cluster.at(0).session("2025-11-25").await;
+        let mut lost = cluster.at(0).open(&session.call(1, "reports")).await;
+        let resume = session.resume(&first_id(&mut lost).await);
+        let (mut one, mut two) = tokio::join!(cluster.at(1).open(&resume), cluster.at(2).open(&resume));
+        assert_eq!((one.status, two.status), (200, 200));
+        // One of them ends, and the other one goes on.
+        let carries = async {
+            tokio::select! {
+                events = rest(&mut one) => (events, &mut two),
+                events = rest(&mut two) => (events, &mut one),
+            }
+        };
+        let (events, stream) = soon(carries).await;
+        assert_eq!(events, []);
+        cluster.gate(0).open();
+        assert_rest_of_report(&rest(stream).await);
+    }
+}
+
+#[tokio::test]
+async fn the_client_of_a_replica_that_was_killed_is_told_that_its_call_is_lost() {
+    for version in VERSIONS {
+        let mut cluster = Cluster::start(3).await;
+        let (resume, later) = {
+            let session = cluster.at(0).session(version).await;
+            let mut lost = cluster.at(0).open(&session.call(1, "reports")).await;
+            let id = first_id(&mut lost).await;
+            (session.resume(&id), Session { endpoint: cluster.at(2), version, id: session.id.clone() }.ping())
+        };
+        let mut waiting = cluster.at(1).open(&resume).await;
+        assert_eq!(waiting.status, 200);
+        cluster.kill(0);
+        let events = rest(&mut waiting).await;
+        let [(id, error)] = events.as_slice() else { panic!("{events:#?}") };
+        let message = error["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!((&error["id"], &error["error"]["code"]), (&json!(1), &json!(-32603)), "{error}");
+        assert!(message.contains("the call was lost") && message.contains("may have run"), "{message}");
+        // Whoever resumes later hears the same, and the session lives on.
+        assert_eq!(rest(&mut cluster.at(2).open(&resume).await).await, events);
+        assert_eq!(cluster.at(1).send(&resume.with("last-event-id", id)).await.status, 204);
+        assert_eq!(cluster.at(2).send(&later).await.status, 200);
+    }
+}
+
+/// Nothing is sent that could not be resumed from.
+#[tokio::test]
+async fn a_stream_continues_when_its_backend_is_back() {
+    let cluster = Cluster::start(2).await;
+    for health in [Health::Failing, Health::Hanging] {
+        for failing in 0..2 {
+            let session = cluster.at(0).session("2025-11-25").await;
+            let mut lost = cluster.at(0).open(&session.call(1, "reports")).await;
+            let id = first_id(&mut lost).await;
+            // One client stays, and one resumes its stream elsewhere.
+            let mut stream = if failing == 0 { lost } else { cluster.at(1).open(&session.resume(&id)).await };
+            cluster.set_backend(failing, health);
+            cluster.gate(0).open();
+            if failing == 1 {
+                assert_eq!(cluster.at(1).send(&session.resume(&id)).await.status, 503, "{health:?}");
+            }
+            cluster.set_backend(failing, Health::Up);
+            let events = rest(&mut stream).await;
+            assert_rest_of_report(&events);
+            assert_eq!(rest(&mut cluster.at(1).open(&session.resume(&id)).await).await, events, "{health:?}");
+        }
+    }
+}
+
+/// Subscribes to items, and returns once every replica knows the session.
+async fn subscribed<'a>(cluster: &'a Cluster, replicas: usize, items: u32) -> Session<'a> {
+    let session = cluster.at(0).session("2025-11-25").await;
+    for number in 0..items {
+        let params = json!({"uri": format!("test://item/{number}")});
+        let subscribe = json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": params});
+        assert_eq!(cluster.at(0).send(&session.post(&subscribe)).await.outcome(), (200, 0));
+    }
+    for replica in 0..replicas {
+        assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
+    }
+    session
+}
+
+/// Reads the next notification about a resource: the id of its event and the URI.
+async fn updated(stream: &mut Response) -> (String, String) {
+    let event = first(stream).await;
+    let message = event.json();
+    assert_eq!(message["method"], UPDATED, "{message}");
+    (event.id.unwrap(), message["params"]["uri"].as_str().unwrap().to_owned())
+}
+
+/// Reads until an item has changed, and returns the id of that event. Replicas that may have missed changes repeat
+/// others, for example because they have just begun to listen.
+async fn until_updated(stream: &mut Response, number: usize) -> String {
+    loop {
+        let (id, uri) = updated(stream).await;
+        let updated: usize = uri.strip_prefix("test://item/").unwrap().parse().unwrap();
+        if updated == number {
+            return id;
+        }
+    }
+}
+
+/// The client reads at one replica, and resources change at all of them.
+#[tokio::test]
+async fn changes_reach_the_replica_at_which_the_client_reads() {
+    let (cluster, handles) = changing(3, |server| server).await;
+    for reading in 0..3 {
+        let session = subscribed(&cluster, 3, 6).await;
+        let mut stream = cluster.at(reading).open(&session.get()).await;
+        for number in 0..6 {
+            let uri = format!("test://item/{number}");
+            handles[number % 3].resource_updated(&uri);
+            until_updated(&mut stream, number).await;
+        }
+        assert_eq!(cluster.at(0).send(&session.delete()).await.status, 204);
+    }
+}
+
+/// Nothing is lost while the client reads at one replica after the other. A change that a replica hears of only after
+/// the client has come may be repeated.
+#[tokio::test]
+async fn a_stream_for_messages_outside_of_calls_moves() {
+    let (cluster, handles) = changing(3, |server| server).await;
+    for resumes in [true, false] {
+        let session = subscribed(&cluster, 3, 9).await;
+        let mut stream = cluster.at(0).open(&session.get()).await;
+        for number in 0..8 {
+            handles[number % 2].resource_updated(format!("test://item/{number}"));
+            let id = until_updated(&mut stream, number).await;
+            drop(stream);
+            let next = if resumes { session.resume(&id) } else { session.get() };
+            stream = cluster.at((number + 1) % 3).open(&next).await;
+            assert_eq!(stream.status, 200);
+        }
+        // Nobody reads while this changes.
+        drop(stream);
+        handles[2].resource_updated("test://item/8");
+        until_updated(&mut cluster.at(1).open(&session.get()).await, 8).await;
+    }
+}
+
+/// Nobody knows what a replica that was killed had yet to deliver.
+#[tokio::test]
+async fn a_client_whose_reader_was_killed_is_notified_of_everything() {
+    let (mut cluster, handles) = changing(3, |server| server).await;
+    let (get, mut stream) = {
+        let session = subscribed(&cluster, 3, 2).await;
+        (session.get(), cluster.at(0).open(&session.get()).await)
+    };
+    handles[0].resource_updated("test://item/0");
+    until_updated(&mut stream, 0).await;
+    cluster.kill(0);
+    handles[1].resource_updated("test://item/1");
+    let mut stream = cluster.at(2).open(&get).await;
+    let mut missing = vec!["test://item/0".to_owned(), "test://item/1".to_owned()];
+    while !missing.is_empty() {
+        let event = first(&mut stream).await.json();
+        missing.retain(|uri| event["params"]["uri"] != **uri);
+    }
+}
+
+#[tokio::test]
+async fn questions_outside_of_calls_reach_the_replica_at_which_the_client_reads() {
+    let (sender, mut outcomes) = mpsc::unbounded_channel();
+    let configure = |server: Server| server.with::<asks_later>().with_state(Outcomes(sender.clone()));
+    let (cluster, _) = changing(3, configure).await;
+    for (asking, reading, answering) in [(0, 1, 2), (1, 0, 1), (2, 1, 1), (1, 1, 0)] {
+        for reads_first in [true, false] {
+            let opening = crate::http::request::initialize("2025-11-25")
+                .change(|message| message["params"]["capabilities"] = json!({"roots": {}}));
+            let opened = cluster.at(0).send(&opening).await;
+            let id = opened.header("mcp-session-id").unwrap().to_owned();
+            let session = Session { endpoint: cluster.at(0), version: "2025-11-25", id };
+            session.initialized().await;
+            let early = if reads_first { Some(cluster.at(reading).open(&session.get()).await) } else { None };
+            let called = cluster.at(asking).send(&session.call(1, "asks_later")).await;
+            assert_eq!(called.text(), "later");
+            let mut stream = match early {
+                Some(stream) => stream,
+                None => cluster.at(reading).open(&session.get()).await,
+            };
+            let question = first(&mut stream).await.json();
+            assert_eq!(question["method"], "roots/list", "{asking} {reading} {answering} {reads_first}");
+            let result = json!({"roots": [{"uri": "file:///a"}]});
+            let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+            assert_eq!(cluster.at(answering).send(&session.post(&answer)).await.status, 202);
+            assert_eq!(soon(outcomes.recv()).await, Some(Ok("file:///a".to_owned())));
+        }
+    }
+}
+
+#[tokio::test]
+async fn log_messages_outside_of_calls_reach_the_replica_at_which_the_client_reads() {
+    let (cluster, handles) = changing(3, |server| server).await;
+    for reading in 0..3 {
+        let session = cluster.at(0).session("2025-11-25").await;
+        let mut stream = cluster.at(reading).open(&session.get()).await;
+        for (number, handle) in handles.iter().enumerate() {
+            handle.log(Level::Error, number);
+            let message = first(&mut stream).await.json();
+            assert_eq!(
+                (&message["method"], &message["params"]["data"]),
+                (&json!("notifications/message"), &json!(number))
+            );
+        }
+        assert_eq!(cluster.at(1).send(&session.delete()).await.status, 204);
+        assert_eq!(rest(&mut stream).await, [], "each message is sent once");
+    }
+}
