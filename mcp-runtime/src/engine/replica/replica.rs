@@ -131,6 +131,7 @@ impl Replica {
     }
 
     /// Sends a message of less than 1 MiB to the replica with this slot. It is lost if the replica is gone.
+    #[cfg(any(test, feature = "http"))]
     pub(crate) async fn send(&self, to: Slot, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
         respond(self.backend().publish(&to.key(), encode(kind, payload))).await
     }
