@@ -10,7 +10,7 @@ use crate::{
 pub(super) const RUNNING_TTL: Duration = Duration::from_secs(10 * 60);
 
 /// The time for which the log of a complete stream is kept for clients that may resume it.
-const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
+pub(super) const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// The maximum number of entries that are read at once.
 const PAGE: usize = 64;

@@ -1,4 +1,5 @@
 use std::{
+    collections::VecDeque,
     future::poll_fn,
     sync::{Arc, Weak},
     task::Poll,
@@ -19,7 +20,10 @@ use crate::{
     backend::{BACKEND_TIMEOUT, BackendError, LogEntry, LogPosition},
     engine::Outbox,
     race::race,
-    transport::http::session::HttpSession,
+    transport::http::{
+        session::HttpSession,
+        sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+    },
 };
 
 /// The times between two attempts to reach a backend that has failed.
@@ -43,6 +47,7 @@ pub(super) struct Pump {
     /// The messages that the outbox no longer contains.
     pub(super) lines: Vec<u8>,
     pub(super) feed: Feed,
+    pub(super) memory: StreamMemory,
 }
 
 impl Pump {
@@ -72,6 +77,7 @@ impl Pump {
             number: 0,
             is_answered: false,
             keep_at: Instant::now() + RUNNING_TTL / 2,
+            sizes: VecDeque::new(),
             feed: Some(self.feed),
         };
         writer.feed(StreamItem::Opened { stream }).await;
@@ -100,11 +106,8 @@ impl Pump {
                 let _ = writer.log.complete(vec![Entry::Lost(&lost).encode()]).await;
             }
         }
-        // The log is not needed any more once the session has too many others.
-        let retired = self.session.upgrade().and_then(|session| session.retire_stream(stream));
-        if let Some(stream) = retired {
-            let _ = StreamLog::new(self.streams.replica().backend(), &self.session_id, stream).remove().await;
-        }
+        let bytes = writer.kept_bytes();
+        self.streams.retire((self.session_id, stream), bytes, &self.memory).await;
     }
 }
 
@@ -129,6 +132,8 @@ struct Writer {
     is_answered: bool,
     /// The time at which the log and the record of its requests are kept from expiring.
     keep_at: Instant,
+    /// The lengths of the entries that the log keeps, except for those that are dropped because of their length.
+    sizes: VecDeque<usize>,
     /// The response of the call. `None` once it is gone.
     feed: Option<Feed>,
 }
@@ -178,7 +183,15 @@ impl Writer {
         };
         let last = written.ok_or(Unwritable)?;
         lines.clear();
+        self.sizes.extend(entries.iter().map(Vec::len));
+        self.sizes.drain(..self.sizes.len().saturating_sub(MAX_LOGGED_MESSAGES));
         Ok(self.publish(entries, last).await)
+    }
+
+    /// Returns the number of bytes that the log keeps.
+    fn kept_bytes(&self) -> usize {
+        let limit = MAX_LOGGED_BYTES.max(self.sizes.back().copied().unwrap_or_default());
+        self.sizes.iter().sum::<usize>().min(limit)
     }
 
     /// Keeps the log and the record of its requests from expiring.

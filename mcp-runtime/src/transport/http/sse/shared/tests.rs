@@ -11,6 +11,7 @@ use tokio::{runtime::Runtime, time::sleep};
 
 use super::{
     calls::StreamCalls,
+    kept::MAX_SESSION_LOGS,
     log::StreamLog,
     streams::{Resumption, SharedEvents, SharedStreams, StreamItem},
 };
@@ -21,7 +22,7 @@ use crate::{
     },
     engine::{Outbox, Replica},
     revision,
-    transport::http::sse::stream::MAX_LOGGED_MESSAGES,
+    transport::http::sse::stream::{MAX_LOGGED_MESSAGES, StreamMemory},
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -147,7 +148,8 @@ impl Call {
         let outbox = Outbox::for_test();
         outbox.begin_call();
         let calls = StreamCalls::read(message.as_bytes());
-        let response = streams.open("session".into(), Weak::new(), calls, Arc::clone(&outbox), Vec::new());
+        let memory = StreamMemory::default();
+        let response = streams.open("session".into(), Weak::new(), calls, Arc::clone(&outbox), Vec::new(), memory);
         Self { outbox, response }
     }
 
@@ -342,6 +344,30 @@ async fn slow_readers_miss_only_notifications_and_get_the_response() {
         for (number, (_, text)) in (first..).zip(&events[..last]) {
             assert!(text.starts_with(&format!("{number} ")), "{number} {}", &text[..10]);
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_logs_of_a_session_that_has_ended_are_removed() {
+    let backend = Arc::new(Flaky::default());
+    let replicas = [(); 2].map(|()| replica(&backend, LEASE));
+    let mut streams = Vec::new();
+    for _ in 0..=MAX_SESSION_LOGS {
+        let mut call = Call::begin(&replicas[0], CALL);
+        streams.push(call.opened().await);
+        call.outbox.finish_call("response");
+        assert_eq!(texts(&rest(&mut call.response).await), ["response"]);
+        // The stream is counted after the end of its response.
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert!(matches!(resume(&replicas[1], streams[0], 0).await, Resumption::Unknown));
+    for stream in &streams[1..] {
+        assert_eq!(texts(&rest(&mut resumed(&replicas[1], *stream, 0).await).await), ["response"]);
+    }
+    replicas[0].remove_logs("session");
+    sleep(Duration::from_secs(1)).await;
+    for stream in streams {
+        assert!(matches!(resume(&replicas[1], stream, 0).await, Resumption::Unknown));
     }
 }
 
