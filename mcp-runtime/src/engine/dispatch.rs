@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::Fault,
-    jsonrpc::{Id, Message},
+    jsonrpc::{Id, MAX_ID_BYTES, Message},
     registry::ListKind,
     revision::Feature,
 };
@@ -67,7 +67,8 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
     let params = Params::read(message.params.as_ref());
     match &*message.method {
         "notifications/cancelled" => {
-            let id = params.member("requestId").and_then(Id::from_json);
+            // No request has a longer id, so other processes need not hear of it.
+            let id = params.member("requestId").filter(|id| id.len() <= MAX_ID_BYTES).and_then(Id::from_json);
             let known = id.as_ref().is_some_and(|id| connection.in_flight.cancel(id));
             if let Some(id) = id.filter(|_| !known) {
                 connection.tell_replicas(|| SessionMessage::Cancel(id.as_json().to_owned()));

@@ -179,6 +179,23 @@ async fn a_call_is_cancelled_by_any_replica() {
     }
 }
 
+#[tokio::test]
+async fn cancellations_that_cannot_name_a_request_reach_no_other_replica() {
+    let cluster = Cluster::start(1).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    for (id, is_announced) in
+        [(json!("x".repeat(1023)), false), (json!(null), false), (json!([1]), false), (json!("x"), true)]
+    {
+        let before = cluster.operations(0);
+        let cancelled = notification("notifications/cancelled", &json!({"requestId": id}));
+        for _ in 0..20 {
+            assert_eq!(cluster.at(0).send(&session.post(&cancelled)).await.status, 202);
+        }
+        // The replica renews its lease in the meantime.
+        assert_eq!(cluster.operations(0) >= before + 20, is_announced, "{id}");
+    }
+}
+
 /// Returns whether the call of a round of [`a_call_is_cancelled_by_any_replica`] has begun.
 fn has_begun(cluster: &Cluster, replica: usize, round: usize) -> bool {
     let earlier = if replica == 0 && round == 2 { 1 } else { 0 };

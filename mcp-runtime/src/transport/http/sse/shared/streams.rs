@@ -42,6 +42,8 @@ pub(in crate::transport::http) enum StreamItem {
     Opened { stream: u64 },
     /// A message.
     Event { position: u64, line: Bytes },
+    /// A message that no log contains, so that the client cannot resume the stream after it.
+    Message { line: Bytes },
     /// The request of a function to close the response. The client should reconnect after a delay.
     Close { position: u64, retry: Duration },
     /// The stream is complete.
@@ -145,7 +147,7 @@ impl StreamItem {
     /// Returns the length of the message.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Event { line, .. } => line.len(),
+            Self::Event { line, .. } | Self::Message { line } => line.len(),
             _ => 0,
         }
     }
