@@ -23,6 +23,8 @@ pub enum Health {
     Deaf,
     /// With an error.
     Failing,
+    /// As the backend in memory, but each operation takes this long.
+    Slow(Duration),
     /// Not at all until that changes.
     Hanging,
 }
@@ -97,7 +99,11 @@ impl UnreliableBackend {
             let mut health = self.health.subscribe();
             // The sender belongs to `self`.
             let _ = health.wait_for(|health| *health != Health::Hanging).await;
-            if *health.borrow() == Health::Failing {
+            let health = *health.borrow();
+            if let Health::Slow(delay) = health {
+                tokio::time::sleep(delay).await;
+            }
+            if health == Health::Failing {
                 return Err(BackendError::Unavailable("the test interrupts it".to_owned()));
             }
             operation.await
@@ -108,7 +114,7 @@ impl UnreliableBackend {
 /// Passes messages on as long as the backend is up, and reports afterwards that some were lost.
 async fn forward(mut from: TopicSubscription, to: TopicSender, mut health: watch::Receiver<Health>) {
     while let Some(event) = from.next().await {
-        let is_up = *health.borrow() == Health::Up;
+        let is_up = matches!(*health.borrow(), Health::Up | Health::Slow(_));
         match event {
             TopicEvent::Message(message) if is_up => to.send(message),
             _ => {

@@ -45,11 +45,47 @@ async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut S
     }
     timer.as_mut().reset(Instant::now() + limit);
     match send_request(&session.pending_requests, &session.outbox, "ping", "{}", false) {
-        // An error response also shows that the client is alive. If the session ends, so does this task.
-        Ok(mut ping) => drop(race(&mut ping.response, timer).await),
+        Ok(mut ping) => {
+            // An error response also shows that the client is alive. A ping that was withdrawn shows nothing. If the
+            // session ends, so does this task.
+            if let Ok(Err(_)) = race(&mut ping.response, timer).await {
+                return true;
+            }
+        }
+        // No ping was sent, because of the server.
+        Err(_) if !session.pending_requests.has_numbers() => return true,
         // The client does not read its messages, or leaves too many requests unanswered.
         Err(_) => timer.await,
     }
     // A client whose stream has broken may still open another one. Until then, the session may become idle.
     liveness.take() || !session.outbox.has_reader()
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+    use crate::{
+        backend::MemoryBackend,
+        engine::{client_requests::PendingRequests, liveness::Liveness, replica::Replica},
+    };
+
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    /// The client cannot answer a ping that was not sent, or whose answer would reach nobody.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_alive_while_its_replica_has_no_slot() {
+        let mut session = Session::for_test();
+        session.liveness = Some(Liveness::new(PingSchedule::new(LIMIT, LIMIT)));
+        session.pending_requests = Arc::new(PendingRequests::new(1));
+        let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), LIMIT));
+        session.pending_requests.number_by(&replica);
+        session.outbox.open_reader();
+        let session = Arc::new(session);
+        assert!(is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await);
+        let slot = replica.join().await.unwrap();
+        let lose = async { session.pending_requests.withdraw(slot) };
+        let mut timer = pin!(sleep(LIMIT));
+        assert!(tokio::join!(is_alive(&session, LIMIT, timer.as_mut()), lose).0);
+        assert!(!is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await, "the ping is not answered");
+    }
 }

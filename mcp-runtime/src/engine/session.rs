@@ -164,6 +164,7 @@ impl Session {
             roots: 0,
             resources: Vec::new(),
             revision: 0,
+            other: serde_json::Map::new(),
         }
     }
 

@@ -12,7 +12,7 @@ use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
 
-pub(crate) use background::background_server;
+pub(crate) use background::{asking_later, background_server};
 pub(crate) use liveness::pinging_server;
 
 /// The revisions with sessions.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::state_key::{KEY_ID_LEN, StateKey, base64_key};
 use crate::backend::Timestamp;
@@ -21,6 +22,9 @@ const MAX_KEYS: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeyRing {
     keys: Vec<DatedKey>,
+    /// What a newer release has added, which is kept.
+    #[serde(flatten)]
+    other: Map<String, Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +32,9 @@ struct DatedKey {
     #[serde(with = "base64_key")]
     key: StateKey,
     created: Timestamp,
+    /// What a newer release has added, which is kept.
+    #[serde(flatten)]
+    other: Map<String, Value>,
 }
 
 impl KeyRing {
@@ -48,6 +55,9 @@ impl KeyRing {
                 self.keys.push(dated.clone());
             }
         }
+        for (name, value) in &other.other {
+            self.other.entry(name).or_insert_with(|| value.clone());
+        }
         self.keys.sort_by_key(|dated| std::cmp::Reverse((dated.created, dated.key.id())));
         // A key seals until its successor is active in every process.
         let retired = |successor: &DatedKey| {
@@ -66,12 +76,14 @@ impl KeyRing {
 
     /// Adds a key.
     pub(super) fn add(&mut self, key: StateKey, created: Timestamp) {
-        self.keys.insert(0, DatedKey { key, created });
+        self.keys.insert(0, DatedKey { key, created, other: Map::new() });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::{super::state_key::KEY_LEN, *};
 
     const TTL: Duration = Duration::from_secs(3600);
@@ -140,5 +152,16 @@ mod tests {
         let encoded = serde_json::to_vec(&right).unwrap();
         assert_eq!(serde_json::from_slice::<KeyRing>(&encoded).unwrap(), right);
         assert!(!format!("{right:?}").contains("CQkJ"), "keys are secret");
+    }
+
+    #[test]
+    fn what_a_newer_release_has_added_is_kept() {
+        let mut newer = serde_json::to_value(ring(&[0])).unwrap();
+        newer["more"] = json!([1]);
+        newer["keys"][0]["note"] = json!("kept");
+        let read: KeyRing = serde_json::from_value(newer.clone()).unwrap();
+        let mut united = KeyRing::default();
+        united.unite(&read, at(1), TTL);
+        assert_eq!(serde_json::to_value(&united).unwrap(), newer);
     }
 }

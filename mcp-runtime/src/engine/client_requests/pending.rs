@@ -11,6 +11,8 @@ use super::{
     input_response::InputResponse,
     progress::{self, ProgressReceiver, ProgressSender},
 };
+#[cfg(feature = "http")]
+use crate::engine::replica::Slot;
 use crate::{
     engine::{
         outbox::{MAX_UNREAD_BYTES, Outbox},
@@ -93,6 +95,22 @@ impl PendingRequests {
     #[cfg(feature = "http")]
     pub(crate) fn ids(&self) -> Vec<u64> {
         self.lock().waiting.keys().copied().collect()
+    }
+
+    /// Cancels the requests that were numbered with a slot that the replica has lost: no other replica passes their
+    /// responses on.
+    #[cfg(feature = "http")]
+    pub(crate) fn withdraw(&self, slot: Slot) {
+        let mut state = self.lock();
+        let mut lost: Vec<_> = state.waiting.extract_if(|id, _| Slot::of_id(*id) == Some(slot)).collect();
+        lost.sort_unstable_by_key(|(id, _)| *id);
+        // The receivers learn that their senders are gone.
+        lost.into_iter().for_each(|(_, waiting)| waiting.cancel());
+    }
+
+    /// Returns whether a request could be numbered. Returns `false` while the replica that numbers them has no slot.
+    pub(in crate::engine) fn has_numbers(&self) -> bool {
+        self.replica.get().is_none_or(|replica| replica.slot().is_some())
     }
 
     /// Returns the replica that numbers the requests. Returns `None` if no other replica knows the session.
@@ -251,6 +269,14 @@ pub(in crate::engine) struct PendingRequest {
 }
 
 impl PendingRequest {
+    /// Returns the error of a request that was withdrawn.
+    pub(super) fn withdrawn(&self) -> Fault {
+        if self.pending.lock().is_closed {
+            return Fault::internal("the session ended before the client answered");
+        }
+        no_replica()
+    }
+
     /// Replaces the parameters of the notification that cancels the request.
     pub(in crate::engine) fn map_cancelled_params(&self, map: impl FnOnce(&str) -> String) {
         if let Some(waiting) = self.pending.lock().waiting.get_mut(&self.id) {

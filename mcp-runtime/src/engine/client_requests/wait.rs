@@ -43,7 +43,7 @@ pub(super) async fn wait_for_response(
     loop {
         let progress = match timeout(remaining, next_event(request)).await {
             Ok(Event::Response(Ok(response))) => return Ok(response),
-            Ok(Event::Response(Err(_))) => return Err(Fault::internal("the session ended before the client answered")),
+            Ok(Event::Response(Err(_))) => return Err(request.withdrawn()),
             Ok(Event::Progress(progress)) => progress,
             Err(_) => {
                 let timeout = if started.elapsed() >= max { max } else { limit };

@@ -1,6 +1,8 @@
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{
+    backend::BackendError,
     engine::subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES},
     handler::ClientInfo,
     model::Level,
@@ -20,9 +22,12 @@ pub(crate) struct SessionRecord {
     /// The peer whose share of the sessions this one uses.
     pub(crate) peer: String,
     /// Whether the server declared in `initialize` that its lists may change.
+    #[serde(default)]
     pub(crate) announces_changes: bool,
     /// Whether the server declared in `initialize` that it sends log messages.
+    #[serde(default)]
     pub(crate) declares_logging: bool,
+    #[serde(default)]
     pub(crate) initialized: bool,
     /// The name of the log level, if the client has set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,7 +39,11 @@ pub(crate) struct SessionRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) resources: Vec<String>,
     /// The number of changes since the session was opened.
+    #[serde(default)]
     pub(crate) revision: u64,
+    /// What a newer release has added, which is kept.
+    #[serde(flatten)]
+    pub(crate) other: Map<String, Value>,
 }
 
 /// A change of a session by its client.
@@ -86,7 +95,11 @@ impl SessionRecord {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).inspect_err(|error| tracing::error!(%error, "invalid record of a session")).ok()
+    /// # Errors
+    ///
+    /// Fails if the record cannot be read. A newer release may have written it, so the session exists.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, BackendError> {
+        let unreadable = |error| BackendError::Unavailable(format!("invalid record of a session: {error}"));
+        serde_json::from_slice(bytes).map_err(unreadable)
     }
 }

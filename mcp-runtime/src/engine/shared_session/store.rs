@@ -28,6 +28,13 @@ const EVICTION_SAMPLE: usize = 64;
 /// looks for it within this time.
 const ANSWER_TTL: Duration = Duration::from_secs(60);
 
+/// The maximum size in bytes of an answer for another replica. A longer one is replaced with an error.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// The maximum number of answers of a session that wait for other replicas. Further ones are refused. Only the replica
+/// that asked knows whether an answer is expected, so a client can make up as many.
+const MAX_ANSWERS: usize = 16;
+
 /// The sessions in the backend.
 #[derive(Debug)]
 pub(crate) struct SessionStore {
@@ -106,9 +113,9 @@ impl SessionStore {
     pub(crate) async fn load(&self, id: &str) -> Result<Option<StoredSession>, BackendError> {
         self.replica.join().await?;
         let found = respond(self.backend().get(&session_key(id))).await?;
-        Ok(found.and_then(|found| {
-            Some(StoredSession { record: SessionRecord::decode(&found.value)?, version: found.version })
-        }))
+        found
+            .map(|found| Ok(StoredSession { record: SessionRecord::decode(&found.value)?, version: found.version }))
+            .transpose()
     }
 
     /// Makes a session that was [loaded](Self::load) one of the replicas'.
@@ -230,7 +237,10 @@ impl SessionStore {
             tracing::debug!(%owner, "ignored the answer to a question of a replica that is gone");
             return Ok(());
         }
-        let value = serde_json::to_vec(answer).unwrap_or_default();
+        if respond(self.backend().count(&answer_group(&shared.id))).await? >= MAX_ANSWERS {
+            return Err(BackendError::Full);
+        }
+        let value = encode_answer(answer);
         let key = answer_key(&shared.id, request);
         respond(self.backend().set(&key, RecordCondition::Absent, value, ANSWER_TTL)).await?;
         let answered = Announcement::Answered { session: shared.id.to_string(), request };
@@ -285,6 +295,20 @@ fn peer_key(peer: &str, id: &str) -> String {
     format!("{}:{id}", peer_group(peer))
 }
 
+fn answer_group(id: &str) -> String {
+    format!("mcp/1/answers/{id}")
+}
+
 fn answer_key(id: &str, request: u64) -> String {
-    format!("mcp/1/answer/{id}/{request}")
+    format!("{}:{request}", answer_group(id))
+}
+
+/// Encodes an answer, or the error that replaces it if it is too long.
+fn encode_answer(answer: &InputResponse) -> Vec<u8> {
+    let value = serde_json::to_vec(answer).unwrap_or_default();
+    if value.len() <= MAX_ANSWER_BYTES {
+        return value;
+    }
+    let error = format!("the response is too long for another replica: the limit is {MAX_ANSWER_BYTES} bytes");
+    serde_json::to_vec(&InputResponse::Error(error)).unwrap_or_default()
 }

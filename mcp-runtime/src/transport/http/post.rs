@@ -45,6 +45,7 @@ struct Exchange {
     /// The response if the message names no session and is not a request. Requests may be stateless or open a session.
     rejection: Option<Box<HttpResponse>>,
     outcome: ReceiveOutcome,
+    is_batch: bool,
     /// The output so far, as lines.
     lines: Vec<u8>,
     /// Cancels the calls of a stateless request when the client disconnects.
@@ -130,6 +131,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     source.keep_memory(body.take_memory());
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
     let mut lines = endpoint.limits().buffers.take().unwrap_or_else(|| Vec::with_capacity(TYPICAL_RESPONSE));
+    let is_batch = body.bytes().trim_ascii().starts_with(b"[");
     let outcome = connection.receive(body.bytes().trim_ascii(), body.received_at, &mut lines);
     // Notifications of a function precede its response.
     let mut notifications = Vec::new();
@@ -147,7 +149,19 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         StreamCalls::default()
     };
     let outgoing = if endpoint.shared_sessions().is_some() { connection.take_outgoing() } else { Vec::new() };
-    Exchange { source, connection, session, opened: None, rejection, outcome, lines, cancels, outgoing, calls }
+    Exchange {
+        source,
+        connection,
+        session,
+        opened: None,
+        rejection,
+        outcome,
+        is_batch,
+        lines,
+        cancels,
+        outgoing,
+        calls,
+    }
 }
 
 /// Waits until the kind of the response is known, then responds.
@@ -263,7 +277,8 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     };
     let body = if let (Some(session), Some(streams)) = (&exchange.session, endpoint.shared_streams()) {
         let id = session_requests::session_id(exchange.source.request());
-        let events = streams.open(id, session.downgrade(), exchange.calls, outbox, exchange.lines);
+        let memory = session.memory().clone();
+        let events = streams.open(id, session.downgrade(), exchange.calls, outbox, exchange.lines, memory);
         SseBody::shared(events, config, 0, endpoint.shutdown())
     } else {
         let stream = match &exchange.session {
@@ -300,6 +315,11 @@ impl Exchange {
             Some(session) => match shared.send(&session.session, std::mem::take(&mut self.outgoing)).await {
                 Ok(true) => Ok(()),
                 Ok(false) => return Err(Box::new(routing::session_not_found())),
+                // Functions of the batch may have run, so the client must not repeat it.
+                Err(error) if self.is_batch && self.outcome.is_request => {
+                    tracing::warn!(%error, "other processes do not learn the notifications of a batch");
+                    Ok(())
+                }
                 Err(error) => Err(error.into()),
             },
             None => match self.connection.session() {

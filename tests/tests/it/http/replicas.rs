@@ -7,7 +7,7 @@ mod streams;
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{HttpOptions, RecordCondition, Records, Server};
+use mcp_runtime::{HttpOptions, MemoryBackend, RecordCondition, Records, Server};
 use mcp_tests::backend::{Health, UnreliableBackend};
 use tokio::runtime::{Builder, Runtime};
 
@@ -76,6 +76,11 @@ impl Cluster {
     pub(super) async fn expire_lease(&self, request: u64) {
         let key = format!("mcp/1/replica/{}", request >> 32);
         assert!(self.replicas[0].backend.reliable().delete(&key, RecordCondition::Always).await.unwrap());
+    }
+
+    /// Returns the backend, which never fails.
+    pub(super) fn backend(&self) -> &MemoryBackend {
+        self.replicas[0].backend.reliable()
     }
 
     /// Returns the size of the record of a session with its key, or 0 if there is none.

@@ -34,7 +34,12 @@ async fn pings_everybody(handle: &Handle) -> String {
 /// Returns a server, and what its code in the background observes.
 pub(crate) fn background_server() -> (Server, mpsc::UnboundedReceiver<Result<String, String>>) {
     let (sender, outcomes) = mpsc::unbounded_channel();
-    (server().with::<asks_later>().with::<pings_everybody>().with_state(Outcomes(sender)), outcomes)
+    (asking_later(server().with::<pings_everybody>(), sender), outcomes)
+}
+
+/// Adds a function that asks for the roots after its call has ended, and sends the outcome.
+pub(crate) fn asking_later(server: Server, outcomes: mpsc::UnboundedSender<Result<String, String>>) -> Server {
+    server.with::<asks_later>().with_state(Outcomes(outcomes))
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -38,8 +38,6 @@ pub(super) struct SessionState {
     pub(super) last_used: Instant,
     next_stream: u64,
     pub(super) streams: BTreeMap<u64, Arc<EventStream>>,
-    /// The complete streams whose logs are in a shared backend, oldest first.
-    complete: VecDeque<u64>,
 }
 
 /// A complete stream that no response carries, and the session it belongs to.
@@ -60,12 +58,7 @@ pub(in crate::transport::http) struct ActiveSession {
 
 impl HttpSession {
     pub(super) fn new(session: Arc<Session>, memory: StreamMemory, general: Option<Arc<GeneralStream>>) -> Self {
-        let state = SessionState {
-            last_used: Instant::now(),
-            next_stream: 1,
-            streams: BTreeMap::new(),
-            complete: VecDeque::new(),
-        };
+        let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
         memory.watch(&session.outbox);
         Self {
             session,
@@ -119,12 +112,9 @@ impl HttpSession {
         attached
     }
 
-    /// Counts a complete stream whose log is in a shared backend. If the session has too many, returns the oldest one,
-    /// whose log is no longer kept.
-    pub(in crate::transport::http) fn retire_stream(&self, id: u64) -> Option<u64> {
-        let mut state = self.state();
-        state.complete.push_back(id);
-        if state.complete.len() > MAX_STREAMS { state.complete.pop_front() } else { None }
+    /// Returns the memory that the streams of the session count towards.
+    pub(in crate::transport::http) fn memory(&self) -> &StreamMemory {
+        &self.memory
     }
 
     /// Returns the stream for messages that belong to no request.

@@ -135,6 +135,9 @@ impl Sessions {
         let removed = self.table().remove(id);
         if let Some(Entry { session, .. }) = removed {
             session.end();
+            if let Some(general) = &session.general {
+                general.remove_logs();
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
     sessions::{Sessions, new_id},
 };
 use crate::{
-    backend::BackendError,
+    backend::{BackendError, respond},
     engine::{
         Announcement, Engine, KIND, NewSession, Replica, ReplicaHandler, Session, SessionMessage, SessionStore, Slot,
     },
@@ -34,7 +34,8 @@ use crate::{
 /// How often a session is read again because announcements overlap with reading it.
 const MAX_LOADS: usize = 3;
 
-/// The maximum number of announcements that wait to be handled. Beyond it, all sessions in use are read again instead.
+/// The maximum number of announcements that wait to be handled. Beyond it, all sessions in use are read again instead,
+/// or all answers that are waited for are looked up.
 const MAX_WAITING: usize = 1024;
 
 /// The time after which stale sessions are read again if that has failed. In the meantime, they remain usable.
@@ -54,8 +55,10 @@ pub(in crate::transport::http) struct SharedSessions {
     /// The time between two renewals of the sessions in use.
     renewal_interval: Duration,
     worker: Mutex<Option<Worker>>,
-    /// Whether announcements were discarded because too many were waiting.
+    /// Whether announcements of changes were discarded because too many were waiting.
     is_overrun: AtomicBool,
+    /// Whether announcements of answers were discarded because too many were waiting.
+    has_lost_answers: AtomicBool,
 }
 
 /// The task that handles what takes time, and its queue. It ends when the queue is dropped.
@@ -95,6 +98,7 @@ impl SharedSessions {
             renewal_interval,
             worker: Mutex::default(),
             is_overrun: AtomicBool::new(false),
+            has_lost_answers: AtomicBool::new(false),
         });
         let handler: Weak<Self> = Arc::downgrade(&shared);
         replica.add_handler(KIND, handler);
@@ -110,7 +114,7 @@ impl SharedSessions {
     ///
     /// # Errors
     ///
-    /// Fails if there are too many sessions or the backend fails.
+    /// Fails if there are too many sessions, or the backend fails or takes too long.
     pub(in crate::transport::http) async fn open(
         self: &Arc<Self>,
         session: &Arc<Session>,
@@ -120,7 +124,7 @@ impl SharedSessions {
         let too_many = || Fault::overloaded("too many sessions");
         let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
         let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
-        match self.store.create(&id, session, peer_name(peer)).await? {
+        match respond(self.store.create(&id, session, peer_name(peer))).await? {
             NewSession::Created => {
                 let general = GeneralStream::start(&self.streams, Arc::clone(&id), session, true);
                 self.sessions.insert(&id, session, permit, Some(general));
@@ -147,7 +151,7 @@ impl SharedSessions {
         if let Some(local) = self.sessions.find(id, principal, now) {
             return Ok(self.refresh(&local).await.then_some(local));
         }
-        if !is_id(id) || !self.load(id, principal, peer).await? {
+        if !is_id(id) || !respond(self.load(id, principal, peer)).await? {
             return Ok(None);
         }
         Ok(self.sessions.find(id, principal, now))
@@ -166,7 +170,8 @@ impl SharedSessions {
                 continue;
             }
             let permit = self.sessions.reserve(peer).ok_or_else(|| Fault::overloaded("too many sessions"))?;
-            let Some(session) = Session::restore(&self.engine, &stored.record) else { return Ok(false) };
+            let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
+            let session = Session::restore(&self.engine, &stored.record).ok_or_else(unknown)?;
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
             let general = GeneralStream::start(&self.streams, Arc::clone(&id), &session, false);
@@ -188,10 +193,11 @@ impl SharedSessions {
         if !is_stale || retry_at.is_some_and(|at| Instant::now() < at) {
             return true;
         }
-        match self.store.refresh(&local.session).await {
+        match respond(self.store.refresh(&local.session)).await {
             Ok(exists) => exists,
             Err(error) => {
                 tracing::debug!(%error, "cannot read a session again");
+                self.invalidate(&local.session);
                 *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + RETRY);
                 true
             }
@@ -199,17 +205,22 @@ impl SharedSessions {
     }
 
     /// Tells other replicas about the messages of a client that concern them. Returns `false` if the session has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all messages. Other replicas may have learned some of them.
     pub(in crate::transport::http) async fn send(
         &self,
         session: &Session,
         messages: Vec<SessionMessage>,
     ) -> Result<bool, BackendError> {
-        self.store.send(session, messages).await
+        // The copy may contain what the record does not.
+        respond(self.store.send(session, messages)).await.inspect_err(|_| self.invalidate(session))
     }
 
     /// Ends a session for all replicas, except for its copy here.
     pub(in crate::transport::http) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
-        self.store.delete(session).await
+        respond(self.store.delete(session)).await
     }
 
     fn invalidate(&self, session: &Session) {
@@ -219,9 +230,13 @@ impl SharedSessions {
     }
 
     fn add_work(&self, work: Work) {
+        let lost = match work {
+            Work::Answer { .. } => &self.has_lost_answers,
+            Work::Refresh(_) | Work::RefreshAll => &self.is_overrun,
+        };
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if worker.as_ref().is_none_or(|worker| worker.queue.try_send(work).is_err()) {
-            self.is_overrun.store(true, Ordering::Release);
+            lost.store(true, Ordering::Release);
         }
     }
 
@@ -249,6 +264,7 @@ impl SharedSessions {
             self.sessions.all().iter().for_each(|(_, local)| self.invalidate(&local.session));
             self.refresh_all().await;
         }
+        self.take_lost_answers().await;
     }
 
     async fn refresh_all(&self) {
@@ -257,9 +273,23 @@ impl SharedSessions {
             if !local.is_idle() {
                 self.refresh_now(&id, &local).await;
             }
-            for request in local.session.pending_requests.ids() {
-                self.take_answer(&id, request).await;
+            self.take_answers(&id, &local).await;
+        }
+    }
+
+    /// Looks for the answers whose announcements were discarded.
+    async fn take_lost_answers(&self) {
+        if self.has_lost_answers.swap(false, Ordering::AcqRel) {
+            for (id, local) in self.sessions.all() {
+                self.take_answers(&id, &local).await;
             }
+        }
+    }
+
+    /// Takes the answers to all questions of a session.
+    async fn take_answers(&self, id: &str, local: &HttpSession) {
+        for request in local.session.pending_requests.ids() {
+            self.take_answer(id, request).await;
         }
     }
 
@@ -279,21 +309,24 @@ impl SharedSessions {
     }
 
     async fn take_answer(&self, id: &str, request: u64) {
-        let local = self.sessions.get(id);
-        let is_waiting = local.as_ref().is_some_and(|local| local.session.pending_requests.is_waiting(request));
+        // Another announcement may have led to the same answer.
+        let Some(local) = self.waiting_for(id, request) else { return };
         match self.store.take_answer(id, request).await {
             Ok(Some(answer)) => {
-                if let Some(local) = local.filter(|_| is_waiting) {
-                    local.session.record_sign_of_life();
-                    local.session.pending_requests.deliver(request, answer);
-                }
+                local.session.record_sign_of_life();
+                local.session.pending_requests.deliver(request, answer);
             }
             Ok(None) => {}
             Err(error) => {
                 tracing::debug!(%error, "cannot read the answer to a question");
-                self.is_overrun.store(true, Ordering::Release);
+                self.has_lost_answers.store(true, Ordering::Release);
             }
         }
+    }
+
+    /// Returns the session whose function waits for the answer to a request.
+    fn waiting_for(&self, id: &str, request: u64) -> Option<Arc<HttpSession>> {
+        self.sessions.get(id).filter(|local| local.session.pending_requests.is_waiting(request))
     }
 
     /// Renews the sessions that were used after `since`.
@@ -322,8 +355,11 @@ async fn work(shared: Weak<SharedSessions>, mut waiting: mpsc::Receiver<Work>, i
         let Some(shared) = shared.upgrade() else { return };
         if let Some(work) = work {
             shared.handle(work).await;
-        } else if shared.is_overrun.swap(false, Ordering::AcqRel) {
-            shared.refresh_all().await;
+        } else {
+            if shared.is_overrun.swap(false, Ordering::AcqRel) {
+                shared.refresh_all().await;
+            }
+            shared.take_lost_answers().await;
         }
         if renewed_at.elapsed() >= interval {
             let since = std::mem::replace(&mut renewed_at, Instant::now());
@@ -355,7 +391,12 @@ impl ReplicaHandler for SharedSessions {
                     local.session.in_flight.cancel(&id);
                 }
             }
-            Announcement::Answered { session, request } => self.add_work(Work::Answer { session, request }),
+            // A client can make up answers to questions that nobody has asked.
+            Announcement::Answered { session, request } => {
+                if self.waiting_for(&session, request).is_some() {
+                    self.add_work(Work::Answer { session, request });
+                }
+            }
             Announcement::Progressed { session, request, progress, total, message } => {
                 if let Some(local) = self.sessions.get(&session) {
                     let report = ClientProgress { progress, total, message };
@@ -371,7 +412,7 @@ impl ReplicaHandler for SharedSessions {
         self.add_work(Work::RefreshAll);
     }
 
-    fn lost(&self, _: Slot) {
+    fn lost(&self, slot: Slot) {
         let lost = Fault::internal(
             "the call was lost: the server could not reach the state that it shares with other processes in time, and \
              the function may have run",
@@ -379,6 +420,7 @@ impl ReplicaHandler for SharedSessions {
         for (_, local) in self.sessions.all() {
             if local.session.shared().is_some() {
                 local.session.in_flight.fail_all(&lost);
+                local.session.pending_requests.withdraw(slot);
             }
         }
     }

@@ -88,6 +88,8 @@ enum NextEvent {
     /// The stream exists, so the client can resume it.
     Opened,
     Message(u64, Bytes),
+    /// A message after which the client cannot resume the stream.
+    Unnumbered(Bytes),
     /// The client should reconnect after a delay. The number is that of the last event of this response.
     Close(u64, Duration),
     /// The response ends.
@@ -202,7 +204,7 @@ impl SseBody {
             return Poll::Ready(None);
         }
         if !std::mem::replace(&mut self.primed, true) {
-            return Poll::Ready(Some(self.event(self.at, b"")));
+            return Poll::Ready(Some(self.event(Some(self.at), b"")));
         }
         // A stream that always has more to send must end as well.
         if self.has_expired(cx) {
@@ -212,13 +214,14 @@ impl SseBody {
         loop {
             match self.events.poll_next(self.at, self.config.ids, cx) {
                 Poll::Ready(NextEvent::Opened) if self.config.primed => {
-                    return Poll::Ready(Some(self.event(self.at, b"")));
+                    return Poll::Ready(Some(self.event(Some(self.at), b"")));
                 }
                 Poll::Ready(NextEvent::Opened) => continue,
                 Poll::Ready(NextEvent::Message(number, line)) => {
                     self.at = number;
-                    return Poll::Ready(Some(self.event(number, &line)));
+                    return Poll::Ready(Some(self.event(Some(number), &line)));
                 }
+                Poll::Ready(NextEvent::Unnumbered(line)) => return Poll::Ready(Some(self.event(None, &line))),
                 Poll::Ready(NextEvent::Close(number, retry)) => {
                     // Ends the response but not the stream.
                     self.over = true;
@@ -269,9 +272,9 @@ impl SseBody {
         shutdown_wait.0.as_mut().poll(cx).is_ready()
     }
 
-    fn event(&self, number: u64, line: &[u8]) -> Bytes {
+    fn event(&self, number: Option<u64>, line: &[u8]) -> Bytes {
         let mut event = Vec::with_capacity(line.len() + 32);
-        if self.config.ids {
+        if let Some(number) = number.filter(|_| self.config.ids) {
             event.extend_from_slice(format!("id: {}-{number}\n", self.events.stream()).as_bytes());
         }
         if self.config.named {
@@ -314,6 +317,7 @@ impl Events {
             Self::Shared(events) => events.poll_next(cx).map(|item| match item {
                 Some(StreamItem::Opened { .. }) => NextEvent::Opened,
                 Some(StreamItem::Event { position, line }) => NextEvent::Message(position, line),
+                Some(StreamItem::Message { line }) => NextEvent::Unnumbered(line),
                 Some(StreamItem::Close { position, retry }) => NextEvent::Close(position, retry),
                 Some(StreamItem::End) | None => NextEvent::End,
             }),

@@ -35,7 +35,18 @@ pub(in crate::transport::http) struct StreamMemory {
 impl StreamMemory {
     /// Returns the memory of the streams of one peer, whose use counts towards the total.
     pub(in crate::transport::http) fn of_peer(&self, peer: &Peer) -> Self {
-        Self { meter: self.meter.with_part(peer.stream_bytes()), max: self.max }
+        self.of_part(peer.stream_bytes())
+    }
+
+    /// Returns the memory whose use also counts towards `part`.
+    pub(super) fn of_part(&self, part: &Arc<AtomicUsize>) -> Self {
+        Self { meter: self.meter.with_part(part), max: self.max }
+    }
+
+    /// Counts bytes until the returned value is dropped.
+    pub(super) fn count(&self, bytes: usize) -> KeptBytes {
+        self.meter.add(bytes);
+        KeptBytes { meter: self.meter.clone(), bytes }
     }
 
     /// Counts the unread bytes of an outbox.
@@ -61,6 +72,26 @@ impl StreamMemory {
 impl Default for StreamMemory {
     fn default() -> Self {
         Self { meter: Meter::default(), max: MAX_KEPT_BYTES }
+    }
+}
+
+/// Bytes that are kept outside of the streams of this process, and that count towards their memory.
+#[derive(Debug)]
+pub(super) struct KeptBytes {
+    meter: Meter,
+    bytes: usize,
+}
+
+impl KeptBytes {
+    /// Returns the number of bytes that all streams of the peer use.
+    pub(super) fn of_peer(&self) -> usize {
+        self.meter.part()
+    }
+}
+
+impl Drop for KeptBytes {
+    fn drop(&mut self) {
+        self.meter.sub(self.bytes);
     }
 }
 

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, RecordCondition, Records};
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use super::{Cluster, LEASE};
-use crate::http::{
-    client::{Endpoint, Response, Session, soon},
-    request::{Request, initialize},
+use crate::{
+    http::{
+        client::{Endpoint, Response, Session, soon},
+        request::{Request, initialize},
+    },
+    sessions::asking_later,
 };
 
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -389,4 +393,129 @@ async fn a_replica_that_has_lost_its_lease_fails_its_calls() {
     let answer = session.post(&json!({"jsonrpc": "2.0", "id": again, "result": accept}));
     assert_eq!(cluster.at(1).send(&answer).await.status, 202);
     assert_eq!(call.messages().await.last().unwrap()["result"]["content"][0]["text"], "sure");
+}
+
+/// A client that makes up answers occupies neither the replica that has asked nor the backend.
+#[tokio::test]
+async fn answers_that_nobody_waits_for_are_bounded() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-03-26", json!({"roots": {}, "sampling": {}, "elicitation": {}})).await;
+    session.initialized().await;
+    let other = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    other.initialized().await;
+    let mut call = cluster.at(0).open(&other.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
+    let answer = |id: u64| json!({"jsonrpc": "2.0", "id": id, "result": {}});
+    let mut refused = 0;
+    for number in 0..200 {
+        let answered = cluster.at(1).send(&session.post(&answer(question + 1000 + number))).await;
+        assert!(matches!(answered.status, 202 | 503), "{answered:?}");
+        assert_eq!(answered.header("retry-after").is_some(), answered.status == 503);
+        refused += usize::from(answered.status == 503);
+    }
+    assert!(refused > 0, "all answers were accepted");
+    let stored = cluster.backend().count(&format!("mcp/1/answers/{}", session.id)).await.unwrap();
+    assert_eq!(stored + refused, 200, "the replica that has asked ignores them");
+    // Other sessions are not affected.
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let accept = json!({"jsonrpc": "2.0", "id": question, "result": accept});
+    assert_eq!(cluster.at(1).send(&other.post(&accept)).await.status, 202);
+    assert_eq!(call.messages().await[0]["result"]["content"][0]["text"], "sure");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_for_another_replica_fails_its_question() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
+    let id = until_method(&mut call, "elicitation/create").await["id"].clone();
+    let content = json!({"sure": true, "padding": "x".repeat(1 << 20)});
+    let result = json!({"action": "accept", "content": content});
+    let answer = session.post(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    assert_eq!(cluster.at(1).send(&answer).await.status, 202);
+    let message = &call.messages().await[0];
+    assert!(message.to_string().contains("too long for another replica"), "{message}");
+}
+
+/// The answer to a question of a lease that is gone would reach nobody.
+#[tokio::test]
+async fn a_replica_that_has_lost_its_lease_withdraws_its_questions_outside_of_calls() {
+    let (sender, mut outcomes) = mpsc::unbounded_channel();
+    let configure = |server| asking_later(server, sender.clone());
+    let cluster = Cluster::start_with(2, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"roots": {}})).await;
+    session.initialized().await;
+    let mut stream = cluster.at(0).open(&session.get()).await;
+    assert_eq!(cluster.at(0).send(&session.call(1, "asks_later")).await.status, 200);
+    let question = until_method(&mut stream, "roots/list").await["id"].as_u64().unwrap();
+    cluster.expire_lease(question).await;
+    let error = soon(outcomes.recv()).await.unwrap().unwrap_err();
+    assert!(error.contains("lost its connection to the other replicas"), "{error}");
+}
+
+/// Each operation takes less than two seconds, and all together take more.
+#[tokio::test]
+async fn a_message_waits_for_a_slow_backend_for_two_seconds_in_all() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-03-26", json!({})).await;
+    let cancelled = || notification("notifications/cancelled", &json!({"requestId": 99}));
+    let (few, many) = ([cancelled()], vec![cancelled(); 50]);
+    cluster.set_backend(0, Health::Slow(LEASE / 5));
+    for (batch, status) in [(&few[..], 202), (&many[..], 503)] {
+        assert_eq!(cluster.at(0).send(&session.post(&json!(batch))).await.status, status);
+    }
+}
+
+/// The client must not repeat what has run.
+#[tokio::test]
+async fn calls_of_a_batch_are_answered_although_other_replicas_cannot_be_told() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-03-26", json!({})).await;
+    let cancelled = notification("notifications/cancelled", &json!({"requestId": 99}));
+    cluster.set_backend(0, Health::Failing);
+    for tool in ["quick", "waits"] {
+        cluster.gate(0).open();
+        let batch = json!([request(1, "tools/call", &json!({"name": tool})), cancelled]);
+        let answered = cluster.at(0).send(&session.post(&batch)).await;
+        assert_eq!(answered.status, 200, "{tool}");
+        assert!(answered.json()[0]["result"].is_object(), "{tool} {answered:?}");
+    }
+    assert_eq!(cluster.at(0).send(&session.post(&json!([cancelled]))).await.status, 503);
+}
+
+/// During a rolling update, a newer release may write records that this one does not know.
+#[tokio::test]
+async fn records_of_a_newer_release_are_kept() {
+    let idle = Duration::from_secs(2);
+    let cluster = Cluster::start_with(2, move || HttpOptions::default().session_idle(idle), |server| server).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let key = format!("mcp/1/session/{}", session.id);
+    let record = cluster.backend().get(&key).await.unwrap().unwrap();
+    let mut newer: Value = serde_json::from_slice(&record.value).unwrap();
+    newer["future"] = json!({"kept": [1]});
+    let always = RecordCondition::Always;
+    let written = Records::set(cluster.backend(), &key, always, newer.to_string().into_bytes(), idle).await.unwrap();
+    // Both a renewal and a change rewrite the record.
+    let level = session.post(&request(1, "logging/setLevel", &json!({"level": "error"})));
+    assert_eq!(cluster.at(1).send(&level).await.status, 200);
+    let record = soon(async {
+        loop {
+            assert_eq!(cluster.at(0).send(&session.ping()).await.status, 200);
+            let record = cluster.backend().get(&key).await.unwrap().unwrap();
+            if Some(record.version) != written {
+                return record;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    let kept: Value = serde_json::from_slice(&record.value).unwrap();
+    assert_eq!(kept["future"], newer["future"], "{kept}");
+
+    let unreadable = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let key = format!("mcp/1/session/{}", unreadable.id);
+    Records::set(cluster.backend(), &key, always, b"{}".to_vec(), idle).await.unwrap();
+    let refused = cluster.at(1).send(&unreadable.ping()).await;
+    assert_eq!((refused.status, refused.header("retry-after").is_some()), (503, true));
 }

@@ -213,12 +213,17 @@ async fn subscribed<'a>(cluster: &'a Cluster, replicas: usize, items: u32) -> Se
     session
 }
 
-/// Reads the next notification about a resource: the id of its event and the URI.
+/// Reads the next notification about a resource: the id of its event and the URI. A replica that may have missed changes
+/// says that the lists have changed, too.
 async fn updated(stream: &mut Response) -> (String, String) {
-    let event = first(stream).await;
-    let message = event.json();
-    assert_eq!(message["method"], UPDATED, "{message}");
-    (event.id.unwrap(), message["params"]["uri"].as_str().unwrap().to_owned())
+    loop {
+        let event = first(stream).await;
+        let message = event.json();
+        if !message["method"].as_str().unwrap().ends_with("/list_changed") {
+            assert_eq!(message["method"], UPDATED, "{message}");
+            return (event.id.unwrap(), message["params"]["uri"].as_str().unwrap().to_owned());
+        }
+    }
 }
 
 /// Reads until an item has changed, and returns the id of that event. Replicas that may have missed changes repeat

@@ -40,10 +40,11 @@ impl StreamCalls {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Encodes the responses of calls whose process is gone.
+    /// Encodes the responses of calls whose results nobody can know.
     pub(super) fn lost(&self, dialect: &'static Dialect) -> Vec<u8> {
         let fault = Fault::internal(
-            "the call was lost, because the process that ran it is gone: the function may have run, completely or in part",
+            "the call was lost, because the process that ran it is gone or could not store the result: the function may \
+             have run, completely or in part",
         );
         let responses = self.ids.iter().filter_map(|id| {
             let mut response = Vec::new();
@@ -62,8 +63,8 @@ mod tests {
 
     #[test]
     fn every_request_of_a_lost_stream_is_answered() {
-        const REASON: &str = "the call was lost, because the process that ran it is gone: the function may have run, \
-                              completely or in part";
+        const REASON: &str = "the call was lost, because the process that ran it is gone or could not store the \
+                              result: the function may have run, completely or in part";
         let error =
             |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"{REASON}"}}}}"#);
         for (message, expected) in [

@@ -81,7 +81,7 @@ impl Follower {
             let advanced = self.advance();
             match race(advanced, feed.closed()).await {
                 Ok(Ok(true)) => {}
-                // The log has expired.
+                // The log or the record of its requests has expired.
                 Ok(Ok(false)) => return Ok(()),
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "cannot read an event stream from the backend");
@@ -92,7 +92,8 @@ impl Follower {
         }
     }
 
-    /// Reads the next entries, or waits for them for some time. Returns `false` if the log does not exist any more.
+    /// Reads the next entries, or waits for them for some time. Returns `false` if the log, or the record of
+    /// the requests that must be answered, does not exist any more.
     async fn advance(&mut self) -> Result<bool, BackendError> {
         let Some(entries) = self.log.read(self.cursor.at()).await? else { return Ok(false) };
         if !entries.is_empty() {
@@ -101,9 +102,14 @@ impl Follower {
             let wait = self.replica.lease() / CHECKS;
             timeout(wait, self.log.appended(self.cursor.at())).await.unwrap_or(Ok(()))?;
         } else {
+            let Some(calls) = self.log.calls().await? else {
+                // The owner has completed the stream in the meantime, or nobody knows its requests.
+                let Some(entries) = self.log.read(self.cursor.at()).await? else { return Ok(false) };
+                self.accept(&entries);
+                return Ok(!entries.is_empty());
+            };
             // If others find the same, or if the owner has completed the stream before, the first entry counts.
-            let lost = self.log.calls().await?.lost(self.dialect);
-            self.log.complete(vec![Entry::Lost(&lost).encode()]).await?;
+            self.log.complete(vec![Entry::Lost(&calls.lost(self.dialect)).encode()]).await?;
         }
         Ok(true)
     }

@@ -80,6 +80,11 @@ impl GeneralStream {
         &self.session_id
     }
 
+    /// Removes the logs of complete streams of the session, which has ended, as far as this replica has written them.
+    pub(in crate::transport::http) fn remove_logs(&self) {
+        self.streams.remove_logs(&self.session_id);
+    }
+
     /// Opens the stream for a response, after the event with a position or, without one, after what an earlier response
     /// has carried. Any other response that carries the stream ends.
     pub(in crate::transport::http) async fn open(

@@ -10,7 +10,7 @@ use crate::{
 pub(super) const RUNNING_TTL: Duration = Duration::from_secs(10 * 60);
 
 /// The time for which the log of a complete stream is kept for clients that may resume it.
-const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
+pub(super) const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// The maximum number of entries that are read at once.
 const PAGE: usize = 64;
@@ -90,10 +90,10 @@ impl StreamLog {
         self.backend.appended(&self.key, LogPosition::new(after)).await
     }
 
-    /// Returns the requests of the stream, unless the stream is complete.
-    pub(super) async fn calls(&self) -> Result<StreamCalls, BackendError> {
+    /// Returns the requests of the stream. Returns `None` if the stream is complete, or if the backend has lost them.
+    pub(super) async fn calls(&self) -> Result<Option<StreamCalls>, BackendError> {
         let record = respond(self.backend.get(&self.key)).await?;
-        Ok(record.and_then(|record| StreamCalls::decode(&record.value)).unwrap_or_default())
+        Ok(record.and_then(|record| StreamCalls::decode(&record.value)))
     }
 
     /// Deletes the log.

@@ -13,6 +13,7 @@ mod entry;
 mod feed;
 mod follower;
 mod general;
+mod kept;
 mod log;
 mod pump;
 mod reader;

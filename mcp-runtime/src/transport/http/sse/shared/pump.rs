@@ -1,24 +1,29 @@
 use std::{
+    collections::VecDeque,
     future::poll_fn,
     sync::{Arc, Weak},
     task::Poll,
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{
     calls::StreamCalls,
     cursor::Cursor,
     entry::Entry,
-    feed::Feed,
+    feed::{Closed, Feed},
     log::{RUNNING_TTL, StreamLog},
     streams::{SharedStreams, StreamItem},
 };
 use crate::{
-    backend::{BackendError, LogEntry, LogPosition},
+    backend::{BACKEND_TIMEOUT, BackendError, LogEntry, LogPosition},
     engine::Outbox,
-    transport::http::session::HttpSession,
+    race::race,
+    transport::http::{
+        session::HttpSession,
+        sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+    },
 };
 
 /// The times between two attempts to reach a backend that has failed.
@@ -29,8 +34,10 @@ const MAX_RETRY: Duration = Duration::from_secs(1);
 /// exists.
 ///
 /// While the backend fails, no event is sent, and messages wait in the outbox, which drops notifications beyond its
-/// limit. An event that a client has received can therefore be resumed from, and a response is sent only if every
-/// replica can know about it.
+/// limit. An event that a client has received can therefore be resumed from.
+///
+/// If the log cannot be created in time, or cannot be continued, the messages are sent without it, as events that
+/// nobody can resume from.
 pub(super) struct Pump {
     pub(super) streams: Arc<SharedStreams>,
     pub(super) session_id: Arc<str>,
@@ -40,38 +47,78 @@ pub(super) struct Pump {
     /// The messages that the outbox no longer contains.
     pub(super) lines: Vec<u8>,
     pub(super) feed: Feed,
+    pub(super) memory: StreamMemory,
 }
 
 impl Pump {
-    /// Runs until the stream is complete.
-    pub(super) async fn run(self) {
+    /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
+    async fn open(&self) -> Option<(u64, StreamLog, u64)> {
         let replica = self.streams.replica();
-        let Some(slot) = persist(|| replica.join()).await else { return };
+        let slot = persist_unless_full(|| replica.join()).await?;
         let stream = slot.id(self.streams.next_number());
         let log = StreamLog::new(replica.backend(), &self.session_id, stream);
-        let Some(at) = persist(|| log.keep(&self.calls)).await else { return };
+        let at = persist_unless_full(|| log.keep(&self.calls)).await?;
+        Some((stream, log, at))
+    }
+
+    /// Runs until the stream is complete.
+    pub(super) async fn run(self) {
+        let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
+        let mut lines = self.lines;
+        let Some((stream, log, at)) = opened else {
+            tracing::warn!("an event stream cannot be resumed: the backend is full or has failed");
+            let _ = send_without_log(&self.outbox, &mut lines, &self.feed).await;
+            return;
+        };
         let mut writer = Writer {
             log,
             calls: self.calls,
             cursor: Cursor::new(at),
             number: 0,
             is_answered: false,
+            keep_at: Instant::now() + RUNNING_TTL / 2,
+            sizes: VecDeque::new(),
             feed: Some(self.feed),
         };
         writer.feed(StreamItem::Opened { stream }).await;
-        let mut lines = self.lines;
-        while writer.write(&self.outbox, &mut lines).await {
-            if timeout(RUNNING_TTL / 2, writer.output(&self.outbox)).await.is_err() && !writer.keep_alive().await {
-                break;
+        let written = loop {
+            match writer.write(&self.outbox, &mut lines).await {
+                Ok(Progress::Running) => {}
+                result => break result,
+            }
+            // Output that never pauses must not prevent this.
+            let waited = timeout_at(writer.keep_at, writer.output(&self.outbox)).await;
+            if waited.is_err() || Instant::now() >= writer.keep_at {
+                match writer.keep_alive().await {
+                    Ok(Progress::Running) => {}
+                    result => break result,
+                }
+            }
+        };
+        if let Err(Unwritable) = written {
+            let sent = match &writer.feed {
+                Some(feed) => send_without_log(&self.outbox, &mut lines, feed).await,
+                None => Err(Closed),
+            };
+            if let (Err(Closed), Some(session)) = (sent, self.session.upgrade()) {
+                // Whoever follows or resumes the stream at another replica would wait in vain.
+                let lost = writer.calls.lost(session.session.info.dialect);
+                let _ = writer.log.complete(vec![Entry::Lost(&lost).encode()]).await;
             }
         }
-        // The log is not needed any more once the session has too many others.
-        let retired = self.session.upgrade().and_then(|session| session.retire_stream(stream));
-        if let Some(stream) = retired {
-            let _ = StreamLog::new(self.streams.replica().backend(), &self.session_id, stream).remove().await;
-        }
+        let bytes = writer.kept_bytes();
+        self.streams.retire((self.session_id, stream), bytes, &self.memory).await;
     }
 }
+
+/// Whether a stream goes on.
+enum Progress {
+    Running,
+    Complete,
+}
+
+/// The log of a stream cannot be continued: the backend is full, or has failed for too long.
+struct Unwritable;
 
 /// Writes the log of a stream.
 struct Writer {
@@ -83,6 +130,10 @@ struct Writer {
     number: u64,
     /// Whether the log says that every request has been answered.
     is_answered: bool,
+    /// The time at which the log and the record of its requests are kept from expiring.
+    keep_at: Instant,
+    /// The lengths of the entries that the log keeps, except for those that are dropped because of their length.
+    sizes: VecDeque<usize>,
     /// The response of the call. `None` once it is gone.
     feed: Option<Feed>,
 }
@@ -99,9 +150,8 @@ impl Writer {
         .await;
     }
 
-    /// Writes the output of the calls. Returns `false` if the stream is complete, or if the backend has failed for too
-    /// long.
-    async fn write(&mut self, outbox: &Outbox, lines: &mut Vec<u8>) -> bool {
+    /// Writes the output of the calls. On failure, `lines` contains what could not be written.
+    async fn write(&mut self, outbox: &Outbox, lines: &mut Vec<u8>) -> Result<Progress, Unwritable> {
         outbox.drain(lines);
         let is_answered = outbox.call_count() == 0;
         if is_answered {
@@ -114,7 +164,6 @@ impl Writer {
             self.number += 1;
             entries.push(Entry::Message { number: self.number, line }.encode());
         }
-        lines.clear();
         if is_finished {
             entries.push(Entry::End.encode());
         } else if is_answered && !std::mem::replace(&mut self.is_answered, true) {
@@ -124,31 +173,37 @@ impl Writer {
             entries.push(Entry::Close(retry).encode());
         }
         if entries.is_empty() {
-            return true;
+            return Ok(Progress::Running);
         }
         let log = &self.log;
         let written = if is_finished {
-            persist(|| log.complete(entries.clone())).await
+            persist_unless_full(|| log.complete(entries.clone())).await
         } else {
-            persist(|| log.append(entries.clone())).await
+            persist_unless_full(|| log.append(entries.clone())).await
         };
-        match written {
-            Some(last) => self.publish(entries, last).await,
-            None => false,
-        }
+        let last = written.ok_or(Unwritable)?;
+        lines.clear();
+        self.sizes.extend(entries.iter().map(Vec::len));
+        self.sizes.drain(..self.sizes.len().saturating_sub(MAX_LOGGED_MESSAGES));
+        Ok(self.publish(entries, last).await)
     }
 
-    /// Keeps the log from expiring.
-    async fn keep_alive(&mut self) -> bool {
+    /// Returns the number of bytes that the log keeps.
+    fn kept_bytes(&self) -> usize {
+        let limit = MAX_LOGGED_BYTES.max(self.sizes.back().copied().unwrap_or_default());
+        self.sizes.iter().sum::<usize>().min(limit)
+    }
+
+    /// Keeps the log and the record of its requests from expiring.
+    async fn keep_alive(&mut self) -> Result<Progress, Unwritable> {
         let (log, calls) = (&self.log, &self.calls);
-        match persist(|| log.keep(calls)).await {
-            Some(last) => self.publish(vec![Entry::Alive.encode()], last).await,
-            None => false,
-        }
+        let last = persist_unless_full(|| log.keep(calls)).await.ok_or(Unwritable)?;
+        self.keep_at = Instant::now() + RUNNING_TTL / 2;
+        Ok(self.publish(vec![Entry::Alive.encode()], last).await)
     }
 
-    /// Sends the entries that the log contains now, up to its last one. Returns `false` if the stream is complete.
-    async fn publish(&mut self, entries: Vec<Vec<u8>>, last: u64) -> bool {
+    /// Sends the entries that the log contains now, up to its last one.
+    async fn publish(&mut self, entries: Vec<Vec<u8>>, last: u64) -> Progress {
         let before = self.cursor.at();
         let first = (last + 1).saturating_sub(entries.len() as u64);
         if first > before + 1 {
@@ -164,13 +219,16 @@ impl Writer {
         } else if first <= before {
             tracing::warn!("the backend has lost the log of an event stream");
             self.cursor = Cursor::new(first.saturating_sub(1));
+            // The record of the requests is gone, too.
+            self.keep_at = Instant::now();
         }
         let own = (first..).zip(entries).map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry));
         self.accept(&own.collect::<Vec<_>>()).await;
         if self.cursor.has_ended() {
             self.feed(StreamItem::End).await;
+            return Progress::Complete;
         }
-        !self.cursor.has_ended()
+        Progress::Running
     }
 
     async fn accept(&mut self, entries: &[LogEntry]) {
@@ -190,15 +248,48 @@ impl Writer {
     }
 }
 
+/// Sends messages to a response as long as it exists, until every request has been answered.
+async fn send_without_log(outbox: &Outbox, lines: &mut Vec<u8>, feed: &Feed) -> Result<(), Closed> {
+    loop {
+        let is_finished = outbox.is_finished();
+        outbox.drain(lines);
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            feed.send(StreamItem::Message { line: line.to_vec().into() }).await?;
+        }
+        lines.clear();
+        if is_finished {
+            return feed.send(StreamItem::End).await;
+        }
+        let output = poll_fn(|cx| {
+            let output = outbox.poll_output(cx);
+            // Registered before the check, so that the end is not missed.
+            if outbox.is_finished() { Poll::Ready(()) } else { output }
+        });
+        race(output, feed.closed()).await.map_err(|()| Closed)?;
+    }
+}
+
 /// Repeats an operation until it succeeds. Returns `None` if it fails for so long that the log expires.
 pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(operation: impl Fn() -> F) -> Option<T> {
+    persist_while(operation, |_| true).await
+}
+
+/// Like [`persist`], but returns `None` at once if the backend is full.
+async fn persist_unless_full<T, F: Future<Output = Result<T, BackendError>>>(operation: impl Fn() -> F) -> Option<T> {
+    persist_while(operation, |error| !matches!(error, BackendError::Full)).await
+}
+
+async fn persist_while<T, F: Future<Output = Result<T, BackendError>>>(
+    operation: impl Fn() -> F,
+    is_transient: fn(&BackendError) -> bool,
+) -> Option<T> {
     let give_up = Instant::now() + RUNNING_TTL;
     let mut retry = MIN_RETRY;
     loop {
         match operation().await {
             Ok(value) => return Some(value),
-            Err(error) if Instant::now() > give_up => {
-                tracing::error!(%error, "an event stream is lost: the backend has failed for too long");
+            Err(error) if !is_transient(&error) || Instant::now() > give_up => {
+                tracing::error!(%error, "an event stream cannot be written to the backend");
                 return None;
             }
             Err(error) => tracing::debug!(%error, "cannot write an event stream to the backend"),

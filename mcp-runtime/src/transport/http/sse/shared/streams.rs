@@ -1,6 +1,6 @@
 use std::{
     sync::{
-        Arc, Weak,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, ready},
@@ -14,6 +14,7 @@ use super::{
     carriers::{self, Carrier, Carriers},
     feed::{Feed, FeedReceiver},
     follower::Follower,
+    kept::{self, KeptLogs},
     log::StreamLog,
     pump::Pump,
 };
@@ -21,7 +22,7 @@ use crate::{
     backend::BackendError,
     engine::{Outbox, Replica, Slot},
     revision::Dialect,
-    transport::http::session::HttpSession,
+    transport::http::{session::HttpSession, sse::stream::StreamMemory},
 };
 
 /// The id of the stream for messages that belong to no request.
@@ -33,6 +34,8 @@ pub(in crate::transport::http) struct SharedStreams {
     replica: Arc<Replica>,
     carriers: Arc<Carriers>,
     next_number: AtomicU32,
+    /// The logs of complete streams.
+    kept: Mutex<KeptLogs>,
 }
 
 /// What a response receives from a stream.
@@ -42,6 +45,8 @@ pub(in crate::transport::http) enum StreamItem {
     Opened { stream: u64 },
     /// A message.
     Event { position: u64, line: Bytes },
+    /// A message that no log contains, so that the client cannot resume the stream after it.
+    Message { line: Bytes },
     /// The request of a function to close the response. The client should reconnect after a delay.
     Close { position: u64, retry: Duration },
     /// The stream is complete.
@@ -75,7 +80,7 @@ impl SharedStreams {
         let carriers = Arc::new(Carriers::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&carriers);
         replica.add_handler(carriers::KIND, handler);
-        Self { replica: Arc::clone(replica), carriers, next_number: AtomicU32::new(1) }
+        Self { replica: Arc::clone(replica), carriers, next_number: AtomicU32::new(1), kept: Mutex::default() }
     }
 
     pub(super) fn replica(&self) -> &Arc<Replica> {
@@ -91,7 +96,23 @@ impl SharedStreams {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Counts the log of a complete stream, and removes others if there are too many.
+    pub(super) async fn retire(&self, stream: kept::Stream, bytes: usize, memory: &StreamMemory) {
+        let removed = self.kept.lock().unwrap_or_else(PoisonError::into_inner).add(stream, bytes, memory);
+        remove(&self.replica, removed).await;
+    }
+
+    /// Removes the logs of the complete streams of a session, as far as this replica has written them.
+    pub(super) fn remove_logs(&self, session: &str) {
+        let removed = self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove_session(session);
+        if !removed.is_empty() {
+            let replica = Arc::clone(&self.replica);
+            tokio::spawn(async move { remove(&replica, removed).await });
+        }
+    }
+
     /// Opens a stream of a session for the responses that an outbox will receive. `lines` contains the messages so far.
+    /// `memory` is what the log of the stream counts towards once it is complete.
     pub(in crate::transport::http) fn open(
         self: &Arc<Self>,
         session_id: Arc<str>,
@@ -99,10 +120,11 @@ impl SharedStreams {
         calls: StreamCalls,
         outbox: Arc<Outbox>,
         lines: Vec<u8>,
+        memory: StreamMemory,
     ) -> SharedEvents {
         let (feed, items) = Feed::new(0);
         let (streams, id) = (Arc::clone(self), Arc::clone(&session_id));
-        let pump = Pump { streams, session_id: id, session, outbox, calls, lines, feed };
+        let pump = Pump { streams, session_id: id, session, outbox, calls, lines, feed, memory };
         tokio::spawn(pump.run());
         self.events(&session_id, 0, items, None)
     }
@@ -141,11 +163,18 @@ impl SharedStreams {
     }
 }
 
+/// Removes logs. If that fails, they expire.
+async fn remove(replica: &Replica, streams: Vec<kept::Stream>) {
+    for (session, stream) in streams {
+        let _ = StreamLog::new(replica.backend(), &session, stream).remove().await;
+    }
+}
+
 impl StreamItem {
     /// Returns the length of the message.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Event { line, .. } => line.len(),
+            Self::Event { line, .. } | Self::Message { line } => line.len(),
             _ => 0,
         }
     }

@@ -11,6 +11,7 @@ use tokio::{runtime::Runtime, time::sleep};
 
 use super::{
     calls::StreamCalls,
+    kept::MAX_SESSION_LOGS,
     log::StreamLog,
     streams::{Resumption, SharedEvents, SharedStreams, StreamItem},
 };
@@ -21,7 +22,7 @@ use crate::{
     },
     engine::{Outbox, Replica},
     revision,
-    transport::http::sse::stream::MAX_LOGGED_MESSAGES,
+    transport::http::sse::stream::{MAX_LOGGED_MESSAGES, StreamMemory},
 };
 
 const LEASE: Duration = Duration::from_secs(10);
@@ -36,6 +37,8 @@ enum Failure {
     After,
     /// Never resolves, and has no effect.
     Hang,
+    /// The backend is full.
+    Full,
 }
 
 /// A backend whose next appends fail.
@@ -61,6 +64,9 @@ impl Logs for Flaky {
         Box::pin(async move {
             if failure == Some(Failure::Hang) {
                 pending::<()>().await;
+            }
+            if failure == Some(Failure::Full) {
+                return Err(BackendError::Full);
             }
             let position = match failure {
                 Some(Failure::Before) => LogPosition::START,
@@ -142,7 +148,8 @@ impl Call {
         let outbox = Outbox::for_test();
         outbox.begin_call();
         let calls = StreamCalls::read(message.as_bytes());
-        let response = streams.open("session".into(), Weak::new(), calls, Arc::clone(&outbox), Vec::new());
+        let memory = StreamMemory::default();
+        let response = streams.open("session".into(), Weak::new(), calls, Arc::clone(&outbox), Vec::new(), memory);
         Self { outbox, response }
     }
 
@@ -341,6 +348,30 @@ async fn slow_readers_miss_only_notifications_and_get_the_response() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_logs_of_a_session_that_has_ended_are_removed() {
+    let backend = Arc::new(Flaky::default());
+    let replicas = [(); 2].map(|()| replica(&backend, LEASE));
+    let mut streams = Vec::new();
+    for _ in 0..=MAX_SESSION_LOGS {
+        let mut call = Call::begin(&replicas[0], CALL);
+        streams.push(call.opened().await);
+        call.outbox.finish_call("response");
+        assert_eq!(texts(&rest(&mut call.response).await), ["response"]);
+        // The stream is counted after the end of its response.
+        sleep(Duration::from_secs(1)).await;
+    }
+    assert!(matches!(resume(&replicas[1], streams[0], 0).await, Resumption::Unknown));
+    for stream in &streams[1..] {
+        assert_eq!(texts(&rest(&mut resumed(&replicas[1], *stream, 0).await).await), ["response"]);
+    }
+    replicas[0].remove_logs("session");
+    sleep(Duration::from_secs(1)).await;
+    for stream in streams {
+        assert!(matches!(resume(&replicas[1], stream, 0).await, Resumption::Unknown));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_long_call_without_output_keeps_its_stream() {
     let backend = Arc::new(Flaky::default());
     let replicas = [(); 2].map(|()| replica(&backend, LEASE));
@@ -350,6 +381,85 @@ async fn a_long_call_without_output_keeps_its_stream() {
     let mut response = resumed(&replicas[1], stream, 0).await;
     call.outbox.finish_call("response");
     assert_eq!(texts(&rest(&mut response).await), ["response"]);
+}
+
+/// Reads the messages of a response up to its end: the positions of those from which the stream can be resumed.
+async fn messages(events: &mut SharedEvents) -> Vec<(Option<u64>, String)> {
+    let mut messages = Vec::new();
+    loop {
+        let (position, line) = match next(events).await {
+            Some(StreamItem::Event { position, line }) => (Some(position), line),
+            Some(StreamItem::Message { line }) => (None, line),
+            Some(StreamItem::Opened { .. }) => continue,
+            Some(StreamItem::End) => return messages,
+            other => panic!("{other:?}"),
+        };
+        messages.push((position, String::from_utf8(line.to_vec()).unwrap()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_answered_without_ids_while_no_log_can_be_written() {
+    use Failure::{Before, Full, Hang};
+    for failures in [&[Full][..], &[Hang], &[Before; 20]] {
+        for is_opened in [false, true] {
+            if is_opened && failures != [Full] {
+                // The pump waits for the backend, as other tests show.
+                continue;
+            }
+            let backend = Arc::new(Flaky::default());
+            let streams = replica(&backend, LEASE);
+            if !is_opened {
+                backend.fail(failures);
+            }
+            let mut call = Call::begin(&streams, CALL);
+            if is_opened {
+                call.opened().await;
+                backend.fail(failures);
+            }
+            notify(&call.outbox, "one");
+            let outbox = Arc::clone(&call.outbox);
+            tokio::spawn(async move {
+                sleep(Duration::from_secs(30)).await;
+                notify(&outbox, "two");
+                outbox.finish_call("response");
+            });
+            let began = tokio::time::Instant::now();
+            let found = messages(&mut call.response).await;
+            let expected = ["one", "two", "response"].map(|text| (None, text.to_owned()));
+            assert_eq!(found, expected, "{failures:?} {is_opened}");
+            assert!(began.elapsed() < Duration::from_secs(31), "{failures:?} {is_opened}");
+        }
+    }
+}
+
+/// The requests of a stream are known as long as it runs, so that they are answered if its replica is killed.
+#[tokio::test(start_paused = true)]
+async fn a_long_call_whose_replica_is_gone_is_answered() {
+    for is_flushed in [false, true] {
+        let backend = Arc::new(Flaky::default());
+        let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+        let mut call = Call::begin(&owner, CALL);
+        let stream = call.opened().await;
+        let slot = owner.replica().slot().unwrap();
+        let log = StreamLog::new(reader.replica().backend(), "session", stream);
+        let reports = if is_flushed { 3 } else { 12 };
+        for number in 0..reports {
+            sleep(Duration::from_secs(60)).await;
+            notify(&call.outbox, &number.to_string());
+            let _ = event(&mut call.response).await;
+            if is_flushed && number == 1 {
+                log.remove().await.unwrap();
+                backend.delete(&format!("mcp/1/stream/session/{stream}"), RecordCondition::Always).await.unwrap();
+            }
+        }
+        // The record is written after the output.
+        sleep(Duration::from_secs(1)).await;
+        assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+        let events = rest(&mut resumed(&reader, stream, 0).await).await;
+        let answers = events.iter().filter(|(_, text)| text.contains("-32603")).count();
+        assert_eq!(answers, 1, "{is_flushed} {events:?}");
+    }
 }
 
 /// A replica in a runtime of its own, so that all of its tasks can be killed.
