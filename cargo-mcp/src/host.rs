@@ -83,12 +83,6 @@ impl From<Level> for LoggingLevel {
     }
 }
 
-/// The time for which a prompt may take to appear before a command ends without it.
-const PROMPT_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// The time between two checks of whether a prompt has appeared.
-const PROMPT_POLL_INTERVAL: Duration = Duration::from_millis(5);
-
 /// Handles the requests and notifications of a server.
 pub(crate) struct Host {
     pub(crate) console: Console,
@@ -161,15 +155,8 @@ impl Host {
     }
 
     /// Restores the terminal if the user is still being asked.
-    pub(crate) async fn restore_terminal(&self) {
+    pub(crate) fn restore_terminal(&self) {
         if self.is_asking() {
-            // A prompt that is about to appear on another thread changes the terminal first.
-            let appears = async {
-                while !crossterm::terminal::is_raw_mode_enabled().unwrap_or(true) {
-                    tokio::time::sleep(PROMPT_POLL_INTERVAL).await;
-                }
-            };
-            let _ = tokio::time::timeout(PROMPT_TIMEOUT, appears).await;
             let _ = crossterm::terminal::disable_raw_mode();
             let _ =
                 crossterm::execute!(std::io::stderr(), crossterm::cursor::Show, crossterm::cursor::MoveToNextLine(2));

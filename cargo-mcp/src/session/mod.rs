@@ -110,7 +110,7 @@ pub(crate) async fn with<T>(
     host.console.clear();
     let close_timeout = if session.observer.exit_status().is_some() { Duration::ZERO } else { CLOSE_TIMEOUT };
     let _ = session.connection.close_with_timeout(close_timeout).await;
-    host.restore_terminal().await;
+    host.restore_terminal();
     result
 }
 

@@ -157,10 +157,11 @@ fn the_terminal_is_restored_if_the_server_exits_during_a_prompt() {
     let question = r#"echo '{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}'; sleep 1; exit 7"#;
     let script = script(question);
     let args: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();
-    let mut terminal = Terminal::start(&args);
+    let mut terminal = Terminal::start_in_shell(&args);
     terminal.wait_for("script asks: Who?");
     terminal.wait_for("name:");
     terminal.wait_for("the server exited (exit code 7)");
-    assert!(terminal.has_echo(), "echo is still off");
+    // Among the settings, where it would otherwise be `-echo`.
+    terminal.wait_for(" echo ");
     assert_eq!(terminal.exit_code(), 3);
 }

@@ -16,11 +16,23 @@ impl Terminal {
 
     pub(crate) fn start_in(directory: &Path, args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-mcp"));
-        command.arg("mcp").args(args).current_dir(directory).env("NO_COLOR", "1").env("TERM", "xterm");
+        command.arg("mcp").args(args).current_dir(directory);
+        Self::spawn(command)
+    }
+
+    /// Starts a shell that enables echo, runs `cargo mcp`, prints the settings of the terminal, and exits with the code of
+    /// the command.
+    pub(crate) fn start_in_shell(args: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        let script = r#"stty echo; "$@"; code=$?; stty -a; exit $code"#;
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_cargo-mcp"), "mcp"]).args(args).current_dir(repository());
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        command.env("NO_COLOR", "1").env("TERM", "xterm");
         let mut session = Session::spawn(command).expect("a pseudo-terminal");
         session.get_process_mut().set_window_size(160, 50).expect("the size is set");
-        // The library disables echo, which is on in real terminals.
-        session.get_process_mut().set_echo(true, None).expect("echo is enabled");
         session.set_expect_timeout(Some(Duration::from_secs(60)));
         Self(session)
     }
@@ -41,11 +53,6 @@ impl Terminal {
     /// Sends key presses.
     pub(crate) fn send_keys(&mut self, keys: &str) {
         self.0.send(keys).expect("the terminal accepts input");
-    }
-
-    /// Returns whether the terminal echoes input, as shells expect.
-    pub(crate) fn has_echo(&self) -> bool {
-        self.0.get_process().get_echo().expect("the terminal has settings")
     }
 
     /// Waits for the command to exit and returns its output.
