@@ -227,7 +227,7 @@ async fn a_task_whose_process_is_gone_fails_within_the_lease() {
     assert!(third.load(&own.key).await.unwrap().is_some());
 }
 
-/// Whoever has seen a task unfinished hears of its end, wherever it is changed.
+/// A process that waits for the end of a task is woken by a change that another process makes.
 #[tokio::test(start_paused = true)]
 async fn changes_wake_those_who_wait_in_other_processes() {
     let backend = Arc::new(MemoryBackend::default());

@@ -215,7 +215,7 @@ async fn a_subscription_reports_changes_of_a_task_that_runs_elsewhere() {
     }
 }
 
-/// Whoever reads or waits hears of it when the time of the lease has passed.
+/// Clients that read the task or wait for it learn of the failure once the lease has expired.
 #[tokio::test]
 async fn a_task_fails_if_its_process_was_killed() {
     for revision in REVISIONS {

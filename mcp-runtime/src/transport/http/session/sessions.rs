@@ -83,7 +83,7 @@ impl Sessions {
         };
     }
 
-    /// Returns the session with this id, whoever opened it.
+    /// Returns the session with this id, without checking the principal.
     pub(super) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
         self.table().get(id).map(|entry| Arc::clone(&entry.session))
     }

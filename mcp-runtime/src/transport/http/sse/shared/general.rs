@@ -30,8 +30,8 @@ const RECENT_MESSAGES: usize = 256;
 /// Notifications of changes are pending at every replica, but only one collects them: the one at which the client has
 /// opened its stream last or, before that, the one that has opened the session. It writes them when its client has
 /// received everything before, so that a flood of changes does not fill the log. When the client opens its stream
-/// elsewhere, it writes what is pending and says so. If nobody does within the time of a lease, the new collector
-/// assumes that everything has changed.
+/// elsewhere, it writes what is pending and says so. If that does not happen within a lease, the new collector assumes
+/// that everything has changed.
 #[derive(Debug)]
 pub(in crate::transport::http) struct GeneralStream {
     streams: Arc<SharedStreams>,

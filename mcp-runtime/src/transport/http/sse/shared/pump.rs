@@ -101,7 +101,7 @@ impl Pump {
                 None => Err(Closed),
             };
             if let (Err(Closed), Some(session)) = (sent, self.session.upgrade()) {
-                // Whoever follows or resumes the stream at another replica would wait in vain.
+                // Otherwise, clients that resume the stream at other replicas would wait until its log expires.
                 let lost = writer.calls.lost(session.session.info.dialect);
                 let _ = writer.log.complete(vec![Entry::Lost(&lost).encode()]).await;
             }

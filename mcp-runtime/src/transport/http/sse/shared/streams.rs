@@ -71,7 +71,7 @@ pub(in crate::transport::http) enum Resumption {
     Events(SharedEvents),
     /// The client has received everything.
     Complete,
-    /// There is no such event, or no longer.
+    /// The event does not exist, or its stream has been removed.
     Unknown,
 }
 
