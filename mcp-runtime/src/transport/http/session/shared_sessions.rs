@@ -20,6 +20,7 @@ use crate::{
     backend::{BackendError, respond},
     engine::{
         Announcement, Engine, KIND, NewSession, Replica, ReplicaHandler, Session, SessionMessage, SessionStore, Slot,
+        restore_session,
     },
     error::Fault,
     handler::ask::ClientProgress,
@@ -171,7 +172,7 @@ impl SharedSessions {
             }
             let permit = self.sessions.reserve(peer).ok_or_else(|| Fault::overloaded("too many sessions"))?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
-            let session = Session::restore(&self.engine, &stored.record).ok_or_else(unknown)?;
+            let session = restore_session(&self.engine, &stored.record).ok_or_else(unknown)?;
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
             let general = GeneralStream::start(&self.streams, Arc::clone(&id), &session, false);
