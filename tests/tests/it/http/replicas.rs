@@ -1,7 +1,9 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
+mod announcements;
 mod changes;
 mod readiness;
+mod renewals;
 mod sessions;
 mod streams;
 

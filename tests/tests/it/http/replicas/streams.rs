@@ -1,6 +1,6 @@
 //! Event streams of sessions at several replicas: those of calls, and those for messages outside of calls.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, time::Duration};
 
 use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, resource, tool};
 use mcp_tests::backend::Health;
@@ -323,6 +323,28 @@ async fn questions_outside_of_calls_reach_the_replica_at_which_the_client_reads(
             let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
             assert_eq!(cluster.at(answering).send(&session.post(&answer)).await.status, 202);
             assert_eq!(soon(outcomes.recv()).await, Some(Ok("file:///a".to_owned())));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_reachable_from_every_replica_wherever_it_reads() {
+    let (cluster, handles) = changing(2, |server| server).await;
+    let session = cluster.at(0).session("2025-11-25").await;
+    assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+    let sessions = handles.iter().map(|handle| handle.sessions().remove(0)).collect::<Vec<_>>();
+    for reading in 0..2 {
+        for session in &sessions {
+            soon(async {
+                while session.is_reachable().await {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+        }
+        let _stream = cluster.at(reading).open(&session.get()).await;
+        for (replica, session) in sessions.iter().enumerate() {
+            assert!(session.is_reachable().await, "{replica}, {reading}");
         }
     }
 }
