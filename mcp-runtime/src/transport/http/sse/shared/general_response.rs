@@ -82,7 +82,7 @@ impl GeneralResponse {
             if renew_at <= now {
                 renew_at = now + RUNNING_TTL / 2;
                 self.reader.renew(feed.taken()).await;
-                let _ = self.log.append(vec![Entry::Alive.encode()]).await;
+                let _ = self.log.keep_alive().await;
             }
         }
     }
@@ -92,7 +92,7 @@ impl GeneralResponse {
             return Ok(entries);
         }
         // The log has never existed, or has expired.
-        self.log.append(vec![Entry::Alive.encode()]).await?;
+        self.log.keep_alive().await?;
         self.at = 0;
         Ok(self.log.read(0).await?.unwrap_or_default())
     }
@@ -103,8 +103,8 @@ impl GeneralResponse {
             self.at = position;
             match Entry::decode(&entry.value) {
                 // A message is written twice if an attempt was successful although it seemed to fail.
-                Some(Entry::Message { number, line }) if !self.recent.contains(&number) => {
-                    self.recent.push_back(number);
+                Some(Entry::Message { mark, line }) if !self.recent.contains(&mark.number) => {
+                    self.recent.push_back(mark.number);
                     if self.recent.len() > RECENT_MESSAGES {
                         self.recent.pop_front();
                     }
