@@ -4,6 +4,7 @@ mod changes;
 mod readiness;
 mod sessions;
 mod streams;
+mod tasks;
 
 use std::{sync::Arc, time::Duration};
 
