@@ -151,7 +151,7 @@ impl Request {
         Self::of("initialize", params, Revision::Session)
     }
 
-    fn of(method: &str, mut params: Value, revision: Revision) -> Self {
+    pub fn of(method: &str, mut params: Value, revision: Revision) -> Self {
         if revision == Revision::Stateless {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": revision.as_str(),

@@ -95,7 +95,7 @@ impl Client {
         durations: Durations,
     ) -> Result<Sample> {
         self.call(Operation::Echo, WARM_UP)?;
-        let mut meter = Meter::new(process, durations)?;
+        let mut meter = Meter::new(vec![process], durations)?;
         let (request, mut checker) = (Request::new(operation, Revision::Session), ResponseChecker::new(operation));
         for _ in 0..in_flight {
             self.write(&request, &mut checker);

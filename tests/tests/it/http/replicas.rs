@@ -1,6 +1,7 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
 mod changes;
+mod legacy;
 mod readiness;
 mod sessions;
 mod streams;
