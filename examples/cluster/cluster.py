@@ -117,7 +117,7 @@ class Cluster:
         self.replicas = []
         ports = [free_port() for _ in range(self.count)]
         for number, port in enumerate(ports, 1):
-            command = [*self.program, "--http", f"127.0.0.1:{port}", "--backend", self.backend]
+            command = [*self.program, "--http", f"127.0.0.1:{port}", "--backend", self.backend, "--legacy-sse"]
             self.replicas.append(self._run(f"replica-{number}", command, port))
         servers = (f"server 127.0.0.1:{port} max_fails=1 fail_timeout=1s;" for port in ports)
         config = Path(self.scratch.name, "nginx.conf")

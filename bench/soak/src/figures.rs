@@ -23,24 +23,32 @@ const RESIDENT: u64 = 16 << 20;
 const HEAP: u64 = 1 << 20;
 
 impl Figures {
-    /// Reads the figures that the operating system knows, and adds those in the result of the tool `alive`.
-    pub fn read(pid: u32, alive: &Value) -> io::Result<Self> {
+    /// Reads the figures that the operating system knows.
+    pub fn read(pid: u32) -> io::Result<Self> {
         let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default()
         };
-        let own = |name: &str| alive[name].as_u64().unwrap_or_default();
         Ok(Self {
             resident: field("VmRSS:") << 10,
-            heap: own("heap_bytes"),
             descriptors: fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64,
             threads: field("Threads:"),
+            ..Self::default()
+        })
+    }
+
+    /// Adds the figures in the result of the tool `alive`.
+    #[must_use]
+    pub fn with(self, alive: &Value) -> Self {
+        let own = |name: &str| alive[name].as_u64().unwrap_or_default();
+        Self {
+            heap: own("heap_bytes"),
             tasks: own("tasks"),
             functions: own("functions"),
             sessions: own("sessions"),
-            permits: 0,
-        })
+            ..self
+        }
     }
 
     /// Returns the less of each figure in two readings. While a server is idle, a figure that differs counts something

@@ -188,9 +188,9 @@ impl Servers {
         let mut all = vec![("HTTP".to_owned(), least)];
         for client in &mut self.stdio {
             let pid = client.pid().ok_or_else(|| io::Error::other("the process has ended"))?;
-            let mut least = Figures::read(pid, &client.ask("alive").await?)?;
+            let mut least = Figures::read(pid)?.with(&client.ask("alive").await?);
             for _ in 0..READINGS {
-                least = least.least(&Figures::read(pid, &client.ask("alive").await?)?);
+                least = least.least(&Figures::read(pid)?.with(&client.ask("alive").await?));
             }
             all.push((format!("stdio {}", client.version), least));
         }
@@ -217,7 +217,9 @@ impl Servers {
 
 impl Http {
     async fn figures(self) -> io::Result<Figures> {
-        Figures::read(self.pid, &self.alive().await?)
+        // Before the call, whose connection the server would still be closing.
+        let figures = Figures::read(self.pid)?;
+        Ok(figures.with(&self.alive().await?))
     }
 
     async fn alive(self) -> io::Result<Value> {

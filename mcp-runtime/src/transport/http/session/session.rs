@@ -2,7 +2,7 @@ use std::{
     collections::BTreeMap,
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -190,13 +190,6 @@ impl AbandonedStream<'_> {
         let evicted = if is_still_abandoned { state.streams.remove(&self.id) } else { None };
         drop(state);
         evicted.is_some()
-    }
-}
-
-impl ActiveSession {
-    /// Returns the session without keeping it from becoming idle.
-    pub(in crate::transport::http) fn downgrade(&self) -> Weak<HttpSession> {
-        Arc::downgrade(&self.session)
     }
 }
 

@@ -20,15 +20,12 @@ use crate::{
     backend::{BackendError, respond},
     engine::{
         Announcement, Engine, KIND, NewSession, Replica, ReplicaHandler, Session, SessionMessage, SessionStore, Slot,
+        restore_session,
     },
     error::Fault,
     handler::ask::ClientProgress,
     jsonrpc::Id,
-    transport::http::{
-        options::HttpOptions,
-        peers::Peer,
-        sse::shared::{GeneralStream, SharedStreams},
-    },
+    transport::http::{options::HttpOptions, peers::Peer, sse::shared::SharedStreams},
 };
 
 /// How often a session is read again because announcements overlap with reading it.
@@ -126,7 +123,7 @@ impl SharedSessions {
         let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
         match respond(self.store.create(&id, session, peer_name(peer))).await? {
             NewSession::Created => {
-                let general = GeneralStream::start(&self.streams, Arc::clone(&id), session, true);
+                let general = self.streams.start_general(&id, session, true);
                 self.sessions.insert(&id, session, permit, Some(general));
             }
             NewSession::TooMany => return Err(too_many()),
@@ -171,10 +168,10 @@ impl SharedSessions {
             }
             let permit = self.sessions.reserve(peer).ok_or_else(|| Fault::overloaded("too many sessions"))?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
-            let session = Session::restore(&self.engine, &stored.record).ok_or_else(unknown)?;
+            let session = restore_session(&self.engine, &stored.record).ok_or_else(unknown)?;
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
-            let general = GeneralStream::start(&self.streams, Arc::clone(&id), &session, false);
+            let general = self.streams.start_general(&id, &session, false);
             self.sessions.insert(&id, &session, permit, Some(general));
             if is_overlapped() {
                 self.invalidate(&session);
@@ -427,7 +424,7 @@ impl ReplicaHandler for SharedSessions {
 }
 
 /// Returns whether a text may be the id of a session, so that other texts cost no access to the backend.
-fn is_id(text: &str) -> bool {
+pub(in crate::transport::http) fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 

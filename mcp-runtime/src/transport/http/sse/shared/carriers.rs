@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{general::GeneralStream, streams::GENERAL};
+use super::{collector::Collector, item::GENERAL};
 use crate::{
     backend::BackendError,
     engine::{Replica, ReplicaHandler, Slot},
@@ -25,8 +25,8 @@ pub(super) const KIND: &str = "carried";
 pub(super) struct Carriers {
     replica: Arc<Replica>,
     responses: Mutex<HashMap<Stream, Response>>,
-    /// The streams for messages that belong to no request, of all sessions that this replica uses.
-    generals: Mutex<HashMap<Arc<str>, Weak<GeneralStream>>>,
+    /// The collectors of all sessions that this replica uses.
+    collectors: Mutex<HashMap<Arc<str>, Weak<Collector>>>,
 }
 
 /// A session and one of its streams.
@@ -52,30 +52,27 @@ pub(in crate::transport::http) struct Carrier {
     ended: oneshot::Receiver<Infallible>,
 }
 
+/// Ends the registration of a collector when dropped.
+#[derive(Debug)]
+pub(super) struct RegisteredCollector {
+    carriers: Arc<Carriers>,
+    collector: Arc<Collector>,
+}
+
 impl Carriers {
     pub(super) fn new(replica: Arc<Replica>) -> Self {
-        Self { replica, responses: Mutex::default(), generals: Mutex::default() }
+        Self { replica, responses: Mutex::default(), collectors: Mutex::default() }
     }
 
-    /// Tells a stream for messages that belong to no request when a response elsewhere carries it.
-    pub(super) fn add_general(&self, general: &Arc<GeneralStream>) {
-        let mut generals = self.generals();
+    /// Tells a collector when a response elsewhere carries its stream, until the returned value is dropped.
+    pub(super) fn add_collector(self: &Arc<Self>, collector: &Arc<Collector>) -> RegisteredCollector {
         // Of two copies of a session that are read at the same time, the first one is used.
-        if generals.get(&**general.session_id()).is_none_or(|known| known.strong_count() == 0) {
-            generals.insert(Arc::clone(general.session_id()), Arc::downgrade(general));
-        }
+        self.collectors().entry(Arc::clone(collector.session_id())).or_insert_with(|| Arc::downgrade(collector));
+        RegisteredCollector { carriers: Arc::clone(self), collector: Arc::clone(collector) }
     }
 
-    /// Removes such a stream if it does not exist any more.
-    pub(super) fn remove_general(&self, session: &str) {
-        let mut generals = self.generals();
-        if generals.get(session).is_some_and(|general| general.strong_count() == 0) {
-            generals.remove(session);
-        }
-    }
-
-    fn generals(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<GeneralStream>>> {
-        self.generals.lock().unwrap_or_else(PoisonError::into_inner)
+    fn collectors(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<Collector>>> {
+        self.collectors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers the first response that carries a stream of this replica.
@@ -130,9 +127,10 @@ impl ReplicaHandler for Carriers {
         if ends && !is_own {
             carriers.remove(&stream);
             drop(carriers);
-            let general = (stream.1 == GENERAL).then(|| self.generals().get(session).and_then(Weak::upgrade)).flatten();
-            if let Some(general) = general {
-                general.moved_to(number);
+            let collector =
+                if stream.1 == GENERAL { self.collectors().get(session).and_then(Weak::upgrade) } else { None };
+            if let Some(collector) = collector {
+                collector.moved_to(number);
             }
         }
     }
@@ -155,6 +153,15 @@ impl Drop for Carrier {
         let mut carriers = self.carriers.lock();
         if carriers.get(&self.stream).is_some_and(|response| response.number == self.number) {
             carriers.remove(&self.stream);
+        }
+    }
+}
+
+impl Drop for RegisteredCollector {
+    fn drop(&mut self) {
+        let (mut collectors, session) = (self.carriers.collectors(), self.collector.session_id());
+        if collectors.get(session).is_some_and(|known| known.as_ptr() == Arc::as_ptr(&self.collector)) {
+            collectors.remove(session);
         }
     }
 }

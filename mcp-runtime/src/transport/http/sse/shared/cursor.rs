@@ -1,6 +1,6 @@
 use bytes::Bytes;
 
-use super::{entry::Entry, streams::StreamItem};
+use super::{entry::Entry, item::StreamItem};
 use crate::backend::LogEntry;
 
 /// A position in the log of a stream, and what is known about the entries up to it. Every reader of a log sees the same

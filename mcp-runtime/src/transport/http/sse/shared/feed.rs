@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::streams::StreamItem;
+use super::item::StreamItem;
 use crate::race::race;
 
 /// The maximum number of bytes that wait for the client of one response, unless it is a single event.

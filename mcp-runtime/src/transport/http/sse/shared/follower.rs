@@ -6,9 +6,9 @@ use super::{
     cursor::Cursor,
     entry::Entry,
     feed::{Closed, Feed},
+    item::StreamItem,
     log::StreamLog,
-    pump::MIN_RETRY,
-    streams::StreamItem,
+    retry::MIN_RETRY,
 };
 use crate::{
     backend::{BackendError, LogEntry},

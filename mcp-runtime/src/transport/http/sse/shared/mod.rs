@@ -8,19 +8,28 @@
 
 mod calls;
 mod carriers;
+mod collector;
+mod context;
 mod cursor;
 mod entry;
+mod events;
 mod feed;
 mod follower;
 mod general;
+mod general_response;
+mod item;
 mod kept;
 mod log;
 mod pump;
 mod reader;
+mod retry;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 pub(in crate::transport::http) use calls::StreamCalls;
+pub(in crate::transport::http) use events::{Resumption, SharedEvents};
 pub(in crate::transport::http) use general::GeneralStream;
-pub(in crate::transport::http) use streams::{GENERAL, Resumption, SharedEvents, SharedStreams, StreamItem};
+pub(in crate::transport::http) use item::{GENERAL, StreamItem};
+pub(in crate::transport::http) use streams::SharedStreams;

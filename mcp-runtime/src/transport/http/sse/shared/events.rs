@@ -1,0 +1,70 @@
+use std::{
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use super::{
+    carriers::{Carrier, Carriers},
+    feed::FeedReceiver,
+    item::StreamItem,
+};
+
+/// The events of a stream, for the response that carries it.
+#[derive(Debug)]
+pub(in crate::transport::http) struct SharedEvents {
+    session: Arc<str>,
+    /// The id of the stream, which is 0 until the stream is opened.
+    stream: u64,
+    items: FeedReceiver,
+    carriers: Arc<Carriers>,
+    /// The registration of the response, once the stream is opened.
+    carrier: Option<Carrier>,
+}
+
+/// The result of a request to resume a stream.
+#[derive(Debug)]
+pub(in crate::transport::http) enum Resumption {
+    Events(SharedEvents),
+    /// The client has received everything.
+    Complete,
+    /// The event does not exist, or its stream has been removed.
+    Unknown,
+}
+
+impl SharedEvents {
+    /// Creates the events of a stream that is about to be opened.
+    pub(super) fn unopened(carriers: &Arc<Carriers>, session: Arc<str>, items: FeedReceiver) -> Self {
+        Self { session, stream: 0, items, carriers: Arc::clone(carriers), carrier: None }
+    }
+
+    /// Creates the events of a stream that a response resumes.
+    pub(super) fn resumed(
+        carriers: &Arc<Carriers>,
+        session: &Arc<str>,
+        stream: u64,
+        items: FeedReceiver,
+        carrier: Carrier,
+    ) -> Self {
+        let session = Arc::clone(session);
+        Self { session, stream, items, carriers: Arc::clone(carriers), carrier: Some(carrier) }
+    }
+
+    /// Returns the id of the stream.
+    pub(in crate::transport::http) fn stream(&self) -> u64 {
+        self.stream
+    }
+
+    /// Returns the next item. Returns `None` if the response ends without the stream, for example because another one
+    /// carries it.
+    pub(in crate::transport::http) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+        if self.carrier.as_mut().is_some_and(|carrier| carrier.poll_ended(cx).is_ready()) {
+            return Poll::Ready(None);
+        }
+        let item = ready!(self.items.poll_next(cx));
+        if let Some(StreamItem::Opened { stream }) = item {
+            self.stream = stream;
+            self.carrier = Some(self.carriers.begin(&self.session, stream));
+        }
+        Poll::Ready(item)
+    }
+}

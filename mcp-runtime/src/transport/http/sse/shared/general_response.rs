@@ -1,0 +1,122 @@
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
+
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::{
+    collector::Collector,
+    entry::Entry,
+    feed::{Closed, Feed},
+    item::StreamItem,
+    log::{RUNNING_TTL, StreamLog},
+    reader::Reader,
+    retry::MIN_RETRY,
+};
+use crate::{
+    backend::{BackendError, LogEntry},
+    engine::Session,
+    race::race,
+};
+
+/// The number of messages among which those that were written twice are recognized.
+const RECENT_MESSAGES: usize = 256;
+
+/// A response that carries the stream of a session for messages that belong to no request.
+pub(super) struct GeneralResponse {
+    pub(super) collector: Arc<Collector>,
+    pub(super) log: StreamLog,
+    pub(super) session: Weak<Session>,
+    /// The number of the response.
+    pub(super) number: u64,
+    /// The position in the log.
+    pub(super) at: u64,
+    /// The numbers of the latest messages.
+    pub(super) recent: VecDeque<u64>,
+    pub(super) reader: Reader,
+    /// The time at which everything counts as changed, unless the earlier collector has written what was pending.
+    pub(super) complete_at: Option<Instant>,
+}
+
+impl GeneralResponse {
+    /// Follows the log until the response or the session ends.
+    pub(super) async fn run(mut self, feed: Feed) {
+        let _: Result<(), Closed> = self.follow(&feed).await;
+        self.collector.outbox().close_reader();
+        self.reader.close(feed.taken()).await;
+    }
+
+    async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
+        let mut renew_at = Instant::now() + RUNNING_TTL / 2;
+        loop {
+            match race(self.read(), feed.closed()).await {
+                Ok(Ok(entries)) if entries.is_empty() => {
+                    self.collector.want_changes();
+                    let outbox = self.collector.outbox();
+                    if outbox.is_closed() {
+                        return feed.send(StreamItem::End).await;
+                    }
+                    let due = self.complete_at.map_or(renew_at, |at| at.min(renew_at));
+                    let appended = self.log.appended(self.at);
+                    let woken = race(appended, race(sleep_until(due), outbox.until_closed()));
+                    let woken = race(woken, feed.closed()).await.map_err(|()| Closed)?;
+                    if let Ok(Err(_)) = woken {
+                        sleep(MIN_RETRY).await;
+                    }
+                }
+                Ok(Ok(entries)) => self.send(&entries, feed).await?,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "cannot read an event stream from the backend");
+                    let _ = race(sleep(MIN_RETRY), feed.closed()).await;
+                }
+                Err(()) => return Err(Closed),
+            }
+            let now = Instant::now();
+            if self.complete_at.take_if(|at| *at <= now).is_some() {
+                self.collector.complete();
+                if let Some(session) = self.session.upgrade() {
+                    session.renotify();
+                }
+            }
+            if renew_at <= now {
+                renew_at = now + RUNNING_TTL / 2;
+                self.reader.renew(feed.taken()).await;
+                let _ = self.log.append(vec![Entry::Alive.encode()]).await;
+            }
+        }
+    }
+
+    async fn read(&mut self) -> Result<Vec<LogEntry>, BackendError> {
+        if let Some(entries) = self.log.read(self.at).await? {
+            return Ok(entries);
+        }
+        // The log has never existed, or has expired.
+        self.log.append(vec![Entry::Alive.encode()]).await?;
+        self.at = 0;
+        Ok(self.log.read(0).await?.unwrap_or_default())
+    }
+
+    async fn send(&mut self, entries: &[LogEntry], feed: &Feed) -> Result<(), Closed> {
+        for entry in entries {
+            let position = entry.position.number();
+            self.at = position;
+            match Entry::decode(&entry.value) {
+                // A message is written twice if an attempt was successful although it seemed to fail.
+                Some(Entry::Message { number, line }) if !self.recent.contains(&number) => {
+                    self.recent.push_back(number);
+                    if self.recent.len() > RECENT_MESSAGES {
+                        self.recent.pop_front();
+                    }
+                    feed.send(StreamItem::Event { position, line: line.to_vec().into() }).await?;
+                }
+                Some(Entry::Flushed(number)) if number == self.number => {
+                    self.complete_at = None;
+                    self.collector.complete();
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

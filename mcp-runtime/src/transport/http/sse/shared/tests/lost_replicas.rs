@@ -1,0 +1,119 @@
+use std::{sync::Arc, time::Duration};
+
+use tokio::{runtime::Runtime, time::sleep};
+
+use super::{
+    super::{entry::Entry, events::Resumption, log::StreamLog, streams::SharedStreams},
+    CALL, Call, Flaky, LEASE, event, notify, replica, rest, resume, resumed, texts,
+};
+use crate::backend::{RecordCondition, Records as _};
+
+/// The requests of a stream are known as long as it runs, so that they are answered if its replica is killed.
+#[tokio::test(start_paused = true)]
+async fn a_long_call_whose_replica_is_gone_is_answered() {
+    for is_flushed in [false, true] {
+        let backend = Arc::new(Flaky::default());
+        let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+        let mut call = Call::begin(&owner, CALL);
+        let stream = call.opened().await;
+        let slot = owner.replica().slot().unwrap();
+        let log = StreamLog::new(reader.replica().backend(), "session", stream);
+        let reports = if is_flushed { 3 } else { 12 };
+        for number in 0..reports {
+            sleep(Duration::from_secs(60)).await;
+            notify(&call.outbox, &number.to_string());
+            let _ = event(&mut call.response).await;
+            if is_flushed && number == 1 {
+                log.remove().await.unwrap();
+                backend.delete(&format!("mcp/1/stream/session/{stream}"), RecordCondition::Always).await.unwrap();
+            }
+        }
+        // The record is written after the output.
+        sleep(Duration::from_secs(1)).await;
+        assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+        let events = rest(&mut resumed(&reader, stream, 0).await).await;
+        let answers = events.iter().filter(|(_, text)| text.contains("-32603")).count();
+        assert_eq!(answers, 1, "{is_flushed} {events:?}");
+    }
+}
+
+/// A replica in a runtime of its own, so that all of its tasks can be killed.
+struct Killable {
+    runtime: Runtime,
+    streams: Arc<SharedStreams>,
+}
+
+impl Killable {
+    fn start(backend: &Arc<Flaky>, lease: Duration) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        Self { runtime, streams: replica(backend, lease) }
+    }
+
+    async fn begin(&self, message: &'static str) -> Call {
+        let streams = Arc::clone(&self.streams);
+        self.runtime.spawn(async move { Call::begin(&streams, message) }).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_a_replica_that_was_killed_are_answered_within_its_lease() {
+    const LEASE: Duration = Duration::from_millis(500);
+    const BATCH: &str = r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"},{"jsonrpc":"2.0","id":"x","method":"c"}]"#;
+    // The output before the end, and whether the call has finished.
+    for (message, finishes, expected) in [
+        (CALL, false, Some(1)),
+        (BATCH, false, Some(2)),
+        // An open question keeps the stream open after the response.
+        (CALL, true, None),
+    ] {
+        let backend = Arc::new(Flaky::default());
+        let (owner, readers) = (Killable::start(&backend, LEASE), [(); 2].map(|()| replica(&backend, LEASE)));
+        let mut call = owner.begin(message).await;
+        let stream = call.opened().await;
+        notify(&call.outbox, "progress");
+        let (position, _) = event(&mut call.response).await;
+        if finishes {
+            call.outbox.begin_question();
+            call.outbox.finish_call("response");
+            assert_eq!(event(&mut call.response).await.1, "response");
+            let log = StreamLog::new(readers[0].replica().backend(), "session", stream);
+            while log.read(position + 1).await.unwrap().unwrap().is_empty() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+        // The client waits for the stream while the replica is killed, or resumes it afterwards.
+        let mut waiting = resumed(&readers[0], stream, position).await;
+        owner.runtime.shutdown_background();
+        let waited = rest(&mut waiting).await;
+        let later = rest(&mut resumed(&readers[1], stream, position).await).await;
+        assert_eq!(waited, later, "{message} {finishes}");
+        match expected {
+            Some(errors) => {
+                let [(lost, text)] = waited.as_slice() else { panic!("{waited:?}") };
+                assert_eq!(text.matches("-32603").count(), errors, "{text}");
+                assert_eq!(text.matches("may have run").count(), errors, "{text}");
+                assert!(matches!(resume(&readers[1], stream, *lost).await, Resumption::Complete));
+            }
+            None => assert_eq!(texts(&waited), ["response"]),
+        }
+        let all = rest(&mut resumed(&readers[1], stream, 0).await).await;
+        assert_eq!((all[0].1.as_str(), &all[1..]), ("progress", waited.as_slice()));
+    }
+}
+
+/// The lease of a replica can be gone although the replica runs.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_others_consider_gone_says_what_they_say() {
+    let backend = Arc::new(Flaky::default());
+    let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+    let mut call = Call::begin(&owner, CALL);
+    let stream = call.opened().await;
+    let slot = owner.replica().slot().unwrap();
+    assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+    let log = StreamLog::new(reader.replica().backend(), "session", stream);
+    log.complete(vec![Entry::Lost(b"lost").encode()]).await.unwrap();
+    notify(&call.outbox, "too late");
+    call.outbox.finish_call("response");
+    assert_eq!(texts(&rest(&mut call.response).await), ["lost"]);
+    assert_eq!(texts(&rest(&mut resumed(&reader, stream, 0).await).await), ["lost"]);
+}

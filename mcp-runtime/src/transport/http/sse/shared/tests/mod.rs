@@ -1,0 +1,119 @@
+//! Streams whose owner and readers are different replicas in one process.
+
+mod backend;
+mod bounds;
+mod failures;
+mod lost_replicas;
+mod resumption;
+
+use std::{future::poll_fn, sync::Arc, time::Duration};
+
+use tokio::time::timeout;
+
+use self::backend::Flaky;
+use super::{
+    calls::StreamCalls,
+    events::{Resumption, SharedEvents},
+    item::StreamItem,
+    streams::SharedStreams,
+};
+use crate::{
+    backend::Backend,
+    engine::{Outbox, Replica},
+    revision,
+    transport::http::sse::stream::StreamMemory,
+};
+
+const LEASE: Duration = Duration::from_secs(10);
+const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
+
+fn replica(backend: &Arc<Flaky>, lease: Duration) -> Arc<SharedStreams> {
+    let replica = Arc::new(Replica::new(Arc::clone(backend) as Arc<dyn Backend>, lease));
+    Arc::new(SharedStreams::new(&replica))
+}
+
+/// A call of a session, and the response that carries its stream.
+struct Call {
+    outbox: Arc<Outbox>,
+    response: SharedEvents,
+}
+
+impl Call {
+    fn begin(streams: &Arc<SharedStreams>, message: &str) -> Self {
+        let outbox = Outbox::for_test();
+        outbox.begin_call();
+        let calls = StreamCalls::read(message.as_bytes());
+        let memory = StreamMemory::default();
+        let dialect = revision::newest_handshake();
+        let response = streams.open("session".into(), dialect, calls, Arc::clone(&outbox), Vec::new(), memory);
+        Self { outbox, response }
+    }
+
+    /// Waits until the client could resume the stream, and returns the stream's id.
+    async fn opened(&mut self) -> u64 {
+        match next(&mut self.response).await {
+            Some(StreamItem::Opened { stream }) => stream,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn notify(outbox: &Outbox, text: &str) {
+    outbox.push(format!("{text}\n").as_bytes());
+}
+
+async fn next(events: &mut SharedEvents) -> Option<StreamItem> {
+    timeout(Duration::from_secs(300), poll_fn(|cx| events.poll_next(cx))).await.expect("timed out")
+}
+
+/// Returns the next event: its position and message.
+async fn event(events: &mut SharedEvents) -> (u64, String) {
+    match next(events).await {
+        Some(StreamItem::Event { position, line }) => (position, String::from_utf8(line.to_vec()).unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns the events up to the end of a stream.
+async fn rest(events: &mut SharedEvents) -> Vec<(u64, String)> {
+    let mut found = Vec::new();
+    loop {
+        match next(events).await {
+            Some(StreamItem::Event { position, line }) => {
+                found.push((position, String::from_utf8(line.to_vec()).unwrap()));
+            }
+            Some(StreamItem::End) => return found,
+            other => panic!("{other:?} after {found:?}"),
+        }
+    }
+}
+
+fn texts(events: &[(u64, String)]) -> Vec<&str> {
+    events.iter().map(|(_, text)| text.as_str()).collect()
+}
+
+async fn resume(streams: &SharedStreams, stream: u64, position: u64) -> Resumption {
+    streams.resume(&"session".into(), stream, position, revision::newest_handshake()).await.unwrap()
+}
+
+async fn resumed(streams: &SharedStreams, stream: u64, position: u64) -> SharedEvents {
+    match resume(streams, stream, position).await {
+        Resumption::Events(events) => events,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Reads the messages of a response up to its end: the positions of those from which the stream can be resumed.
+async fn messages(events: &mut SharedEvents) -> Vec<(Option<u64>, String)> {
+    let mut messages = Vec::new();
+    loop {
+        let (position, line) = match next(events).await {
+            Some(StreamItem::Event { position, line }) => (Some(position), line),
+            Some(StreamItem::Message { line }) => (None, line),
+            Some(StreamItem::Opened { .. }) => continue,
+            Some(StreamItem::End) => return messages,
+            other => panic!("{other:?}"),
+        };
+        messages.push((position, String::from_utf8(line.to_vec()).unwrap()));
+    }
+}
