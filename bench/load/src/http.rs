@@ -84,44 +84,37 @@ impl Client {
         durations: Durations,
     ) -> Result<Sample> {
         self.call(&mut Connection::open(self.address)?, Operation::Echo, WARM_UP)?;
-        let mut meter = Meter::new(process, durations)?;
-        let (request, mut checker) = (Request::new(operation, self.revision), ResponseChecker::new(operation));
-        let head = self.head(Some((operation.method(), operation.tool())));
-        let mut connections: Vec<_> =
-            (0..connections).map(|_| Connection::open(self.address)).collect::<Result<Vec<_>>>()?;
-        let epoll = Epoll::new(EpollCreateFlags::empty())?;
-        for (index, connection) in connections.iter().enumerate() {
-            connection.stream.set_nonblocking(true)?;
-            epoll.add(&connection.stream, EpollEvent::new(EpollFlags::EPOLLIN, index as u64))?;
-        }
+        let meter = Meter::new(vec![process], durations)?;
+        let callers = (0..connections).map(|_| Ok((self, Connection::open(self.address)?)));
+        Self::load_all(callers.collect::<Result<_>>()?, operation, meter)
+    }
+
+    /// Keeps one call of a client in flight on each connection.
+    pub fn load_all(callers: Vec<(&Self, Connection)>, operation: Operation, mut meter: Meter<'_>) -> Result<Sample> {
+        let Some((first, _)) = callers.first() else { return Err(Failure::new("expected a connection")) };
+        let (request, mut checker) = (Request::new(operation, first.revision), ResponseChecker::new(operation));
+        let (heads, mut connections): (Vec<_>, Vec<_>) = callers
+            .into_iter()
+            .map(|(client, connection)| (client.head(Some((operation.method(), operation.tool()))), connection))
+            .unzip();
         let mut body = Vec::new();
-        let mut send = |connection: &mut Connection, checker: &mut ResponseChecker| {
+        let mut send = |connection: &mut Connection, head: &str, checker: &mut ResponseChecker| {
             body.clear();
             request.write(checker.send(), &mut body);
-            connection.send(&head, &body)
+            connection.send(head, &body)
         };
-        for connection in &mut connections {
-            send(connection, &mut checker)?;
+        for (connection, head) in connections.iter_mut().zip(&heads) {
+            send(connection, head, &mut checker)?;
         }
-        let mut events = [EpollEvent::empty(); 64];
-        loop {
-            let ready = epoll.wait(&mut events, EpollTimeout::try_from(TIMEOUT).unwrap_or(EpollTimeout::NONE))?;
-            if ready == 0 {
-                return Err(Failure::new("the server did not respond in time"));
-            }
-            for event in &events[..ready] {
-                let connection = &mut connections[event.data() as usize];
-                if let Some(response) = connection.poll()? {
-                    let sent = checker.receive(response.message()?)?;
-                    meter.record(sent, Instant::now());
-                    send(connection, &mut checker)?;
-                }
-            }
-            let now = Instant::now();
-            if meter.is_over(now)? {
-                return meter.sample(now);
-            }
-        }
+        let mut end = Instant::now();
+        receive_all(&mut connections, |index, connection, response| {
+            let sent = checker.receive(response.message()?)?;
+            end = Instant::now();
+            meter.record(sent, end);
+            send(connection, &heads[index], &mut checker)?;
+            Ok(!meter.is_over(end)?)
+        })?;
+        meter.sample(end)
     }
 
     /// Opens connections, makes one call on each of them at the same time, and returns them when all calls have been
@@ -145,7 +138,7 @@ impl Client {
     }
 
     /// Returns the head of a request, up to the value of `Content-Length`.
-    fn head(&self, method_and_tool: Option<(&str, Option<&str>)>) -> String {
+    pub fn head(&self, method_and_tool: Option<(&str, Option<&str>)>) -> String {
         let mut head = format!(
             "POST /mcp HTTP/1.1\r\nHost: {}\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n",
             self.address
@@ -163,6 +156,45 @@ impl Client {
             }
         }
         head + "Content-Length: "
+    }
+
+    /// Returns the request for the stream of messages that belong to no call.
+    pub fn general_stream(&self) -> String {
+        format!(
+            "GET /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\nMCP-Protocol-Version: {}\r\n\r\n",
+            self.address,
+            self.session.as_deref().unwrap_or_default(),
+            self.revision.as_str(),
+        )
+    }
+}
+
+/// Passes each response, with the index of its connection, to a function that may send the next request on the
+/// connection, until the function returns `false`.
+pub fn receive_all(
+    connections: &mut [Connection],
+    mut handle: impl FnMut(usize, &mut Connection, Response) -> Result<bool>,
+) -> Result<()> {
+    let epoll = Epoll::new(EpollCreateFlags::empty())?;
+    for (index, connection) in connections.iter().enumerate() {
+        connection.stream.set_nonblocking(true)?;
+        epoll.add(&connection.stream, EpollEvent::new(EpollFlags::EPOLLIN, index as u64))?;
+    }
+    let mut events = [EpollEvent::empty(); 64];
+    loop {
+        let ready = epoll.wait(&mut events, EpollTimeout::try_from(TIMEOUT).unwrap_or(EpollTimeout::NONE))?;
+        if ready == 0 {
+            return Err(Failure::new("the server did not respond in time"));
+        }
+        for event in &events[..ready] {
+            let index = event.data() as usize;
+            let connection = &mut connections[index];
+            if let Some(response) = connection.poll()?
+                && !handle(index, connection, response)?
+            {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -182,8 +214,12 @@ impl Connection {
         Ok(Self { address, stream, inbox: Vec::new(), outbox: Vec::new() })
     }
 
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Sends a request and waits for the response.
-    fn exchange(&mut self, head: &str, body: &[u8]) -> Result<Response> {
+    pub fn exchange(&mut self, head: &str, body: &[u8]) -> Result<Response> {
         self.send(head, body)?;
         self.receive()
     }
@@ -196,7 +232,7 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, head: &str, body: &[u8]) -> Result<()> {
+    pub fn send(&mut self, head: &str, body: &[u8]) -> Result<()> {
         self.outbox.clear();
         self.outbox.extend_from_slice(head.as_bytes());
         self.outbox.extend_from_slice(body.len().to_string().as_bytes());

@@ -12,6 +12,7 @@ use crate::error::{Failure, Result};
 /// One core for the load and another for the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Cores {
+    load: usize,
     server: CpuSet,
     all: CpuSet,
 }
@@ -27,7 +28,20 @@ impl Cores {
             eprintln!("only one core is available: load and servers share it, so the numbers are not meaningful");
         }
         sched_setaffinity(this_thread(), &only(load)?)?;
-        Ok(Self { server: only(server)?, all })
+        Ok(Self { load, server: only(server)?, all })
+    }
+
+    /// Returns the cores for servers that may use all of them.
+    pub fn any(&self) -> Self {
+        Self { server: self.all, ..*self }
+    }
+
+    /// Returns the cores for one of several servers. Each has its own core if there are enough.
+    pub fn of_replica(&self, number: usize) -> Result<Self> {
+        let is_free = |&core: &usize| core != self.load && self.all.is_set(core).unwrap_or(false);
+        let free: Vec<_> = (0..CpuSet::count()).rev().filter(is_free).collect();
+        let server = free.get(number % free.len().max(1)).copied().unwrap_or(self.load);
+        Ok(Self { server: only(server)?, ..*self })
     }
 
     /// Runs a function on the servers' core. Processes that it starts stay there.

@@ -7,6 +7,7 @@ mod error;
 mod http;
 mod machine;
 mod message;
+mod replicas;
 mod response;
 mod rows;
 mod sample;
@@ -27,6 +28,7 @@ use build_cost::BuildCost;
 use counts::Counts;
 use error::{Failure, Result};
 use machine::Cores;
+use replicas::Bench;
 use rows::Measurements;
 use sample::Durations;
 use scenario::Costs;
@@ -50,6 +52,8 @@ struct Options {
     results: PathBuf,
     quick: bool,
     counts_only: bool,
+    /// Whether replicas that share Redis are measured, and nothing else.
+    replicas: bool,
     update_bounds: bool,
     builds: bool,
     rounds: usize,
@@ -81,6 +85,7 @@ impl Options {
             results,
             quick: false,
             counts_only: false,
+            replicas: false,
             update_bounds: false,
             builds: true,
             rounds: 0,
@@ -91,6 +96,7 @@ impl Options {
             match word.as_str() {
                 "--quick" => options.quick = true,
                 "--counts-only" => options.counts_only = true,
+                "--replicas" => options.replicas = true,
                 "--update-bounds" => options.update_bounds = true,
                 "--no-builds" => options.builds = false,
                 "--results" => options.results = value()?.into(),
@@ -102,7 +108,11 @@ impl Options {
             }
         }
         if options.rounds == 0 {
-            options.rounds = if options.quick { 1 } else { 9 };
+            options.rounds = match (options.quick, options.replicas) {
+                (true, _) => 1,
+                (false, true) => 3,
+                (false, false) => 9,
+            };
         }
         Ok(options)
     }
@@ -112,6 +122,13 @@ impl Options {
         let programs = Programs { folder: &self.programs };
         if self.counts_only {
             return self.check_counts(&programs, &cores);
+        }
+        if self.replicas {
+            let (programs, cores, durations) = (&programs, &cores, self.durations());
+            let (clients, tasks, changes) = if self.quick { (200, 100, 1) } else { (10_000, 2_000, 5) };
+            let bench = Bench { programs, cores, durations, clients, tasks, changes };
+            replicas::run(&bench, self.rounds, self.only.as_deref(), &self.results)?;
+            return Ok(ExitCode::SUCCESS);
         }
         workload::verify(&programs, &cores)?;
         eprintln!("all servers respond correctly");

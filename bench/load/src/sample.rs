@@ -18,19 +18,21 @@ pub struct Durations {
 /// The result of one measurement. Times are in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sample {
+    /// The number of calls.
+    pub calls: usize,
     /// Calls per second.
     pub rate: f64,
-    /// CPU time of the server per call.
+    /// CPU time of the servers per call.
     pub cpu: f64,
     pub p50: f64,
     pub p99: f64,
-    /// The growth of the server's resident memory at its peak, in bytes.
+    /// The growth of the servers' resident memory at its peak, in bytes.
     pub peak: f64,
 }
 
-/// Measures the latencies of responses and the CPU time of a server over a period.
+/// Measures the latencies of responses and the CPU time of servers over a period.
 pub struct Meter<'a> {
-    process: &'a Process,
+    processes: Vec<&'a Process>,
     begin: Instant,
     begin_cpu: Option<Duration>,
     end: Instant,
@@ -39,13 +41,16 @@ pub struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Creates a meter. The server is idle, but has answered calls.
-    pub fn new(process: &'a Process, durations: Durations) -> Result<Self> {
-        process.reset_peak()?;
-        let resident = process.resident()?;
+    /// Creates a meter. The servers are idle, but have answered calls.
+    pub fn new(processes: Vec<&'a Process>, durations: Durations) -> Result<Self> {
+        let mut resident = 0;
+        for process in &processes {
+            process.reset_peak()?;
+            resident += process.resident()?;
+        }
         let begin = Instant::now() + durations.warm_up;
         Ok(Self {
-            process,
+            processes,
             begin,
             begin_cpu: None,
             end: begin + durations.measured,
@@ -64,7 +69,7 @@ impl<'a> Meter<'a> {
     /// Returns whether the measurement is over.
     pub fn is_over(&mut self, now: Instant) -> Result<bool> {
         if self.begin_cpu.is_none() && now >= self.begin {
-            self.begin_cpu = Some(self.process.cpu()?);
+            self.begin_cpu = Some(cpu(&self.processes)?);
             self.end += now - self.begin;
             self.begin = now;
         }
@@ -72,18 +77,25 @@ impl<'a> Meter<'a> {
     }
 
     pub fn sample(mut self, now: Instant) -> Result<Sample> {
-        let cpu = self.process.cpu()? - self.begin_cpu.unwrap_or_default();
+        let cpu = cpu(&self.processes)? - self.begin_cpu.unwrap_or_default();
+        let peak = self.processes.iter().map(|process| process.peak()).sum::<Result<u64>>()?;
         self.latencies.sort_unstable();
         let calls = self.latencies.len();
         let at = |share: f64| self.latencies[((calls - 1) as f64 * share) as usize].as_secs_f64();
         Ok(Sample {
+            calls,
             rate: calls as f64 / (now - self.begin).as_secs_f64(),
             cpu: cpu.as_secs_f64() / calls as f64,
             p50: at(0.5),
             p99: at(0.99),
-            peak: self.process.peak()?.saturating_sub(self.resident) as f64,
+            peak: peak.saturating_sub(self.resident) as f64,
         })
     }
+}
+
+/// Returns the CPU time of several processes.
+fn cpu(processes: &[&Process]) -> Result<Duration> {
+    processes.iter().map(|process| process.cpu()).sum()
 }
 
 /// Returns the median, or `NaN` if there are no values.

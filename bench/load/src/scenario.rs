@@ -104,7 +104,7 @@ impl Costs {
 }
 
 /// Raises the limit on open files of this process and of the servers that it starts.
-fn allow_many_files() -> Result<()> {
+pub fn allow_many_files() -> Result<()> {
     let (_, max) = getrlimit(Resource::RLIMIT_NOFILE)?;
     Ok(setrlimit(Resource::RLIMIT_NOFILE, max, max)?)
 }

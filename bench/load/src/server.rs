@@ -81,6 +81,13 @@ impl Program {
         self.start(command, cores)
     }
 
+    /// Starts a program without input, and discards its output.
+    pub fn background(&self, cores: &Cores) -> Result<Process> {
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.start(command, cores)
+    }
+
     /// Starts an HTTP server on a free port and waits until it listens.
     pub fn http(&self, cores: &Cores) -> Result<(Process, SocketAddr)> {
         let mut command = self.command();

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     error::{Failure, Result},
-    message::{INITIALIZED, Operation, Request, ResponseChecker, Revision, excerpt},
+    message::{INITIALIZED, NOTIFICATION, Operation, Request, ResponseChecker, Revision, excerpt},
     sample::{Durations, Meter, Sample, WARM_UP},
     server::Process,
 };
@@ -95,7 +95,7 @@ impl Client {
         durations: Durations,
     ) -> Result<Sample> {
         self.call(Operation::Echo, WARM_UP)?;
-        let mut meter = Meter::new(process, durations)?;
+        let mut meter = Meter::new(vec![process], durations)?;
         let (request, mut checker) = (Request::new(operation, Revision::Session), ResponseChecker::new(operation));
         for _ in 0..in_flight {
             self.write(&request, &mut checker);
@@ -139,10 +139,13 @@ impl Client {
         }
     }
 
-    /// Checks the received responses and returns their number.
+    /// Checks the received responses and returns their number. Ignores notifications.
     fn receive(&mut self, checker: &mut ResponseChecker, mut each: impl FnMut(Instant)) -> Result<usize> {
         let mut responses = 0;
         while let Some((begin, end)) = self.next_line() {
+            if self.inbox[begin..end].starts_with(NOTIFICATION) {
+                continue;
+            }
             each(checker.receive(&self.inbox[begin..end])?);
             responses += 1;
         }

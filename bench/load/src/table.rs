@@ -24,7 +24,7 @@ impl Unit {
         matches!(self, Self::Rate)
     }
 
-    fn show(self, value: f64) -> String {
+    pub fn show(self, value: f64) -> String {
         match self {
             Self::Rate => format!("{:.1} k/s", value / 1e3),
             Self::Seconds if value < 1e-3 => format!("{:.1} µs", value * 1e6),

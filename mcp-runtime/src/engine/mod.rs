@@ -12,9 +12,11 @@ mod dispatch;
 mod introduction;
 pub(crate) mod layers;
 mod limits;
+mod live_requester;
 mod liveness;
 mod meter;
 mod methods;
+mod opening;
 mod outbox;
 mod pings;
 mod rates;
@@ -25,6 +27,9 @@ mod request;
 mod roots_hook;
 mod runs;
 mod session;
+mod session_log;
+#[cfg(feature = "http")]
+mod session_store;
 mod shared;
 mod shared_log;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
@@ -49,6 +54,8 @@ pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use meter::Meter;
 #[cfg(feature = "http")]
+pub(crate) use opening::restore_session;
+#[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
 #[cfg(feature = "http")]
@@ -60,9 +67,11 @@ pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
 pub(crate) use roots_hook::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
+#[cfg(feature = "http")]
+pub(crate) use session_store::{KIND, NewSession, SessionStore};
 pub(crate) use shared::{Engine, Profile};
 #[cfg(feature = "http")]
-pub(crate) use shared_session::{Announcement, KIND, NewSession, SessionMessage, SessionStore, SharedSession};
+pub(crate) use shared_session::{Announcement, SessionMessage, SharedSession};
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::listener::too_many_listeners;
 pub use tasks::{TaskLimits, TaskStatus};

@@ -2,7 +2,7 @@
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use super::{client_requests::LiveRequester, session::Session};
+use super::{live_requester::LiveRequester, session::Session};
 use crate::{handler, race::race};
 
 /// The function that was passed to [`Server::on_roots_changed`](crate::Server::on_roots_changed).

@@ -13,10 +13,8 @@ use super::{
     client_requests::{PendingRequests, RootsCache, session_ended},
     liveness::Liveness,
     outbox::Outbox,
-    pings,
     rates::FlowControl,
     runs::CoalescedRuns,
-    shared::Engine,
     shared_session::SharedSession,
     subscriptions::subscriber::Subscriber,
     weak_set::Registration,
@@ -26,8 +24,6 @@ use super::{
     replica::{ReaderRecord, Replica},
     shared_session::SessionRecord,
 };
-#[cfg(feature = "http")]
-use crate::revision;
 use crate::{
     error::Fault,
     handler::{ClientInfo, Peer as _},
@@ -65,7 +61,7 @@ pub(crate) struct Session {
     pub(super) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
     /// What the other replicas know about the session. Unset if it is known to this process only.
-    shared: OnceLock<Box<SharedSession>>,
+    pub(super) shared: OnceLock<Box<SharedSession>>,
     /// Pings the client when it is silent. `None` if pings are disabled.
     pub(super) liveness: Option<Liveness>,
     /// Removes the session from the set of open sessions when dropped.
@@ -83,13 +79,6 @@ pub(crate) struct SessionInfo {
     pub(crate) principal: Option<Box<str>>,
 }
 
-/// What the server declared in `initialize`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Declared {
-    pub(super) announces_changes: bool,
-    pub(super) logging: bool,
-}
-
 /// The phases of a session. Each begins once.
 #[derive(Debug, Default)]
 pub(super) struct Lifecycle {
@@ -99,75 +88,6 @@ pub(super) struct Lifecycle {
 }
 
 impl Session {
-    /// Creates a session with its outbox for messages that belong to no request, and starts to ping its client.
-    pub(super) fn open(
-        engine: &Engine,
-        info: SessionInfo,
-        declared: Declared,
-        outbox: Arc<Outbox>,
-        (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
-    ) -> Arc<Self> {
-        let subscribe = || Subscriber::of_session(&engine.subscriptions, &outbox);
-        let session = Arc::new(Self {
-            id: OnceLock::new(),
-            roots: RootsCache::new(&info.capabilities),
-            roots_hook_runs: CoalescedRuns::default(),
-            info: Arc::new(info),
-            pending_requests: Arc::new(PendingRequests::new(engine.limits.in_flight)),
-            answer_timeout: engine.limits.answer_timeout,
-            in_flight,
-            flow,
-            subscriber: declared.announces_changes.then(subscribe),
-            outbox,
-            declares_logging: declared.logging,
-            lifecycle: Lifecycle::default(),
-            shared: OnceLock::new(),
-            liveness: engine.limits.pings.map(Liveness::new),
-            registration: OnceLock::new(),
-        });
-        let _ = session.registration.set(engine.sessions.insert(&session));
-        pings::start(&session);
-        session
-    }
-
-    /// Creates a copy of a session that another replica has opened. Returns `None` if its version is unknown.
-    #[cfg(feature = "http")]
-    pub(crate) fn restore(engine: &Arc<Engine>, record: &SessionRecord) -> Option<Arc<Self>> {
-        let info = SessionInfo {
-            dialect: revision::handshake(&record.version)?,
-            client: record.client.clone(),
-            capabilities: record.capabilities.as_str().into(),
-            principal: record.principal.as_deref().map(Into::into),
-        };
-        let declared = Declared { announces_changes: record.announces_changes, logging: record.declares_logging };
-        engine.start_background();
-        let flow = Arc::new(FlowControl::new(&engine.limits.rates));
-        let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
-        let session = Self::open(engine, info, declared, outbox, (Arc::default(), flow));
-        session.adopt(record, record);
-        Some(session)
-    }
-
-    /// Returns the record from which other replicas [restore](Self::restore) the session.
-    #[cfg(feature = "http")]
-    pub(super) fn record(&self, peer: String) -> SessionRecord {
-        SessionRecord {
-            version: self.info.dialect.name().to_owned(),
-            capabilities: self.info.capabilities.as_ref().to_owned(),
-            client: self.info.client.clone(),
-            principal: self.info.principal.as_deref().map(str::to_owned),
-            peer,
-            announces_changes: self.subscriber.is_some(),
-            declares_logging: self.declares_logging,
-            initialized: self.is_initialized(),
-            level: None,
-            roots: 0,
-            resources: Vec::new(),
-            revision: 0,
-            other: serde_json::Map::new(),
-        }
-    }
-
     /// Adopts what other replicas have changed.
     #[cfg(feature = "http")]
     pub(super) fn adopt(&self, before: &SessionRecord, after: &SessionRecord) {

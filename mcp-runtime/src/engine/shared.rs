@@ -2,22 +2,24 @@ use std::{
     future::pending,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
 use super::{
     background::BackgroundTask,
-    client_requests::{LiveRequester, StateKey, StateKeys},
+    client_requests::{StateKey, StateKeys},
     current_registry::CurrentRegistry,
     introduction::{self, Introduction},
     layers::Layers,
     limits::Limits,
+    live_requester::LiveRequester,
     readiness::BackendProbe,
     replica::Replica,
     request::caller::Visibility,
     roots_hook::RootsHook,
     session::Session,
+    session_log::SessionLog,
     shared_log::SharedLog,
     subscriptions::{
         change_set::{ChangeSet, ChangedResources},
@@ -77,7 +79,7 @@ pub(crate) struct Engine {
     pub(crate) subscriptions: Arc<Subscriptions>,
     /// The sessions. Transports limit their number.
     pub(super) sessions: Arc<WeakSet<Session>>,
-    dropped_log_messages: AtomicU64,
+    log: Arc<SessionLog>,
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
@@ -142,14 +144,16 @@ impl Engine {
         let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
         let probe = backend.clone().map(BackendProbe::new);
         let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
-        let shared_log = replica.as_ref().map(SharedLog::new);
+        let sessions = Arc::default();
+        let log = Arc::new(SessionLog::new(&sessions));
+        let shared_log = replica.as_ref().map(|replica| SharedLog::new(replica, &log));
         let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
         let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
-            sessions: Arc::default(),
-            dropped_log_messages: AtomicU64::new(0),
+            sessions,
+            log,
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
             identity,
@@ -219,24 +223,18 @@ impl Engine {
     /// Sends an encoded log message to the sessions of all processes that have asked for its level, and counts those of
     /// this process that cannot receive it.
     pub(crate) fn log(self: &Arc<Self>, level: Level, message: &[u8]) {
-        self.log_here(level, message);
-        if let Some(log) = &self.shared_log {
+        self.log.send(level, message);
+        if let Some(shared) = &self.shared_log {
             self.start_background();
-            let is_dropped = !log.send(level, message);
-            self.dropped_log_messages.fetch_add(u64::from(is_dropped), Ordering::Relaxed);
+            if !shared.send(level, message) {
+                self.log.count_dropped(1);
+            }
         }
-    }
-
-    /// Sends an encoded log message to the sessions of this process.
-    pub(super) fn log_here(&self, level: Level, message: &[u8]) {
-        let open = self.sessions.iter().filter(|session| !session.has_ended());
-        let dropped = open.filter(|session| !session.log(level, message)).count();
-        self.dropped_log_messages.fetch_add(dropped as u64, Ordering::Relaxed);
     }
 
     /// Returns the number of log messages that [`log`](Self::log) could not send.
     pub(crate) fn dropped_log_messages(&self) -> u64 {
-        self.dropped_log_messages.load(Ordering::Relaxed)
+        self.log.dropped()
     }
 
     /// Returns the sessions that have not ended.
@@ -260,7 +258,7 @@ impl Engine {
                 };
                 let log = async {
                     match log {
-                        Some(log) => log.run(engine.clone()).await,
+                        Some(log) => log.run().await,
                         None => pending().await,
                     }
                 };

@@ -3,14 +3,14 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use tokio::sync::Notify;
 
 use super::{
     replica::{Replica, ReplicaHandler},
-    shared::Engine,
+    session_log::SessionLog,
 };
 use crate::{model::Level, random};
 
@@ -26,7 +26,8 @@ pub(super) struct SharedLog {
     replica: Arc<Replica>,
     /// Distinguishes this process from the others.
     id: String,
-    engine: OnceLock<Weak<Engine>>,
+    /// Delivers what others announce.
+    log: Arc<SessionLog>,
     waiting: Mutex<Waiting>,
     changed: Notify,
 }
@@ -38,11 +39,11 @@ struct Waiting {
 }
 
 impl SharedLog {
-    pub(super) fn new(replica: &Arc<Replica>) -> Arc<Self> {
+    pub(super) fn new(replica: &Arc<Replica>, log: &Arc<SessionLog>) -> Arc<Self> {
         let shared = Arc::new(Self {
             replica: Arc::clone(replica),
             id: random::id().unwrap_or_default(),
-            engine: OnceLock::new(),
+            log: Arc::clone(log),
             waiting: Mutex::default(),
             changed: Notify::new(),
         });
@@ -65,9 +66,8 @@ impl SharedLog {
         true
     }
 
-    /// Announces the messages that are waiting, and delivers those of other processes to the sessions of `engine`.
-    pub(super) async fn run(&self, engine: Weak<Engine>) -> Infallible {
-        let _ = self.engine.set(engine);
+    /// Announces the messages that are waiting.
+    pub(super) async fn run(&self) -> Infallible {
         loop {
             let next = self.next();
             let Some(payload) = next else {
@@ -95,12 +95,11 @@ impl SharedLog {
 
 impl ReplicaHandler for SharedLog {
     fn message(&self, payload: &[u8]) {
-        let Some(engine) = self.engine.get().and_then(Weak::upgrade) else { return };
         let mut parts = payload.splitn(3, |byte| *byte == b' ');
         let (Some(from), Some(level), Some(message)) = (parts.next(), parts.next(), parts.next()) else { return };
         let level = std::str::from_utf8(level).ok().and_then(|level| level.parse().ok());
         if let Some(level) = level.filter(|_| from != self.id.as_bytes()) {
-            engine.log_here(level, message);
+            self.log.send(level, message);
         }
     }
 

@@ -6,8 +6,9 @@ use super::{callee::Callee, run::PreparedCall};
 use crate::{
     auth::Scopes,
     engine::{
-        client_requests::{Binding, LiveRequester, RoundParams, RoundsRequester},
+        client_requests::{Binding, RoundParams, RoundsRequester},
         layers::{Call, CallInfo, CalledFunction},
+        live_requester::LiveRequester,
         request::{context::RequestContext, params::Params, source::Permit},
     },
     error::Fault,

@@ -2,7 +2,6 @@
 
 mod input_response;
 mod key_ring;
-mod live;
 mod once;
 mod pending;
 mod progress;
@@ -14,8 +13,7 @@ mod state;
 mod state_key;
 mod wait;
 
-pub(super) use input_response::InputResponse;
-pub(super) use live::{LiveRequester, into_result};
+pub(super) use input_response::{InputResponse, into_result};
 pub(super) use once::OnceValues;
 pub(crate) use pending::PendingRequests;
 pub(crate) use pending::session_ended;
@@ -26,3 +24,4 @@ pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;
 pub(super) use state::Binding;
 pub use state_key::{StateKey, StateKeyError};
+pub(super) use wait::wait_for_response;

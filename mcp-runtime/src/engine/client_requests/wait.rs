@@ -30,7 +30,7 @@ enum Event {
 /// # Errors
 ///
 /// Returns [`Fault::AnswerTimeout`] if there is no response in time, and another fault if the session ends.
-pub(super) async fn wait_for_response(
+pub(in crate::engine) async fn wait_for_response(
     request: &mut PendingRequest,
     question: &Question,
     default_timeout: Duration,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::{
     engine::{
         call::{batch::Sink, response},
+        opening::{self, Declared},
         outbox::Outbox,
         request::{
             context::{ConnectionContext, RequestContext, client_info},
             params::check_capabilities,
         },
-        session::{Declared, Session, SessionInfo},
+        session::SessionInfo,
         shared_session::{SessionChange, SessionMessage},
     },
     error::Fault,
@@ -56,7 +57,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         Declared { announces_changes, logging: request.registry.capabilities().logging || announces_changes };
     let capabilities = capabilities.unwrap_or("{}").into();
     let info = SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) };
-    let session = Session::open(engine, info, declared, outbox, (Arc::clone(&connection.in_flight), flow));
+    let session = opening::open(engine, info, declared, outbox, (Arc::clone(&connection.in_flight), flow));
     connection.session.set(session).map_err(|_| already_initialized())?;
     response::write_result(out, request.id, engine.introduction(request.registry, dialect));
     Ok(())

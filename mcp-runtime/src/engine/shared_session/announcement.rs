@@ -19,12 +19,12 @@ pub(crate) enum Announcement {
 }
 
 impl Announcement {
-    pub(super) fn progressed(session: &str, request: u64, report: ClientProgress) -> Self {
+    pub(in crate::engine) fn progressed(session: &str, request: u64, report: ClientProgress) -> Self {
         let ClientProgress { progress, total, message } = report;
         Self::Progressed { session: session.to_owned(), request, progress, total, message }
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::engine) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(self).unwrap_or_default()
     }

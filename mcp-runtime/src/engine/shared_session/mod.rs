@@ -8,13 +8,11 @@ mod announcement;
 mod message;
 mod record;
 mod shared;
-#[cfg(feature = "http")]
-mod store;
 
 #[cfg(feature = "http")]
 pub(crate) use self::{
     announcement::Announcement,
-    record::SessionRecord,
-    store::{KIND, NewSession, SessionStore},
+    record::{RecordFull, SessionRecord},
+    shared::StoredSession,
 };
 pub(crate) use self::{message::SessionMessage, record::SessionChange, shared::SharedSession};

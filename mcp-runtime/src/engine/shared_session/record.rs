@@ -71,7 +71,7 @@ impl SessionRecord {
     /// # Errors
     ///
     /// Fails if the record would become too large.
-    pub(super) fn apply(&mut self, change: &SessionChange) -> Result<bool, RecordFull> {
+    pub(in crate::engine) fn apply(&mut self, change: &SessionChange) -> Result<bool, RecordFull> {
         match change {
             SessionChange::Initialized => return Ok(!std::mem::replace(&mut self.initialized, true)),
             SessionChange::Level(level) => self.level = Some(level.as_str().to_owned()),
@@ -90,7 +90,7 @@ impl SessionRecord {
         Ok(true)
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::engine) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -98,7 +98,7 @@ impl SessionRecord {
     /// # Errors
     ///
     /// Fails if the record cannot be read. A newer release may have written it, so the session exists.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, BackendError> {
+    pub(in crate::engine) fn decode(bytes: &[u8]) -> Result<Self, BackendError> {
         let unreadable = |error| BackendError::Unavailable(format!("invalid record of a session: {error}"));
         serde_json::from_slice(bytes).map_err(unreadable)
     }

@@ -23,7 +23,7 @@ pub(crate) struct SharedSession {
 }
 
 impl SharedSession {
-    pub(super) fn new(id: Arc<str>, stored: StoredSession) -> Self {
+    pub(in crate::engine) fn new(id: Arc<str>, stored: StoredSession) -> Self {
         Self { id, stored: Mutex::new(stored), is_stale: AtomicBool::new(false) }
     }
 
@@ -41,12 +41,12 @@ impl SharedSession {
     }
 
     /// Returns the local copy of the record.
-    pub(super) fn copy(&self) -> StoredSession {
+    pub(in crate::engine) fn copy(&self) -> StoredSession {
         self.stored().clone()
     }
 
     /// Replaces the local copy, and passes the old and the new record to `apply`, unless the local copy is newer.
-    pub(super) fn replace(&self, stored: StoredSession, apply: impl FnOnce(&SessionRecord, &SessionRecord)) {
+    pub(in crate::engine) fn replace(&self, stored: StoredSession, apply: impl FnOnce(&SessionRecord, &SessionRecord)) {
         let mut current = self.stored();
         if stored.record.revision >= current.record.revision {
             apply(&current.record, &stored.record);
@@ -55,7 +55,7 @@ impl SharedSession {
     }
 
     /// Sets the version of the record, which another write than a change has set.
-    pub(super) fn set_version(&self, revision: u64, version: RecordVersion) {
+    pub(in crate::engine) fn set_version(&self, revision: u64, version: RecordVersion) {
         let mut current = self.stored();
         if current.record.revision == revision {
             current.version = version;

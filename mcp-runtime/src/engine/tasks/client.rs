@@ -10,7 +10,8 @@ use std::{
 use super::{encode, inbox::TaskInbox, task::Task};
 use crate::{
     engine::{
-        client_requests::{LiveRequester, OnceValues, into_result, session_ended},
+        client_requests::{OnceValues, into_result, session_ended},
+        live_requester::LiveRequester,
         outbox::Outbox,
         session::Session,
     },

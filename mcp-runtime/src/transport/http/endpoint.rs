@@ -42,8 +42,8 @@ pub(super) struct Endpoint {
 /// The connection that carries requests.
 #[derive(Debug)]
 struct PeerConnection {
-    /// The peer's address, if it is known.
-    address: Option<SocketAddr>,
+    /// The sender at the other end.
+    remote: Remote,
     /// The peer, to which requests without a principal belong unless they contain another address.
     peer: Arc<Peer>,
     reader: Arc<Reader>,
@@ -78,20 +78,25 @@ impl Endpoint {
             shutdown: watch::Sender::new(ShutdownPhase::Running),
             last_sweep: Mutex::new(Instant::now()),
         };
-        let connection = PeerConnection { address: None, peer, reader: Arc::default() };
+        let connection = PeerConnection { remote: Remote::Unknown, peer, reader: Arc::default() };
         Self { shared: Arc::new(shared), connection: Arc::new(connection) }
     }
 
     /// Returns the same endpoint for the requests of one connection.
     pub(super) fn for_remote(&self, remote: Remote) -> Self {
         let peer = self.shared.limits.peers.remote(remote);
-        let connection = PeerConnection { address: remote.address(), peer, reader: Arc::default() };
+        let connection = PeerConnection { remote, peer, reader: Arc::default() };
         Self { shared: Arc::clone(&self.shared), connection: Arc::new(connection) }
     }
 
     /// Returns the peer of the connection.
     pub(super) fn peer(&self) -> &Arc<Peer> {
         &self.connection.peer
+    }
+
+    /// Returns the sender at the other end of the connection.
+    pub(super) fn remote(&self) -> Remote {
+        self.connection.remote
     }
 
     /// Returns the client of the connection as a reader.
@@ -125,7 +130,7 @@ impl Endpoint {
     /// Wraps the head of a request for the engine.
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
         let peer = self.peer_of(&request);
-        let address = self.address_of_request(&request).or(self.connection.address);
+        let address = self.address_of_request(&request).or(self.connection.remote.address());
         Arc::new(HttpRequestSource::new(request, address, peer, &self.shared.limits))
     }
 

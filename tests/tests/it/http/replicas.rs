@@ -1,9 +1,11 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
 mod changes;
+mod legacy;
 mod readiness;
 mod sessions;
 mod streams;
+mod tasks;
 
 use std::{sync::Arc, time::Duration};
 

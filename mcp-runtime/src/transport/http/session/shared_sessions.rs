@@ -20,6 +20,7 @@ use crate::{
     backend::{BackendError, respond},
     engine::{
         Announcement, Engine, KIND, NewSession, Replica, ReplicaHandler, Session, SessionMessage, SessionStore, Slot,
+        restore_session,
     },
     error::Fault,
     handler::ask::ClientProgress,
@@ -171,7 +172,7 @@ impl SharedSessions {
             }
             let permit = self.sessions.reserve(peer).ok_or_else(|| Fault::overloaded("too many sessions"))?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
-            let session = Session::restore(&self.engine, &stored.record).ok_or_else(unknown)?;
+            let session = restore_session(&self.engine, &stored.record).ok_or_else(unknown)?;
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
             let general = self.start_general(&id, &session, false, peer);
@@ -438,7 +439,7 @@ impl ReplicaHandler for SharedSessions {
 }
 
 /// Returns whether a text may be the id of a session, so that other texts cost no access to the backend.
-fn is_id(text: &str) -> bool {
+pub(in crate::transport::http) fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 

@@ -254,6 +254,25 @@ async fn changes_reach_the_replica_at_which_the_client_reads() {
     }
 }
 
+/// Three operations on the log of the stream: to append the notification, to read it, and to wait for the next.
+#[tokio::test]
+async fn a_change_costs_few_operations_of_the_backend() {
+    const CHANGES: usize = 100;
+    let (cluster, handles) = changing(1, |server| server).await;
+    let session = subscribed(&cluster, 1, 1).await;
+    let mut stream = cluster.at(0).open(&session.get()).await;
+    handles[0].resource_updated("test://item/0");
+    until_updated(&mut stream, 0).await;
+    let before = cluster.operations(0);
+    for _ in 0..CHANGES {
+        handles[0].resource_updated("test://item/0");
+        until_updated(&mut stream, 0).await;
+    }
+    let operations = cluster.operations(0) - before;
+    // The lease is renewed, too.
+    assert!(operations <= 3 * CHANGES + CHANGES / 2, "{operations} operations for {CHANGES} changes");
+}
+
 /// Nothing is lost while the client reads at one replica after the other. A change that a replica hears of only after
 /// the client has come may be repeated.
 #[tokio::test]

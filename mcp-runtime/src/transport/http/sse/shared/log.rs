@@ -13,7 +13,7 @@ pub(super) const RUNNING_TTL: Duration = Duration::from_secs(10 * 60);
 pub(super) const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// The maximum number of entries that are read at once.
-const PAGE: usize = 64;
+pub(super) const PAGE: usize = 64;
 
 /// The log of one stream.
 #[derive(Debug, Clone)]

@@ -11,16 +11,11 @@ use std::{
 use tokio::time::timeout;
 
 use super::{
-    input_response::InputResponse,
-    once::OnceValues,
-    pending::{send_request, session_ended},
-    wait::wait_for_response,
+    client_requests::{OnceValues, into_result, send_request, session_ended, wait_for_response},
+    outbox::Outbox,
+    session::{Session, SessionInfo},
 };
 use crate::{
-    engine::{
-        outbox::Outbox,
-        session::{Session, SessionInfo},
-    },
     error::Fault,
     handler::{
         AnswerFuture, CheckAnswer, ClientInfo, ClientRequester, Peer as _, SessionPeer,
@@ -33,14 +28,6 @@ use crate::{
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum time for which a `ping` waits for its response.
 const PING_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Turns the response to a request into the result that the function receives.
-pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> Result<String, Fault> {
-    match response {
-        InputResponse::Result(json) => Ok(json),
-        InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
-    }
-}
 
 /// The requester of a call that waits for its client, or of code that runs outside of calls.
 pub(crate) struct LiveRequester {

@@ -1,19 +1,16 @@
+//! The sessions in the backend, and what replicas tell each other about them.
+
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
 use super::{
-    announcement::Announcement,
-    message::SessionMessage,
-    record::{RecordFull, SessionChange, SessionRecord},
-    shared::{SharedSession, StoredSession},
-};
-use crate::{
-    backend::{Backend, BackendError, Record, RecordCondition, RecordVersion, Timestamp, respond},
-    engine::{
-        client_requests::InputResponse,
-        replica::{Replica, Slot},
-        session::Session,
+    client_requests::InputResponse,
+    replica::{Replica, Slot},
+    session::Session,
+    shared_session::{
+        Announcement, RecordFull, SessionChange, SessionMessage, SessionRecord, SharedSession, StoredSession,
     },
 };
+use crate::backend::{Backend, BackendError, Record, RecordCondition, RecordVersion, Timestamp, respond};
 
 /// The kind of the messages between replicas about sessions.
 pub(crate) const KIND: &str = "session";
@@ -75,7 +72,7 @@ impl SessionStore {
         if count >= self.max_per_peer && !self.evict(&peer, id).await? {
             return Ok(NewSession::TooMany);
         }
-        let record = session.record(peer);
+        let record = new_record(session, peer);
         self.write_peer(id, &record).await?;
         let collision = || BackendError::Unavailable("the id of a new session exists already".to_owned());
         let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
@@ -280,6 +277,25 @@ impl SessionStore {
 
     fn backend(&self) -> &Arc<dyn Backend> {
         self.replica.backend()
+    }
+}
+
+/// Returns the record of a session that was opened on this replica.
+fn new_record(session: &Session, peer: String) -> SessionRecord {
+    SessionRecord {
+        version: session.info.dialect.name().to_owned(),
+        capabilities: session.info.capabilities.as_ref().to_owned(),
+        client: session.info.client.clone(),
+        principal: session.info.principal.as_deref().map(str::to_owned),
+        peer,
+        announces_changes: session.subscriber.is_some(),
+        declares_logging: session.declares_logging,
+        initialized: session.is_initialized(),
+        level: None,
+        roots: 0,
+        resources: Vec::new(),
+        revision: 0,
+        other: serde_json::Map::new(),
     }
 }
 
