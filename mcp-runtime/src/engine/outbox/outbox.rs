@@ -168,7 +168,7 @@ impl Outbox {
     }
 
     /// Closes the output: its session has ended, so its streams end once all of it is written.
-    pub(in crate::engine) fn close(&self) {
+    pub(crate) fn close(&self) {
         // Only the first time matters.
         let _ = self.closed.set(());
         self.contents().wake();

@@ -1,4 +1,8 @@
-use std::{fmt, num::NonZeroU32};
+use std::{
+    fmt,
+    num::{NonZeroU32, ParseIntError},
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +51,15 @@ impl Slot {
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl FromStr for Slot {
+    type Err = ParseIntError;
+
+    /// Parses what [`Display`](fmt::Display) writes. A number that is no slot results in a slot that no replica has.
+    fn from_str(text: &str) -> Result<Self, ParseIntError> {
+        text.parse().map(Self)
     }
 }
 

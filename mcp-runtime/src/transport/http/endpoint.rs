@@ -24,6 +24,7 @@ use super::{
     },
 };
 use crate::{
+    backend::BACKEND_TIMEOUT,
     engine::{Engine, Session},
     revision::Feature,
 };
@@ -41,8 +42,8 @@ pub(super) struct Endpoint {
 /// The connection that carries requests.
 #[derive(Debug)]
 struct PeerConnection {
-    /// The peer's address, if it is known.
-    address: Option<SocketAddr>,
+    /// The sender at the other end.
+    remote: Remote,
     /// The peer, to which requests without a principal belong unless they contain another address.
     peer: Arc<Peer>,
     reader: Arc<Reader>,
@@ -77,20 +78,25 @@ impl Endpoint {
             shutdown: watch::Sender::new(ShutdownPhase::Running),
             last_sweep: Mutex::new(Instant::now()),
         };
-        let connection = PeerConnection { address: None, peer, reader: Arc::default() };
+        let connection = PeerConnection { remote: Remote::Unknown, peer, reader: Arc::default() };
         Self { shared: Arc::new(shared), connection: Arc::new(connection) }
     }
 
     /// Returns the same endpoint for the requests of one connection.
     pub(super) fn for_remote(&self, remote: Remote) -> Self {
         let peer = self.shared.limits.peers.remote(remote);
-        let connection = PeerConnection { address: remote.address(), peer, reader: Arc::default() };
+        let connection = PeerConnection { remote, peer, reader: Arc::default() };
         Self { shared: Arc::clone(&self.shared), connection: Arc::new(connection) }
     }
 
     /// Returns the peer of the connection.
     pub(super) fn peer(&self) -> &Arc<Peer> {
         &self.connection.peer
+    }
+
+    /// Returns the sender at the other end of the connection.
+    pub(super) fn remote(&self) -> Remote {
+        self.connection.remote
     }
 
     /// Returns the client of the connection as a reader.
@@ -124,7 +130,7 @@ impl Endpoint {
     /// Wraps the head of a request for the engine.
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
         let peer = self.peer_of(&request);
-        let address = self.address_of_request(&request).or(self.connection.address);
+        let address = self.address_of_request(&request).or(self.connection.remote.address());
         Arc::new(HttpRequestSource::new(request, address, peer, &self.shared.limits))
     }
 
@@ -217,10 +223,27 @@ impl Endpoint {
     /// Ends subscriptions, rejects new calls, waits for the calls in flight for at most `grace`, and closes the endpoint.
     pub(super) async fn shut_down(&self, grace: Duration) {
         self.end_subscriptions();
-        if tokio::time::timeout(grace, self.limits().settled()).await.is_err() {
+        if tokio::time::timeout(grace, self.settled()).await.is_err() {
             tracing::warn!("shutdown grace period expired: cancelling calls in flight");
         }
         self.close();
+        self.flush(grace).await;
+    }
+
+    /// Waits until no call is in flight and, if other replicas can resume streams, until they find all answers.
+    pub(super) async fn settled(&self) {
+        self.limits().settled().await;
+        if let Some(streams) = self.shared_streams() {
+            streams.written().await;
+        }
+    }
+
+    /// Tells other replicas, after [`close`](Self::close), how the calls have ended that it has cancelled, and what has
+    /// changed here. Takes at most `grace`, or the time within which a backend must respond, if that is shorter.
+    pub(super) async fn flush(&self, grace: Duration) {
+        if let Some(streams) = self.shared_streams() {
+            let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), streams.written()).await;
+        }
         self.engine().flush_changes().await;
     }
 

@@ -27,6 +27,8 @@ const FREE_FRACTION: usize = 16;
 const MAX_LISTENERS: usize = 10_000;
 /// The maximum number of requests to the routes of an authenticator that are handled at once.
 const MAX_AUTHORIZATION_REQUESTS: usize = 128;
+/// The maximum number of messages that other replicas have forwarded to this one and that are being received at once.
+const MAX_FORWARDED_MESSAGES: usize = 1024;
 
 /// The limits that all clients share. Requests that exceed them are rejected with status 503.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ pub(super) struct SharedLimits {
     pub(super) peers: Arc<Peers>,
     calls: Pool,
     authorization_requests: Pool,
+    forwarded_messages: Pool,
     listeners: Pool,
     /// One permit for each byte.
     body_memory: Pool,
@@ -67,6 +70,7 @@ impl SharedLimits {
             peers: Arc::new(Peers::new(options.max_peer_share)),
             calls: pool(Resource::Calls, options.max_in_flight),
             authorization_requests: pool(Resource::AuthorizationRequests, MAX_AUTHORIZATION_REQUESTS),
+            forwarded_messages: pool(Resource::ForwardedMessages, MAX_FORWARDED_MESSAGES),
             listeners: pool(Resource::Listeners, MAX_LISTENERS),
             body_memory: pool(Resource::BodyBytes, options.body_memory()),
             response_memory: pool(Resource::ResponseBytes, options.max_unread_response_bytes),
@@ -93,6 +97,12 @@ impl SharedLimits {
     /// all peers or for this one.
     pub(super) fn admit_authorization_request(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         self.authorization_requests.try_acquire(peer, 1)
+    }
+
+    /// Returns a permit for a message that another replica has forwarded. Returns `None` if too many are being received,
+    /// over all peers or for this one.
+    pub(super) fn admit_forwarded(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
+        self.forwarded_messages.try_acquire(peer, 1)
     }
 
     /// Checks that [`admit_call`](Self::admit_call) would succeed.

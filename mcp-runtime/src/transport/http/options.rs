@@ -398,6 +398,9 @@ impl HttpOptions {
     /// Sets whether to serve the HTTP transport of revision 2024-11-05 as well, with streams at `/sse` and messages at
     /// `/message`. The default is `false`. Mounted services ignore this option.
     ///
+    /// With a shared [backend](crate::Server::backend), messages may arrive at any process, which forwards them to the one
+    /// that holds the stream. Functions then see requests without the headers that contain credentials.
+    ///
     /// ```
     /// # use mcp_runtime::HttpOptions;
     /// let options = HttpOptions::default().legacy_sse(true);

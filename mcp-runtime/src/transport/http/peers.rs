@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::handler::{MAX_BLOCKING, max_checks};
@@ -20,13 +21,14 @@ pub(super) enum Resource {
     Sessions,
     Calls,
     AuthorizationRequests,
+    ForwardedMessages,
     Listeners,
     BodyBytes,
     ResponseBytes,
 }
 
 /// The number of [`Resource`]s.
-const RESOURCES: usize = 7;
+const RESOURCES: usize = 8;
 
 /// The peers that use any resource.
 ///
@@ -45,13 +47,12 @@ struct Table {
 }
 
 /// The sender at the other end of a connection, as the operating system reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Remote {
     Address(SocketAddr),
     /// The id of the user whose process has connected to a Unix socket.
-    #[cfg_attr(not(any(unix, test)), expect(dead_code, reason = "there are no Unix sockets"))]
+    #[cfg_attr(not(any(unix, test)), allow(dead_code, reason = "there are no Unix sockets"))]
     User(u32),
-    #[cfg_attr(not(any(unix, test)), expect(dead_code, reason = "there are no Unix sockets"))]
     Unknown,
 }
 

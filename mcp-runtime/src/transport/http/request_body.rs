@@ -28,6 +28,9 @@ use crate::error::Fault;
 /// cancellations are accepted even when it is exhausted. Each connection buffers more than this anyway.
 const UNCOUNTED_BYTES: usize = 4 << 10;
 
+/// Why a body is rejected if the memory of all bodies is exhausted.
+const MEMORY_FULL: &str = "too much request data is being received";
+
 /// The maximum factor by which the capacity of a body exceeds its length while it is being received.
 const MAX_GROWTH: usize = 4;
 
@@ -117,6 +120,23 @@ where
         }
         Box::new(closing(error.response(max_bytes)))
     })
+}
+
+/// Reserves memory for a body that another replica has received.
+///
+/// # Errors
+///
+/// Returns the response that rejects the request if the memory of all bodies is exhausted.
+pub(super) fn reserve(
+    limits: &SharedLimits,
+    peer: &Arc<Peer>,
+    bytes: usize,
+) -> Result<Option<PeerPermit>, Box<HttpResponse>> {
+    let (mut memory, counted) = (None, bytes.saturating_sub(UNCOUNTED_BYTES));
+    if counted > 0 && !limits.reserve_body_memory(peer, &mut memory, counted) {
+        return Err(Box::new(response::overloaded(MEMORY_FULL)));
+    }
+    Ok(memory)
 }
 
 /// A body that is being read.
@@ -220,7 +240,7 @@ impl BodyError {
                 response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, &why)
             }
             Self::TooSlow => response::invalid_request(StatusCode::REQUEST_TIMEOUT, "timed out waiting for the body"),
-            Self::MemoryFull => response::overloaded("too much request data is being received"),
+            Self::MemoryFull => response::overloaded(MEMORY_FULL),
             Self::Incomplete(why) => {
                 response::error(StatusCode::BAD_REQUEST, &Fault::Parse(format!("incomplete body: {why}")))
             }

@@ -34,7 +34,7 @@ const METADATA: &str = "https://mcp.example.com/.well-known/oauth-protected-reso
 
 /// Accepts bearer tokens of the form `user/scope/scope`, and counts how often it is asked.
 #[derive(Debug, Clone, Default)]
-struct Tokens {
+pub(super) struct Tokens {
     resource: ProtectedResource,
     calls: Arc<AtomicUsize>,
 }
@@ -256,7 +256,7 @@ impl Reply {
     }
 }
 
-fn with_token(request: Request, token: &str) -> Request {
+pub(super) fn with_token(request: Request, token: &str) -> Request {
     request.with("authorization", &format!("Bearer {token}"))
 }
 

@@ -18,17 +18,17 @@ async fn legacy() -> (Arc<Gate>, Endpoint) {
     serve_with(HttpOptions::default().legacy_sse(true)).await
 }
 
-fn sse() -> Request {
+pub(super) fn sse() -> Request {
     Request::new("GET").path("/sse").with("accept", "text/event-stream")
 }
 
-fn call(id: u64, name: &str) -> Request {
+pub(super) fn call(id: u64, name: &str) -> Request {
     let params = json!({"name": name, "_meta": {"progressToken": id}});
     Request::post(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
 /// Opens a stream, and returns it with the path for messages.
-async fn open(endpoint: &Endpoint) -> (Response, String) {
+pub(super) async fn open(endpoint: &Endpoint) -> (Response, String) {
     let mut stream = endpoint.open(&sse()).await;
     assert_eq!((stream.status, stream.header("x-accel-buffering")), (200, Some("no")));
     let endpoint = stream.event().await.unwrap();
@@ -37,7 +37,7 @@ async fn open(endpoint: &Endpoint) -> (Response, String) {
 }
 
 /// Opens a session of a protocol version.
-async fn session(endpoint: &Endpoint, version: &str) -> (Response, String) {
+pub(super) async fn session(endpoint: &Endpoint, version: &str) -> (Response, String) {
     let (mut stream, path) = open(endpoint).await;
     let accepted = endpoint.send(&initialize(version).path(&path)).await;
     assert_eq!((accepted.status, accepted.body.len()), (202, 0));
@@ -47,7 +47,7 @@ async fn session(endpoint: &Endpoint, version: &str) -> (Response, String) {
     (stream, path)
 }
 
-async fn next(stream: &mut Response) -> Value {
+pub(super) async fn next(stream: &mut Response) -> Value {
     stream.message().await.unwrap()
 }
 

@@ -2,10 +2,12 @@
 
 mod announcements;
 mod changes;
+mod legacy;
 mod readiness;
 mod renewals;
 mod sessions;
 mod streams;
+mod tasks;
 
 use std::{sync::Arc, time::Duration};
 

@@ -13,5 +13,5 @@ mod stream_eviction;
 pub(super) use self::{
     session::{ActiveSession, HttpSession},
     sessions::{Sessions, new_id},
-    shared_sessions::SharedSessions,
+    shared_sessions::{SharedSessions, is_id},
 };

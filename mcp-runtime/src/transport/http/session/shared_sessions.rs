@@ -25,7 +25,11 @@ use crate::{
     error::Fault,
     handler::ask::ClientProgress,
     jsonrpc::Id,
-    transport::http::{options::HttpOptions, peers::Peer, sse::shared::SharedStreams},
+    transport::http::{
+        options::HttpOptions,
+        peers::Peer,
+        sse::shared::{GeneralStream, SharedStreams},
+    },
 };
 
 /// How often a session is read again because announcements overlap with reading it.
@@ -99,7 +103,7 @@ impl SharedSessions {
         let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
         match respond(self.store.create(&id, session, peer_name(peer))).await? {
             NewSession::Created => {
-                let general = self.streams.start_general(&id, session, true);
+                let general = self.start_general(&id, session, true, peer);
                 self.sessions.insert(&id, session, permit, Some(general));
             }
             NewSession::TooMany => return Err(too_many()),
@@ -147,7 +151,7 @@ impl SharedSessions {
             let session = restore_session(&self.engine, &stored.record).ok_or_else(unknown)?;
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
-            let general = self.streams.start_general(&id, &session, false);
+            let general = self.start_general(&id, &session, false, peer);
             self.sessions.insert(&id, &session, permit, Some(general));
             if is_overlapped() {
                 self.invalidate(&session);
@@ -208,6 +212,17 @@ impl SharedSessions {
             // Replicas with an older revision than this read the record, also to find that there is none.
             self.work.announcements.add((shared.id.to_string(), shared.revision() + 1));
         }
+    }
+
+    /// Starts the stream of a session of a peer for messages that belong to no request.
+    fn start_general(
+        &self,
+        id: &Arc<str>,
+        session: &Arc<Session>,
+        is_opened_here: bool,
+        peer: &Peer,
+    ) -> Arc<GeneralStream> {
+        self.streams.start_general(id, session, is_opened_here, self.sessions.memory().of_peer(peer))
     }
 
     fn invalidate(&self, session: &Session) {
@@ -353,7 +368,7 @@ impl ReplicaHandler for SharedSessions {
 }
 
 /// Returns whether a text may be the id of a session, so that other texts cost no access to the backend.
-fn is_id(text: &str) -> bool {
+pub(in crate::transport::http) fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 

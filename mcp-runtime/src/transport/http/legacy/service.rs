@@ -1,43 +1,33 @@
-//! The HTTP transport of 2024-11-05: an event stream carries all messages of the server, and the client posts its
-//! messages to a second path.
-//!
-//! See [HTTP with SSE](https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse).
-
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    task,
-    time::Instant,
-};
+use std::{convert::Infallible, sync::Arc, task, time::Instant};
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, request::Parts};
+use http::{Method, Request, request::Parts};
 use http_body::Body;
 use hyper::body::Incoming;
 use tower_service::Service;
 
 use super::{
-    authorization::{admit, insufficient_scope},
-    endpoint::Endpoint,
-    guard,
-    peers::{PeerPermit, Remote},
-    request_body::{self, linger},
-    response::{self, HttpResponse},
-    routing, sender,
-    service::ResponseFuture,
-    session::new_id,
-    sse::{
-        body::{CancelOnDrop, SseBody, StreamConfig},
-        stream::EventStream,
-    },
+    clients::{Client, Clients},
+    forwarder::Forwarder,
+    message::remove_credentials,
 };
 use crate::{
-    engine::{Connection, InFlight, Outbox, RequestSource},
-    error::FaultClass,
+    engine::{Connection, Slot},
+    transport::http::{
+        authorization::admit,
+        endpoint::Endpoint,
+        guard,
+        peers::Remote,
+        request_body::{self, linger},
+        response::{self, HttpResponse},
+        routing,
+        service::ResponseFuture,
+        session::new_id,
+        sse::{
+            body::{CancelOnDrop, SseBody, StreamConfig},
+            stream::EventStream,
+        },
+    },
 };
 
 const STREAM: &str = "/sse";
@@ -45,50 +35,33 @@ const MESSAGES: &str = "/message";
 
 /// A service for both paths, without CORS.
 #[derive(Debug, Clone)]
-pub(super) struct LegacyService {
+pub(in crate::transport::http) struct LegacyService {
     endpoint: Endpoint,
     clients: Arc<Clients>,
+    /// Forwards messages to other replicas. `None` if the backend is not shared.
+    forwarder: Option<Arc<Forwarder>>,
 }
 
-/// The clients with an open stream, by id. Each has a permit for a session, which bounds the table.
-#[derive(Debug, Default)]
-struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
-
-/// A client with an open stream.
-#[derive(Debug)]
-struct Client {
-    /// The principal that opened the stream. To anybody else, the client does not exist.
-    principal: Option<Box<str>>,
-    /// The connection, which is locked while a message is received, so that messages are received one at a time.
-    connection: tokio::sync::Mutex<Connection>,
-    outbox: Arc<Outbox>,
-    /// The client of the connection that carries the stream.
-    endpoint: Endpoint,
-    in_flight: Arc<InFlight>,
-    /// Whether the stream has ended, although messages may still be received.
-    is_closed: AtomicBool,
-    _permit: PeerPermit,
-}
-
-/// A guard that removes a client and cancels its calls when its stream ends.
-#[derive(Debug)]
-struct RemoveOnDrop {
-    clients: Arc<Clients>,
-    id: Arc<str>,
+/// Where the stream is of the client that sends a message.
+enum Holder<'a> {
+    Here(Arc<Client>),
+    Replica(&'a Forwarder, Slot),
 }
 
 impl LegacyService {
-    pub(super) fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, clients: Arc::default() }
+    pub(in crate::transport::http) fn new(endpoint: Endpoint) -> Self {
+        let clients = Arc::default();
+        let forwarder = Forwarder::new(&endpoint, &clients);
+        Self { endpoint, clients, forwarder }
     }
 
     /// Attributes subsequent requests to this sender.
-    pub(super) fn set_remote(&mut self, remote: Remote) {
+    pub(in crate::transport::http) fn set_remote(&mut self, remote: Remote) {
         self.endpoint = self.endpoint.for_remote(remote);
     }
 
     /// Returns whether this service is responsible for a path.
-    pub(super) fn serves(path: &str) -> bool {
+    pub(in crate::transport::http) fn serves(path: &str) -> bool {
         matches!(path, STREAM | MESSAGES)
     }
 
@@ -106,7 +79,7 @@ impl LegacyService {
             Err(rejection) => return *rejection,
         };
         let response = match (parts.uri.path(), &parts.method) {
-            (STREAM, &Method::GET) => self.open(&parts),
+            (STREAM, &Method::GET) => self.open(&parts).await,
             (STREAM, _) => response::method_not_allowed("GET"),
             (_, &Method::POST) => self.receive(parts, body).await,
             _ => response::method_not_allowed("POST"),
@@ -115,45 +88,49 @@ impl LegacyService {
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.
-    fn open(&self, request: &Parts) -> HttpResponse {
+    async fn open(&self, request: &Parts) -> HttpResponse {
+        let id = match &self.forwarder {
+            Some(forwarder) => match forwarder.new_id().await {
+                Ok(id) => Some(id),
+                Err(fault) => return response::overloaded_with(response::error_message(&fault)),
+            },
+            None => new_id(),
+        };
+        let Some(id) = id else { return response::overloaded("no session id could be generated") };
         let sessions = self.endpoint.sessions();
         let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
             return response::overloaded("too many sessions");
         };
         let memory = sessions.memory().of_peer(permit.peer());
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
-        let (outbox, in_flight) = (Arc::clone(connection.outbox()), connection.in_flight_table());
-        let client = Client {
-            principal: sender::principal(request).map(Into::into),
-            connection: connection.into(),
-            outbox: Arc::clone(&outbox),
-            endpoint: self.endpoint.clone(),
-            in_flight: Arc::clone(&in_flight),
-            is_closed: AtomicBool::new(false),
-            _permit: permit,
-        };
-        let stream = Arc::new(EventStream::new(0, outbox, false, &memory));
-        let cancels = CancelOnDrop(in_flight);
-        let Some(id) = self.clients.insert(client) else {
-            return response::overloaded("no session id could be generated");
-        };
+        let stream = Arc::new(EventStream::new(0, Arc::clone(connection.outbox()), false, &memory));
+        let cancels = CancelOnDrop(connection.in_flight_table());
+        let client = Client::new(&self.endpoint, request, connection, permit);
+        let remove = self.clients.insert(Arc::clone(&id), client);
+        // If the slot was lost before, nothing else would end the stream.
+        if self.forwarder.as_ref().is_some_and(|forwarder| !forwarder.holds(&id)) {
+            return response::overloaded("the server has lost its connection to the other replicas");
+        }
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
-        let remove = RemoveOnDrop { clients: Arc::clone(&self.clients), id };
         let body = SseBody::new(stream.attach(), config, 0, self.endpoint.shutdown());
         let body = body.until(self.endpoint.stream_deadline(request));
         response::events(body.cancelling(Some(cancels)).preamble(preamble).guarded_by(remove))
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    async fn receive<B>(&self, request: Parts, body: B) -> HttpResponse
+    async fn receive<B>(&self, mut request: Parts, body: B) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        if self.forwarder.is_some() {
+            remove_credentials(&mut request.headers);
+        }
         let source = self.endpoint.request_source(request);
-        let client = match self.find(source.request()) {
-            Ok(client) => client,
+        let id = session_id(source.request());
+        let holder = match self.find(id, source.request()) {
+            Ok(holder) => holder,
             Err(rejection) => {
                 linger(source.request(), Box::pin(body), self.endpoint.options().max_body_bytes);
                 return *rejection;
@@ -163,44 +140,39 @@ impl LegacyService {
             Ok(body) => body,
             Err(rejection) => return *rejection,
         };
-        let mut connection = client.connection.lock().await;
-        if client.is_closed() {
-            return routing::session_not_found();
+        match holder {
+            Holder::Here(client) => {
+                source.keep_memory(body.take_memory());
+                client.receive(source, body.bytes()).await
+            }
+            Holder::Replica(forwarder, slot) => {
+                forwarder.forward(slot, id, &self.endpoint, source.request(), body.bytes()).await
+            }
         }
-        source.keep_memory(body.take_memory());
-        connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
-        let mut lines = Vec::new();
-        let outcome = connection.receive(body.bytes().trim_ascii(), Instant::now(), &mut lines);
-        client.endpoint.set_reading_session(connection.session());
-        if client.is_closed() {
-            // If the stream ended before the call was started, nothing else cancels the call.
-            client.in_flight.cancel_all();
-        }
-        if let Some(fault @ (FaultClass::Overloaded | FaultClass::InsufficientScope)) = outcome.fault {
-            lines.truncate(lines.trim_ascii_end().len());
-            return match fault {
-                FaultClass::InsufficientScope => insufficient_scope(&self.endpoint, &source, lines),
-                _ => response::overloaded_with(lines),
-            };
-        }
-        client.outbox.push(&lines);
-        response::empty(StatusCode::ACCEPTED)
     }
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
-    fn find(&self, request: &Parts) -> Result<Arc<Client>, Box<HttpResponse>> {
-        let query = request.uri.query().unwrap_or_default();
-        let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default();
-        let found = self.clients.table().get(id).map(Arc::clone);
-        let Some(client) = found.filter(|client| client.principal.as_deref() == sender::principal(request)) else {
-            return Err(Box::new(routing::session_not_found()));
+    fn find(&self, id: &str, request: &Parts) -> Result<Holder<'_>, Box<HttpResponse>> {
+        let holder = match self.clients.get(id) {
+            Some(client) => client.is_sender_of(request).then_some(Holder::Here(client)),
+            None => self.forwarder.as_ref().and_then(|forwarder| {
+                let slot = forwarder.holder_of(id)?;
+                Some(Holder::Replica(forwarder, slot))
+            }),
         };
+        let holder = holder.ok_or_else(|| Box::new(routing::session_not_found()))?;
         routing::check_content(request)?;
-        if client.outbox.unread() > self.endpoint.engine().limits.unread_bytes {
-            return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
+        if let Holder::Here(client) = &holder {
+            client.check_unread()?;
         }
-        Ok(client)
+        Ok(holder)
     }
+}
+
+/// Returns the id of the session that a request names, or an empty text.
+fn session_id(request: &Parts) -> &str {
+    let query = request.uri.query().unwrap_or_default();
+    query.split('&').find_map(|pair| pair.strip_prefix("sessionId=")).unwrap_or_default()
 }
 
 impl Service<Request<Incoming>> for LegacyService {
@@ -218,39 +190,9 @@ impl Service<Request<Incoming>> for LegacyService {
     }
 }
 
-impl Clients {
-    /// Adds a client and returns its id, or `None` if the operating system provides no random bytes.
-    fn insert(&self, client: Client) -> Option<Arc<str>> {
-        let id = new_id()?;
-        self.table().insert(Arc::clone(&id), Arc::new(client));
-        Some(id)
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Client>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Client {
-    /// Returns whether the stream has ended, or is about to because the session has ended.
-    fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire) || self.outbox.is_closed()
-    }
-}
-
-impl Drop for RemoveOnDrop {
-    fn drop(&mut self) {
-        // The table must be unlocked before the calls are cancelled.
-        let removed = self.clients.table().remove(&self.id);
-        if let Some(client) = removed {
-            client.is_closed.store(true, Ordering::Release);
-            client.in_flight.cancel_all();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
     use http_body_util::{BodyExt as _, Full};
 
     use super::*;

@@ -1,0 +1,155 @@
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use http::{StatusCode, request::Parts};
+
+use super::received::Received;
+use crate::{
+    engine::{Connection, InFlight, Outbox, RequestSource},
+    error::{Fault, FaultClass},
+    transport::http::{
+        authorization::insufficient_scope,
+        endpoint::Endpoint,
+        peers::PeerPermit,
+        request::HttpRequestSource,
+        response::{self, HttpResponse},
+        routing, sender,
+    },
+};
+
+/// The clients with an open stream, by the ids of their sessions. Each has a permit for a session, which bounds the
+/// table.
+#[derive(Debug, Default)]
+pub(super) struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
+
+/// A client with an open stream.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// The principal that opened the stream. To anybody else, the client does not exist.
+    principal: Option<Box<str>>,
+    /// The connection, which is locked while a message is received, so that messages are received one at a time.
+    connection: tokio::sync::Mutex<Connection>,
+    outbox: Arc<Outbox>,
+    /// The client of the connection that carries the stream.
+    endpoint: Endpoint,
+    in_flight: Arc<InFlight>,
+    /// The messages that other replicas have received.
+    pub(super) received: Received,
+    /// Whether the stream has ended, although messages may still be received.
+    is_closed: AtomicBool,
+    _permit: PeerPermit,
+}
+
+/// A guard that removes a client and cancels its calls when its stream ends.
+#[derive(Debug)]
+pub(super) struct RemoveOnDrop {
+    clients: Arc<Clients>,
+    id: Arc<str>,
+}
+
+impl Clients {
+    /// Adds a client until the returned guard is dropped.
+    pub(super) fn insert(self: &Arc<Self>, id: Arc<str>, client: Client) -> RemoveOnDrop {
+        self.table().insert(Arc::clone(&id), Arc::new(client));
+        RemoveOnDrop { clients: Arc::clone(self), id }
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Client>> {
+        self.table().get(id).map(Arc::clone)
+    }
+
+    /// Fails the calls of the clients whose ids meet a condition, and ends their streams.
+    pub(super) fn end_if(&self, condition: impl Fn(&str) -> bool, fault: &Fault) {
+        let table = self.table();
+        let ended: Vec<_> =
+            table.iter().filter(|(id, _)| condition(id)).map(|(_, client)| Arc::clone(client)).collect();
+        drop(table);
+        ended.iter().for_each(|client| client.end(fault));
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Client>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Client {
+    /// Creates a client whose stream is opened by a request.
+    pub(super) fn new(endpoint: &Endpoint, request: &Parts, connection: Connection, permit: PeerPermit) -> Self {
+        Self {
+            principal: sender::principal(request).map(Into::into),
+            outbox: Arc::clone(connection.outbox()),
+            in_flight: connection.in_flight_table(),
+            connection: connection.into(),
+            endpoint: endpoint.clone(),
+            received: Received::default(),
+            is_closed: AtomicBool::new(false),
+            _permit: permit,
+        }
+    }
+
+    /// Returns whether a request is from the principal that opened the stream.
+    pub(super) fn is_sender_of(&self, request: &Parts) -> bool {
+        self.principal.as_deref() == sender::principal(request)
+    }
+
+    /// Rejects a message if the client does not read its stream.
+    pub(super) fn check_unread(&self) -> Result<(), Box<HttpResponse>> {
+        if self.outbox.unread() > self.endpoint.engine().limits.unread_bytes {
+            return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
+        }
+        Ok(())
+    }
+
+    /// Receives a message. Its response is sent on the client's stream.
+    pub(super) async fn receive(&self, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
+        let mut connection = self.connection.lock().await;
+        if self.is_closed() {
+            return routing::session_not_found();
+        }
+        connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
+        let mut lines = Vec::new();
+        let outcome = connection.receive(body.trim_ascii(), Instant::now(), &mut lines);
+        self.endpoint.set_reading_session(connection.session());
+        if self.is_closed() {
+            // If the stream ended before the call was started, nothing else cancels the call.
+            self.in_flight.cancel_all();
+        }
+        if let Some(fault @ (FaultClass::Overloaded | FaultClass::InsufficientScope)) = outcome.fault {
+            lines.truncate(lines.trim_ascii_end().len());
+            return match fault {
+                FaultClass::InsufficientScope => insufficient_scope(&self.endpoint, &source, lines),
+                _ => response::overloaded_with(lines),
+            };
+        }
+        self.outbox.push(&lines);
+        response::empty(StatusCode::ACCEPTED)
+    }
+
+    /// Fails the calls of the client, and ends its stream once all of it is written.
+    fn end(&self, fault: &Fault) {
+        self.outbox.close();
+        self.in_flight.fail_all(fault);
+    }
+
+    /// Returns whether the stream has ended, or is about to because the session has ended.
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire) || self.outbox.is_closed()
+    }
+}
+
+impl Drop for RemoveOnDrop {
+    fn drop(&mut self) {
+        // The table must be unlocked before the calls are cancelled.
+        let removed = self.clients.table().remove(&self.id);
+        if let Some(client) = removed {
+            client.is_closed.store(true, Ordering::Release);
+            client.in_flight.cancel_all();
+        }
+    }
+}
