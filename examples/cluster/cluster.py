@@ -138,19 +138,30 @@ class Cluster:
 
     def wait(self, process):
         """Waits until a process listens."""
+        if not self._listens(process):
+            self.__exit__()
+            raise SystemExit(f"{process.name} did not start listening: {' '.join(process.command)}")
+
+    @staticmethod
+    def _listens(process):
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline and process.process.poll() is None:
             try:
-                return socket.create_connection(("127.0.0.1", process.port), 1).close()
+                socket.create_connection(("127.0.0.1", process.port), 1).close()
+                return True
             except OSError:
                 time.sleep(0.02)
-        self.__exit__()
-        raise SystemExit(f"{process.name} did not start listening: {' '.join(process.command)}")
+        return False
 
     def restart(self, process):
-        """Starts a process that was killed."""
-        process.start()
-        self.wait(process)
+        """Starts a process that has ended, until it listens: a replica exits if Redis is gone."""
+        for _ in range(20):
+            process.start()
+            if self._listens(process):
+                return
+            process.kill()
+            time.sleep(0.5)
+        raise RuntimeError(f"{process.name} does not start again")
 
     def stop(self):
         """Terminates everything. Returns whether all replicas have exited with status 0."""

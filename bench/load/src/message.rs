@@ -22,6 +22,8 @@ pub enum Operation {
     Search,
     /// `tools/list`, of this many tools.
     List(usize),
+    /// `job` as a task, which finishes at once.
+    Task,
 }
 
 /// The protocol revision of a client.
@@ -55,6 +57,7 @@ impl Operation {
             Self::Echo | Self::BigEcho => Some("echo"),
             Self::Add => Some("add"),
             Self::Search => Some("search"),
+            Self::Task => Some("job"),
             Self::List(_) => None,
         }
     }
@@ -79,6 +82,7 @@ impl Operation {
                 },
                 "page": { "offset": 0, "limit": ARTICLES },
             }),
+            Self::Task => json!({}),
             Self::List(_) => Value::Null,
         }
     }
@@ -96,6 +100,7 @@ impl Operation {
             Self::List(tools) => {
                 (result["tools"].as_array().map_or(0, Vec::len) != tools).then_some("has the wrong number of tools")
             }
+            Self::Task => (!result["task"]["taskId"].is_string()).then_some("is not a task"),
         }
     }
 }
@@ -122,7 +127,11 @@ impl Request {
     pub fn new(operation: Operation, revision: Revision) -> Self {
         match operation.tool() {
             Some(name) => {
-                Self::of(operation.method(), json!({ "name": name, "arguments": operation.arguments() }), revision)
+                let mut params = json!({ "name": name, "arguments": operation.arguments() });
+                if operation == Operation::Task {
+                    params["task"] = json!({});
+                }
+                Self::of(operation.method(), params, revision)
             }
             None => Self::of(operation.method(), json!({}), revision),
         }
@@ -164,6 +173,9 @@ impl Request {
 
 /// The notification that ends the handshake.
 pub const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// The beginning of a notification that a server sends.
+pub const NOTIFICATION: &[u8] = br#"{"jsonrpc":"2.0","method":"#;
 
 /// Checks that each response belongs to a request in flight and has the correct result.
 ///

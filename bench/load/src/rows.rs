@@ -79,6 +79,7 @@ impl Measurements {
             self.allocations("allocations, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
             self.instructions("instructions, stdio echo", "stdio_echo"),
             self.instructions("instructions, stdio search", "stdio_search"),
+            self.instructions("instructions, stdio small task", "stdio_task"),
             self.instructions("instructions, HTTP echo, session", "http_echo_2025_11_25"),
             self.instructions("instructions, HTTP echo, 2026-07-28", "http_echo_2026_07_28"),
             self.instructions("instructions, stdio echo of 1 MiB", "stdio_echo_1_mib"),

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     error::{Failure, Result},
-    message::{INITIALIZED, Operation, Request, ResponseChecker, Revision, excerpt},
+    message::{INITIALIZED, NOTIFICATION, Operation, Request, ResponseChecker, Revision, excerpt},
     sample::{Durations, Meter, Sample, WARM_UP},
     server::Process,
 };
@@ -139,10 +139,13 @@ impl Client {
         }
     }
 
-    /// Checks the received responses and returns their number.
+    /// Checks the received responses and returns their number. Ignores notifications.
     fn receive(&mut self, checker: &mut ResponseChecker, mut each: impl FnMut(Instant)) -> Result<usize> {
         let mut responses = 0;
         while let Some((begin, end)) = self.next_line() {
+            if self.inbox[begin..end].starts_with(NOTIFICATION) {
+                continue;
+            }
             each(checker.receive(&self.inbox[begin..end])?);
             responses += 1;
         }

@@ -63,6 +63,7 @@ impl Workload {
             Operation::Add => "add".to_owned(),
             Operation::Search => "search".to_owned(),
             Operation::List(tools) => format!("tools/list of {tools}"),
+            Operation::Task => "small task".to_owned(),
         };
         let load = match (self.transport, self.in_flight) {
             (_, 1) => "one at a time".to_owned(),

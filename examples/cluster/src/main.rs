@@ -13,11 +13,14 @@
 //! cargo run -p cluster -- --http 127.0.0.1:8080 --backend redis://127.0.0.1
 //! ```
 
-use std::{sync::LazyLock, time::Duration};
+use std::{path::PathBuf, sync::LazyLock, time::Duration};
 
+use mcp_auth::ApiKeys;
 // Registers the backend for `--backend redis://…`.
 use mcp_redis as _;
-use mcp_runtime::{Answer, Context, Elicit, Fault, Server, server, tool};
+use mcp_runtime::{
+    Answer, Context, Elicit, Fault, Handle, SampleRequest, Server, resource, resource_uri, server, tool,
+};
 use tokio::time::sleep;
 
 /// The name of this replica.
@@ -30,26 +33,42 @@ struct Confirm {
     sure: bool,
 }
 
-/// Tell which replica runs this call.
+/// Tell which replica runs this call, and for whom.
 #[tool(read_only)]
-fn replica() -> &'static str {
-    &REPLICA
+fn replica(ctx: &Context) -> String {
+    format!("{} for {}", *REPLICA, guest(ctx))
 }
 
 /// Order a pizza, after the user has confirmed it.
 ///
 /// The answer may arrive at another replica, which passes it on to this one.
-#[tool(destructive = false)]
+#[tool(task, destructive = false)]
 async fn order(
     ctx: &Context,
     /// What is on it.
     topping: String,
 ) -> Result<String, Fault> {
+    // In 2026-07-28, another replica may receive the answer. It knows who cooks, because the replicas share the key with
+    // which the client's state is sealed.
+    let cook = ctx.once("cook", async { REPLICA.clone() }).await?;
     let question = format!("Order a pizza with {topping}?");
     match ctx.elicit::<Confirm>("confirm", question).await? {
-        Answer::Accept(Confirm { sure: true }) => Ok(format!("ordered a pizza with {topping}")),
-        _ => Ok("ordered nothing".to_owned()),
+        Answer::Accept(Confirm { sure: true }) => {
+            Ok(format!("{} ordered a pizza with {topping} from {cook}", guest(ctx)))
+        }
+        _ => Ok(format!("{} ordered nothing", guest(ctx))),
     }
+}
+
+/// Have the client's model name a pizza.
+#[tool(read_only)]
+async fn christen(
+    ctx: &Context,
+    /// What is on it.
+    topping: String,
+) -> Result<String, Fault> {
+    let name = ctx.sample(SampleRequest::new(format!("Name a pizza with {topping}.")).max_tokens(100)).await?;
+    Ok(format!("{} named it {}", guest(ctx), name.text()))
 }
 
 /// Bake, and report the progress.
@@ -66,12 +85,39 @@ async fn bake(
         sleep(Duration::from_millis(100)).await;
         ctx.progress(passed, time, "baking");
     }
-    format!("baked by {}", *REPLICA)
+    format!("baked by {} for {}", *REPLICA, guest(ctx))
+}
+
+/// Announce that a topping was delivered, to the clients of all replicas.
+#[tool(destructive = false)]
+fn deliver(handle: &Handle, topping: String) -> String {
+    handle.resource_updated(resource_uri::<stock>(&[("topping", &topping)]));
+    handle.resource_list_changed();
+    format!("announced by {}", *REPLICA)
+}
+
+/// Tell how fresh a topping is.
+#[resource("stock://{topping}")]
+fn stock(topping: String) -> String {
+    format!("{topping} is fresh")
+}
+
+/// Returns the name of the caller, which only a client with an API key has.
+fn guest(ctx: &Context) -> &str {
+    ctx.principal().unwrap_or("a guest")
 }
 
 #[server]
-fn main(server: Server) -> Server {
-    server.title("Pizzeria")
+fn main(
+    server: Server,
+    /// A file with API keys. Clients then need one of them. Otherwise, anyone may call.
+    api_keys: Option<PathBuf>,
+) -> Result<Server, mcp_auth::Error> {
+    let server = server.title("Pizzeria").task_ttl(Duration::from_secs(60));
+    Ok(match api_keys {
+        Some(file) => server.authenticate(ApiKeys::file(file)?),
+        None => server,
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod bad_input;
 mod ends;
 mod extension;
 mod listen;
+mod replicas;
 mod session;
 pub(crate) mod shared;
 

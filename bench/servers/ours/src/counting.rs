@@ -1,4 +1,4 @@
-//! A server with 103 tools, and others that return what the allocator has counted or never return.
+//! A server with 103 tools, and others that return what the allocator has counted, run as tasks or never return.
 
 mod echo;
 mod tools;
@@ -17,6 +17,10 @@ fn allocations() -> u64 {
 fn memory() -> String {
     counting::memory()
 }
+
+/// Return nothing.
+#[mcp_runtime::tool(task)]
+async fn job() {}
 
 /// Wait until the call is cancelled.
 #[mcp_runtime::tool]

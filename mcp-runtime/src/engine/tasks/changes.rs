@@ -21,18 +21,18 @@ type Latest = Option<u64>;
 
 /// Waits for changes of one task. Changes that are announced after its creation are not missed.
 #[derive(Debug)]
-pub(super) struct TaskWatch {
+pub(super) struct ChangeReceiver {
     changes: Arc<TaskChanges>,
     id: String,
     latest: watch::Receiver<Latest>,
 }
 
 impl TaskChanges {
-    pub(super) fn watch(self: &Arc<Self>, id: &str) -> TaskWatch {
+    pub(super) fn watch(self: &Arc<Self>, id: &str) -> ChangeReceiver {
         let mut waiting = self.waiting();
         let latest = waiting.entry(id.to_owned()).or_insert_with(|| watch::Sender::new(None)).subscribe();
         drop(waiting);
-        TaskWatch { changes: Arc::clone(self), id: id.to_owned(), latest }
+        ChangeReceiver { changes: Arc::clone(self), id: id.to_owned(), latest }
     }
 
     /// Wakes those that wait for a newer version of a task than they have seen.
@@ -82,7 +82,7 @@ impl ReplicaHandler for TaskChanges {
     }
 }
 
-impl TaskWatch {
+impl ChangeReceiver {
     /// Waits until the task may have a newer version than this one. Dropping the future loses nothing.
     pub(super) async fn changed(&mut self, version: u64) {
         loop {
@@ -97,7 +97,7 @@ impl TaskWatch {
     }
 }
 
-impl Drop for TaskWatch {
+impl Drop for ChangeReceiver {
     fn drop(&mut self) {
         let mut waiting = self.changes.waiting();
         if waiting.get(&self.id).is_some_and(|latest| latest.receiver_count() == 1) {
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    fn is_woken(watch: &mut TaskWatch, version: u64) -> bool {
+    fn is_woken(watch: &mut ChangeReceiver, version: u64) -> bool {
         let changed = std::pin::pin!(watch.changed(version));
         matches!(changed.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()))
     }

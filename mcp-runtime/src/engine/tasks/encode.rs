@@ -1,6 +1,6 @@
 //! The encoding of tasks.
 
-use super::{status::TaskStatus, task::Task};
+use super::task::{Task, TaskStatus};
 use crate::{
     backend::time::whole_millis,
     handler::Encoding,

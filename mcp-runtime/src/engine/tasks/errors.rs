@@ -1,6 +1,50 @@
 //! The errors of requests about tasks.
 
-use crate::error::Fault;
+use std::fmt;
+
+use crate::{backend::BackendError, error::Fault};
+
+/// The error of an operation on the record of a task.
+#[derive(Debug)]
+pub(super) enum TaskError {
+    Backend(BackendError),
+    /// The record exists, but this release cannot read it.
+    Unreadable(String),
+}
+
+impl TaskError {
+    pub(super) fn unreadable(reason: &dyn fmt::Display) -> Self {
+        Self::Unreadable(reason.to_string())
+    }
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backend(error) => error.fmt(f),
+            Self::Unreadable(reason) => write!(f, "the record of a task cannot be read: {reason}"),
+        }
+    }
+}
+
+impl From<BackendError> for TaskError {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
+}
+
+/// The client may retry the request, which may reach a process with a release that can read the task.
+impl From<TaskError> for Fault {
+    fn from(error: TaskError) -> Self {
+        match error {
+            TaskError::Backend(error) => error.into(),
+            TaskError::Unreadable(_) => {
+                tracing::error!(%error, "a request about a task fails");
+                Self::overloaded("the task exists, but this release of the server cannot read it: retry later")
+            }
+        }
+    }
+}
 
 /// Returns the error of a task that failed because the backend did.
 pub(super) fn backend_failed() -> Fault {

@@ -1,22 +1,20 @@
-//! Which tasks are removed when there are too many.
+//! Which tasks are removed when their results take up too much memory.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::{key::TaskKey, limits::TaskLimits, status::TaskStatus, task::StoredOutcome};
-use crate::backend::{Record, RecordVersion, Timestamp};
-
-/// The part of a limit by which there are too few tasks after an eviction, so that not every new task has to look for
-/// one that can be evicted.
-const SLACK: usize = 32;
+use super::{
+    finished::StoredTask,
+    key::TaskKey,
+    task::{StoredOutcome, TaskStatus},
+};
+use crate::backend::{Record, Timestamp};
 
 /// What decides whether a task is evicted.
 #[derive(Debug)]
 pub(super) struct TaskSummary {
-    pub(super) key: TaskKey,
-    pub(super) stored: RecordVersion,
-    pub(super) peer: String,
+    pub(super) task: StoredTask,
     /// The size of the record and the result in bytes.
     pub(super) bytes: usize,
     /// The time at which the task finished, `None` if it has not.
@@ -40,30 +38,9 @@ impl TaskSummary {
             Some(StoredOutcome::Inline(_)) | None => 0,
         };
         let (bytes, finished) = (record.value.len() + separate, status.is_final().then_some(updated));
-        Some(Self { key: TaskKey::of_name(name)?, stored: record.version, peer, bytes, finished })
+        let task = StoredTask { key: TaskKey::of_name(name)?, stored: record.version, peer };
+        Some(Self { task, bytes, finished })
     }
-}
-
-/// Returns the tasks that have to go so that a peer may add another one: its own finished ones before those of others,
-/// and the oldest ones first. Returns `None` if too many are unfinished. A peer without a name shares only the total.
-pub(super) fn beyond_limits<'a>(
-    tasks: &'a [TaskSummary],
-    peer: &str,
-    limits: TaskLimits,
-) -> Option<Vec<&'a TaskSummary>> {
-    let (own, others): (Vec<_>, Vec<_>) = tasks.iter().partition(|task| task.peer == peer);
-    let excess = |count: usize, limit: usize| (count + 1).saturating_sub(limit);
-    let excess_own = if peer.is_empty() { 0 } else { excess(own.len(), limits.per_owner) };
-    let excess_total = excess(tasks.len(), limits.total);
-    let (finished_own, finished_others) = (finished(own), finished(others));
-    if finished_own.len() < excess_own || finished_own.len() + finished_others.len() < excess_total {
-        return None;
-    }
-    let with_slack = |excess: usize, limit: usize| if excess == 0 { 0 } else { excess + limit / SLACK };
-    let from_own = with_slack(excess_own, limits.per_owner).max(with_slack(excess_total, limits.total));
-    let from_own = finished_own.into_iter().take(from_own).collect::<Vec<_>>();
-    let from_others = with_slack(excess_total, limits.total).saturating_sub(from_own.len());
-    Some(from_own.into_iter().chain(finished_others.into_iter().take(from_others)).collect())
 }
 
 /// Returns the finished tasks that have to go so that a result of a peer fits: each time the oldest one of the peer that
@@ -79,7 +56,7 @@ pub(super) fn beyond_bytes<'a>(
     let mut by_peer: HashMap<&str, (usize, Vec<&TaskSummary>)> = HashMap::new();
     by_peer.entry(peer).or_default().0 += bytes;
     for task in tasks {
-        let (kept, of_peer) = by_peer.entry(&task.peer).or_default();
+        let (kept, of_peer) = by_peer.entry(&task.task.peer).or_default();
         *kept += task.bytes;
         of_peer.push(task);
     }
@@ -100,60 +77,27 @@ pub(super) fn beyond_bytes<'a>(
 }
 
 /// Returns the finished tasks, beginning with the one that finished first.
-fn finished(mut tasks: Vec<&TaskSummary>) -> Vec<&TaskSummary> {
+pub(super) fn finished(mut tasks: Vec<&TaskSummary>) -> Vec<&TaskSummary> {
     tasks.retain(|task| task.finished.is_some());
-    tasks.sort_by_key(|task| (task.finished, task.key.name()));
+    tasks.sort_by(|a, b| (a.finished, a.task.key.id()).cmp(&(b.finished, b.task.key.id())));
     tasks
 }
 
 #[cfg(test)]
 mod tests {
     use super::{super::key::test_key, *};
+    use crate::backend::RecordVersion;
 
     /// Creates the summary of a task of a peer, unfinished if `finished` is 0.
     fn task(name: char, peer: &str, bytes: usize, finished: u64) -> TaskSummary {
         let time = Timestamp::from_unix_millis;
         let finished = (finished > 0).then(|| time(finished));
         let (key, stored) = (test_key("", name, time(1)), RecordVersion::new(1));
-        TaskSummary { key, stored, peer: peer.to_owned(), bytes, finished }
+        TaskSummary { task: StoredTask { key, stored, peer: peer.to_owned() }, bytes, finished }
     }
 
     fn names(evicted: Option<Vec<&TaskSummary>>) -> Option<String> {
-        Some(evicted?.iter().map(|task| &task.key.id()[..1]).collect())
-    }
-
-    #[test]
-    fn finished_tasks_are_evicted_the_peers_own_first() {
-        let limits = TaskLimits { total: 3, per_owner: 2 };
-        for (tasks, peer, expected) in [
-            (vec![], "a", Some("")),
-            (vec![("a", 0)], "a", Some("")),
-            (vec![("a", 0), ("a", 0)], "a", None),
-            (vec![("a", 0), ("a", 0)], "b", Some("")),
-            (vec![("a", 20), ("a", 10)], "a", Some("1")),
-            (vec![("a", 20), ("a", 0), ("b", 0)], "c", Some("0")),
-            (vec![("a", 0), ("a", 0), ("b", 0)], "c", None),
-            (vec![("a", 10), ("b", 20), ("c", 0)], "b", Some("1")),
-            (vec![("a", 0), ("a", 0), ("b", 10)], "a", None),
-            // Without a name, peers share only the total.
-            (vec![("", 0), ("", 0)], "", Some("")),
-            (vec![("", 0), ("", 0), ("", 0)], "", None),
-            (vec![("", 0), ("", 30), ("", 20)], "", Some("2")),
-        ] {
-            let tasks: Vec<_> = ('0'..).zip(tasks).map(|(name, (peer, at))| task(name, peer, 0, at)).collect();
-            assert_eq!(names(beyond_limits(&tasks, peer, limits)).as_deref(), expected, "{peer}: {tasks:?}");
-        }
-    }
-
-    #[test]
-    fn several_tasks_are_evicted_at_once_if_there_are_many() {
-        let limits = TaskLimits { total: 128, per_owner: 96 };
-        let tasks: Vec<_> = (0..128).map(|at| task('x', if at % 4 == 0 { "a" } else { "b" }, 0, at + 1)).collect();
-        for (peer, own, others) in [("a", 5, 0), ("b", 5, 0), ("c", 0, 5)] {
-            let evicted = beyond_limits(&tasks, peer, limits).unwrap();
-            let count = |is_own| evicted.iter().filter(|task| (task.peer == peer) == is_own).count();
-            assert_eq!((count(true), count(false)), (own, others), "{peer}");
-        }
+        Some(evicted?.iter().map(|task| &task.task.key.id()[..1]).collect())
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl TaskKey {
     /// Returns the name of the record in the group [`TASKS`].
     pub(super) fn name(&self) -> String {
         let (random, time) = self.id.split_at(RANDOM_LEN);
-        format!("{}.{time}.{random}", self.owner)
+        [&self.owner, ".", time, ".", random].concat()
     }
 
     /// Returns what the names of all tasks of an owner begin with.
@@ -60,7 +60,7 @@ impl TaskKey {
 
     /// Returns the key of the record.
     pub(super) fn record(&self) -> String {
-        format!("{TASKS}:{}", self.name())
+        [TASKS, ":", &self.name()].concat()
     }
 
     /// Returns the key of the result, if it is not part of the record.
@@ -70,7 +70,7 @@ impl TaskKey {
 
     /// Returns the key of the record by which the tasks of a peer are counted.
     pub(super) fn of_peer(&self, peer: &str) -> String {
-        format!("{}:{}", peer_group(peer), self.id)
+        [&peer_group(peer), ":", &self.id].concat()
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -84,7 +84,7 @@ impl TaskKey {
 
 /// Returns the group of the records by which the tasks of a peer are counted. `peer` is a hash.
 pub(super) fn peer_group(peer: &str) -> String {
-    format!("mcp/1/tasks-of/{peer}")
+    ["mcp/1/tasks-of/", peer].concat()
 }
 
 /// Returns a hash that names an owner or a peer in keys and records.

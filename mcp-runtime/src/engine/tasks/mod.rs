@@ -10,30 +10,28 @@
 
 mod arguments;
 mod changes;
-mod claims;
 pub(crate) mod client;
 mod encode;
 mod errors;
 mod eviction;
 pub(crate) mod extension;
+mod finished;
 pub(crate) mod handoff;
 mod inbox;
 pub(crate) mod key;
-mod limits;
 pub(crate) mod options;
+mod reader;
 mod records;
 pub(crate) mod request;
 pub(crate) mod result;
 mod room;
 pub(crate) mod runner;
-mod runners;
 pub(crate) mod service;
-mod status;
 mod store;
 #[cfg(test)]
 mod store_tests;
 mod task;
 pub(crate) mod watch;
 
-pub use limits::TaskLimits;
-pub use status::TaskStatus;
+pub use options::TaskLimits;
+pub use task::TaskStatus;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use super::limits::TaskLimits;
-
 /// The options of a server's tasks.
 #[derive(Debug, Clone)]
 pub(crate) struct TaskOptions {
@@ -24,5 +22,49 @@ impl Default for TaskOptions {
             poll_interval: Duration::from_secs(1),
             limits: TaskLimits::default(),
         }
+    }
+}
+
+/// The maximum numbers of tasks that a server keeps, including finished ones.
+///
+/// Processes that share a [backend](crate::Server::backend) share the limits. If several of them create tasks at the
+/// same time, these may exceed a limit by one for each process.
+///
+/// ```
+/// use mcp_runtime::TaskLimits;
+///
+/// let limits = TaskLimits::default().total(4096).per_owner(16);
+/// assert_eq!(limits.per_owner, 16);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskLimits {
+    /// The maximum number of tasks of all clients.
+    pub total: usize,
+    /// The maximum number of tasks of one principal. Clients without a principal are counted by the network of their
+    /// address or, if it is unknown, by their session.
+    pub per_owner: usize,
+}
+
+impl Default for TaskLimits {
+    /// Returns the default limits: 1024 tasks in total and 128 per owner.
+    fn default() -> Self {
+        Self { total: 1024, per_owner: 128 }
+    }
+}
+
+impl TaskLimits {
+    /// Sets the maximum number of tasks of all clients.
+    #[must_use]
+    pub fn total(mut self, total: usize) -> Self {
+        self.total = total;
+        self
+    }
+
+    /// Sets the maximum number of tasks of one principal, network or session.
+    #[must_use]
+    pub fn per_owner(mut self, per_owner: usize) -> Self {
+        self.per_owner = per_owner;
+        self
     }
 }

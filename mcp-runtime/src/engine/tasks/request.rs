@@ -4,7 +4,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use super::{encode, errors::not_found, key::TaskKey, service::Tasks, status::TaskStatus, store::Updated, task::Task};
+use super::{
+    encode,
+    errors::not_found,
+    key::TaskKey,
+    service::Tasks,
+    store::Updated,
+    task::{Task, TaskStatus},
+};
 use crate::{
     engine::{
         call::response,

@@ -9,12 +9,12 @@ use std::{
 };
 
 use super::{
-    claims::{InputClaim, RequestOrder},
     encode,
+    errors::not_found,
+    reader::TaskReader,
     request::TaskRequest,
-    status::TaskStatus,
     store::TaskWaiter,
-    task::{Task, TaskInput},
+    task::{Task, TaskInput, TaskStatus},
 };
 use crate::{
     engine::{
@@ -52,7 +52,6 @@ pub(crate) struct ResultRequest {
 struct SentQuestion {
     key: String,
     request: PendingRequest,
-    claim: InputClaim,
 }
 
 impl ResultRequest {
@@ -63,51 +62,45 @@ impl ResultRequest {
     /// Dropping the future cancels the questions that it has sent. The next request that waits for the task sends them
     /// again.
     pub(crate) async fn wait(self) -> Result<Vec<u8>, Fault> {
+        let (store, key) = (self.request.tasks.store(), self.request.key()?);
         let mut sent: Vec<SentQuestion> = Vec::new();
-        let claims = self.request.tasks.claims();
-        let order = claims.next_order();
+        let mut reader = TaskReader::new(Arc::clone(store), key.clone());
         // Created before the task is loaded, so that no change is missed.
-        let mut changes = self.request.tasks.store().watch(self.request.key()?).await;
+        let mut changes = store.watch(key).await;
         loop {
-            // Likewise.
-            let claims_changed = claims.changed();
-            let task = self.request.load().await?;
+            let mut task = self.request.load().await?;
+            // Only a request of an initialized client can send questions.
+            if self.stream.session.is_initialized() {
+                task = reader.claim(task).await?.ok_or_else(not_found)?;
+            }
             if task.state.status.is_final() {
                 let outcome = self.request.load_outcome(&task).await?;
                 return into_result(&task, outcome.as_deref());
             }
-            let is_pending = |key: &str| task.state.pending_inputs().any(|input| input.key == key);
-            sent.retain(|sent| sent.claim.is_held() && is_pending(&sent.key));
-            for input in task.state.pending_inputs() {
-                self.send(&task, input, order, &mut sent)?;
+            let may_ask = reader.may_ask(&task);
+            sent.retain(|sent| may_ask && task.state.pending_inputs().any(|input| input.key == sent.key));
+            for input in task.state.pending_inputs().filter(|_| may_ask) {
+                self.send(&task, input, &mut sent)?;
             }
-            if let Some((key, response)) = self.next_response(&task, &mut changes, &mut sent, claims_changed).await? {
+            if let Some((key, response)) = self.next_response(&task, &mut changes, &mut sent).await? {
                 sent.retain(|sent| sent.key != key);
                 self.respond(task, &key, &response).await?;
             }
         }
     }
 
-    /// Sends a question to the client, unless this request or a newer one has done so, or the client is not
-    /// initialized.
-    fn send(
-        &self,
-        task: &Task,
-        input: &TaskInput,
-        order: RequestOrder,
-        sent: &mut Vec<SentQuestion>,
-    ) -> Result<(), Fault> {
-        let QuestionStream { session, outbox } = &self.stream;
-        if !session.is_initialized() || sent.iter().any(|sent| sent.key == input.key) {
+    /// Sends a question to the client, unless this request has done so.
+    fn send(&self, task: &Task, input: &TaskInput, sent: &mut Vec<SentQuestion>) -> Result<(), Fault> {
+        if sent.iter().any(|sent| sent.key == input.key) {
             return Ok(());
         }
-        let Some(claim) = self.request.tasks.claims().claim(task.id(), &input.key, order) else { return Ok(()) };
+        let QuestionStream { session, outbox } = &self.stream;
         let related =
             |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, task.id())).into_owned();
         let (pending, params) = (&session.pending_requests, related(&input.params));
         let request = send_request(pending, outbox, &input.method, &params, false)?;
         request.map_cancelled_params(related);
-        sent.push(SentQuestion { key: input.key.clone(), request, claim });
+        sent.push(SentQuestion { key: input.key.clone(), request });
         Ok(())
     }
 
@@ -117,12 +110,11 @@ impl ResultRequest {
         task: &Task,
         changes: &mut TaskWaiter,
         sent: &mut [SentQuestion],
-        claims_changed: impl Future<Output = ()>,
     ) -> Result<Option<(String, InputResponse)>, Fault> {
         let mut task_changed = pin!(changes.changed(task));
-        let (mut claims_changed, mut initialized) = (pin!(claims_changed), pin!(self.stream.next_initialized()));
+        let mut initialized = pin!(self.stream.next_initialized());
         let event = poll_fn(|cx| {
-            for SentQuestion { key, request, .. } in sent.iter_mut() {
+            for SentQuestion { key, request } in sent.iter_mut() {
                 if let Poll::Ready(response) = pin!(&mut request.response).poll(cx) {
                     // The end of the session is not an answer: another session of the owner can still respond.
                     return Poll::Ready(match response {
@@ -131,10 +123,7 @@ impl ResultRequest {
                     });
                 }
             }
-            if task_changed.as_mut().poll(cx).is_ready()
-                || claims_changed.as_mut().poll(cx).is_ready()
-                || initialized.as_mut().poll(cx).is_ready()
-            {
+            if task_changed.as_mut().poll(cx).is_ready() || initialized.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(None));
             }
             Poll::Pending

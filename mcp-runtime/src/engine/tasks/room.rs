@@ -1,11 +1,15 @@
 //! Makes room for tasks and their results.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use super::{
-    eviction::{TaskSummary, beyond_bytes, beyond_limits},
+    eviction::{TaskSummary, beyond_bytes, finished},
+    finished::{FinishedTasks, StoredTask},
     key::{TASKS, peer_group},
-    limits::TaskLimits,
+    options::TaskLimits,
     records::TaskRecords,
 };
 use crate::backend::{BackendError, RecordCondition};
@@ -20,6 +24,8 @@ const SCANNED_AT_ONCE: usize = 256;
 #[derive(Debug)]
 pub(super) struct TaskRoom {
     records: TaskRecords,
+    /// The finished tasks that this process has ended, or found when it last looked for some.
+    finished: Mutex<FinishedTasks>,
     /// The maximum number of bytes of the records and results of all tasks.
     max_bytes: usize,
     /// The number of bytes that may be written until the bytes of all tasks have to be counted.
@@ -28,19 +34,42 @@ pub(super) struct TaskRoom {
 
 impl TaskRoom {
     pub(super) fn new(records: TaskRecords, max_bytes: usize) -> Self {
-        Self { records, max_bytes, uncounted: AtomicUsize::new(0) }
+        Self { records, finished: Mutex::default(), max_bytes, uncounted: AtomicUsize::new(0) }
     }
 
-    /// Evicts finished tasks until a peer may add another one. Returns `false` if too many are unfinished.
+    /// Records that a task has finished, so that it can be evicted.
+    pub(super) fn task_finished(&self, task: StoredTask) {
+        self.finished().push(task);
+    }
+
+    /// Evicts finished tasks until a peer may add another one: its own ones before those of others, and those that
+    /// finished first before others. Returns `false` if too many are unfinished. A peer without a name shares only the
+    /// total.
     pub(super) async fn for_task(&self, peer: &str, limits: TaskLimits) -> Result<bool, BackendError> {
-        let has_room = self.records.count(TASKS).await? < limits.total
-            && (peer.is_empty() || self.records.count(&peer_group(peer)).await? < limits.per_owner);
-        if has_room {
-            return Ok(true);
+        let own = if peer.is_empty() { None } else { Some(self.records.count(&peer_group(peer)).await?) };
+        let excess = |count: usize, limit: usize| (count + 1).saturating_sub(limit);
+        let mut excess_own = own.map_or(0, |own| excess(own, limits.per_owner));
+        let mut excess_total = excess(self.records.count(TASKS).await?, limits.total);
+        let mut has_scanned = false;
+        while excess_own > 0 || excess_total > 0 {
+            // Other processes may have ended tasks of the peer.
+            let may_take_others = excess_own == 0 && (has_scanned || own.is_none_or(|own| own == 0));
+            let task = self.finished().take(peer, may_take_others);
+            let Some(task) = task else {
+                if has_scanned {
+                    return Ok(false);
+                }
+                let summaries = self.summaries().await?;
+                let found = finished(summaries.iter().collect()).into_iter().map(|found| found.task.clone());
+                self.finished().replace(found);
+                has_scanned = true;
+                continue;
+            };
+            if self.evict(&task).await? {
+                excess_own = excess_own.saturating_sub(usize::from(task.peer == peer));
+                excess_total = excess_total.saturating_sub(1);
+            }
         }
-        let tasks = self.summaries().await?;
-        let Some(evicted) = beyond_limits(&tasks, peer, limits) else { return Ok(false) };
-        self.evict(&evicted).await?;
         Ok(true)
     }
 
@@ -53,7 +82,9 @@ impl TaskRoom {
         let Some(evicted) = beyond_bytes(&tasks, peer, bytes, self.max_bytes) else { return Ok(false) };
         if !evicted.is_empty() {
             tracing::warn!(tasks = evicted.len(), "too many bytes of task results: evicting finished tasks");
-            self.evict(&evicted).await?;
+            for evicted in &evicted {
+                self.evict(&evicted.task).await?;
+            }
         }
         let sum = |bytes: usize, task: &TaskSummary| bytes + task.bytes;
         let kept = bytes + tasks.iter().fold(0, sum) - evicted.iter().copied().fold(0, sum);
@@ -81,14 +112,19 @@ impl TaskRoom {
         }
     }
 
-    async fn evict(&self, tasks: &[&TaskSummary]) -> Result<(), BackendError> {
-        for task in tasks {
-            let condition = RecordCondition::Version(task.stored);
-            if self.records.delete(&task.key.record(), condition).await? {
-                self.records.delete(&task.key.result(), RecordCondition::Always).await?;
-                self.records.delete(&task.key.of_peer(&task.peer), RecordCondition::Always).await?;
-            }
+    /// Deletes what is stored about a task. Returns `false` if the task no longer exists.
+    async fn evict(&self, task: &StoredTask) -> Result<bool, BackendError> {
+        if !self.records.delete(&task.key.record(), RecordCondition::Version(task.stored)).await? {
+            return Ok(false);
         }
-        Ok(())
+        self.records.delete(&task.key.result(), RecordCondition::Always).await?;
+        if !task.peer.is_empty() {
+            self.records.delete(&task.key.of_peer(&task.peer), RecordCondition::Always).await?;
+        }
+        Ok(true)
+    }
+
+    fn finished(&self) -> MutexGuard<'_, FinishedTasks> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,15 +14,13 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::{
     arguments::ArgumentsPermit,
     client::TaskClient,
-    errors::{backend_failed, result_too_large},
+    errors::{TaskError, backend_failed, result_too_large},
     inbox::{InboxUpdate, truncated},
     key::log_id,
-    status::TaskStatus,
     store::{TaskStore, TaskWaiter, Updated},
-    task::{StoredOutcome, Task, TaskState},
+    task::{StoredOutcome, Task, TaskState, TaskStatus},
 };
 use crate::{
-    backend::BackendError,
     engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
     handler::{CallFuture, Context, Encoding, Finished},
@@ -127,17 +125,17 @@ impl Runner {
     /// Runs the function until it finishes, or until its task is cancelled or expires. `changes` must exist before anybody
     /// knows the id of the task, so that no change is missed.
     pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture) {
-        let end = match self.run_function(changes, running).await {
-            Ok(Some(output)) => self.job.final_state(output),
+        let (end, mut latest) = match self.run_function(changes, running).await {
+            Ok(Some((output, latest))) => (self.job.final_state(output), Some(latest)),
             Ok(None) => return,
             Err(error) => {
                 tracing::error!(%error, task = log_id(self.task.id()), "the backend failed, ending a task");
-                self.failed(backend_failed())
+                (self.failed(backend_failed()), None)
             }
         };
         let mut delay = FIRST_DELAY;
         // Nobody else can end the task. If the backend fails for longer than the task exists, it has expired.
-        while let Err(error) = self.finish(&end).await {
+        while let Err(error) = self.finish(latest.take(), &end).await {
             tracing::warn!(%error, task = log_id(self.task.id()), "cannot store how a task ended, trying again");
             sleep(delay).await;
             delay = (delay * 2).min(MAX_DELAY);
@@ -148,8 +146,8 @@ impl Runner {
         self.job.final_state(Some(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) })))
     }
 
-    /// Records how the task ended.
-    async fn finish(&self, end: &FinalState) -> Result<(), BackendError> {
+    /// Records how the task ended. Reads the task first if its latest state is unknown.
+    async fn finish(&self, latest: Option<Task>, end: &FinalState) -> Result<(), TaskError> {
         let too_large;
         let (end, outcome) = match self.store.store_outcome(&self.task, &end.outcome).await? {
             Some(outcome) => (end, outcome),
@@ -158,7 +156,11 @@ impl Runner {
                 (&too_large, StoredOutcome::Inline(too_large.outcome.clone()))
             }
         };
-        let ended = match self.store.read(&self.task.key).await? {
+        let latest = match latest {
+            Some(latest) => Some(latest),
+            None => self.store.read(&self.task.key).await?,
+        };
+        let ended = match latest {
             Some(task) => {
                 let update = self.store.update(task, |state| {
                     state.inputs.clear();
@@ -187,9 +189,13 @@ impl Runner {
         Ok(())
     }
 
-    /// Polls the function, and exchanges questions and answers with its client. Returns `None` if the task was cancelled,
-    /// was lost or has expired.
-    async fn run_function(&self, mut changes: TaskWaiter, running: CallFuture) -> Result<Option<Output>, BackendError> {
+    /// Polls the function, and exchanges questions and answers with its client. Also returns the task as it was last
+    /// known, or `None` if the task was cancelled, was lost or has expired.
+    async fn run_function(
+        &self,
+        mut changes: TaskWaiter,
+        running: CallFuture,
+    ) -> Result<Option<(Output, Task)>, TaskError> {
         let Job { callee, context, client, .. } = &self.job;
         let end_guard = EndGuard(context.clone());
         let guarded = if self.job.is_layered {
@@ -236,7 +242,7 @@ impl Runner {
             }
         };
         end_guard.finish(output.is_none());
-        Ok(Some(output))
+        Ok(Some((output, task)))
     }
 
     /// Polls the function and waits for the next event.
@@ -276,7 +282,7 @@ impl Runner {
 
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the
 /// record to the function. Tries again for a while if the backend fails.
-async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<Updated, BackendError> {
+async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<Updated, TaskError> {
     let InboxUpdate { asked, withdrawn, message } = client.inbox().take_update();
     let runner = store.runner();
     // Kept over all attempts: one that seems to fail may have removed the responses from the record.

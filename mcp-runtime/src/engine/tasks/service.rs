@@ -1,16 +1,19 @@
 //! The tasks of a server, and their creation.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::task::AbortHandle;
 
 use super::{
     arguments::TaskArguments,
-    claims::InputClaims,
     encode,
     key::{TaskKey, hash, log_id},
-    limits::TaskLimits,
-    options::TaskOptions,
+    options::{TaskLimits, TaskOptions},
     runner::{Job, Runner},
-    runners::Runners,
     store::TaskStore,
     task::Task,
 };
@@ -22,7 +25,6 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Tasks {
     store: Arc<TaskStore>,
-    claims: Arc<InputClaims>,
     options: TaskOptions,
     runners: Arc<Runners>,
     arguments: Arc<TaskArguments>,
@@ -59,15 +61,11 @@ pub(crate) struct Rejected {
 impl Tasks {
     pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<Replica>>, options: TaskOptions) -> Self {
         let store = Arc::new(TaskStore::new(backend, replica));
-        Self { store, claims: Arc::default(), options, runners: Arc::default(), arguments: Arc::default() }
+        Self { store, options, runners: Arc::default(), arguments: Arc::default() }
     }
 
     pub(crate) fn store(&self) -> &Arc<TaskStore> {
         &self.store
-    }
-
-    pub(super) fn claims(&self) -> &Arc<InputClaims> {
-        &self.claims
     }
 
     /// Inserts a task, runs it in the background, and returns the encoded result for its client.
@@ -104,7 +102,8 @@ impl Tasks {
         job.accept();
         let changes = self.store.watch_own(&task.key);
         let runner = Runner::new(Arc::clone(&self.store), task, job, arguments);
-        self.runners.spawn(runner.run(changes, running));
+        // The future is large, and moved several times until it runs.
+        self.runners.spawn(Box::pin(runner.run(changes, running)));
         Ok(created)
     }
 }
@@ -112,4 +111,43 @@ impl Tasks {
 fn too_many(limits: TaskLimits) -> Fault {
     let TaskLimits { total, per_owner, .. } = limits;
     Fault::overloaded(format!("too many tasks: the limit is {total} in total and {per_owner} per client"))
+}
+
+/// The runners of one server, which are aborted when this value is dropped.
+#[derive(Debug, Default)]
+struct Runners(Mutex<Running>);
+
+/// The runners that have not finished. The task limits bound their number.
+#[derive(Debug, Default)]
+struct Running {
+    last_id: u64,
+    handles: HashMap<u64, AbortHandle>,
+}
+
+impl Runners {
+    /// Spawns a runner as a tokio task.
+    fn spawn(self: &Arc<Self>, runner: impl Future<Output = ()> + Send + 'static) {
+        let runners = Arc::downgrade(self);
+        // The lock is held until the handle is inserted, so the runner cannot remove it earlier.
+        let mut running = self.running();
+        running.last_id += 1;
+        let id = running.last_id;
+        let task = tokio::spawn(async move {
+            runner.await;
+            if let Some(runners) = runners.upgrade() {
+                runners.running().handles.remove(&id);
+            }
+        });
+        running.handles.insert(id, task.abort_handle());
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Runners {
+    fn drop(&mut self) {
+        self.running().handles.values().for_each(AbortHandle::abort);
+    }
 }

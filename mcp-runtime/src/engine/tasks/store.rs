@@ -5,16 +5,20 @@
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use tokio::{sync::Mutex, time::timeout};
 
 use super::{
-    changes::{TaskChanges, TaskWatch},
+    changes::{ChangeReceiver, TaskChanges},
+    errors::TaskError,
     key::{TASKS, TaskKey},
-    limits::TaskLimits,
+    options::TaskLimits,
     records::TaskRecords,
     room::TaskRoom,
     task::{StoredOutcome, Task, TaskState},
@@ -44,6 +48,8 @@ pub(crate) struct TaskStore {
     changes: Arc<TaskChanges>,
     /// Held while a task is inserted, so that concurrent insertions keep the limits.
     inserting: Mutex<()>,
+    /// The last id of a request, if no other process uses the backend.
+    last_request: AtomicU64,
 }
 
 /// The outcome of an update.
@@ -68,7 +74,7 @@ impl TaskStore {
         }
         let records = TaskRecords::new(backend, replica.is_some());
         let room = TaskRoom::new(records.clone(), max_bytes);
-        Self { records, room, replica, changes, inserting: Mutex::default() }
+        Self { records, room, replica, changes, inserting: Mutex::default(), last_request: AtomicU64::new(0) }
     }
 
     /// Adds a task that this process runs. Returns `false` if there are too many.
@@ -103,7 +109,7 @@ impl TaskStore {
     }
 
     /// Returns a task, or `None` if it is unknown or has expired. A task whose process is gone has failed.
-    pub(super) async fn load(&self, key: &TaskKey) -> Result<Option<Task>, BackendError> {
+    pub(super) async fn load(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
         match self.read(key).await? {
             Some(task) => self.fail_if_lost(task, &mut HashSet::new()).await,
             None => Ok(None),
@@ -111,27 +117,29 @@ impl TaskStore {
     }
 
     /// Returns a task as it is stored, or `None` if it is unknown or has expired.
-    pub(super) async fn read(&self, key: &TaskKey) -> Result<Option<Task>, BackendError> {
-        let record = self.records.get(&key.record()).await?;
-        let task = record.and_then(|record| Task::decode(key.clone(), &record));
-        Ok(task.filter(|task| !task.remaining().is_zero()))
+    pub(super) async fn read(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
+        let Some(record) = self.records.get(&key.record()).await? else { return Ok(None) };
+        let task = Task::decode(key.clone(), &record)?;
+        Ok(Some(task).filter(|task| !task.remaining().is_zero()))
     }
 
     /// Lists at most `limit` tasks of an owner in the order of their creation, after the task `after` if there is one,
-    /// even if it no longer exists.
+    /// even if it no longer exists. Omits tasks that this release cannot read.
     pub(super) async fn page(
         &self,
         owner: &str,
         after: Option<&TaskKey>,
         limit: usize,
-    ) -> Result<Vec<Task>, BackendError> {
+    ) -> Result<Vec<Task>, TaskError> {
         let prefix = TaskKey::prefix(owner);
         let after = after.map_or_else(|| prefix.clone(), TaskKey::name);
         let records = self.records.list(TASKS, Some(&after), limit).await?;
         let (mut page, mut alive) = (Vec::new(), HashSet::new());
         for (name, record) in records.iter().take_while(|(name, _)| name.starts_with(&prefix)) {
-            if let Some(task) = TaskKey::of_name(name).and_then(|key| Task::decode(key, record)) {
-                page.extend(self.fail_if_lost(task, &mut alive).await?);
+            match TaskKey::of_name(name).map(|key| Task::decode(key, record)) {
+                Some(Ok(task)) => page.extend(self.fail_if_lost(task, &mut alive).await?),
+                Some(Err(error)) => tracing::error!(%error, "a task is not listed"),
+                None => {}
             }
         }
         Ok(page)
@@ -140,15 +148,12 @@ impl TaskStore {
     /// Returns a task, which fails if the process that runs it is gone. Returns `None` if the task has expired.
     ///
     /// `alive` contains replicas that need not be checked again.
-    async fn fail_if_lost(&self, task: Task, alive: &mut HashSet<u64>) -> Result<Option<Task>, BackendError> {
-        let Some(replica) = &self.replica else { return Ok(Some(task)) };
+    async fn fail_if_lost(&self, task: Task, alive: &mut HashSet<u64>) -> Result<Option<Task>, TaskError> {
         let Some(runner) = task.state.runner.filter(|_| !task.state.status.is_final()) else { return Ok(Some(task)) };
         if alive.contains(&runner) {
             return Ok(Some(task));
         }
-        if let Some(slot) = Slot::of_id(runner)
-            && replica.is_alive(slot).await?
-        {
+        if self.is_alive(runner).await? {
             alive.insert(runner);
             return Ok(Some(task));
         }
@@ -170,7 +175,7 @@ impl TaskStore {
         &self,
         mut task: Task,
         mut apply: impl FnMut(&mut TaskState) + Send,
-    ) -> Result<Updated, BackendError> {
+    ) -> Result<Updated, TaskError> {
         loop {
             if task.state.status.is_final() {
                 return Ok(Updated::Finished(task));
@@ -181,7 +186,10 @@ impl TaskStore {
                 return Ok(Updated::Applied(task));
             }
             changed.version += 1;
-            changed.updated = Timestamp::now();
+            // Clients do not see who reads the task.
+            if changed.reader == task.state.reader {
+                changed.updated = Timestamp::now();
+            }
             if let Some(replaced) = self.replace(&task, changed).await? {
                 return Ok(Updated::Applied(replaced));
             }
@@ -196,13 +204,19 @@ impl TaskStore {
     ///
     /// If this fails, the state may have been replaced or not.
     pub(super) async fn replace(&self, task: &Task, state: TaskState) -> Result<Option<Task>, BackendError> {
-        let (key, value, condition) = (task.key.record(), state.encode(), RecordCondition::Version(task.stored));
         let ttl = task.remaining();
+        if ttl.is_zero() {
+            return Ok(None);
+        }
+        let (key, value, condition) = (task.key.record(), state.encode(), RecordCondition::Version(task.stored));
         self.room.count_bytes(value.len());
         let Some(stored) = self.records.set(&key, condition, value, ttl).await? else {
             return Ok(None);
         };
         let replaced = Task { key: task.key.clone(), stored, state };
+        if replaced.state.status.is_final() {
+            self.room.task_finished(replaced.stored_task());
+        }
         self.announce(&replaced).await;
         Ok(Some(replaced))
     }
@@ -274,6 +288,23 @@ impl TaskStore {
     pub(super) fn runner(&self) -> Option<u64> {
         self.replica.as_ref()?.slot().map(runner_id)
     }
+
+    /// Returns an id for a request that waits for a task, which no request in any process has had.
+    pub(super) async fn new_request_id(&self) -> Result<u64, BackendError> {
+        let Some(replica) = &self.replica else { return Ok(self.last_request.fetch_add(1, Ordering::Relaxed)) };
+        replica.join().await?;
+        let no_slot = || BackendError::Unavailable("the replica has just lost its slot".to_owned());
+        replica.new_id().ok_or_else(no_slot)
+    }
+
+    /// Returns whether the process of a runner or a request still exists, as far as others know.
+    pub(super) async fn is_alive(&self, id: u64) -> Result<bool, BackendError> {
+        match (&self.replica, Slot::of_id(id)) {
+            (Some(replica), Some(slot)) => replica.is_alive(slot).await,
+            (Some(_), None) => Ok(false),
+            (None, _) => Ok(true),
+        }
+    }
 }
 
 fn runner_id(slot: Slot) -> u64 {
@@ -282,7 +313,7 @@ fn runner_id(slot: Slot) -> u64 {
 
 /// Waits for changes of one task.
 pub(super) struct TaskWaiter {
-    watch: TaskWatch,
+    watch: ChangeReceiver,
     /// The time after which a task has to be loaded even if no change was announced.
     interval: Duration,
 }

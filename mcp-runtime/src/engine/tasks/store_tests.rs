@@ -9,10 +9,9 @@ use std::{
 
 use super::{
     key::{TASKS, TaskKey, hash, peer_group, test_key},
-    limits::TaskLimits,
-    status::TaskStatus,
+    options::TaskLimits,
     store::{TaskStore, TaskWaiter, Updated},
-    task::{StoredOutcome, Task},
+    task::{StoredOutcome, Task, TaskStatus},
 };
 use crate::{
     backend::{Backend, MemoryBackend, Records as _, Timestamp},
@@ -188,7 +187,7 @@ async fn outcomes_are_read_as_they_were_stored() {
         assert!(record.value.len() < 6000);
         let newer = String::from_utf8_lossy(&record.value).replace("\"form\":1", "\"form\":2");
         assert!(
-            Task::decode(task.key.clone(), &crate::backend::Record::new(newer.into_bytes(), record.version)).is_none()
+            Task::decode(task.key.clone(), &crate::backend::Record::new(newer.into_bytes(), record.version)).is_err()
         );
     }
 }
@@ -225,6 +224,27 @@ async fn a_task_whose_process_is_gone_fails_within_the_lease() {
     let statuses: Vec<_> = listed.iter().map(|task| task.state.status).collect();
     assert_eq!(statuses, [TaskStatus::Failed, TaskStatus::Working]);
     assert!(third.load(&own.key).await.unwrap().is_some());
+}
+
+/// A peer's own finished tasks are evicted first, even if another process has ended them.
+#[tokio::test(start_paused = true)]
+async fn the_finished_tasks_of_the_peer_are_evicted_whichever_process_has_ended_them() {
+    let backend = Arc::new(MemoryBackend::default());
+    let ((_ada, first), (_bob, second)) = (shared(&backend), shared(&backend));
+    let limits = TaskLimits { total: 3, per_owner: 3 };
+    for (store, owner, name) in [(&second, "ada", '1'), (&first, "eve", '2')] {
+        let task = insert(store, owner, name, limits).await.unwrap();
+        assert!(finish(store, &task, "7").await);
+    }
+    insert(&first, "bob", '3', limits).await.unwrap();
+    for (store, owner, name, is_inserted, expected) in [
+        (&second, "eve", '4', true, ["1", "4"]),
+        (&first, "kim", '5', true, ["", "4"]),
+        (&second, "kim", '6', false, ["", "4"]),
+    ] {
+        assert_eq!(insert(store, owner, name, limits).await.is_some(), is_inserted, "{name}");
+        assert_eq!([names(&first, "ada").await, names(&first, "eve").await], expected, "after {name}");
+    }
 }
 
 /// A process that waits for the end of a task is woken by a change that another process makes.

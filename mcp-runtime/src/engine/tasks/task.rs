@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::{key::TaskKey, status::TaskStatus};
+use super::{errors::TaskError, finished::StoredTask, key::TaskKey};
 use crate::{
     auth::Scopes,
     backend::{Record, RecordVersion, Timestamp, time::millis},
@@ -63,6 +64,53 @@ pub(crate) struct TaskState {
     /// The id of the replica that runs the function. `None` if only one process uses the backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) runner: Option<u64>,
+    /// The id of the `tasks/result` request that sends the questions to the client. `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reader: Option<u64>,
+    /// What a newer release has added, which is kept.
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
+
+/// The state of a task.
+///
+/// ```
+/// use mcp_runtime::TaskStatus;
+///
+/// assert!(TaskStatus::Cancelled.is_final() && !TaskStatus::InputRequired.is_final());
+/// assert_eq!(TaskStatus::InputRequired.as_str(), "input_required");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// The function is running.
+    Working,
+    /// The function is waiting for its client to respond.
+    InputRequired,
+    /// The function finished with a result, which may be a tool error.
+    Completed,
+    /// The call ended with a protocol error.
+    Failed,
+    /// The client cancelled the task.
+    Cancelled,
+}
+
+impl TaskStatus {
+    /// Returns the name of the status in the protocol.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Returns whether the task has finished, after which it no longer changes.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
 }
 
 /// Where the result or the error of a call is stored.
@@ -95,25 +143,32 @@ impl Task {
             outcome: None,
             is_tool_error: false,
             runner: None,
+            reader: None,
+            other: Map::new(),
         };
         Self { key, stored: RecordVersion::new(0), state }
     }
 
-    /// Decodes a record. Returns `None` if it was not written by this release or an earlier one.
-    pub(super) fn decode(key: TaskKey, record: &Record) -> Option<Self> {
-        let state = serde_json::from_slice(&record.value).map_err(|error| error.to_string());
-        match state.and_then(|state: TaskState| if state.form == FORM { Ok(state) } else { Err("unknown form".into()) })
-        {
-            Ok(state) => Some(Self { key, stored: record.version, state }),
-            Err(error) => {
-                tracing::error!(%error, "cannot read the record of a task");
-                None
-            }
+    /// Decodes a record.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the record cannot be read. A newer release may have written it, so the task exists.
+    pub(super) fn decode(key: TaskKey, record: &Record) -> Result<Self, TaskError> {
+        let state: TaskState = serde_json::from_slice(&record.value).map_err(|error| TaskError::unreadable(&error))?;
+        if state.form != FORM {
+            return Err(TaskError::unreadable(&format_args!("form {}, expected {FORM}", state.form)));
         }
+        Ok(Self { key, stored: record.version, state })
     }
 
     pub(super) fn id(&self) -> &str {
         self.key.id()
+    }
+
+    /// Returns what has to be known to delete the task.
+    pub(super) fn stored_task(&self) -> StoredTask {
+        StoredTask { key: self.key.clone(), stored: self.stored, peer: self.state.peer.clone() }
     }
 
     /// Returns the time for which the task still exists.
@@ -159,12 +214,15 @@ pub(super) struct TaskInput {
     pub(super) params: String,
     /// The client's response, until the function has received it.
     pub(super) response: Option<InputResponse>,
+    /// What a newer release has added, which is kept.
+    #[serde(flatten)]
+    other: Map<String, Value>,
 }
 
 impl TaskInput {
     /// Creates a request that has no response yet.
     pub(super) fn new(key: String, method: impl Into<String>, params: String) -> Self {
-        Self { key, method: method.into(), params, response: None }
+        Self { key, method: method.into(), params, response: None, other: Map::new() }
     }
 
     /// Returns whether the client has yet to respond.

@@ -7,9 +7,8 @@ use std::{
 
 use tokio::{task::AbortHandle, time::sleep};
 
-use super::{encode, key::TaskKey, store::TaskStore, task::Task};
+use super::{encode, errors::TaskError, key::TaskKey, store::TaskStore, task::Task};
 use crate::{
-    backend::BackendError,
     engine::{outbox::Outbox, request::sender_access::SenderAccess},
     handler::Encoding,
     jsonrpc::Id,
@@ -74,7 +73,7 @@ impl WatchedTask {
         }
     }
 
-    async fn try_run(&self) -> Result<(), BackendError> {
+    async fn try_run(&self) -> Result<(), TaskError> {
         let mut changes = self.store.watch(&self.key).await;
         let may_read = |task: &Task| self.access.grants(&task.state.scopes);
         let mut sent_version = None;

@@ -5,6 +5,7 @@ mod legacy;
 mod readiness;
 mod sessions;
 mod streams;
+mod tasks;
 
 use std::{sync::Arc, time::Duration};
 

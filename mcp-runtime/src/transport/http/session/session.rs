@@ -10,6 +10,7 @@ use std::{
 
 use crate::{
     engine::{Outbox, Session, SharedSession, session_ended},
+    error::Fault,
     transport::http::sse::{
         shared::GeneralStream,
         stream::{AttachedStream, EventStream, StreamMemory},
@@ -76,6 +77,13 @@ impl HttpSession {
         let streams = std::mem::take(&mut self.state().streams);
         // The state is unlocked before the streams are dropped.
         drop(streams);
+    }
+
+    /// Ends the session in this process, which shuts down. Others may share the session, so its calls are not told that it
+    /// has ended.
+    pub(super) fn shut_down(&self) {
+        self.session.in_flight.fail_all(&Fault::shutting_down());
+        self.end();
     }
 
     /// Fails the calls that a request has started if another request has ended the session in the meantime.

@@ -141,11 +141,11 @@ impl Sessions {
         }
     }
 
-    /// Ends every session.
+    /// Ends every session, because the process shuts down.
     pub(in crate::transport::http) fn close_all(&self) {
         let sessions = std::mem::take(&mut *self.table());
         // The table must be unlocked here: cancelled calls access it as they end.
-        sessions.into_values().for_each(|entry| entry.session.end());
+        sessions.into_values().for_each(|entry| entry.session.shut_down());
     }
 
     /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its

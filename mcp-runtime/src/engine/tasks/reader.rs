@@ -1,0 +1,104 @@
+//! Which of the requests that wait for a task sends its questions to the client.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{runtime::Handle, time::sleep};
+
+use super::{
+    errors::TaskError,
+    key::{TaskKey, log_id},
+    store::{TaskStore, Updated},
+    task::Task,
+};
+
+/// The delay between attempts to release the right to send questions.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A `tasks/result` request that can send the questions of its task.
+///
+/// If several requests wait for a task, the newest one sends the questions, because the stream of an older one may be
+/// lost. The record of the task names it, so this holds for requests in several processes. Another one takes over when
+/// it ends, or when its process is gone.
+pub(super) struct TaskReader {
+    store: Arc<TaskStore>,
+    key: TaskKey,
+    /// `None` until the request has claimed the right.
+    id: Option<u64>,
+    /// Whether the record may name this request.
+    may_hold: bool,
+}
+
+impl TaskReader {
+    pub(super) fn new(store: Arc<TaskStore>, key: TaskKey) -> Self {
+        Self { store, key, id: None, may_hold: false }
+    }
+
+    /// Claims the right to send the questions of an unfinished task: at the first call from the request that has it, later
+    /// only if no request has it, or if the process of that request is gone. Returns the latest state of the task, or
+    /// `None` if the task has expired.
+    pub(super) async fn claim(&mut self, task: Task) -> Result<Option<Task>, TaskError> {
+        let (id, holder) = (self.id, task.state.reader);
+        if task.state.status.is_final() || (id.is_some() && self.is_in_use(holder).await?) {
+            return Ok(Some(self.observe(task)));
+        }
+        let new_id = match id {
+            Some(id) => id,
+            None => self.store.new_request_id().await?,
+        };
+        (self.id, self.may_hold) = (Some(new_id), true);
+        let claimed = self.store.update(task, |state| {
+            if id.is_none() || state.reader == holder {
+                state.reader = Some(new_id);
+            }
+        });
+        match claimed.await? {
+            Updated::Applied(task) | Updated::Finished(task) => Ok(Some(self.observe(task))),
+            Updated::Expired => {
+                self.may_hold = false;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns whether this request is the one that sends the questions of a task.
+    pub(super) fn may_ask(&self, task: &Task) -> bool {
+        self.id.is_some() && task.state.reader == self.id
+    }
+
+    /// Returns whether a request that has the right, if there is one, can still use it.
+    async fn is_in_use(&self, holder: Option<u64>) -> Result<bool, TaskError> {
+        match holder {
+            Some(holder) if self.id == Some(holder) => Ok(true),
+            Some(holder) => Ok(self.store.is_alive(holder).await?),
+            None => Ok(false),
+        }
+    }
+
+    fn observe(&mut self, task: Task) -> Task {
+        self.may_hold = !task.state.status.is_final() && self.may_ask(&task);
+        task
+    }
+}
+
+/// Lets another request send the questions.
+impl Drop for TaskReader {
+    fn drop(&mut self) {
+        if let (true, Some(id), Ok(runtime)) = (self.may_hold, self.id, Handle::try_current()) {
+            runtime.spawn(release(Arc::clone(&self.store), self.key.clone(), id));
+        }
+    }
+}
+
+async fn release(store: Arc<TaskStore>, key: TaskKey, id: u64) {
+    // If the backend fails for longer than the task exists, the task has expired.
+    while let Err(error) = try_release(&store, &key, id).await {
+        tracing::debug!(%error, task = log_id(key.id()), "cannot let another request send the questions of a task");
+        sleep(RETRY).await;
+    }
+}
+
+async fn try_release(store: &TaskStore, key: &TaskKey, id: u64) -> Result<(), TaskError> {
+    let Some(task) = store.read(key).await? else { return Ok(()) };
+    store.update(task, |state| state.reader = state.reader.filter(|reader| *reader != id)).await?;
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! The tasks of a session, whose function, requests and stream are at different replicas.
+
+use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, tool};
+use serde_json::{Value, json};
+
+use super::{
+    Cluster,
+    sessions::{open, request, until_method},
+};
+use crate::http::client::{Endpoint, Session};
+
+#[derive(Elicit)]
+struct Confirm {
+    confirm: bool,
+}
+
+/// Delete something after confirmation, as a task.
+#[tool(task)]
+async fn confirm_delete(ctx: &Context) -> Result<&'static str, Fault> {
+    Ok(match ctx.elicit::<Confirm>("confirm", "Delete it?").await? {
+        Answer::Accept(Confirm { confirm: true }) => "deleted",
+        _ => "kept",
+    })
+}
+
+async fn send(endpoint: &Endpoint, session: &Session<'_>, method: &str, params: &Value) -> Value {
+    endpoint.send(&session.post(&request(1, method, params))).await.json()["result"].clone()
+}
+
+async fn start_task(endpoint: &Endpoint, session: &Session<'_>) -> Value {
+    let call = json!({"name": "confirm_delete", "arguments": {}, "task": {}});
+    json!({"taskId": send(endpoint, session, "tools/call", &call).await["task"]["taskId"]})
+}
+
+#[tokio::test]
+async fn changes_of_a_task_reach_the_stream_of_the_session_at_another_replica() {
+    let cluster = Cluster::start_with(2, HttpOptions::default, |server| server.with::<confirm_delete>()).await;
+    for (running, reading) in [(0, 1), (1, 0), (0, 0)] {
+        let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+        session.initialized().await;
+        let mut stream = cluster.at(reading).open(&session.get()).await;
+        let task = start_task(cluster.at(running), &session).await;
+        let changed = until_method(&mut stream, "notifications/tasks/status").await;
+        assert_eq!(changed["params"]["status"], "input_required");
+        assert_eq!(send(cluster.at(reading), &session, "tasks/cancel", &task).await["status"], "cancelled");
+        let changed = until_method(&mut stream, "notifications/tasks/status").await;
+        assert_eq!(
+            (&changed["params"]["status"], &changed["params"]["taskId"]),
+            (&json!("cancelled"), &task["taskId"])
+        );
+    }
+}
+
+/// The client waits for the result at two replicas. The one that has asked is killed, then the other one asks.
+#[tokio::test]
+async fn a_question_of_a_task_survives_the_replica_that_has_sent_it() {
+    let mut cluster = Cluster::start_with(3, HttpOptions::default, |server| server.with::<confirm_delete>()).await;
+    let opened = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    opened.initialized().await;
+    let task = start_task(cluster.at(0), &opened).await;
+    let wait = |id: u64| opened.post(&request(id, "tasks/result", &task));
+    let (first, second) = (wait(2), wait(3));
+    let mut waiting = cluster.at(1).open(&first).await;
+    until_method(&mut waiting, "elicitation/create").await;
+    let mut lost = cluster.at(2).open(&second).await;
+    until_method(&mut lost, "elicitation/create").await;
+    until_method(&mut waiting, "notifications/cancelled").await;
+    let id = opened.id.clone();
+    cluster.kill(2);
+    let question = until_method(&mut waiting, "elicitation/create").await;
+    let session = Session { endpoint: cluster.at(0), version: "2025-11-25", id };
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+        "result": {"action": "accept", "content": {"confirm": true}}});
+    assert_eq!(cluster.at(0).send(&session.post(&answer)).await.status, 202);
+    assert_eq!(waiting.message().await.unwrap()["result"]["content"][0]["text"], "deleted");
+}
