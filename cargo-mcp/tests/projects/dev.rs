@@ -3,3 +3,4 @@
 mod http;
 mod project;
 mod stdio;
+mod turn;

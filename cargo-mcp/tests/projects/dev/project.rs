@@ -11,6 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+use super::turn::Turn;
 use crate::common::repository;
 
 /// A time limit that is generous even on a busy machine.
@@ -59,13 +60,14 @@ pub(super) const BROKEN: &str = "fn broken() -> u32 {\n    \"no number\"\n}\n";
 pub(super) struct Project {
     name: &'static str,
     directory: PathBuf,
+    _turn: Turn,
 }
 
 impl Project {
     /// Creates a package with the tools of every version and additional source.
     pub(super) fn new(name: &'static str, extra: &str) -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let project = Self { name, directory };
+        let project = Self { name, directory, _turn: Turn::take() };
         std::fs::create_dir_all(project.directory.join("src")).expect("a directory");
         let runtime = repository().join("mcp-runtime");
         let manifest = format!(
@@ -84,7 +86,7 @@ impl Project {
     pub(super) fn without_runtime(name: &'static str) -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(directory.join("src")).expect("a directory");
-        let project = Self { name, directory };
+        let project = Self { name, directory, _turn: Turn::take() };
         project.write_file(
             "Cargo.toml",
             &format!("[package]\nname = {name:?}\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n"),
