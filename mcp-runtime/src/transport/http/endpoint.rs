@@ -24,6 +24,7 @@ use super::{
     },
 };
 use crate::{
+    backend::BACKEND_TIMEOUT,
     engine::{Engine, Session},
     revision::Feature,
 };
@@ -222,10 +223,27 @@ impl Endpoint {
     /// Ends subscriptions, rejects new calls, waits for the calls in flight for at most `grace`, and closes the endpoint.
     pub(super) async fn shut_down(&self, grace: Duration) {
         self.end_subscriptions();
-        if tokio::time::timeout(grace, self.limits().settled()).await.is_err() {
+        if tokio::time::timeout(grace, self.settled()).await.is_err() {
             tracing::warn!("shutdown grace period expired: cancelling calls in flight");
         }
         self.close();
+        self.flush(grace).await;
+    }
+
+    /// Waits until no call is in flight and, if other replicas can resume streams, until they find all answers.
+    pub(super) async fn settled(&self) {
+        self.limits().settled().await;
+        if let Some(streams) = self.shared_streams() {
+            streams.written().await;
+        }
+    }
+
+    /// Tells other replicas, after [`close`](Self::close), how the calls have ended that it has cancelled, and what has
+    /// changed here. Takes at most `grace`, or the time within which a backend must respond, if that is shorter.
+    pub(super) async fn flush(&self, grace: Duration) {
+        if let Some(streams) = self.shared_streams() {
+            let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), streams.written()).await;
+        }
         self.engine().flush_changes().await;
     }
 

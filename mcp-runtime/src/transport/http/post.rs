@@ -278,8 +278,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let body = if let (Some(session), Some(streams)) = (&exchange.session, endpoint.shared_streams()) {
         let id = session_requests::session_id(exchange.source.request());
         let memory = session.memory().clone();
-        let dialect = session.session.info.dialect;
-        let events = streams.open(id, dialect, exchange.calls, outbox, exchange.lines, memory);
+        let events = streams.open(id, exchange.calls, outbox, exchange.lines, memory);
         SseBody::shared(events, config, 0, endpoint.shutdown())
     } else {
         let stream = match &exchange.session {

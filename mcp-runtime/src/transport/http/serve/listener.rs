@@ -1,6 +1,6 @@
 //! Accepting connections, routing their requests by path, and shutting down.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, io, sync::Arc, time::Duration};
 
 use http::{Request, StatusCode};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -104,9 +104,9 @@ impl Listener {
             }
         }
         drop(acceptor);
-        let engine = Arc::clone(router.service.endpoint().engine());
+        let endpoint = router.service.endpoint().clone();
         router.shut_down(connections, grace).await;
-        engine.flush_changes().await;
+        endpoint.flush(grace).await;
     }
 }
 
@@ -203,14 +203,20 @@ impl Router {
         // Closes idle connections at once.
         let closed = connections.shutdown();
         tokio::pin!(closed);
-        let settled = race(endpoint.limits().settled(), closed.as_mut());
-        match tokio::time::timeout(grace, settled).await {
-            Ok(Ok(())) => {}
-            Ok(Err(())) => return endpoint.close(),
-            Err(_) => tracing::warn!("shutdown grace period expired: cancelling calls in flight"),
+        let mut is_closed = false;
+        let unreachable = async {
+            closed.as_mut().await;
+            is_closed = true;
+            // Clients that have lost their connections resume their streams at other replicas.
+            if endpoint.shared_streams().is_some() {
+                pending::<()>().await;
+            }
+        };
+        if tokio::time::timeout(grace, race(endpoint.settled(), unreachable)).await.is_err() {
+            tracing::warn!("shutdown grace period expired: cancelling calls in flight");
         }
         endpoint.close();
-        if tokio::time::timeout(grace, &mut closed).await.is_err() {
+        if !is_closed && tokio::time::timeout(grace, closed).await.is_err() {
             tracing::warn!("shutdown grace period expired: closing connections");
         }
     }

@@ -25,7 +25,11 @@ use crate::{
     error::Fault,
     handler::ask::ClientProgress,
     jsonrpc::Id,
-    transport::http::{options::HttpOptions, peers::Peer, sse::shared::SharedStreams},
+    transport::http::{
+        options::HttpOptions,
+        peers::Peer,
+        sse::shared::{GeneralStream, SharedStreams},
+    },
 };
 
 /// How often a session is read again because announcements overlap with reading it.
@@ -123,7 +127,7 @@ impl SharedSessions {
         let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
         match respond(self.store.create(&id, session, peer_name(peer))).await? {
             NewSession::Created => {
-                let general = self.streams.start_general(&id, session, true);
+                let general = self.start_general(&id, session, true, peer);
                 self.sessions.insert(&id, session, permit, Some(general));
             }
             NewSession::TooMany => return Err(too_many()),
@@ -171,7 +175,7 @@ impl SharedSessions {
             let session = restore_session(&self.engine, &stored.record).ok_or_else(unknown)?;
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
-            let general = self.streams.start_general(&id, &session, false);
+            let general = self.start_general(&id, &session, false, peer);
             self.sessions.insert(&id, &session, permit, Some(general));
             if is_overlapped() {
                 self.invalidate(&session);
@@ -218,6 +222,17 @@ impl SharedSessions {
     /// Ends a session for all replicas, except for its copy here.
     pub(in crate::transport::http) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
         respond(self.store.delete(session)).await
+    }
+
+    /// Starts the stream of a session of a peer for messages that belong to no request.
+    fn start_general(
+        &self,
+        id: &Arc<str>,
+        session: &Arc<Session>,
+        is_opened_here: bool,
+        peer: &Peer,
+    ) -> Arc<GeneralStream> {
+        self.streams.start_general(id, session, is_opened_here, self.sessions.memory().of_peer(peer))
     }
 
     fn invalidate(&self, session: &Session) {

@@ -83,6 +83,15 @@ pub(super) struct KeptBytes {
 }
 
 impl KeptBytes {
+    /// Changes the number of bytes.
+    pub(super) fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        match bytes.checked_sub(before) {
+            Some(added) => self.meter.add(added),
+            None => self.meter.sub(before - bytes),
+        }
+    }
+
     /// Returns the number of bytes that all streams of the peer use.
     pub(super) fn of_peer(&self) -> usize {
         self.meter.part()

@@ -1,6 +1,6 @@
 //! Event streams of sessions at several replicas: those of calls, and those for messages outside of calls.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, time::Duration};
 
 use mcp_runtime::{Context, Fault, Handle, HttpOptions, Level, Server, resource, tool};
 use mcp_tests::backend::Health;
@@ -254,6 +254,25 @@ async fn changes_reach_the_replica_at_which_the_client_reads() {
     }
 }
 
+/// Three operations on the log of the stream: to append the notification, to read it, and to wait for the next.
+#[tokio::test]
+async fn a_change_costs_few_operations_of_the_backend() {
+    const CHANGES: usize = 100;
+    let (cluster, handles) = changing(1, |server| server).await;
+    let session = subscribed(&cluster, 1, 1).await;
+    let mut stream = cluster.at(0).open(&session.get()).await;
+    handles[0].resource_updated("test://item/0");
+    until_updated(&mut stream, 0).await;
+    let before = cluster.operations(0);
+    for _ in 0..CHANGES {
+        handles[0].resource_updated("test://item/0");
+        until_updated(&mut stream, 0).await;
+    }
+    let operations = cluster.operations(0) - before;
+    // The lease is renewed, too.
+    assert!(operations <= 3 * CHANGES + CHANGES / 2, "{operations} operations for {CHANGES} changes");
+}
+
 /// Nothing is lost while the client reads at one replica after the other. A change that a replica hears of only after
 /// the client has come may be repeated.
 #[tokio::test]
@@ -344,4 +363,24 @@ async fn log_messages_outside_of_calls_reach_the_replica_at_which_the_client_rea
         assert_eq!(cluster.at(1).send(&session.delete()).await.status, 204);
         assert_eq!(rest(&mut stream).await, [], "each message is sent once");
     }
+}
+
+/// The client of a call has lost its connection, and resumes the stream after the replica of the call has shut down.
+#[tokio::test]
+async fn a_replica_that_shuts_down_leaves_the_results_of_its_calls_to_others() {
+    let grace = |server: Server| server.shutdown_grace(Duration::from_secs(3600));
+    let mut cluster = Cluster::start_with(2, HttpOptions::default, grace).await;
+    let session = cluster.at(0).session("2025-11-25").await;
+    let mut lost = cluster.at(0).open(&session.call(1, "reports")).await;
+    let event = first_id(&mut lost).await;
+    let id = session.id.clone();
+    cluster.gate(0).has_begun(1).await;
+    drop(lost);
+    cluster.set_backend(0, Health::Slow(Duration::from_millis(100)));
+    cluster.stop(0);
+    cluster.gate(0).open();
+    cluster.stopped(0).await;
+    cluster.kill(0);
+    let session = Session { endpoint: cluster.at(1), version: "2025-11-25", id };
+    assert_rest_of_report(&rest(&mut cluster.at(1).open(&session.resume(&event)).await).await);
 }

@@ -1,14 +1,19 @@
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU32, Ordering},
 };
+
+use tokio::sync::watch;
 
 use super::{
     carriers::{self, Carriers},
     kept::{self, KeptLogs},
     log::StreamLog,
 };
-use crate::{engine::Replica, transport::http::sse::stream::StreamMemory};
+use crate::{
+    engine::Replica,
+    transport::http::sse::stream::{KeptBytes, StreamMemory},
+};
 
 /// What all streams of this replica have in common.
 #[derive(Debug)]
@@ -18,6 +23,8 @@ pub(super) struct StreamContext {
     next_number: AtomicU32,
     /// The logs of complete streams.
     kept: Mutex<KeptLogs>,
+    /// Each receiver is a stream with answers that its log does not contain.
+    unwritten: watch::Sender<()>,
 }
 
 impl StreamContext {
@@ -25,7 +32,13 @@ impl StreamContext {
         let carriers = Arc::new(Carriers::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&carriers);
         replica.add_handler(carriers::KIND, handler);
-        Self { replica: Arc::clone(replica), carriers, next_number: AtomicU32::new(1), kept: Mutex::default() }
+        Self {
+            replica: Arc::clone(replica),
+            carriers,
+            next_number: AtomicU32::new(1),
+            kept: Mutex::default(),
+            unwritten: watch::Sender::new(()),
+        }
     }
 
     /// Returns the next number for an id of this replica.
@@ -33,19 +46,41 @@ impl StreamContext {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Registers a stream whose log does not contain the answers to its requests, until the returned value is dropped.
+    pub(super) fn start_writing(&self) -> watch::Receiver<()> {
+        self.unwritten.subscribe()
+    }
+
+    /// Waits until the logs contain the answers to all requests.
+    pub(super) async fn written(&self) {
+        self.unwritten.closed().await;
+    }
+
     /// Counts the log of a complete stream, and removes others if there are too many.
-    pub(super) async fn retire(&self, stream: kept::Stream, bytes: usize, memory: &StreamMemory) {
-        let removed = self.kept.lock().unwrap_or_else(PoisonError::into_inner).add(stream, bytes, memory);
+    pub(super) async fn retire(&self, stream: kept::Stream, bytes: KeptBytes, memory: &StreamMemory) {
+        let removed = self.kept().add(stream, bytes, memory);
         remove(&self.replica, removed).await;
+    }
+
+    /// Removes logs of complete streams if the memory of all streams is full.
+    pub(super) async fn evict(&self, memory: &StreamMemory) {
+        if memory.is_full() {
+            let removed = self.kept().evict(memory);
+            remove(&self.replica, removed).await;
+        }
     }
 
     /// Removes the logs of the complete streams of a session, as far as this replica has written them.
     pub(super) fn remove_logs(&self, session: &str) {
-        let removed = self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove_session(session);
+        let removed = self.kept().remove_session(session);
         if !removed.is_empty() {
             let replica = Arc::clone(&self.replica);
             tokio::spawn(async move { remove(&replica, removed).await });
         }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, KeptLogs> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

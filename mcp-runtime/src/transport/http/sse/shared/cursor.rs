@@ -1,6 +1,9 @@
 use bytes::Bytes;
 
-use super::{entry::Entry, item::StreamItem};
+use super::{
+    entry::{Entry, Mark},
+    item::StreamItem,
+};
 use crate::backend::LogEntry;
 
 /// A position in the log of a stream, and what is known about the entries up to it. Every reader of a log sees the same
@@ -8,9 +11,8 @@ use crate::backend::LogEntry;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
     at: u64,
-    /// The number of the last message.
-    number: u64,
-    is_answered: bool,
+    /// What the entries say.
+    mark: Mark,
     has_ended: bool,
 }
 
@@ -22,6 +24,11 @@ impl Cursor {
 
     pub(super) fn at(&self) -> u64 {
         self.at
+    }
+
+    /// Returns the number of the last event.
+    pub(super) fn number(&self) -> u64 {
+        self.mark.number
     }
 
     /// Returns whether the stream is complete.
@@ -37,17 +44,15 @@ impl Cursor {
         }
         self.at = position;
         match Entry::decode(&entry.value)? {
-            Entry::Message { number, line } if number > self.number => {
-                self.number = number;
-                Some(StreamItem::Event { position, line: Bytes::copy_from_slice(line) })
+            Entry::Message { mark, line } => {
+                self.advance(mark).then(|| StreamItem::Event { position, line: Bytes::copy_from_slice(line) })
             }
-            // The owner has repeated an operation that had succeeded without its knowledge.
-            Entry::Message { .. } | Entry::Alive | Entry::Flushed(_) => None,
+            Entry::Close { mark, retry } => self.advance(mark).then_some(StreamItem::Close { position, retry }),
+            Entry::Alive | Entry::Flushed(_) => None,
             Entry::Answered => {
-                self.is_answered = true;
+                self.mark.is_answered = true;
                 None
             }
-            Entry::Close(retry) => Some(StreamItem::Close { position, retry }),
             Entry::End => {
                 self.has_ended = true;
                 None
@@ -55,9 +60,18 @@ impl Cursor {
             Entry::Lost(message) => {
                 self.has_ended = true;
                 let line = Bytes::copy_from_slice(message);
-                (!self.is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
+                (!self.mark.is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
             }
         }
+    }
+
+    /// Moves to an event. Returns `false` for an event that is already known: its owner has repeated an operation that had
+    /// succeeded without the owner's knowledge.
+    fn advance(&mut self, mark: Mark) -> bool {
+        self.mark.is_answered |= mark.is_answered;
+        let is_new = mark.number > self.mark.number;
+        self.mark.number = self.mark.number.max(mark.number);
+        is_new
     }
 }
 
@@ -67,7 +81,12 @@ mod tests {
     use crate::backend::LogPosition;
 
     fn message(number: u64) -> Vec<u8> {
-        Entry::Message { number, line: format!("message {number}").as_bytes() }.encode()
+        marked(Mark { number, is_answered: false })
+    }
+
+    fn marked(mark: Mark) -> Vec<u8> {
+        let number = mark.number;
+        Entry::Message { mark, line: format!("message {number}").as_bytes() }.encode()
     }
 
     #[test]
@@ -87,26 +106,33 @@ mod tests {
             // Two readers that notice that the owner is gone, which is not gone yet.
             (vec![message(1), lost(), message(2), lost(), end.clone()], vec!["1 message 1", "2 lost"]),
             (vec![message(1), end.clone(), lost()], vec!["1 message 1"]),
-            (vec![message(1), answered, lost(), message(2)], vec!["1 message 1"]),
+            (vec![message(1), answered.clone(), lost(), message(2)], vec!["1 message 1"]),
+            // Messages that follow the last answer.
+            (
+                vec![message(1), answered, marked(Mark { number: 2, is_answered: true }), lost()],
+                vec!["1 message 1", "3 message 2"],
+            ),
             (vec![message(1), b"?".to_vec(), Entry::Lost(b"").encode(), message(2)], vec!["1 message 1"]),
         ] {
             let entries: Vec<_> = (1..)
                 .zip(&entries)
                 .map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry.as_slice()))
                 .collect();
-            // A reader that continues after any entry that it knows sees the rest.
-            for start in 0..entries.len() {
-                let mut cursor = Cursor::new(start as u64);
+            let read = |mut cursor: Cursor| {
                 let mut seen = Vec::new();
-                for entry in &entries[start..] {
+                for entry in &entries {
                     if let Some(StreamItem::Event { position, line }) = cursor.accept(entry) {
                         seen.push((position, format!("{position} {}", String::from_utf8_lossy(&line))));
                     }
                     assert!(cursor.accept(entry).is_none(), "an entry counts once");
                 }
-                if start == 0 {
-                    assert_eq!(seen.into_iter().map(|(_, text)| text).collect::<Vec<_>>(), expected);
-                }
+                seen
+            };
+            let all = read(Cursor::new(0));
+            assert_eq!(all.iter().map(|(_, text)| text).collect::<Vec<_>>(), expected);
+            // A reader that continues with any event that it knows sees the rest.
+            for (index, (position, _)) in all.iter().enumerate() {
+                assert_eq!(read(Cursor::new(position - 1)), all[index..], "{expected:?}");
             }
         }
     }

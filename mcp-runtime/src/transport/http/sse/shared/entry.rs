@@ -5,19 +5,44 @@ use std::time::Duration;
 pub(super) enum Entry<'a> {
     /// Nothing has happened, but the log must not expire.
     Alive,
-    /// A message. The owner numbers its messages, so that one that was written twice is recognized.
-    Message { number: u64, line: &'a [u8] },
+    /// A message.
+    Message { mark: Mark, line: &'a [u8] },
     /// On the stream for messages that belong to no request: the replica that collected notifications has written all
     /// that were pending, for the response with this number.
     Flushed(u64),
     /// Every request of the stream has been answered or cancelled. Other messages may follow.
     Answered,
     /// The client should reconnect after this time.
-    Close(Duration),
+    Close { mark: Mark, retry: Duration },
     /// The stream is complete. Whatever follows does not count.
     End,
     /// The owner is gone. Completes the stream, with this message unless every request has been answered.
     Lost(&'a [u8]),
+}
+
+/// What a reader must know that continues after an event.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The number of the event. The owner numbers its events, so that one that was written twice is recognized.
+    pub(super) number: u64,
+    /// Whether every request of the stream was answered or cancelled before.
+    pub(super) is_answered: bool,
+}
+
+impl Mark {
+    const LEN: usize = 9;
+
+    fn encode(self) -> [u8; Self::LEN] {
+        let mut bytes = [u8::from(self.is_answered); Self::LEN];
+        bytes[1..].copy_from_slice(&self.number.to_be_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let ([is_answered], rest) = bytes.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        Some((Self { number: u64::from_be_bytes(*number), is_answered: *is_answered != 0 }, rest))
+    }
 }
 
 const ALIVE: u8 = b'a';
@@ -32,12 +57,12 @@ impl<'a> Entry<'a> {
     pub(super) fn encode(self) -> Vec<u8> {
         match self {
             Self::Alive => vec![ALIVE],
-            Self::Message { number, line } => [&[MESSAGE], &number.to_be_bytes()[..], line].concat(),
+            Self::Message { mark, line } => [&[MESSAGE], &mark.encode()[..], line].concat(),
             Self::Flushed(response) => [&[FLUSHED], &response.to_be_bytes()[..]].concat(),
             Self::Answered => vec![ANSWERED],
-            Self::Close(retry) => {
+            Self::Close { mark, retry } => {
                 let millis = u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
-                [&[CLOSE], &millis.to_be_bytes()[..]].concat()
+                [&[CLOSE], &mark.encode()[..], &millis.to_be_bytes()[..]].concat()
             }
             Self::End => vec![END],
             Self::Lost(message) => [&[LOST], message].concat(),
@@ -50,12 +75,15 @@ impl<'a> Entry<'a> {
         Some(match *kind {
             ALIVE => Self::Alive,
             MESSAGE => {
-                let (number, line) = rest.split_first_chunk()?;
-                Self::Message { number: u64::from_be_bytes(*number), line }
+                let (mark, line) = Mark::decode(rest)?;
+                Self::Message { mark, line }
             }
             FLUSHED => Self::Flushed(u64::from_be_bytes(*rest.first_chunk()?)),
             ANSWERED => Self::Answered,
-            CLOSE => Self::Close(Duration::from_millis(u64::from_be_bytes(*rest.first_chunk()?))),
+            CLOSE => {
+                let (mark, millis) = Mark::decode(rest)?;
+                Self::Close { mark, retry: Duration::from_millis(u64::from_be_bytes(*millis.first_chunk()?)) }
+            }
             END => Self::End,
             LOST => Self::Lost(rest),
             _ => return None,
@@ -71,11 +99,11 @@ mod tests {
     fn entries_survive_encoding() {
         for entry in [
             Entry::Alive,
-            Entry::Message { number: 0, line: b"" },
-            Entry::Message { number: u64::MAX, line: b"{}" },
+            Entry::Message { mark: Mark::default(), line: b"" },
+            Entry::Message { mark: Mark { number: u64::MAX, is_answered: true }, line: b"{}" },
             Entry::Flushed(7),
             Entry::Answered,
-            Entry::Close(Duration::from_millis(7)),
+            Entry::Close { mark: Mark { number: 1, is_answered: true }, retry: Duration::from_millis(7) },
             Entry::End,
             Entry::Lost(b""),
             Entry::Lost(b"[]"),
@@ -86,7 +114,7 @@ mod tests {
 
     #[test]
     fn unknown_and_truncated_entries_are_ignored() {
-        for bytes in [&b""[..], b"m1234567", b"c", b"c1234567", b"?", b"\0"] {
+        for bytes in [&b""[..], b"m12345678", b"c", b"c1234567812345678", b"?", b"\0"] {
             assert_eq!(Entry::decode(bytes), None, "{bytes:?}");
         }
     }

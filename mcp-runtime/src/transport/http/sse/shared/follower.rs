@@ -15,6 +15,7 @@ use crate::{
     engine::{Replica, Slot},
     race::race,
     revision::Dialect,
+    transport::http::sse::stream::MAX_LOGGED_BYTES,
 };
 
 /// How often the lease of the owner is checked in the time of a lease.
@@ -109,7 +110,7 @@ impl Follower {
                 return Ok(!entries.is_empty());
             };
             // If others find the same, or if the owner has completed the stream before, the first entry counts.
-            self.log.complete(vec![Entry::Lost(&calls.lost(self.dialect)).encode()]).await?;
+            self.log.complete(vec![Entry::Lost(&calls.lost(self.dialect)).encode()], MAX_LOGGED_BYTES).await?;
         }
         Ok(true)
     }

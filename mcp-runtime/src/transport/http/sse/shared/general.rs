@@ -10,16 +10,21 @@ use tokio::time::Instant;
 use super::{
     collector::Collector,
     context::StreamContext,
-    entry::Entry,
+    entry::{Entry, Mark},
     events::{Resumption, SharedEvents},
     feed::Feed,
     general_response::GeneralResponse,
     item::GENERAL,
     log::StreamLog,
+    log_use::LogUse,
     reader::{Reader, ReaderRecord},
     retry::persist,
 };
-use crate::{backend::BackendError, engine::Session};
+use crate::{
+    backend::{BackendError, respond},
+    engine::Session,
+    transport::http::sse::stream::StreamMemory,
+};
 
 /// The stream of a session for messages that belong to no request, as one replica sees it.
 ///
@@ -31,6 +36,8 @@ pub(in crate::transport::http) struct GeneralStream {
     session: Weak<Session>,
     collector: Arc<Collector>,
     log: StreamLog,
+    /// What the log counts towards.
+    memory: StreamMemory,
 }
 
 impl GeneralStream {
@@ -41,11 +48,12 @@ impl GeneralStream {
         session_id: Arc<str>,
         session: &Arc<Session>,
         is_collector: bool,
+        memory: StreamMemory,
     ) -> Arc<Self> {
         let log = StreamLog::new(context.replica.backend(), &session_id, GENERAL);
         let collector = Collector::new(session_id, &session.outbox, is_collector);
         let session = Arc::downgrade(session);
-        let general = Arc::new(Self { context: Arc::clone(context), session, collector, log });
+        let general = Arc::new(Self { context: Arc::clone(context), session, collector, log, memory });
         tokio::spawn(Arc::clone(&general).write());
         general
     }
@@ -57,10 +65,15 @@ impl GeneralStream {
 
     /// Opens the stream for a response, after the event with a position or, without one, after what an earlier response
     /// has carried. Any other response that carries the stream ends.
-    pub(in crate::transport::http) async fn open(
-        self: &Arc<Self>,
-        position: Option<u64>,
-    ) -> Result<Resumption, BackendError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all operations together.
+    pub(in crate::transport::http) async fn open(&self, position: Option<u64>) -> Result<Resumption, BackendError> {
+        respond(self.try_open(position)).await
+    }
+
+    async fn try_open(&self, position: Option<u64>) -> Result<Resumption, BackendError> {
         let (replica, session_id) = (&self.context.replica, self.collector.session_id());
         let slot = replica.join().await?;
         let known = Reader::load(replica, session_id).await?;
@@ -99,7 +112,7 @@ impl GeneralStream {
     async fn write(self: Arc<Self>) {
         let _registration = self.context.carriers.add_collector(&self.collector);
         let (replica, collector, outbox) = (&self.context.replica, &self.collector, self.collector.outbox());
-        let mut lines = Vec::new();
+        let (mut lines, mut log_use) = (Vec::new(), LogUse::new(self.memory.clone()));
         loop {
             let is_closed = outbox.is_closed();
             let (flush_for, with_changes) = collector.take_flush();
@@ -113,14 +126,19 @@ impl GeneralStream {
             for line in messages {
                 let Some(slot) = persist(|| replica.join()).await else { return };
                 let number = slot.id(self.context.next_number());
-                entries.push(Entry::Message { number, line }.encode());
+                let mark = Mark { number, is_answered: false };
+                entries.push(Entry::Message { mark, line }.encode());
             }
             lines.clear();
             entries.extend(flush_for.map(|number| Entry::Flushed(number).encode()));
             if !entries.is_empty() {
                 collector.suspend_changes();
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
-                let _ = persist(|| self.log.append(entries.clone())).await;
+                let max_bytes = log_use.max_bytes(entries.iter().map(Vec::len).sum(), None);
+                if let Some(last) = persist(|| self.log.append(entries.clone(), max_bytes)).await {
+                    log_use.append(last, entries.iter().map(Vec::len), max_bytes);
+                }
+                self.context.evict(&self.memory).await;
             }
             if is_closed {
                 return;

@@ -10,7 +10,7 @@ use super::{
     entry::Entry,
     feed::{Closed, Feed},
     item::StreamItem,
-    log::{RUNNING_TTL, StreamLog},
+    log::{PAGE, RUNNING_TTL, StreamLog},
     reader::Reader,
     retry::MIN_RETRY,
 };
@@ -51,21 +51,17 @@ impl GeneralResponse {
         let mut renew_at = Instant::now() + RUNNING_TTL / 2;
         loop {
             match race(self.read(), feed.closed()).await {
-                Ok(Ok(entries)) if entries.is_empty() => {
-                    self.collector.want_changes();
-                    let outbox = self.collector.outbox();
-                    if outbox.is_closed() {
-                        return feed.send(StreamItem::End).await;
-                    }
-                    let due = self.complete_at.map_or(renew_at, |at| at.min(renew_at));
-                    let appended = self.log.appended(self.at);
-                    let woken = race(appended, race(sleep_until(due), outbox.until_closed()));
-                    let woken = race(woken, feed.closed()).await.map_err(|()| Closed)?;
-                    if let Ok(Err(_)) = woken {
-                        sleep(MIN_RETRY).await;
+                Ok(Ok(entries)) => {
+                    self.send(&entries, feed).await?;
+                    // A full page may not be the last. Waiting for another entry ends at once if there is one already.
+                    if entries.len() < PAGE {
+                        self.collector.want_changes();
+                        if self.collector.outbox().is_closed() {
+                            return feed.send(StreamItem::End).await;
+                        }
+                        self.wait(renew_at, feed).await?;
                     }
                 }
-                Ok(Ok(entries)) => self.send(&entries, feed).await?,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "cannot read an event stream from the backend");
                     let _ = race(sleep(MIN_RETRY), feed.closed()).await;
@@ -82,9 +78,21 @@ impl GeneralResponse {
             if renew_at <= now {
                 renew_at = now + RUNNING_TTL / 2;
                 self.reader.renew(feed.taken()).await;
-                let _ = self.log.append(vec![Entry::Alive.encode()]).await;
+                let _ = self.log.keep_alive().await;
             }
         }
+    }
+
+    /// Waits for further entries, but not longer than until something else is due.
+    async fn wait(&self, renew_at: Instant, feed: &Feed) -> Result<(), Closed> {
+        let due = self.complete_at.map_or(renew_at, |at| at.min(renew_at));
+        let woken = race(sleep_until(due), self.collector.outbox().until_closed());
+        let woken = race(self.log.appended(self.at), woken);
+        let woken = race(woken, feed.closed()).await.map_err(|()| Closed)?;
+        if let Ok(Err(_)) = woken {
+            sleep(MIN_RETRY).await;
+        }
+        Ok(())
     }
 
     async fn read(&mut self) -> Result<Vec<LogEntry>, BackendError> {
@@ -92,7 +100,7 @@ impl GeneralResponse {
             return Ok(entries);
         }
         // The log has never existed, or has expired.
-        self.log.append(vec![Entry::Alive.encode()]).await?;
+        self.log.keep_alive().await?;
         self.at = 0;
         Ok(self.log.read(0).await?.unwrap_or_default())
     }
@@ -103,8 +111,8 @@ impl GeneralResponse {
             self.at = position;
             match Entry::decode(&entry.value) {
                 // A message is written twice if an attempt was successful although it seemed to fail.
-                Some(Entry::Message { number, line }) if !self.recent.contains(&number) => {
-                    self.recent.push_back(number);
+                Some(Entry::Message { mark, line }) if !self.recent.contains(&mark.number) => {
+                    self.recent.push_back(mark.number);
                     if self.recent.len() > RECENT_MESSAGES {
                         self.recent.pop_front();
                     }

@@ -38,7 +38,7 @@ struct KeptLog {
 impl KeptLogs {
     /// Adds the log of a complete stream. Returns those that must be removed: the oldest ones of a session that has too
     /// many, and if there are too many bytes, the oldest ones of the peers that keep the most.
-    pub(super) fn add(&mut self, stream: Stream, bytes: usize, memory: &StreamMemory) -> Vec<Stream> {
+    pub(super) fn add(&mut self, stream: Stream, bytes: KeptBytes, memory: &StreamMemory) -> Vec<Stream> {
         let now = Instant::now();
         while let Some(entry) = self.logs.first_entry()
             && entry.get().expires <= now
@@ -51,12 +51,19 @@ impl KeptLogs {
         let session = self.sessions.entry(Arc::clone(&stream.0)).or_default();
         session.push_back(key);
         let excess = if session.len() > MAX_SESSION_LOGS { session.front().copied() } else { None };
-        self.logs.insert(key, KeptLog { stream, bytes: memory.count(bytes), expires: now + ENDED_TTL });
+        self.logs.insert(key, KeptLog { stream, bytes, expires: now + ENDED_TTL });
         let mut removed: Vec<_> = excess.and_then(|key| self.take(key)).into_iter().collect();
         if self.logs.len() > MAX_LOGS {
             let oldest = self.logs.first_key_value().map(|(key, _)| *key);
             removed.extend(oldest.and_then(|key| self.take(key)));
         }
+        removed.append(&mut self.evict(memory));
+        removed
+    }
+
+    /// Takes logs while the memory of all streams is full: the oldest ones of the peers that keep the most.
+    pub(super) fn evict(&mut self, memory: &StreamMemory) -> Vec<Stream> {
+        let mut removed = Vec::new();
         while memory.is_full() {
             let largest = self.logs.iter().max_by_key(|(key, log)| (log.bytes.of_peer(), Reverse(**key)));
             let Some(stream) = largest.map(|(key, _)| *key).and_then(|key| self.take(key)) else { break };
@@ -96,15 +103,15 @@ mod tests {
         let (memory, mut kept) = (StreamMemory::default(), KeptLogs::default());
         let max = MAX_SESSION_LOGS as u64;
         for number in 0..max {
-            assert_eq!(kept.add(stream("a", number), 10, &memory), []);
+            assert_eq!(kept.add(stream("a", number), memory.count(10), &memory), []);
         }
-        assert_eq!(kept.add(stream("b", 0), 10, &memory), []);
-        assert_eq!(kept.add(stream("a", max), 10, &memory), [stream("a", 0)]);
+        assert_eq!(kept.add(stream("b", 0), memory.count(10), &memory), []);
+        assert_eq!(kept.add(stream("a", max), memory.count(10), &memory), [stream("a", 0)]);
         assert_eq!(memory.used(), 10 * (MAX_SESSION_LOGS + 1));
         assert_eq!(kept.remove_session("b"), [stream("b", 0)]);
         assert_eq!(memory.used(), 10 * MAX_SESSION_LOGS);
         tokio::time::advance(ENDED_TTL).await;
-        assert_eq!(kept.add(stream("c", 0), 10, &memory), []);
+        assert_eq!(kept.add(stream("c", 0), memory.count(10), &memory), []);
         assert_eq!((memory.used(), kept.sessions.len()), (10, 1));
     }
 
@@ -113,12 +120,12 @@ mod tests {
         let (all, mut kept) = (StreamMemory::default(), KeptLogs::default());
         let [large, small] = [(); 2].map(|()| all.of_part(&Arc::default()));
         let part = all.max() / 4;
-        assert_eq!(kept.add(stream("small", 0), part, &small), []);
+        assert_eq!(kept.add(stream("small", 0), small.count(part), &small), []);
         for number in 0..3 {
-            assert_eq!(kept.add(stream("large", number), part, &large), []);
+            assert_eq!(kept.add(stream("large", number), large.count(part), &large), []);
         }
-        assert_eq!(kept.add(stream("small", 1), 1, &small), [stream("large", 0)]);
-        assert_eq!(kept.add(stream("large", 3), part, &large), [stream("large", 1)]);
+        assert_eq!(kept.add(stream("small", 1), small.count(1), &small), [stream("large", 0)]);
+        assert_eq!(kept.add(stream("large", 3), large.count(part), &large), [stream("large", 1)]);
         assert!(all.used() <= all.max());
     }
 }

@@ -13,7 +13,7 @@ pub(super) const RUNNING_TTL: Duration = Duration::from_secs(10 * 60);
 pub(super) const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// The maximum number of entries that are read at once.
-const PAGE: usize = 64;
+pub(super) const PAGE: usize = 64;
 
 /// The log of one stream.
 #[derive(Debug, Clone)]
@@ -28,29 +28,32 @@ impl StreamLog {
         Self { backend: Arc::clone(backend), key: format!("mcp/1/stream/{session}/{stream}").into() }
     }
 
-    /// Creates the log and records the requests of its stream, or postpones the time at which they expire. Returns the
-    /// position of the last entry.
-    pub(super) async fn keep(&self, calls: &StreamCalls) -> Result<u64, BackendError> {
-        let record = self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL);
-        respond(record).await?;
-        self.append(vec![Entry::Alive.encode()]).await
+    /// Records the requests of a running stream, or postpones the time at which the record expires.
+    pub(super) async fn record(&self, calls: &StreamCalls) -> Result<(), BackendError> {
+        respond(self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL)).await.map(drop)
     }
 
-    /// Appends entries to a running stream, and returns the position of the last one.
-    pub(super) async fn append(&self, entries: Vec<Vec<u8>>) -> Result<u64, BackendError> {
-        self.append_for(entries, RUNNING_TTL).await
+    /// Appends entries to the log of a running stream, which then keeps at most `max_bytes` unless its newest entry is
+    /// longer. Returns the position of that.
+    pub(super) async fn append(&self, entries: Vec<Vec<u8>>, max_bytes: usize) -> Result<u64, BackendError> {
+        self.append_for(entries, max_bytes, RUNNING_TTL).await
     }
 
-    /// Appends the entries that complete a stream, and returns the position of the last one.
-    pub(super) async fn complete(&self, entries: Vec<Vec<u8>>) -> Result<u64, BackendError> {
-        let last = self.append_for(entries, ENDED_TTL).await?;
+    /// Shows that the stream still runs. Returns the position of the newest entry.
+    pub(super) async fn keep_alive(&self) -> Result<u64, BackendError> {
+        self.append(vec![Entry::Alive.encode()], MAX_LOGGED_BYTES).await
+    }
+
+    /// Appends the entries that complete a stream, like [`append`](Self::append).
+    pub(super) async fn complete(&self, entries: Vec<Vec<u8>>, max_bytes: usize) -> Result<u64, BackendError> {
+        let last = self.append_for(entries, max_bytes, ENDED_TTL).await?;
         // Only a running stream can be lost. If this fails, the record expires.
         let _ = respond(self.backend.delete(&self.key, RecordCondition::Always)).await;
         Ok(last)
     }
 
-    async fn append_for(&self, entries: Vec<Vec<u8>>, ttl: Duration) -> Result<u64, BackendError> {
-        let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, MAX_LOGGED_BYTES, ttl);
+    async fn append_for(&self, entries: Vec<Vec<u8>>, max_bytes: usize, ttl: Duration) -> Result<u64, BackendError> {
+        let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, max_bytes, ttl);
         respond(self.backend.append(&self.key, entries, bounds)).await.map(LogPosition::number)
     }
 
@@ -114,7 +117,7 @@ mod tests {
             let log = StreamLog::new(&backend, "session", written as u64);
             assert!(log.read(0).await.unwrap().is_none(), "there is no log");
             for _ in 0..written {
-                log.append(vec![Entry::Alive.encode()]).await.unwrap();
+                log.keep_alive().await.unwrap();
             }
             let first = written.saturating_sub(MAX_LOGGED_MESSAGES) as u64 + 1;
             for after in [0, first / 2, first, written as u64 - 1] {

@@ -20,6 +20,8 @@ mod general_response;
 mod item;
 mod kept;
 mod log;
+mod log_use;
+mod outage;
 mod pump;
 mod reader;
 mod retry;

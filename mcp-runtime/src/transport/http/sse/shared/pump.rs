@@ -1,39 +1,38 @@
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::{sync::watch, time::timeout};
 
 use super::{
     calls::StreamCalls,
     context::StreamContext,
-    entry::Entry,
     feed::{Closed, Feed},
     item::StreamItem,
     log::StreamLog,
+    log_use::LogUse,
     retry::persist_unless_full,
-    writer::{Progress, Unwritable, Writer},
+    writer::Writer,
 };
-use crate::{
-    backend::BACKEND_TIMEOUT, engine::Outbox, race::race, revision::Dialect, transport::http::sse::stream::StreamMemory,
-};
+use crate::{backend::BACKEND_TIMEOUT, engine::Outbox, race::race, transport::http::sse::stream::StreamMemory};
 
 /// Moves the messages of a stream from its outbox to its log, and then to the response of the call as long as that
 /// exists.
 ///
-/// While the backend fails, no event is sent, and messages wait in the outbox, which drops notifications beyond its
-/// limit. An event that a client has received can therefore be resumed from.
+/// While the backend fails for a few seconds, no event is sent, and messages wait in the outbox, which drops
+/// notifications beyond its limit. An event that a client has received can therefore be resumed from.
 ///
-/// If the log cannot be created in time, or cannot be continued, the messages are sent without it, as events that
-/// nobody can resume from.
+/// If that takes longer, or if the backend is full, messages are sent without ids, so that nobody can resume after them.
+/// They are written when the backend responds again, unless the log could not even be created in time.
 pub(super) struct Pump {
     pub(super) context: Arc<StreamContext>,
     pub(super) session_id: Arc<str>,
-    pub(super) dialect: &'static Dialect,
     pub(super) outbox: Arc<Outbox>,
     pub(super) calls: StreamCalls,
     /// The messages that the outbox no longer contains.
     pub(super) lines: Vec<u8>,
     pub(super) feed: Feed,
     pub(super) memory: StreamMemory,
+    /// Delays the shutdown until the answers are written.
+    pub(super) unwritten: watch::Receiver<()>,
 }
 
 impl Pump {
@@ -43,48 +42,32 @@ impl Pump {
         let slot = persist_unless_full(|| replica.join()).await?;
         let stream = slot.id(self.context.next_number());
         let log = StreamLog::new(replica.backend(), &self.session_id, stream);
-        let at = persist_unless_full(|| log.keep(&self.calls)).await?;
+        persist_unless_full(|| log.record(&self.calls)).await?;
+        let at = persist_unless_full(|| log.keep_alive()).await?;
         Some((stream, log, at))
     }
 
     /// Runs until the stream is complete.
     pub(super) async fn run(self) {
         let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
-        let mut lines = self.lines;
+        let Self { context, session_id, outbox, calls, mut lines, feed, memory, unwritten } = self;
         let Some((stream, log, at)) = opened else {
             tracing::warn!("an event stream cannot be resumed: the backend is full or has failed");
-            let _ = send_without_log(&self.outbox, &mut lines, &self.feed).await;
+            let _ = send_without_log(&outbox, &mut lines, &feed).await;
             return;
         };
-        let mut writer = Writer::new(log, self.calls, at, self.feed);
+        let mut writer = Writer::new(log, calls, at, LogUse::new(memory.clone()), feed);
         writer.feed(StreamItem::Opened { stream }).await;
-        let written = loop {
-            match writer.write(&self.outbox, &mut lines).await {
-                Ok(Progress::Running) => {}
-                result => break result,
+        let mut unwritten = Some(unwritten);
+        while !writer.is_over() {
+            writer.advance(&outbox, &mut lines).await;
+            if writer.has_written_answers() {
+                unwritten = None;
             }
-            // Output that never pauses must not prevent this.
-            let waited = timeout_at(writer.keep_at, writer.output(&self.outbox)).await;
-            if waited.is_err() || Instant::now() >= writer.keep_at {
-                match writer.keep_alive().await {
-                    Ok(Progress::Running) => {}
-                    result => break result,
-                }
-            }
-        };
-        if let Err(Unwritable) = written {
-            let sent = match &writer.feed {
-                Some(feed) => send_without_log(&self.outbox, &mut lines, feed).await,
-                None => Err(Closed),
-            };
-            if let Err(Closed) = sent {
-                // Otherwise, clients that resume the stream at other replicas would wait until its log expires.
-                let lost = writer.calls.lost(self.dialect);
-                let _ = writer.log.complete(vec![Entry::Lost(&lost).encode()]).await;
-            }
+            context.evict(&memory).await;
         }
-        let bytes = writer.kept_bytes();
-        self.context.retire((self.session_id, stream), bytes, &self.memory).await;
+        drop(unwritten);
+        context.retire((session_id, stream), writer.log_use().into_counted(), &memory).await;
     }
 }
 

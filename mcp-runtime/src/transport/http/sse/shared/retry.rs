@@ -9,7 +9,7 @@ use crate::backend::BackendError;
 
 /// The times between two attempts to reach a backend that has failed.
 pub(super) const MIN_RETRY: Duration = Duration::from_millis(50);
-const MAX_RETRY: Duration = Duration::from_secs(1);
+pub(super) const MAX_RETRY: Duration = Duration::from_secs(1);
 
 /// Repeats an operation until it succeeds. Returns `None` if it fails for so long that the log expires.
 pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(operation: impl Fn() -> F) -> Option<T> {

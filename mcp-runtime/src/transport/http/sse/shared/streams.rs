@@ -11,7 +11,7 @@ use super::{
     pump::Pump,
 };
 use crate::{
-    backend::BackendError,
+    backend::{BackendError, respond},
     engine::{Outbox, Replica, Session, Slot},
     revision::Dialect,
     transport::http::sse::stream::StreamMemory,
@@ -29,22 +29,22 @@ impl SharedStreams {
     }
 
     /// Starts the stream of a session for messages that belong to no request. `is_collector` is whether this replica has
-    /// opened the session.
+    /// opened the session, and `memory` is what the log counts towards.
     pub(in crate::transport::http) fn start_general(
         &self,
         session_id: &Arc<str>,
         session: &Arc<Session>,
         is_collector: bool,
+        memory: StreamMemory,
     ) -> Arc<GeneralStream> {
-        GeneralStream::start(&self.context, Arc::clone(session_id), session, is_collector)
+        GeneralStream::start(&self.context, Arc::clone(session_id), session, is_collector, memory)
     }
 
     /// Opens a stream of a session for the responses that an outbox will receive. `lines` contains the messages so far.
-    /// `memory` is what the log of the stream counts towards once it is complete.
+    /// `memory` is what the log of the stream counts towards.
     pub(in crate::transport::http) fn open(
         &self,
         session_id: Arc<str>,
-        dialect: &'static Dialect,
         calls: StreamCalls,
         outbox: Arc<Outbox>,
         lines: Vec<u8>,
@@ -53,12 +53,33 @@ impl SharedStreams {
         let (feed, items) = Feed::new(0);
         let events = SharedEvents::unopened(&self.context.carriers, Arc::clone(&session_id), items);
         let context = Arc::clone(&self.context);
-        tokio::spawn(Pump { context, session_id, dialect, outbox, calls, lines, feed, memory }.run());
+        let unwritten = context.start_writing();
+        tokio::spawn(Pump { context, session_id, outbox, calls, lines, feed, memory, unwritten }.run());
         events
     }
 
+    /// Waits until other replicas find the answers of all calls that have finished here. Calls that have not must finish
+    /// first.
+    pub(in crate::transport::http) async fn written(&self) {
+        self.context.written().await;
+    }
+
     /// Resumes a stream of a session after the event with a position. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all operations together.
     pub(in crate::transport::http) async fn resume(
+        &self,
+        session: &Arc<str>,
+        stream: u64,
+        position: u64,
+        dialect: &'static Dialect,
+    ) -> Result<Resumption, BackendError> {
+        respond(self.try_resume(session, stream, position, dialect)).await
+    }
+
+    async fn try_resume(
         &self,
         session: &Arc<str>,
         stream: u64,

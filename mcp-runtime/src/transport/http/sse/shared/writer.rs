@@ -1,159 +1,250 @@
 use std::{collections::VecDeque, future::poll_fn, task::Poll};
 
-use tokio::time::Instant;
+use bytes::Bytes;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{
     calls::StreamCalls,
     cursor::Cursor,
-    entry::Entry,
+    entry::{Entry, Mark},
     feed::Feed,
     item::StreamItem,
     log::{RUNNING_TTL, StreamLog},
-    retry::{persist, persist_unless_full},
+    log_use::LogUse,
+    outage::Outage,
+    retry::persist,
 };
 use crate::{
-    backend::{LogEntry, LogPosition},
+    backend::{BACKEND_TIMEOUT, BackendError, LogEntry, LogPosition},
     engine::Outbox,
     transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
 };
 
-/// Whether a stream goes on.
-pub(super) enum Progress {
-    Running,
-    Complete,
-}
-
-/// The log of a stream cannot be continued: the backend is full, or has failed for too long.
-pub(super) struct Unwritable;
-
-/// Writes the log of a stream.
+/// Writes the log of a stream, and sends what the log contains to the response of the call as long as that exists.
+///
+/// If the log cannot be written for some time, the response is sent the messages without ids. They are written later, so
+/// that clients can resume the stream when the backend responds again.
 pub(super) struct Writer {
-    pub(super) log: StreamLog,
-    pub(super) calls: StreamCalls,
+    log: StreamLog,
+    calls: StreamCalls,
     /// What the log contains.
     cursor: Cursor,
-    /// The number of messages written.
-    number: u64,
-    /// Whether the log says that every request has been answered.
-    is_answered: bool,
+    log_use: LogUse,
+    /// The entries that have yet to be written. Those that the response was sent are bounded like the log. Before, they
+    /// are what the outbox contained.
+    pending: VecDeque<Vec<u8>>,
+    /// What the entries say, including the pending ones.
+    mark: Mark,
+    /// What the entries say whose messages the response was sent without ids.
+    sent: Mark,
+    /// Whether the last entry completes the stream.
+    is_finished: bool,
+    outage: Option<Outage>,
     /// The time at which the log and the record of its requests are kept from expiring.
-    pub(super) keep_at: Instant,
-    /// The lengths of the entries that the log keeps, except for those that are dropped because of their length.
-    sizes: VecDeque<usize>,
+    keep_at: Instant,
     /// The response of the call. `None` once it is gone.
-    pub(super) feed: Option<Feed>,
+    feed: Option<Feed>,
 }
 
 impl Writer {
     /// Creates the writer of a log whose last entry has a position.
-    pub(super) fn new(log: StreamLog, calls: StreamCalls, at: u64, feed: Feed) -> Self {
+    pub(super) fn new(log: StreamLog, calls: StreamCalls, at: u64, log_use: LogUse, feed: Feed) -> Self {
         Self {
             log,
             calls,
             cursor: Cursor::new(at),
-            number: 0,
-            is_answered: false,
+            log_use,
+            pending: VecDeque::new(),
+            mark: Mark::default(),
+            sent: Mark::default(),
+            is_finished: false,
+            outage: None,
             keep_at: Instant::now() + RUNNING_TTL / 2,
-            sizes: VecDeque::new(),
             feed: Some(feed),
         }
     }
 
-    /// Waits until there is something to write.
-    pub(super) async fn output(&self, outbox: &Outbox) {
+    /// Returns whether no more can be written: the stream is complete, or has been for so long that its log has expired.
+    pub(super) fn is_over(&self) -> bool {
+        let has_expired = |outage: &Outage| self.is_finished && outage.duration() > RUNNING_TTL;
+        self.cursor.has_ended() || self.outage.as_ref().is_some_and(has_expired)
+    }
+
+    /// Returns whether every request has been answered, and the log contains the answers.
+    pub(super) fn has_written_answers(&self) -> bool {
+        self.mark.is_answered && self.pending.is_empty()
+    }
+
+    pub(super) fn log_use(self) -> LogUse {
+        self.log_use
+    }
+
+    /// Takes the next step: writes output, waits for some, or sends it without ids. `lines` contains messages that precede
+    /// those of the outbox.
+    pub(super) async fn advance(&mut self, outbox: &Outbox, lines: &mut Vec<u8>) {
+        let is_outage_long = self.outage.as_ref().is_some_and(|outage| outage.is_long);
+        // Otherwise, output waits in the outbox, which limits it.
+        let collects = !self.is_finished && (self.pending.is_empty() || is_outage_long);
+        if collects {
+            self.collect(outbox, lines);
+        }
+        if is_outage_long {
+            self.send_pending().await;
+        }
+        let due = match &self.outage {
+            Some(outage) => outage.retry_at,
+            None if self.pending.is_empty() => self.keep_at,
+            None => Instant::now(),
+        };
+        if due <= Instant::now() {
+            self.write().await;
+        } else if collects {
+            let _ = timeout_at(due, self.output(outbox)).await;
+        } else {
+            sleep_until(due).await;
+        }
+    }
+
+    /// Waits until there is something to collect.
+    async fn output(&self, outbox: &Outbox) {
         poll_fn(|cx| {
             let output = outbox.poll_output_or_close_request(cx);
             // Registered before the check, so that no change is missed.
-            let is_answered = !self.is_answered && outbox.call_count() == 0;
+            let is_answered = !self.mark.is_answered && outbox.call_count() == 0;
             if is_answered || outbox.is_finished() { Poll::Ready(()) } else { output }
         })
         .await;
     }
 
-    /// Writes the output of the calls. On failure, `lines` contains what could not be written.
-    pub(super) async fn write(&mut self, outbox: &Outbox, lines: &mut Vec<u8>) -> Result<Progress, Unwritable> {
+    /// Moves the output of the calls to the pending entries.
+    fn collect(&mut self, outbox: &Outbox, lines: &mut Vec<u8>) {
         outbox.drain(lines);
         let is_answered = outbox.call_count() == 0;
         if is_answered {
             // Its response may have arrived in the meantime.
             outbox.drain(lines);
         }
-        let is_finished = outbox.is_finished();
-        let mut entries = Vec::new();
+        self.is_finished = outbox.is_finished();
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            self.number += 1;
-            entries.push(Entry::Message { number: self.number, line }.encode());
+            self.mark.number += 1;
+            self.pending.push_back(Entry::Message { mark: self.mark, line }.encode());
         }
-        if is_finished {
-            entries.push(Entry::End.encode());
-        } else if is_answered && !std::mem::replace(&mut self.is_answered, true) {
-            entries.push(Entry::Answered.encode());
-        }
-        if let Some(retry) = outbox.take_close_request().filter(|_| !is_finished) {
-            entries.push(Entry::Close(retry).encode());
-        }
-        if entries.is_empty() {
-            return Ok(Progress::Running);
-        }
-        let log = &self.log;
-        let written = if is_finished {
-            persist_unless_full(|| log.complete(entries.clone())).await
-        } else {
-            persist_unless_full(|| log.append(entries.clone())).await
-        };
-        let last = written.ok_or(Unwritable)?;
         lines.clear();
-        self.sizes.extend(entries.iter().map(Vec::len));
-        self.sizes.drain(..self.sizes.len().saturating_sub(MAX_LOGGED_MESSAGES));
-        Ok(self.publish(entries, last).await)
+        let was_answered = std::mem::replace(&mut self.mark.is_answered, is_answered);
+        if self.is_finished {
+            self.pending.push_back(Entry::End.encode());
+        } else if is_answered && !was_answered {
+            self.pending.push_back(Entry::Answered.encode());
+        }
+        if let Some(retry) = outbox.take_close_request().filter(|_| !self.is_finished) {
+            self.mark.number += 1;
+            self.pending.push_back(Entry::Close { mark: self.mark, retry }.encode());
+        }
+        self.count_pending();
     }
 
-    /// Returns the number of bytes that the log keeps.
-    pub(super) fn kept_bytes(&self) -> usize {
-        let limit = MAX_LOGGED_BYTES.max(self.sizes.back().copied().unwrap_or_default());
-        self.sizes.iter().sum::<usize>().min(limit)
+    /// Sends the pending messages without ids, and drops those that the log would drop.
+    async fn send_pending(&mut self) {
+        let sent = self.sent.number;
+        let message = |entry: &Vec<u8>| match Entry::decode(entry) {
+            Some(Entry::Message { mark, line }) if mark.number > sent => {
+                Some(StreamItem::Message { line: Bytes::copy_from_slice(line) })
+            }
+            _ => None,
+        };
+        for item in self.pending.iter().filter_map(message).collect::<Vec<_>>() {
+            self.feed(item).await;
+        }
+        self.sent = self.mark;
+        if self.is_finished {
+            self.feed(StreamItem::End).await;
+            self.feed = None;
+        }
+        while self.pending.len() > MAX_LOGGED_MESSAGES
+            || (self.pending.len() > 1 && self.pending_bytes() > MAX_LOGGED_BYTES)
+        {
+            self.pending.pop_front();
+        }
+        self.count_pending();
     }
 
-    /// Keeps the log and the record of its requests from expiring.
-    pub(super) async fn keep_alive(&mut self) -> Result<Progress, Unwritable> {
-        let (log, calls) = (&self.log, &self.calls);
-        let last = persist_unless_full(|| log.keep(calls)).await.ok_or(Unwritable)?;
-        self.keep_at = Instant::now() + RUNNING_TTL / 2;
-        Ok(self.publish(vec![Entry::Alive.encode()], last).await)
+    fn pending_bytes(&self) -> usize {
+        self.pending.iter().map(Vec::len).sum()
+    }
+
+    fn count_pending(&mut self) {
+        self.log_use.count_pending(self.pending_bytes());
+    }
+
+    /// Attempts to write the pending entries or, if there are none, to keep the log from expiring.
+    async fn write(&mut self) {
+        let began = Instant::now();
+        let keeps = !self.is_finished && began >= self.keep_at;
+        if self.pending.is_empty() {
+            self.pending.push_back(Entry::Alive.encode());
+        }
+        let max_bytes = self.log_use.max_bytes(self.pending_bytes(), self.feed.as_ref().map(Feed::taken));
+        match self.try_write(keeps, max_bytes).await {
+            Ok(last) => {
+                self.outage = None;
+                let entries = Vec::from(std::mem::take(&mut self.pending));
+                self.log_use.append(last, entries.iter().map(Vec::len), max_bytes);
+                if keeps {
+                    self.keep_at = began + RUNNING_TTL / 2;
+                }
+                self.publish(entries, last).await;
+            }
+            Err(error) => self.outage.get_or_insert_with(|| Outage::new(began)).failed(&error),
+        }
+    }
+
+    async fn try_write(&self, keeps: bool, max_bytes: usize) -> Result<u64, BackendError> {
+        if keeps {
+            self.log.record(&self.calls).await?;
+        }
+        let entries = self.pending.iter().cloned().collect();
+        if self.is_finished {
+            self.log.complete(entries, max_bytes).await
+        } else {
+            self.log.append(entries, max_bytes).await
+        }
     }
 
     /// Sends the entries that the log contains now, up to its last one.
-    async fn publish(&mut self, entries: Vec<Vec<u8>>, last: u64) -> Progress {
+    async fn publish(&mut self, entries: Vec<Vec<u8>>, last: u64) {
         let before = self.cursor.at();
         let first = (last + 1).saturating_sub(entries.len() as u64);
         if first > before + 1 {
             // An attempt that seemed to fail was successful, or another replica has found this one gone.
             while self.cursor.at() < last && !self.cursor.has_ended() {
-                let log = &self.log;
-                let after = self.cursor.at();
-                match persist(|| log.read(after)).await {
-                    Some(Some(found)) if !found.is_empty() => self.accept(&found).await,
+                let (log, after) = (&self.log, self.cursor.at());
+                match timeout(BACKEND_TIMEOUT, persist(|| log.read(after))).await {
+                    Ok(Some(Some(found))) if !found.is_empty() => self.accept(&found).await,
                     _ => break,
                 }
             }
         } else if first <= before {
             tracing::warn!("the backend has lost the log of an event stream");
             self.cursor = Cursor::new(first.saturating_sub(1));
-            // The record of the requests is gone, too.
+            // The record of the requests is gone, too, and that they were answered must be written again.
             self.keep_at = Instant::now();
+            self.mark.is_answered = false;
         }
         let own = (first..).zip(entries).map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry));
         self.accept(&own.collect::<Vec<_>>()).await;
         if self.cursor.has_ended() {
             self.feed(StreamItem::End).await;
-            return Progress::Complete;
         }
-        Progress::Running
     }
 
     async fn accept(&mut self, entries: &[LogEntry]) {
         for entry in entries {
-            if let Some(item) = self.cursor.accept(entry) {
+            let before = self.cursor.number();
+            let item = self.cursor.accept(entry);
+            // An event without a number is the error that replaces the answers.
+            let number = self.cursor.number();
+            let was_sent = if number > before { number <= self.sent.number } else { self.sent.is_answered };
+            if let Some(item) = item.filter(|_| !was_sent) {
                 self.feed(item).await;
             }
         }

@@ -2,6 +2,8 @@
 
 use std::{collections::VecDeque, future::pending, sync::Mutex, time::Duration};
 
+use tokio::time::sleep;
+
 use crate::backend::{
     BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
     RecordVersion, Records, TopicSubscription, Topics,
@@ -25,11 +27,17 @@ pub(super) enum Failure {
 pub(super) struct Flaky {
     memory: MemoryBackend,
     failures: Mutex<VecDeque<Failure>>,
+    /// The time that it takes to read from a log.
+    delay: Mutex<Duration>,
 }
 
 impl Flaky {
     pub(super) fn fail(&self, failures: &[Failure]) {
         self.failures.lock().unwrap().extend(failures);
+    }
+
+    pub(super) fn set_delay(&self, delay: Duration) {
+        *self.delay.lock().unwrap() = delay;
     }
 
     pub(super) fn failures(&self) -> usize {
@@ -56,7 +64,11 @@ impl Logs for Flaky {
     }
 
     fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
-        self.memory.read(key, after, limit)
+        let delay = *self.delay.lock().unwrap();
+        Box::pin(async move {
+            sleep(delay).await;
+            self.memory.read(key, after, limit).await
+        })
     }
 
     fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {

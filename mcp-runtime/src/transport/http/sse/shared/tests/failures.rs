@@ -1,8 +1,12 @@
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::{CALL, Call, Flaky, LEASE, backend::Failure, event, messages, notify, replica, rest, resumed, texts};
+use super::{
+    super::item::StreamItem, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest,
+    resumed, texts,
+};
+use crate::{backend::BACKEND_TIMEOUT, revision, transport::http::sse::stream::MAX_LOGGED_MESSAGES};
 
 #[tokio::test(start_paused = true)]
 async fn what_a_failing_backend_delays_arrives_once_and_in_order() {
@@ -37,37 +41,102 @@ async fn what_a_failing_backend_delays_arrives_once_and_in_order() {
     }
 }
 
+/// Output that begins and ends while the log cannot be written, and whether the log exists before.
 #[tokio::test(start_paused = true)]
 async fn calls_are_answered_without_ids_while_no_log_can_be_written() {
     use Failure::{Before, Full, Hang};
-    for failures in [&[Full][..], &[Hang], &[Before; 20]] {
+    for failures in [vec![Full], vec![Full; 100], vec![Hang], vec![Hang; 100], vec![Before; 20], vec![Before; 1000]] {
         for is_opened in [false, true] {
-            if is_opened && failures != [Full] {
-                // The pump waits for the backend, as other tests show.
+            if is_opened && failures.len() < 100 && failures[0] != Full {
+                // The log is written before anybody has waited for long.
                 continue;
             }
             let backend = Arc::new(Flaky::default());
             let streams = replica(&backend, LEASE);
-            if !is_opened {
-                backend.fail(failures);
-            }
             let mut call = Call::begin(&streams, CALL);
             if is_opened {
                 call.opened().await;
-                backend.fail(failures);
             }
+            backend.fail(&failures);
+            let began = Instant::now();
             notify(&call.outbox, "one");
             let outbox = Arc::clone(&call.outbox);
             tokio::spawn(async move {
-                sleep(Duration::from_secs(30)).await;
+                sleep(Duration::from_secs(20)).await;
                 notify(&outbox, "two");
                 outbox.finish_call("response");
             });
-            let began = tokio::time::Instant::now();
+            let (position, first) = loop {
+                match next(&mut call.response).await {
+                    Some(StreamItem::Event { position, line }) => break (Some(position), line),
+                    Some(StreamItem::Message { line }) => break (None, line),
+                    Some(StreamItem::Opened { .. }) => {}
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert_eq!((position, &first[..]), (None, &b"one"[..]), "{failures:?} {is_opened}");
+            assert!(began.elapsed() < Duration::from_secs(8), "{failures:?} {is_opened}");
             let found = messages(&mut call.response).await;
-            let expected = ["one", "two", "response"].map(|text| (None, text.to_owned()));
-            assert_eq!(found, expected, "{failures:?} {is_opened}");
-            assert!(began.elapsed() < Duration::from_secs(31), "{failures:?} {is_opened}");
+            let found: Vec<_> = found.iter().map(|(_, text)| text.as_str()).collect();
+            assert_eq!(found, ["two", "response"], "{failures:?} {is_opened}");
+            assert!(began.elapsed() < Duration::from_secs(25), "{failures:?} {is_opened}");
         }
     }
+}
+
+/// The log contains everything once the backend responds again, and events have ids again.
+#[tokio::test(start_paused = true)]
+async fn a_stream_survives_a_long_failure() {
+    use Failure::{After, Before, Full};
+    for failures in [vec![Before; 15], vec![After; 15], vec![Full; 15]] {
+        for is_finished in [false, true] {
+            let backend = Arc::new(Flaky::default());
+            let replicas = [(); 2].map(|()| replica(&backend, LEASE));
+            let mut call = Call::begin(&replicas[0], CALL);
+            let stream = call.opened().await;
+            notify(&call.outbox, "zero");
+            let (position, _) = event(&mut call.response).await;
+            backend.fail(&failures);
+            notify(&call.outbox, "one");
+            let Some(StreamItem::Message { line }) = next(&mut call.response).await else { panic!("not sent") };
+            assert_eq!(&line[..], b"one", "{failures:?}");
+            if !is_finished {
+                while backend.failures() > 0 {
+                    sleep(Duration::from_secs(1)).await;
+                }
+                sleep(Duration::from_secs(1)).await;
+                notify(&call.outbox, "two");
+                assert_eq!(event(&mut call.response).await.1, "two", "{failures:?}");
+            }
+            call.outbox.finish_call("response");
+            let last = messages(&mut call.response).await;
+            let [(id, text)] = &last[..] else { panic!("{last:?}") };
+            assert_eq!((id.is_some(), text.as_str()), (!is_finished, "response"), "{failures:?}");
+            sleep(Duration::from_secs(20)).await;
+            let expected: &[&str] = if is_finished { &["one", "response"] } else { &["one", "two", "response"] };
+            for streams in &replicas {
+                let events = rest(&mut resumed(streams, stream, position).await).await;
+                assert_eq!(texts(&events), expected, "{failures:?} {is_finished}");
+            }
+        }
+    }
+}
+
+/// A client that waits for the beginning of its stream gets an answer in time, although a log that has dropped entries
+/// is searched for the first one that is left.
+#[tokio::test(start_paused = true)]
+async fn a_resumption_does_not_take_longer_than_a_backend_may() {
+    let backend = Arc::new(Flaky::default());
+    let streams = replica(&backend, LEASE);
+    let mut call = Call::begin(&streams, CALL);
+    let stream = call.opened().await;
+    for number in 0..2 * MAX_LOGGED_MESSAGES {
+        notify(&call.outbox, &number.to_string());
+        let _ = event(&mut call.response).await;
+    }
+    backend.set_delay(Duration::from_millis(500));
+    let began = Instant::now();
+    let resumed = streams.resume(&"session".into(), stream, 1, revision::newest_handshake()).await;
+    assert!(resumed.is_err(), "{resumed:?}");
+    assert!(began.elapsed() < BACKEND_TIMEOUT + Duration::from_millis(100), "{:?}", began.elapsed());
 }

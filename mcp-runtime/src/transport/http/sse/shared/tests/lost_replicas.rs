@@ -3,10 +3,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, time::sleep};
 
 use super::{
-    super::{entry::Entry, events::Resumption, log::StreamLog, streams::SharedStreams},
-    CALL, Call, Flaky, LEASE, event, notify, replica, rest, resume, resumed, texts,
+    super::{entry::Entry, events::Resumption, item::StreamItem, log::StreamLog, streams::SharedStreams},
+    CALL, Call, Flaky, LEASE, event, next, notify, replica, rest, resume, resumed, texts,
 };
-use crate::backend::{RecordCondition, Records as _};
+use crate::{
+    backend::{RecordCondition, Records as _},
+    transport::http::sse::stream::MAX_LOGGED_BYTES,
+};
 
 /// The requests of a stream are known as long as it runs, so that they are answered if its replica is killed.
 #[tokio::test(start_paused = true)]
@@ -111,9 +114,47 @@ async fn an_owner_that_others_consider_gone_says_what_they_say() {
     let slot = owner.replica().slot().unwrap();
     assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
     let log = StreamLog::new(reader.replica().backend(), "session", stream);
-    log.complete(vec![Entry::Lost(b"lost").encode()]).await.unwrap();
+    log.complete(vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
     notify(&call.outbox, "too late");
     call.outbox.finish_call("response");
     assert_eq!(texts(&rest(&mut call.response).await), ["lost"]);
     assert_eq!(texts(&rest(&mut resumed(&reader, stream, 0).await).await), ["lost"]);
+}
+
+/// A question can keep a stream open after the response.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_answered_is_not_lost_after_any_event() {
+    let backend = Arc::new(Flaky::default());
+    let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+    let mut call = Call::begin(&owner, CALL);
+    let stream = call.opened().await;
+    let slot = owner.replica().slot().unwrap();
+    call.outbox.begin_question();
+    call.outbox.finish_call("response");
+    let mut positions = vec![event(&mut call.response).await.0];
+    // The log contains that the call is answered before the next message.
+    sleep(Duration::from_secs(1)).await;
+    notify(&call.outbox, "later");
+    positions.push(event(&mut call.response).await.0);
+    crate::handler::Peer::close_sse_stream(&*call.outbox, Duration::from_millis(7));
+    let Some(StreamItem::Close { position, .. }) = next(&mut call.response).await else { panic!("not closed") };
+    positions.push(position);
+    assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+    for (index, position) in positions.into_iter().enumerate() {
+        let expected: &[&str] = if index == 0 { &["later"] } else { &[] };
+        let mut events = match resume(&reader, stream, position).await {
+            Resumption::Events(events) => events,
+            Resumption::Complete => continue,
+            Resumption::Unknown => panic!("{position}"),
+        };
+        let mut found = Vec::new();
+        while let Some(item) = next(&mut events).await {
+            match item {
+                StreamItem::Event { line, .. } => found.push(String::from_utf8(line.to_vec()).unwrap()),
+                StreamItem::Close { .. } => {}
+                _ => break,
+            }
+        }
+        assert_eq!(found, expected, "{index}");
+    }
 }

@@ -44,8 +44,7 @@ impl Call {
         outbox.begin_call();
         let calls = StreamCalls::read(message.as_bytes());
         let memory = StreamMemory::default();
-        let dialect = revision::newest_handshake();
-        let response = streams.open("session".into(), dialect, calls, Arc::clone(&outbox), Vec::new(), memory);
+        let response = streams.open("session".into(), calls, Arc::clone(&outbox), Vec::new(), memory);
         Self { outbox, response }
     }
 

@@ -4,7 +4,9 @@ use tokio::time::sleep;
 
 use super::{
     super::{events::Resumption, item::StreamItem},
-    CALL, Call, Flaky, LEASE, event, next, notify, replica, rest, resume, resumed, texts,
+    CALL, Call, Flaky, LEASE,
+    backend::Failure,
+    event, next, notify, replica, rest, resume, resumed, texts,
 };
 use crate::revision;
 
@@ -94,4 +96,20 @@ async fn a_long_call_without_output_keeps_its_stream() {
     let mut response = resumed(&replicas[1], stream, 0).await;
     call.outbox.finish_call("response");
     assert_eq!(texts(&rest(&mut response).await), ["response"]);
+}
+
+/// An append that took effect although it seemed to fail is repeated.
+#[tokio::test(start_paused = true)]
+async fn what_was_written_twice_is_resumed_once() {
+    let backend = Arc::new(Flaky::default());
+    let replicas = [(); 2].map(|()| replica(&backend, LEASE));
+    let mut call = Call::begin(&replicas[0], CALL);
+    let stream = call.opened().await;
+    backend.fail(&[Failure::After]);
+    notify(&call.outbox, "one");
+    crate::handler::Peer::close_sse_stream(&*call.outbox, Duration::from_millis(7));
+    assert_eq!(event(&mut call.response).await.1, "one");
+    let Some(StreamItem::Close { position, .. }) = next(&mut call.response).await else { panic!("not closed") };
+    call.outbox.finish_call("response");
+    assert_eq!(texts(&rest(&mut resumed(&replicas[1], stream, position).await).await), ["response"]);
 }
