@@ -1,8 +1,10 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
+mod announcements;
 mod changes;
 mod legacy;
 mod readiness;
+mod renewals;
 mod sessions;
 mod streams;
 mod tasks;
@@ -46,13 +48,23 @@ impl Cluster {
         options: impl Fn() -> HttpOptions,
         configure: impl Fn(Server) -> Server,
     ) -> Self {
+        Self::start_on(1, replicas, options, configure).await
+    }
+
+    /// Starts replicas with this number of threads each.
+    pub(super) async fn start_on(
+        threads: usize,
+        replicas: usize,
+        options: impl Fn() -> HttpOptions,
+        configure: impl Fn(Server) -> Server,
+    ) -> Self {
         let shared = UnreliableBackend::default();
         let mut started = Vec::new();
         for _ in 0..replicas {
             let (gate, server) = server();
             let backend = Arc::new(shared.other_process());
             let server = configure(server.backend(Arc::clone(&backend)).lease(LEASE));
-            let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap();
             let endpoint = runtime.spawn(Endpoint::start(server, options())).await.unwrap();
             started.push(Replica { gate, backend, endpoint, runtime: Some(runtime) });
         }

@@ -169,8 +169,7 @@ impl Forwarder {
                 return Ok(routing::session_not_found());
             }
             if last_reply.elapsed() >= BACKEND_TIMEOUT {
-                let why = format!("no reply of the process with the stream within {BACKEND_TIMEOUT:?}");
-                return Err(BackendError::Unavailable(why));
+                return Ok(response::overloaded("the process with the stream of this session does not respond"));
             }
         }
     }

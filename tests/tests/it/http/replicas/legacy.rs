@@ -1,6 +1,9 @@
 //! The transport of 2024-11-05: one replica holds the stream of a session, and any of them receives its messages.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use mcp_runtime::{Context, Fault, Handle, HttpOptions, SampleRequest, Server, resource, tool};
 use mcp_tests::backend::Health;
@@ -381,6 +384,34 @@ async fn a_message_whose_reply_is_lost_is_received_once() {
     accepted(&cluster, 1, &call(3, "quick").path(&path)).await;
     // A second call would have responded with an error, because its id was in use.
     assert_eq!(next(&mut stream).await["id"], 3);
+}
+
+/// A message waits as long as its replica is alive while an earlier one of its session is being received. Others do not.
+#[tokio::test]
+async fn a_blocked_session_does_not_delay_others() {
+    let cluster = Cluster::start_on(2, 2, options, configure).await;
+    let (mut stream, path) = session(cluster.at(0), "2024-11-05").await;
+    let (mut other, other_path) = session(cluster.at(0), "2024-11-05").await;
+    let (blocking, waiting) = (call(1, "blocks").path(&path), call(2, "quick").path(&path));
+    let posted = async { tokio::join!(cluster.at(1).send(&blocking), cluster.at(1).send(&waiting)) };
+    let released = async {
+        cluster.gate(0).has_begun(1).await;
+        // A message without any reply is given up after two seconds.
+        let began_at = Instant::now();
+        for id in 3.. {
+            accepted(&cluster, 1, &call(id, "quick").path(&other_path)).await;
+            assert_eq!(next(&mut other).await["id"], id);
+            if began_at.elapsed() > Duration::from_millis(2500) {
+                break;
+            }
+        }
+        cluster.gate(0).is_released.store(true, Ordering::SeqCst);
+    };
+    let ((blocked, waited), ()) = tokio::join!(posted, released);
+    assert_eq!((blocked.status, waited.status), (202, 202));
+    let mut ids = [next(&mut stream).await, next(&mut stream).await].map(|response| response["id"].as_u64());
+    ids.sort_unstable();
+    assert_eq!(ids, [Some(1), Some(2)]);
 }
 
 #[tokio::test]
