@@ -21,6 +21,8 @@ pub enum Health {
     Up,
     /// As the backend in memory, but its topics deliver nothing.
     Deaf,
+    /// As the backend in memory, but publishing to topics fails.
+    Mute,
     /// With an error.
     Failing,
     /// As the backend in memory, but each operation takes this long.
@@ -104,17 +106,21 @@ impl UnreliableBackend {
                 tokio::time::sleep(delay).await;
             }
             if health == Health::Failing {
-                return Err(BackendError::Unavailable("the test interrupts it".to_owned()));
+                return Err(interrupted());
             }
             operation.await
         })
     }
 }
 
+fn interrupted() -> BackendError {
+    BackendError::Unavailable("the test interrupts it".to_owned())
+}
+
 /// Passes messages on as long as the backend is up, and reports afterwards that some were lost.
 async fn forward(mut from: TopicSubscription, to: TopicSender, mut health: watch::Receiver<Health>) {
     while let Some(event) = from.next().await {
-        let is_up = matches!(*health.borrow(), Health::Up | Health::Slow(_));
+        let is_up = matches!(*health.borrow(), Health::Up | Health::Mute | Health::Slow(_));
         match event {
             TopicEvent::Message(message) if is_up => to.send(message),
             _ => {
@@ -178,7 +184,12 @@ impl Logs for UnreliableBackend {
 
 impl Topics for UnreliableBackend {
     fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
-        self.attempt(Box::pin(async move { self.shared.publish(topic, message).await }))
+        self.attempt(Box::pin(async move {
+            if *self.health.borrow() == Health::Mute {
+                return Err(interrupted());
+            }
+            self.shared.publish(topic, message).await
+        }))
     }
 
     fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {

@@ -159,8 +159,14 @@ impl SessionPeer for LiveRequester {
         })
     }
 
-    fn is_reachable(&self) -> bool {
-        self.open_session().is_some_and(|session| session.is_initialized() && session.outbox.has_reader())
+    fn is_reachable(&self) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        let session = self.open_session().filter(|session| session.is_initialized());
+        Box::pin(async move {
+            match session {
+                Some(session) => session.is_read().await,
+                None => false,
+            }
+        })
     }
 }
 

@@ -40,6 +40,8 @@ mod tasks;
 mod weak_set;
 
 #[cfg(feature = "http")]
+pub(crate) use background::BackgroundTask;
+#[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use call::response::write_error;

@@ -189,6 +189,19 @@ impl Session {
         pending().await
     }
 
+    /// Returns whether the client reads messages that belong to no request, here or at another replica. Returns `false`
+    /// if the backend does not say.
+    pub(super) async fn is_read(&self) -> bool {
+        if self.outbox.has_reader() {
+            return true;
+        }
+        #[cfg(feature = "http")]
+        if let (Some(shared), Some(replica)) = (self.shared(), self.pending_requests.replica()) {
+            return ReaderRecord::is_read(replica, &shared.id).await.unwrap_or(false);
+        }
+        false
+    }
+
     /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns
     /// `false` if the message was dropped: no stream to the client is open, the rate is exceeded, or the client reads
     /// too slowly.

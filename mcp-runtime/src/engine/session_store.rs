@@ -150,7 +150,7 @@ impl SessionStore {
                 }
                 SessionMessage::Cancel(request) => {
                     let cancelled = Announcement::Cancelled { session: shared.id.to_string(), request };
-                    self.replica.announce(KIND, &cancelled.encode()).await?;
+                    self.announce(&cancelled).await?;
                 }
             }
         }
@@ -171,6 +171,10 @@ impl SessionStore {
                 is_changed |= record.apply(change).map_err(|RecordFull| BackendError::Full)?;
             }
             if !is_changed {
+                // An earlier attempt may have written the changes without announcing them.
+                if !shared.is_announced() {
+                    self.announce_change(shared, record.revision).await?;
+                }
                 return Ok(true);
             }
             record.revision += 1;
@@ -179,9 +183,9 @@ impl SessionStore {
             // If that failed, the local copy may contain what the record does not.
             match written.inspect_err(|_| shared.set_stale(true))? {
                 Some(version) => {
-                    let changed = Announcement::Changed { session: shared.id.to_string(), revision: record.revision };
+                    let revision = record.revision;
                     shared.replace(StoredSession { record, version }, |before, after| session.adopt(before, after));
-                    self.replica.announce(KIND, &changed.encode()).await?;
+                    self.announce_change(shared, revision).await?;
                     return Ok(true);
                 }
                 None if !self.refresh(session).await? => return Ok(false),
@@ -189,6 +193,17 @@ impl SessionStore {
             }
         }
         Err(BackendError::Unavailable("the record of a session changes too often".to_owned()))
+    }
+
+    async fn announce_change(&self, shared: &SharedSession, revision: u64) -> Result<(), BackendError> {
+        self.announce(&Announcement::Changed { session: shared.id.to_string(), revision }).await?;
+        shared.set_announced(revision);
+        Ok(())
+    }
+
+    /// Tells all replicas something, including this one.
+    pub(crate) async fn announce(&self, announcement: &Announcement) -> Result<(), BackendError> {
+        self.replica.announce(KIND, &announcement.encode()).await
     }
 
     /// Extends the time for which a session is kept. Returns `false` if it has ended.
@@ -219,7 +234,7 @@ impl SessionStore {
         let always = RecordCondition::Always;
         respond(self.backend().delete(&session_key(id), always)).await?;
         respond(self.backend().delete(&peer_key(peer, id), always)).await?;
-        self.replica.announce(KIND, &Announcement::Ended { session: id.to_owned() }.encode()).await
+        self.announce(&Announcement::Ended { session: id.to_owned() }).await
     }
 
     /// Stores the answer to a request of another replica, and tells that replica.

@@ -90,7 +90,7 @@ pub(crate) trait SessionPeer: Send + Sync {
     fn ended(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// Returns whether the client is initialized and has a stream for messages that belong to no call.
-    fn is_reachable(&self) -> bool;
+    fn is_reachable(&self) -> Pin<Box<dyn Future<Output = bool> + Send>>;
 }
 
 /// The requests of one call, or of a session, to its client. Sends them, waits for the answers, and stores values

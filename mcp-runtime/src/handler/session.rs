@@ -137,8 +137,15 @@ impl Session {
 
     /// Returns whether a request would be sent at once: the client has sent `notifications/initialized`, and over HTTP
     /// it has an open stream for messages outside of calls.
-    pub fn is_reachable(&self) -> bool {
-        self.peer.is_reachable()
+    ///
+    /// With a [shared backend](crate::Server::backend), the stream may be open at any process of the service. If it is
+    /// not open at this one, this method asks the backend, and returns `false` if that fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
+    pub async fn is_reachable(&self) -> bool {
+        self.peer.is_reachable().await
     }
 
     /// Returns whether the session has ended.

@@ -8,6 +8,8 @@ use crate::handler::ask::ClientProgress;
 pub(crate) enum Announcement {
     /// The record has this revision or a newer one.
     Changed { session: String, revision: u64 },
+    /// Any session may have changed or ended.
+    AllChanged,
     /// The session has ended.
     Ended { session: String },
     /// The client has cancelled a request with this id, as JSON.

@@ -1,6 +1,6 @@
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::record::SessionRecord;
@@ -20,11 +20,14 @@ pub(crate) struct SharedSession {
     stored: Mutex<StoredSession>,
     /// Whether the record must be read again before the session is used.
     is_stale: AtomicBool,
+    /// The newest revision of which this replica knows that the others have heard.
+    announced: AtomicU64,
 }
 
 impl SharedSession {
     pub(in crate::engine) fn new(id: Arc<str>, stored: StoredSession) -> Self {
-        Self { id, stored: Mutex::new(stored), is_stale: AtomicBool::new(false) }
+        let announced = AtomicU64::new(stored.record.revision);
+        Self { id, stored: Mutex::new(stored), is_stale: AtomicBool::new(false), announced }
     }
 
     pub(crate) fn is_stale(&self) -> bool {
@@ -38,6 +41,16 @@ impl SharedSession {
     /// Returns the revision of the local copy.
     pub(crate) fn revision(&self) -> u64 {
         self.stored().record.revision
+    }
+
+    /// Returns whether the others have heard of the local copy's revision.
+    pub(in crate::engine) fn is_announced(&self) -> bool {
+        self.announced.load(Ordering::Acquire) >= self.revision()
+    }
+
+    /// Records that the others have heard of a revision.
+    pub(in crate::engine) fn set_announced(&self, revision: u64) {
+        self.announced.fetch_max(revision, Ordering::AcqRel);
     }
 
     /// Returns the local copy of the record.

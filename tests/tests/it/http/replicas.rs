@@ -1,8 +1,10 @@
 //! Several servers that share one backend: any of them takes any message of any session.
 
+mod announcements;
 mod changes;
 mod legacy;
 mod readiness;
+mod renewals;
 mod sessions;
 mod streams;
 mod tasks;

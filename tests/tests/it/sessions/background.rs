@@ -107,10 +107,12 @@ async fn a_handle_lists_the_open_sessions() {
     let revisions: Vec<_> = sessions.iter().map(|session| session.revision()).collect();
     assert_eq!(revisions, [Revision::V2024_11_05, Revision::V2025_11_25]);
     assert_eq!(sessions[0].client().unwrap().name, "test-client");
-    assert!(sessions.iter().all(|session| session.is_reachable() && !session.has_ended()));
+    for session in &sessions {
+        assert!(session.is_reachable().await && !session.has_ended());
+    }
     drop((first, stateless));
     sessions[0].ended().await;
-    assert!(sessions[0].has_ended() && !sessions[0].is_reachable());
+    assert!(sessions[0].has_ended() && !sessions[0].is_reachable().await);
     assert_eq!(sessions[0].ping().await.unwrap_err().to_string(), "the session has ended");
     assert_eq!(handle.sessions().len(), 1);
     drop(second);

@@ -2,10 +2,12 @@
 //!
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
+mod due;
 #[allow(clippy::module_inception)]
 mod session;
 mod sessions;
 mod shared_sessions;
+mod shared_work;
 mod stream_eviction;
 
 pub(super) use self::{

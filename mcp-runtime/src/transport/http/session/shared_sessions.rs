@@ -3,24 +3,24 @@
 use std::{
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
-use tokio::{sync::mpsc, task::JoinHandle, time::timeout_at};
 
 use super::{
     session::{ActiveSession, HttpSession},
     sessions::{Sessions, new_id},
+    shared_work::{self, SharedWork},
 };
 use crate::{
     backend::{BackendError, respond},
     engine::{
-        Announcement, Engine, KIND, NewSession, Replica, ReplicaHandler, Session, SessionMessage, SessionStore, Slot,
-        restore_session,
+        Announcement, BackgroundTask, Engine, KIND, NewSession, Replica, ReplicaHandler, Session, SessionMessage,
+        SessionStore, Slot, restore_session,
     },
     error::Fault,
     handler::ask::ClientProgress,
@@ -34,10 +34,6 @@ use crate::{
 
 /// How often a session is read again because announcements overlap with reading it.
 const MAX_LOADS: usize = 3;
-
-/// The maximum number of announcements that wait to be handled. Beyond it, all sessions in use are read again instead,
-/// or all answers that are waited for are looked up.
-const MAX_WAITING: usize = 1024;
 
 /// The time after which stale sessions are read again if that has failed. In the meantime, they remain usable.
 const RETRY: Duration = Duration::from_secs(1);
@@ -55,28 +51,9 @@ pub(in crate::transport::http) struct SharedSessions {
     retry_at: Mutex<Option<Instant>>,
     /// The time between two renewals of the sessions in use.
     renewal_interval: Duration,
-    worker: Mutex<Option<Worker>>,
-    /// Whether announcements of changes were discarded because too many were waiting.
-    is_overrun: AtomicBool,
-    /// Whether announcements of answers were discarded because too many were waiting.
-    has_lost_answers: AtomicBool,
-}
-
-/// The task that handles what takes time, and its queue. It ends when the queue is dropped.
-#[derive(Debug)]
-struct Worker {
-    queue: mpsc::Sender<Work>,
-    task: JoinHandle<()>,
-}
-
-#[derive(Debug)]
-enum Work {
-    /// Reads a session again.
-    Refresh(String),
-    /// Reads all sessions in use again, and looks for answers to their questions.
-    RefreshAll,
-    /// Takes the answer to a question.
-    Answer { session: String, request: u64 },
+    work: Arc<SharedWork>,
+    /// Does the work, and renews the sessions in use.
+    worker: BackgroundTask,
 }
 
 impl SharedSessions {
@@ -97,9 +74,8 @@ impl SharedSessions {
             announcements: AtomicU64::new(0),
             retry_at: Mutex::default(),
             renewal_interval,
-            worker: Mutex::default(),
-            is_overrun: AtomicBool::new(false),
-            has_lost_answers: AtomicBool::new(false),
+            work: Arc::default(),
+            worker: BackgroundTask::default(),
         });
         let handler: Weak<Self> = Arc::downgrade(&shared);
         replica.add_handler(KIND, handler);
@@ -179,7 +155,7 @@ impl SharedSessions {
             self.sessions.insert(&id, &session, permit, Some(general));
             if is_overlapped() {
                 self.invalidate(&session);
-                self.add_work(Work::Refresh(id.to_string()));
+                self.work.refreshes.add(id.to_string());
             }
             break;
         }
@@ -215,13 +191,27 @@ impl SharedSessions {
         session: &Session,
         messages: Vec<SessionMessage>,
     ) -> Result<bool, BackendError> {
-        // The copy may contain what the record does not.
-        respond(self.store.send(session, messages)).await.inspect_err(|_| self.invalidate(session))
+        let is_change = messages.iter().any(|message| matches!(message, SessionMessage::Change(_)));
+        respond(self.store.send(session, messages)).await.inspect_err(|_| {
+            // The copy may contain what the record does not, and the record what the others have not heard of.
+            self.invalidate(session);
+            if is_change {
+                self.announce_later(session);
+            }
+        })
     }
 
     /// Ends a session for all replicas, except for its copy here.
     pub(in crate::transport::http) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
-        respond(self.store.delete(session)).await
+        respond(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))
+    }
+
+    /// Announces that a session may have changed or ended, as soon as the backend responds.
+    fn announce_later(&self, session: &Session) {
+        if let Some(shared) = session.shared() {
+            // Replicas with an older revision than this read the record, also to find that there is none.
+            self.work.announcements.add((shared.id.to_string(), shared.revision() + 1));
+        }
     }
 
     /// Starts the stream of a session of a peer for messages that belong to no request.
@@ -241,99 +231,65 @@ impl SharedSessions {
         }
     }
 
-    fn add_work(&self, work: Work) {
-        let lost = match work {
-            Work::Answer { .. } => &self.has_lost_answers,
-            Work::Refresh(_) | Work::RefreshAll => &self.is_overrun,
-        };
-        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        if worker.as_ref().is_none_or(|worker| worker.queue.try_send(work).is_err()) {
-            lost.store(true, Ordering::Release);
-        }
-    }
-
     /// Starts the worker if it is not running: it ends with the runtime that it was started in.
     fn ensure_worker(self: &Arc<Self>) {
-        let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
-        if worker.as_ref().is_none_or(|worker| worker.task.is_finished()) {
-            let (queue, waiting) = mpsc::channel(MAX_WAITING);
-            let task = tokio::spawn(work(Arc::downgrade(self), waiting, self.renewal_interval));
-            *worker = Some(Worker { queue, task });
-        }
+        self.worker.ensure_running(|| {
+            let (shared, work) = (Arc::downgrade(self), Arc::clone(&self.work));
+            shared_work::run(shared, work, self.renewal_interval)
+        });
     }
 
-    async fn handle(&self, work: Work) {
-        match work {
-            Work::Refresh(id) => {
-                if let Some(local) = self.sessions.get(&id) {
-                    self.refresh_now(&id, &local).await;
-                }
-            }
-            Work::RefreshAll => self.refresh_all().await,
-            Work::Answer { session, request } => self.take_answer(&session, request).await,
-        }
-        if self.is_overrun.swap(false, Ordering::AcqRel) {
-            self.sessions.all().iter().for_each(|(_, local)| self.invalidate(&local.session));
-            self.refresh_all().await;
-        }
-        self.take_lost_answers().await;
+    /// Returns the questions of this replica that wait for an answer, by session and request.
+    pub(super) fn questions(&self) -> Vec<(String, u64)> {
+        let of_session = |(id, local): (Arc<str>, Arc<HttpSession>)| {
+            let requests = local.session.pending_requests.ids();
+            requests.into_iter().map(move |request| (id.to_string(), request))
+        };
+        self.sessions.all().into_iter().flat_map(of_session).collect()
     }
 
-    async fn refresh_all(&self) {
-        for (id, local) in self.sessions.all() {
-            // Idle sessions are read again when they are used.
-            if !local.is_idle() {
-                self.refresh_now(&id, &local).await;
-            }
-            self.take_answers(&id, &local).await;
-        }
+    /// Returns the sessions that must be read again now. Idle ones are read again when they are used.
+    pub(super) fn stale_in_use(&self) -> Vec<String> {
+        let stale = self.sessions.all().into_iter().filter(|(_, local)| local.is_stale() && !local.is_idle());
+        stale.map(|(id, _)| id.to_string()).collect()
     }
 
-    /// Looks for the answers whose announcements were discarded.
-    async fn take_lost_answers(&self) {
-        if self.has_lost_answers.swap(false, Ordering::AcqRel) {
-            for (id, local) in self.sessions.all() {
-                self.take_answers(&id, &local).await;
-            }
-        }
+    /// Returns the sessions that were used after `since`.
+    pub(super) fn used_since(&self, since: Instant) -> Vec<Arc<str>> {
+        let is_used = |local: &HttpSession| !local.is_idle() || local.state().last_used >= since;
+        self.sessions.all().into_iter().filter(|(_, local)| is_used(local)).map(|(id, _)| id).collect()
     }
 
-    /// Takes the answers to all questions of a session.
-    async fn take_answers(&self, id: &str, local: &HttpSession) {
-        for request in local.session.pending_requests.ids() {
-            self.take_answer(id, request).await;
+    /// Reads a session again if it is stale.
+    pub(super) async fn refresh_now(&self, id: &str) -> Result<(), BackendError> {
+        let stale = self.sessions.get(id).filter(|local| local.is_stale());
+        if let Some(local) = stale
+            && !self.store.refresh(&local.session).await?
+        {
+            self.sessions.close(id);
         }
+        Ok(())
     }
 
-    /// Reads a session again if it is stale. If the backend fails, tries again with the next renewal.
-    async fn refresh_now(&self, id: &str, local: &HttpSession) {
-        if local.session.shared().is_none_or(|shared| !shared.is_stale()) {
-            return;
-        }
-        match self.store.refresh(&local.session).await {
-            Ok(true) => {}
-            Ok(false) => self.sessions.close(id),
-            Err(error) => {
-                tracing::debug!(%error, "cannot read a session again");
-                self.is_overrun.store(true, Ordering::Release);
-            }
-        }
-    }
-
-    async fn take_answer(&self, id: &str, request: u64) {
+    /// Delivers the answer to a question, if there is one.
+    pub(super) async fn take_answer(&self, id: &str, request: u64) -> Result<(), BackendError> {
         // Another announcement may have led to the same answer.
-        let Some(local) = self.waiting_for(id, request) else { return };
-        match self.store.take_answer(id, request).await {
-            Ok(Some(answer)) => {
-                local.session.record_sign_of_life();
-                local.session.pending_requests.deliver(request, answer);
-            }
-            Ok(None) => {}
-            Err(error) => {
-                tracing::debug!(%error, "cannot read the answer to a question");
-                self.has_lost_answers.store(true, Ordering::Release);
-            }
+        let Some(local) = self.waiting_for(id, request) else { return Ok(()) };
+        if let Some(answer) = self.store.take_answer(id, request).await? {
+            local.session.record_sign_of_life();
+            local.session.pending_requests.deliver(request, answer);
         }
+        Ok(())
+    }
+
+    /// Announces that a session may have changed or ended.
+    pub(super) async fn announce(&self, id: &str, revision: u64) -> Result<(), BackendError> {
+        self.store.announce(&Announcement::Changed { session: id.to_owned(), revision }).await
+    }
+
+    /// Announces that any session may have changed or ended.
+    pub(super) async fn announce_all(&self) -> Result<(), BackendError> {
+        self.store.announce(&Announcement::AllChanged).await
     }
 
     /// Returns the session whose function waits for the answer to a request.
@@ -341,41 +297,12 @@ impl SharedSessions {
         self.sessions.get(id).filter(|local| local.session.pending_requests.is_waiting(request))
     }
 
-    /// Renews the sessions that were used after `since`.
-    async fn renew(&self, since: Instant) {
-        for (id, local) in self.sessions.all() {
-            let is_used = !local.is_idle() || local.state().last_used >= since;
-            if is_used && let Ok(false) = self.store.renew(&local.session).await {
-                self.sessions.close(&id);
-            }
-        }
-    }
-}
-
-/// Handles announcements, and renews the sessions in use.
-async fn work(shared: Weak<SharedSessions>, mut waiting: mpsc::Receiver<Work>, interval: Duration) {
-    let mut renewed_at = Instant::now();
-    // Work that was discarded or has failed is tried again soon, without announcements.
-    let pause = interval.min(RETRY);
-    loop {
-        let wake_at = tokio::time::Instant::now() + pause;
-        let work = match timeout_at(wake_at, waiting.recv()).await {
-            Ok(Some(work)) => Some(work),
-            Ok(None) => return,
-            Err(_) => None,
-        };
-        let Some(shared) = shared.upgrade() else { return };
-        if let Some(work) = work {
-            shared.handle(work).await;
-        } else {
-            if shared.is_overrun.swap(false, Ordering::AcqRel) {
-                shared.refresh_all().await;
-            }
-            shared.take_lost_answers().await;
-        }
-        if renewed_at.elapsed() >= interval {
-            let since = std::mem::replace(&mut renewed_at, Instant::now());
-            shared.renew(since).await;
+    /// Extends the time for which a session is kept.
+    pub(super) async fn renew(&self, id: &str) {
+        if let Some(local) = self.sessions.get(id)
+            && let Ok(false) = self.store.renew(&local.session).await
+        {
+            self.sessions.close(id);
         }
     }
 }
@@ -391,9 +318,10 @@ impl ReplicaHandler for SharedSessions {
                     && shared.revision() < revision
                 {
                     shared.set_stale(true);
-                    self.add_work(Work::Refresh(session));
+                    self.work.refreshes.add(session);
                 }
             }
+            Announcement::AllChanged => self.missed(),
             Announcement::Ended { session } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);
                 self.sessions.close(&session);
@@ -406,7 +334,7 @@ impl ReplicaHandler for SharedSessions {
             // A client can make up answers to questions that nobody has asked.
             Announcement::Answered { session, request } => {
                 if self.waiting_for(&session, request).is_some() {
-                    self.add_work(Work::Answer { session, request });
+                    self.work.answers.add((session, request));
                 }
             }
             Announcement::Progressed { session, request, progress, total, message } => {
@@ -421,7 +349,8 @@ impl ReplicaHandler for SharedSessions {
     fn missed(&self) {
         self.announcements.fetch_add(1, Ordering::AcqRel);
         self.sessions.all().iter().for_each(|(_, local)| self.invalidate(&local.session));
-        self.add_work(Work::RefreshAll);
+        self.work.refreshes.add_all();
+        self.work.answers.add_all();
     }
 
     fn lost(&self, slot: Slot) {

@@ -45,7 +45,7 @@ pub(super) async fn until_method(response: &mut Response, method: &str) -> Value
 }
 
 /// Sends a request until a replica has heard of what another one has changed.
-async fn until_status(endpoint: &Endpoint, request: &Request, status: u16) {
+pub(super) async fn until_status(endpoint: &Endpoint, request: &Request, status: u16) {
     soon(async {
         while endpoint.send(request).await.status != status {
             tokio::time::sleep(Duration::from_millis(2)).await;

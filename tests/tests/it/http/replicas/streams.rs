@@ -347,6 +347,28 @@ async fn questions_outside_of_calls_reach_the_replica_at_which_the_client_reads(
 }
 
 #[tokio::test]
+async fn a_client_is_reachable_from_every_replica_wherever_it_reads() {
+    let (cluster, handles) = changing(2, |server| server).await;
+    let session = cluster.at(0).session("2025-11-25").await;
+    assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+    let sessions = handles.iter().map(|handle| handle.sessions().remove(0)).collect::<Vec<_>>();
+    for reading in 0..2 {
+        for session in &sessions {
+            soon(async {
+                while session.is_reachable().await {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+        }
+        let _stream = cluster.at(reading).open(&session.get()).await;
+        for (replica, session) in sessions.iter().enumerate() {
+            assert!(session.is_reachable().await, "{replica}, {reading}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn log_messages_outside_of_calls_reach_the_replica_at_which_the_client_reads() {
     let (cluster, handles) = changing(3, |server| server).await;
     for reading in 0..3 {

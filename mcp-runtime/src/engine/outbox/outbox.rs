@@ -1,32 +1,20 @@
-//! The output of a connection, or of an HTTP response stream, until the transport takes it.
-
 use std::{
-    ops::{Deref, DerefMut},
     sync::{Arc, PoisonError},
-    task::{Context as TaskContext, Poll, Waker},
+    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
 use tokio::sync::{Notify, SetOnce, futures::OwnedNotified};
 
-use super::{
-    meter::Meter,
-    rates::FlowControl,
-    sync::{Mutex, MutexGuard},
+use super::contents::{Contents, LockedContents, MAX_UNREAD_BYTES, PendingNotifications};
+#[cfg(feature = "http")]
+use crate::engine::meter::Meter;
+use crate::{
+    engine::{rates::FlowControl, sync::Mutex},
+    error::FaultClass,
+    handler::Peer,
+    model::Level,
 };
-use crate::{error::FaultClass, handler::Peer, model::Level};
-
-/// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
-pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
-
-/// A source of notifications that are encoded only when the transport is ready for them.
-pub(super) trait PendingNotifications: Send + Sync {
-    /// Writes the pending notifications as lines, and clears them.
-    fn write(&self, out: &mut Vec<u8>);
-
-    /// Returns whether the subscription has ended, so that nothing more may be written.
-    fn is_ended(&self) -> bool;
-}
 
 /// Encoded messages that are waiting for the transport.
 ///
@@ -39,33 +27,6 @@ pub(crate) struct Outbox {
     /// Set when the session that the output belongs to has ended.
     closed: SetOnce<()>,
     flow: Arc<FlowControl>,
-}
-
-#[derive(Default)]
-struct Contents {
-    /// Encoded lines.
-    lines: Vec<u8>,
-    /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the
-    /// outbox.
-    pending: Vec<Arc<dyn PendingNotifications>>,
-    /// The number of calls whose responses will arrive here.
-    calls: usize,
-    /// The number of requests to the client that are neither answered nor withdrawn.
-    questions: usize,
-    /// The number of listeners whose responses will arrive here.
-    listeners: usize,
-    /// The number of streams that carry the output to the client.
-    readers: usize,
-    waker: Option<Waker>,
-    /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
-    close_after: Option<Duration>,
-    /// The class of the fault with which a call ended.
-    fault: Option<FaultClass>,
-    meter: Option<Meter>,
-    /// The number of bytes that `meter` includes.
-    metered: usize,
-    /// Whether a notification was dropped since the transport last drained the outbox.
-    has_dropped: bool,
 }
 
 impl Outbox {
@@ -190,12 +151,12 @@ impl Outbox {
     }
 
     /// Returns whether a stream carries the output to the client.
-    pub(super) fn has_reader(&self) -> bool {
+    pub(in crate::engine) fn has_reader(&self) -> bool {
         self.contents().readers > 0
     }
 
     /// Waits until a stream carries the output to the client.
-    pub(super) async fn until_read(&self) {
+    pub(in crate::engine) async fn until_read(&self) {
         loop {
             // Registered before the check, so that no change is missed.
             let changed = self.drained.notified();
@@ -224,24 +185,24 @@ impl Outbox {
     }
 
     /// Counts a request to the client, which may outlive its call because its cancellation must still be sent.
-    pub(super) fn open_question(&self) {
+    pub(in crate::engine) fn open_question(&self) {
         self.contents().questions += 1;
     }
 
     /// Removes a request to the client from the count.
-    pub(super) fn close_question(&self) {
+    pub(in crate::engine) fn close_question(&self) {
         let mut contents = self.contents();
         contents.questions -= 1;
         contents.wake();
     }
 
     /// Counts a call.
-    pub(super) fn open_call(&self) {
+    pub(in crate::engine) fn open_call(&self) {
         self.contents().calls += 1;
     }
 
     /// Removes a call from the count, and adds the lines that `write` writes.
-    pub(super) fn close_call(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(in crate::engine) fn close_call(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut contents = self.contents();
         contents.calls -= 1;
         write(&mut contents.lines);
@@ -249,7 +210,7 @@ impl Outbox {
     }
 
     /// Records the class of the fault with which a call ends. Must precede the response.
-    pub(super) fn set_fault(&self, fault: FaultClass) {
+    pub(in crate::engine) fn set_fault(&self, fault: FaultClass) {
         self.contents().fault = Some(fault);
     }
 
@@ -260,7 +221,7 @@ impl Outbox {
     }
 
     /// Counts a listener, and adds its acknowledgement.
-    pub(super) fn open_listener(&self, acknowledgement: &[u8]) {
+    pub(in crate::engine) fn open_listener(&self, acknowledgement: &[u8]) {
         let mut contents = self.contents();
         contents.listeners += 1;
         contents.lines.extend_from_slice(acknowledgement);
@@ -268,7 +229,7 @@ impl Outbox {
     }
 
     /// Removes a listener from the count, and adds the lines that `write` writes after the pending notifications.
-    pub(super) fn close_listener(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(in crate::engine) fn close_listener(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut contents = self.contents();
         contents.listeners -= 1;
         contents.write_pending();
@@ -277,7 +238,7 @@ impl Outbox {
     }
 
     /// Queues a subscription with pending notifications.
-    pub(super) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
+    pub(in crate::engine) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
         let mut contents = self.contents();
         // The subscription may have ended in the meantime.
         if !pending.is_ended() {
@@ -287,7 +248,7 @@ impl Outbox {
     }
 
     /// Removes subscriptions that have ended from the queue.
-    pub(super) fn remove_ended(&self) {
+    pub(in crate::engine) fn remove_ended(&self) {
         self.contents().pending.retain(|pending| !pending.is_ended());
     }
 
@@ -296,7 +257,7 @@ impl Outbox {
     /// # Errors
     ///
     /// If the outbox is full, returns a future that completes when the message can be offered again.
-    pub(super) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
+    pub(in crate::engine) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
         let mut contents = self.contents();
         if !contents.lines.is_empty() && contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
             return Err(Arc::clone(&self.drained).notified_owned());
@@ -326,7 +287,7 @@ impl Outbox {
         }
     }
 
-    fn take_lines(&self, mut contents: Metered<'_>, into: &mut Vec<u8>) -> bool {
+    fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
         if contents.lines.is_empty() {
             return false;
         }
@@ -340,76 +301,8 @@ impl Outbox {
         true
     }
 
-    fn contents(&self) -> Metered<'_> {
-        Metered(self.contents.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// The locked contents of an outbox. Updates the meter when dropped.
-struct Metered<'a>(MutexGuard<'a, Contents>);
-
-impl Deref for Metered<'_> {
-    type Target = Contents;
-
-    fn deref(&self) -> &Contents {
-        &self.0
-    }
-}
-
-impl DerefMut for Metered<'_> {
-    fn deref_mut(&mut self) -> &mut Contents {
-        &mut self.0
-    }
-}
-
-impl Drop for Metered<'_> {
-    fn drop(&mut self) {
-        let unread = self.lines.len();
-        self.update_meter(unread);
-    }
-}
-
-impl Drop for Contents {
-    fn drop(&mut self) {
-        self.update_meter(0);
-    }
-}
-
-impl Contents {
-    fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.pending.is_empty()
-    }
-
-    fn update_meter(&mut self, unread: usize) {
-        let Some(meter) = &self.meter else { return };
-        let before = std::mem::replace(&mut self.metered, unread);
-        match unread.checked_sub(before) {
-            Some(0) => {}
-            Some(added) => meter.add(added),
-            None => meter.sub(before - unread),
-        }
-    }
-
-    /// Encodes the pending notifications.
-    fn write_pending(&mut self) {
-        if self.pending.is_empty() {
-            return;
-        }
-        for pending in std::mem::take(&mut self.pending) {
-            pending.write(&mut self.lines);
-        }
-    }
-
-    fn push_line(&mut self, line: &[u8]) {
-        self.lines.extend_from_slice(line);
-        self.lines.push(b'\n');
-        self.wake();
-    }
-
-    fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+    pub(super) fn contents(&self) -> LockedContents<'_> {
+        LockedContents(self.contents.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -446,68 +339,5 @@ impl Peer for Outbox {
 impl std::fmt::Debug for Outbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Outbox").field("calls", &self.call_count()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-impl Outbox {
-    /// Creates the outbox of a session with the default rates.
-    pub(crate) fn for_test() -> Arc<Self> {
-        Arc::new(Self::new(Arc::new(FlowControl::new(&super::rates::SessionRates::default()))))
-    }
-
-    /// Counts a call.
-    #[cfg(feature = "http")]
-    pub(crate) fn begin_call(&self) {
-        self.open_call();
-    }
-
-    /// Counts a request to the client.
-    #[cfg(feature = "http")]
-    pub(crate) fn begin_question(&self) {
-        self.open_question();
-    }
-
-    /// Finishes a call with its response.
-    #[cfg(feature = "http")]
-    pub(crate) fn finish_call(&self, response: &str) {
-        self.close_call(|out| out.extend_from_slice(format!("{response}\n").as_bytes()));
-    }
-
-    /// Returns the number of queued subscriptions.
-    pub(super) fn pending(&self) -> usize {
-        self.contents().pending.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.contents().is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Changed;
-
-    impl PendingNotifications for Changed {
-        fn write(&self, out: &mut Vec<u8>) {
-            out.extend_from_slice(b"changed\n");
-        }
-
-        fn is_ended(&self) -> bool {
-            false
-        }
-    }
-
-    #[test]
-    fn the_response_of_a_listener_follows_its_pending_notifications() {
-        let outbox = Outbox::for_test();
-        outbox.open_listener(b"acknowledged\n");
-        outbox.enqueue(Arc::new(Changed));
-        outbox.close_listener(|out| out.extend_from_slice(b"response\n"));
-        let mut written = Vec::new();
-        assert!(outbox.drain(&mut written));
-        assert_eq!(String::from_utf8(written).unwrap(), "acknowledged\nchanged\nresponse\n");
     }
 }

@@ -1,0 +1,110 @@
+//! Work that is due, without duplicates and within a bound.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+
+/// The maximum number of entries of one kind that are due. Beyond it, everything of that kind is.
+const MAX_ENTRIES: usize = 1024;
+
+/// Work of one kind that one task takes.
+#[derive(Debug)]
+pub(super) struct DueWork<T> {
+    state: Mutex<State<T>>,
+    added: Notify,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    /// The entries, in the order in which they were added.
+    entries: VecDeque<T>,
+    is_all: bool,
+}
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due<T> {
+    One(T),
+    /// There were too many entries to keep, or it is unknown which there are.
+    All,
+}
+
+impl<T> Default for DueWork<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { entries: VecDeque::new(), is_all: false }), added: Notify::new() }
+    }
+}
+
+impl<T: PartialEq> DueWork<T> {
+    /// Adds an entry, unless it is due already.
+    pub(super) fn add(&self, entry: T) {
+        let mut state = self.state();
+        if state.is_all || state.entries.contains(&entry) {
+            return;
+        }
+        if state.entries.len() < MAX_ENTRIES {
+            state.entries.push_back(entry);
+            drop(state);
+            self.added.notify_one();
+        } else {
+            drop(state);
+            self.add_all();
+        }
+    }
+
+    /// Makes everything due.
+    pub(super) fn add_all(&self) {
+        let mut state = self.state();
+        state.is_all = true;
+        state.entries.clear();
+        drop(state);
+        self.added.notify_one();
+    }
+
+    /// Waits until something is due, and takes it.
+    pub(super) async fn next(&self) -> Due<T> {
+        loop {
+            if let Some(due) = self.take() {
+                return due;
+            }
+            self.added.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<Due<T>> {
+        let mut state = self.state();
+        if std::mem::take(&mut state.is_all) {
+            return Some(Due::All);
+        }
+        state.entries.pop_front().map(Due::One)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn entries_are_due_once_and_too_many_become_everything() {
+        let due = DueWork::default();
+        for entry in [1, 2, 1] {
+            due.add(entry);
+        }
+        assert_eq!((due.next().await, due.next().await), (Due::One(1), Due::One(2)));
+        for entry in 0..=MAX_ENTRIES {
+            due.add(entry);
+        }
+        due.add(0);
+        assert_eq!(due.next().await, Due::All);
+        due.add(3);
+        assert_eq!(due.next().await, Due::One(3), "what is added later is due again");
+        assert_eq!(due.take(), None);
+    }
+}
