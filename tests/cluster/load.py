@@ -80,8 +80,12 @@ class User:
         return self.outcome(response, "baked by process ", f" for {self.principal}")
 
     def cancel(self):
-        response = self.client.call("bake", {"time": 600}, cancels=True)
-        return "done" if response is None else self.outcome(response, "baked by process ", f" for {self.principal}")
+        """Cancels a call. A cancellation that is lost between replicas, which must be rare, lets the call go on to its result."""
+        response = self.client.call("bake", {"time": 150}, cancels=True)
+        if response is None:
+            return "done"
+        outcome = self.outcome(response, "baked by process ", f" for {self.principal}")
+        return "ignored" if outcome == "answered" else outcome
 
     def renew(self):
         """Ends the session, and begins another."""

@@ -40,11 +40,15 @@ struct Call {
 
 impl Call {
     fn begin(streams: &Arc<SharedStreams>, message: &str) -> Self {
+        Self::begin_in(&StreamMemory::default(), streams, message)
+    }
+
+    /// Begins a call whose stream counts towards a memory.
+    fn begin_in(memory: &StreamMemory, streams: &Arc<SharedStreams>, message: &str) -> Self {
         let outbox = Outbox::for_test();
         outbox.begin_call();
         let calls = StreamCalls::read(message.as_bytes());
-        let memory = StreamMemory::default();
-        let response = streams.open("session".into(), calls, Arc::clone(&outbox), Vec::new(), memory);
+        let response = streams.open("session".into(), calls, Arc::clone(&outbox), Vec::new(), memory.clone());
         Self { outbox, response }
     }
 
