@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    address::Address, client::Client, connection::Link, error::Error, keys::Keys, scripts::Scripts,
+    address::Address, client::Client, error::Error, keys::Keys, link::Link, scripts::Scripts,
     subscriptions::Subscriptions,
 };
 

@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{connection::Link, scripts::Script};
+use crate::{link::Link, scripts::Script};
 
 /// The maximum size of the arguments of all commands that wait for responses, in KiB.
 const MAX_KIB_IN_FLIGHT: u32 = 128 << 10;

@@ -1,10 +1,6 @@
 use mcp_runtime::{BackendError, BackendFuture, TopicSubscription, Topics};
 
-use crate::{
-    backend::Redis,
-    client::{Call, Client, Repeat},
-    scripts::Scripts,
-};
+use crate::{backend::Redis, publish::publish};
 
 /// The maximum length of a message in bytes.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -24,15 +20,4 @@ impl Topics for Redis {
             self.subscriptions().subscribe(self.keys().topic_channel(topic)?, self.client().deadline()).await
         })
     }
-}
-
-/// Publishes a message on a channel, at most once.
-pub(crate) async fn publish(
-    client: &Client,
-    scripts: &Scripts,
-    channel: String,
-    message: &[u8],
-) -> Result<(), BackendError> {
-    let call = Call { keys: &[channel], arguments: &[message], if_repeated: None, repeat: Repeat::Never };
-    client.run(&scripts.publish, &call, client.deadline()).await
 }

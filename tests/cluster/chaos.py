@@ -10,10 +10,12 @@ import traceback
 from collections import Counter, deque
 from pathlib import Path
 
+import legacy
 from client import BOUND, FREEZE, Client, Unavailable, Violation, retry
+from legacy import LegacyClient, LegacyUser
 from load import Secrets, User
 
-REVISIONS = ("2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+REVISIONS = (legacy.REVISION, "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 PRINCIPALS = 10
 STREAMS_LIVE = 330  # seconds for which the backend keeps complete streams, and slack
 IDLE = 5  # seconds until connections are closed after the last request
@@ -152,13 +154,20 @@ MACHINES = ["kill_replica", "kill_replica", "drain_replica", "freeze_replica"]
 NETWORK = ["kill_redis", "pause_redis", "cut_redis", "cut_topics", "restart_balancer"]
 
 
+def client_of(revision):
+    return LegacyClient if revision == legacy.REVISION else Client
+
+
 def run(cluster, chaos, clients, seconds, randomness):
     """Runs the chaos in two halves. What is left after the second one must not be more than after the first."""
     secrets, threads = Secrets(), []
     for number in range(clients):
-        principal, key = list(chaos.keys.items())[number % len(chaos.keys)]
-        client = Client(cluster.url, REVISIONS[number % len(REVISIONS)], key, chaos.frozen)
-        user = User(f"client-{number}", principal, client, secrets, random.Random(randomness.random()))
+        # Each principal has clients of all revisions.
+        principal, key = list(chaos.keys.items())[number // len(REVISIONS) % len(chaos.keys)]
+        revision = REVISIONS[number % len(REVISIONS)]
+        client = client_of(revision)(cluster.url, revision, key, chaos.frozen)
+        user_of = LegacyUser if revision == legacy.REVISION else User
+        user = user_of(f"client-{number}", principal, client, secrets, random.Random(randomness.random()))
         threads.append(threading.Thread(target=chaos.client, args=(user, random.Random(randomness.random())), daemon=True))
     for kinds in (MACHINES, NETWORK):
         disturbances = Disturbances(chaos, cluster, random.Random(randomness.random()), kinds)
@@ -227,7 +236,7 @@ def after(cluster, chaos):
     """Checks that everything works again."""
     key = next(iter(chaos.keys.values()))
     for revision in REVISIONS:
-        client = Client(cluster.url, revision, key)
+        client = client_of(revision)(cluster.url, revision, key)
         try:
             client.connect()
             for _ in range(6):

@@ -219,9 +219,10 @@ class Client:
         connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=BOUND)
         start = time.monotonic()
         what = f"{verb} {message.get('method', 'answer') if message else ''}".strip()
-        headers = {**self._headers(message, session or self.session), **(headers or {})}
+        session = session or self.session
+        headers = {**self._headers(message, session), **(headers or {})}
         try:
-            connection.request(verb, "/mcp", json.dumps(message) if message else None, headers)
+            connection.request(verb, self._target(verb, session), json.dumps(message) if message else None, headers)
             response = connection.getresponse()
         except TimeoutError as error:
             raise Violation(f"no response to {what} within {BOUND} s") from error
@@ -240,12 +241,12 @@ class Client:
             raise Unavailable(str(response.status))
         raise Refused(what, response.status, body)
 
+    def _target(self, verb, session):
+        """Returns the path for a message of a session."""
+        return self.address.path
+
     def _headers(self, message, session):
-        headers = {"Accept": "application/json, text/event-stream", "Connection": "close"}
-        if self.key:
-            headers["Authorization"] = f"Bearer {self.key}"
-        if message:
-            headers["Content-Type"] = "application/json"
+        headers = self._common_headers(message)
         if session:
             headers["Mcp-Session-Id"] = session
         if session or not self.has_sessions:
@@ -255,6 +256,14 @@ class Client:
             params = message.get("params", {})
             if name := params.get("name") or params.get("taskId"):
                 headers["Mcp-Name"] = name
+        return headers
+
+    def _common_headers(self, message):
+        headers = {"Accept": "application/json, text/event-stream", "Connection": "close"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        if message:
+            headers["Content-Type"] = "application/json"
         return headers
 
     def read(self, response):
@@ -326,20 +335,27 @@ NOTHING = Nothing()
 
 def events(response, deadline):
     """Yields the id and the message of each event."""
-    event_id, data = None, []
+    while event := read_event(response, deadline):
+        event_id, _, data = event
+        yield event_id, json.loads(data) if data else None
+
+
+def read_event(response, deadline):
+    """Returns the id, the type and the data of the next event, or `None` at the end."""
+    event_id, name, data = None, None, []
     while line := response.readline():
         if time.monotonic() > deadline:
             raise TimeoutError
         line = line.decode().rstrip("\r\n")
         if line.startswith("id:"):
             event_id = line[3:].strip()
+        elif line.startswith("event:"):
+            name = line[6:].strip()
         elif line.startswith("data:"):
             data.append(line[5:].removeprefix(" "))
-        elif not line:
-            if event_id or data:
-                text = "\n".join(data)
-                yield event_id, json.loads(text) if text else None
-            event_id, data = None, []
+        elif not line and (event_id or data):
+            return event_id, name, "\n".join(data)
+    return None
 
 
 def check_id(message, request_id):

@@ -196,11 +196,14 @@ class User:
         """Uses an id of another principal, which must not exist for this one."""
         kinds = [kind for kind in ("session", "event", "question", "task", "state", "key") if self.can_forge(kind)]
         kind = self.randomness.choice(kinds)
-        secret = () if kind == "key" else self.secrets.of_others(kind, self.principal, self.randomness)
+        secret = () if kind == "key" else self.of_others(kind)
         if secret is None:
             return "nothing to forge"
         refusal = getattr(self, f"forge_{kind}")(*secret)
         return f"{kind} refused with {refusal}"
+
+    def of_others(self, kind):
+        return self.secrets.of_others(kind, self.principal, self.randomness)
 
     def can_forge(self, kind):
         stateless = not self.client.has_sessions

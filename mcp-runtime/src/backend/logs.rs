@@ -52,7 +52,8 @@ pub trait Logs: fmt::Debug + Send + Sync + 'static {
     fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>>;
 
     /// Waits until the log has an entry after a position, or does not exist. Resolves at once if that is already the
-    /// case, and may resolve spuriously. It may resolve late by a few seconds if a message between processes was lost.
+    /// case, and may resolve spuriously. It may resolve about ten seconds late if the log has expired, or if a message
+    /// between processes was lost.
     fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()>;
 
     /// Deletes a log if it exists.

@@ -1,0 +1,100 @@
+//! The current connection for commands, which is opened again when it is lost.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::{RedisError, RedisResult};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep, timeout_at},
+};
+
+use crate::{address::Address, connection::Connection};
+
+/// The pause after the first failed attempt to connect. It doubles with every further one.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause between two attempts to connect.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// The current connection.
+pub(crate) struct Link {
+    state: watch::Receiver<State>,
+    lost: mpsc::Sender<u64>,
+}
+
+#[derive(Clone)]
+enum State {
+    Up(Connection, u64),
+    Down(Instant),
+}
+
+impl Link {
+    /// Opens a connection, and starts a task that replaces it when it is lost. The task ends with the link.
+    pub(crate) async fn open(address: Arc<Address>) -> RedisResult<Self> {
+        let (send, state) = watch::channel(State::Up(address.connect().await?, 0));
+        // A connection that is lost is reported by many commands, the first of which suffices.
+        let (lost, reports) = mpsc::channel(16);
+        tokio::spawn(reconnect(address, send, reports));
+        Ok(Self { state, lost })
+    }
+
+    /// Returns the connection and its number. Waits for it until the deadline if there is none at the moment, but not
+    /// if that has been so for longer than `patience`.
+    pub(crate) async fn get(&self, deadline: Instant, patience: Duration) -> Option<(Connection, u64)> {
+        let mut state = self.state.clone();
+        loop {
+            let deadline = match &*state.borrow_and_update() {
+                State::Up(connection, number) => return Some((connection.clone(), *number)),
+                State::Down(since) => deadline.min(*since + patience),
+            };
+            timeout_at(deadline, state.changed()).await.ok()?.ok()?;
+        }
+    }
+
+    /// Reports that a connection was lost.
+    pub(crate) fn report_lost(&self, number: u64) {
+        let _: Result<_, _> = self.lost.try_send(number);
+    }
+}
+
+async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut reports: mpsc::Receiver<u64>) {
+    let mut current = 0;
+    while let Some(number) = reports.recv().await {
+        if number != current {
+            continue;
+        }
+        state.send_replace(State::Down(Instant::now()));
+        let mut backoff = Backoff::default();
+        loop {
+            match address.connect().await {
+                Ok(connection) => {
+                    current += 1;
+                    state.send_replace(State::Up(connection, current));
+                    break;
+                }
+                Err(error) => backoff.wait(&error).await,
+            }
+            if state.is_closed() {
+                return;
+            }
+        }
+        tracing::info!("connected to Redis again");
+    }
+}
+
+/// The pauses between attempts to connect.
+#[derive(Default)]
+pub(crate) struct Backoff(u32);
+
+impl Backoff {
+    /// Waits before the next attempt: a random part of the pause, so that processes do not attempt it together.
+    pub(crate) async fn wait(&mut self, error: &RedisError) {
+        if self.0 == 0 {
+            tracing::warn!("cannot connect to Redis: {error}");
+        }
+        let pause = MAX_PAUSE.min(MIN_PAUSE * (1 << self.0.min(10)));
+        self.0 = self.0.saturating_add(1);
+        let random = getrandom::u32().unwrap_or(u32::MAX);
+        sleep(pause.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))).await;
+    }
+}

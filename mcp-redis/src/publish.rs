@@ -1,0 +1,19 @@
+//! Publishes messages, for topics and for the messages of a process to itself.
+
+use mcp_runtime::BackendError;
+
+use crate::{
+    client::{Call, Client, Repeat},
+    scripts::Scripts,
+};
+
+/// Publishes a message on a channel, at most once.
+pub(crate) async fn publish(
+    client: &Client,
+    scripts: &Scripts,
+    channel: String,
+    message: &[u8],
+) -> Result<(), BackendError> {
+    let call = Call { keys: &[channel], arguments: &[message], if_repeated: None, repeat: Repeat::Never };
+    client.run(&scripts.publish, &call, client.deadline()).await
+}
