@@ -9,6 +9,7 @@ mod sessions;
 mod shared_sessions;
 mod shared_work;
 mod stream_eviction;
+mod worker;
 
 pub(super) use self::{
     session::{ActiveSession, HttpSession},

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     session::{ActiveSession, HttpSession},
     sessions::{Sessions, new_id},
-    shared_work::{self, SharedWork},
+    shared_work::SharedWork,
 };
 use crate::{
     backend::{BackendError, respond},
@@ -50,10 +50,10 @@ pub(in crate::transport::http) struct SharedSessions {
     /// The time before which stale sessions are used as they are, because the backend has failed.
     retry_at: Mutex<Option<Instant>>,
     /// The time between two renewals of the sessions in use.
-    renewal_interval: Duration,
-    work: Arc<SharedWork>,
+    pub(super) renewal_interval: Duration,
+    pub(super) work: Arc<SharedWork>,
     /// Does the work, and renews the sessions in use.
-    worker: BackgroundTask,
+    pub(super) worker: BackgroundTask,
 }
 
 impl SharedSessions {
@@ -229,14 +229,6 @@ impl SharedSessions {
         if let Some(shared) = session.shared() {
             shared.set_stale(true);
         }
-    }
-
-    /// Starts the worker if it is not running: it ends with the runtime that it was started in.
-    fn ensure_worker(self: &Arc<Self>) {
-        self.worker.ensure_running(|| {
-            let (shared, work) = (Arc::downgrade(self), Arc::clone(&self.work));
-            shared_work::run(shared, work, self.renewal_interval)
-        });
     }
 
     /// Returns the questions of this replica that wait for an answer, by session and request.
