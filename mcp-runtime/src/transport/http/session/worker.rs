@@ -1,0 +1,157 @@
+//! What a replica does for its shared sessions in the background.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use tokio::{task::JoinSet, time::sleep};
+
+use super::{due::Due, shared_sessions::SharedSessions, shared_work::SharedWork};
+use crate::{backend::BackendError, race::race};
+
+/// The maximum number of sessions for which work of one kind is in progress.
+const MAX_IN_FLIGHT: usize = 32;
+
+/// The maximum time after which work that has failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Tasks of which a bounded number runs at a time. Dropping it aborts them.
+#[derive(Debug, Default)]
+struct BoundedTasks(JoinSet<()>);
+
+impl BoundedTasks {
+    /// Starts a task as soon as there are fewer than [`MAX_IN_FLIGHT`].
+    async fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        if self.0.len() >= MAX_IN_FLIGHT {
+            self.0.join_next().await;
+        }
+        self.0.spawn(task);
+        while self.0.try_join_next().is_some() {}
+    }
+
+    /// Waits until all tasks have ended.
+    async fn finish(mut self) {
+        while self.0.join_next().await.is_some() {}
+    }
+}
+
+impl SharedSessions {
+    /// Starts the worker if it is not running: it ends with the runtime that it was started in.
+    pub(super) fn ensure_worker(self: &Arc<Self>) {
+        self.worker.ensure_running(|| {
+            let (shared, work) = (Arc::downgrade(self), Arc::clone(&self.work));
+            run(shared, work, self.renewal_interval)
+        });
+    }
+}
+
+/// Does what is due, and renews the sessions in use once per interval, for as long as it is polled.
+async fn run(shared: Weak<SharedSessions>, work: Arc<SharedWork>, interval: Duration) {
+    let retry = interval.min(RETRY);
+    let answers = take_answers(&shared, &work, retry);
+    let refreshes = refresh(&shared, &work, retry);
+    let announcements = announce(&shared, &work, retry);
+    let _ = race(race(answers, refreshes), race(announcements, renew(&shared, interval))).await;
+}
+
+async fn take_answers(shared: &Weak<SharedSessions>, work: &Arc<SharedWork>, retry: Duration) -> Infallible {
+    let mut tasks = BoundedTasks::default();
+    loop {
+        let due = match work.answers.next().await {
+            Due::One(answer) => vec![answer],
+            Due::All => shared.upgrade().map_or_else(Vec::new, |shared| shared.questions()),
+        };
+        for (session, request) in due {
+            let (shared, work) = (Weak::clone(shared), Arc::clone(work));
+            tasks
+                .spawn(async move {
+                    let Some(sessions) = shared.upgrade() else { return };
+                    if let Err(error) = sessions.take_answer(&session, request).await {
+                        drop(sessions);
+                        wait(&error, retry).await;
+                        work.answers.add((session, request));
+                    }
+                })
+                .await;
+        }
+    }
+}
+
+async fn refresh(shared: &Weak<SharedSessions>, work: &Arc<SharedWork>, retry: Duration) -> Infallible {
+    let mut tasks = BoundedTasks::default();
+    loop {
+        let due = match work.refreshes.next().await {
+            Due::One(session) => vec![session],
+            Due::All => shared.upgrade().map_or_else(Vec::new, |shared| shared.stale_in_use()),
+        };
+        for session in due {
+            let (shared, work) = (Weak::clone(shared), Arc::clone(work));
+            tasks
+                .spawn(async move {
+                    let Some(sessions) = shared.upgrade() else { return };
+                    if let Err(error) = sessions.refresh_now(&session).await {
+                        drop(sessions);
+                        wait(&error, retry).await;
+                        work.refreshes.add(session);
+                    }
+                })
+                .await;
+        }
+    }
+}
+
+async fn announce(shared: &Weak<SharedSessions>, work: &Arc<SharedWork>, retry: Duration) -> Infallible {
+    let mut tasks = BoundedTasks::default();
+    loop {
+        let due = work.announcements.next().await;
+        let (shared, work) = (Weak::clone(shared), Arc::clone(work));
+        tasks
+            .spawn(async move {
+                let Some(sessions) = shared.upgrade() else { return };
+                let announced = match &due {
+                    Due::One((session, revision)) => sessions.announce(session, *revision).await,
+                    Due::All => sessions.announce_all().await,
+                };
+                if let Err(error) = announced {
+                    drop(sessions);
+                    wait(&error, retry).await;
+                    match due {
+                        Due::One(change) => work.announcements.add(change),
+                        Due::All => work.announcements.add_all(),
+                    }
+                }
+            })
+            .await;
+    }
+}
+
+/// Renews the sessions that were used since the previous renewals began. One that cannot be renewed is tried again with
+/// the next renewals, since a record outlives several of them.
+async fn renew(shared: &Weak<SharedSessions>, interval: Duration) -> Infallible {
+    let mut since = Instant::now();
+    loop {
+        sleep(interval).await;
+        let begun = Instant::now();
+        let used = shared.upgrade().map_or_else(Vec::new, |shared| shared.used_since(since));
+        since = begun;
+        let mut tasks = BoundedTasks::default();
+        for session in used {
+            let shared = Weak::clone(shared);
+            tasks
+                .spawn(async move {
+                    if let Some(sessions) = shared.upgrade() {
+                        sessions.renew(&session).await;
+                    }
+                })
+                .await;
+        }
+        tasks.finish().await;
+    }
+}
+
+async fn wait(error: &BackendError, retry: Duration) {
+    tracing::debug!(%error, "cannot exchange a session with the other replicas");
+    sleep(retry).await;
+}
