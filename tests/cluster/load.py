@@ -4,6 +4,7 @@ Each action returns its outcome as text: a success, or a documented error. Every
 """
 
 from collections import deque
+from datetime import datetime, timezone
 from threading import Lock
 from time import monotonic, sleep
 
@@ -148,7 +149,8 @@ class User:
         """Waits for the result of a task, and answers its questions. Returns `{"result": …}` or `{"error": …}`."""
         while monotonic() < deadline:
             if self.client.has_sessions and self.randomness.random() < 0.3:
-                response = self.request("tasks/result", {"taskId": task})
+                # The task itself may have failed with an error that says to retry.
+                response = retry(lambda: self.client.request("tasks/result", {"taskId": task}))
                 if not response.get("error", {}).get("message", "").startswith((LOST[0], *RETRY)):
                     response.get("result", {}).pop("_meta", None)
                     return {name: response[name] for name in ("result", "error") if name in response}
@@ -168,9 +170,6 @@ class User:
 
     def status(self, task):
         response = self.request("tasks/get", {"taskId": task})
-        while response.get("error", {}).get("message", "").startswith((LOST[0], *RETRY)):
-            sleep(PAUSE)
-            response = self.request("tasks/get", {"taskId": task})
         if "error" in response:
             raise Violation(f"a task is unknown: {response}")
         return response["result"]
@@ -178,10 +177,14 @@ class User:
     def cancelled(self, task):
         """Cancels a task, which must then stay cancelled unless it was lost."""
         sleep(self.randomness.uniform(0, 0.5))
+        # Attempts without a response may have taken effect, and the task may complete before one is accepted. Clients of
+        # 2026-07-28 are not told which of them happened.
         is_cancelled = "result" in self.request("tasks/cancel", {"taskId": task})
+        accepted = datetime.now(timezone.utc)
         for _ in range(3):
             found = self.status(task)
-            if not is_cancelled and found["status"] in ("completed", "cancelled"):
+            was_before = datetime.fromisoformat(found["lastUpdatedAt"].replace("Z", "+00:00")) <= accepted
+            if found["status"] == "completed" and was_before or found["status"] == "cancelled" and not is_cancelled:
                 return f"{found['status']} before"
             if found["status"] != "cancelled" and not found.get("statusMessage", "").startswith((LOST[1], RETRY[0])):
                 raise Violation(f"a task that was cancelled is {found}")
@@ -189,8 +192,15 @@ class User:
         return found["status"]
 
     def request(self, method, params):
-        """Sends a request that may be repeated."""
-        return retry(lambda: self.client.request(method, params))
+        """Sends a request that may be repeated, until the server can answer it."""
+        deadline = monotonic() + BOUND
+        while True:
+            response = retry(lambda: self.client.request(method, params))
+            if not response.get("error", {}).get("message", "").startswith((LOST[0], *RETRY)):
+                return response
+            if monotonic() > deadline:
+                raise Violation(f"{method} fails for too long: {response}")
+            sleep(PAUSE)
 
     def forge(self):
         """Uses an id of another principal, which must not exist for this one."""
