@@ -135,7 +135,7 @@ class Client:
             for _ in stream.read(old, deadline):
                 pass
         if replays and len(stream.events) > 1 and stream.responses == list(stream.events.values())[-1:]:
-            self._replay(stream, deadline)
+            self._replay(stream, time.monotonic() + BOUND)
         return stream.response()
 
     def _replay(self, stream, deadline):
