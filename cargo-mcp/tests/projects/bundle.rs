@@ -4,13 +4,17 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::common::{
-    bundle::{bundle, bundle_package},
-    repository,
+use crate::{
+    common::{
+        bundle::{bundle, bundle_package},
+        repository,
+    },
+    turn::Turn,
 };
 
 #[test]
 fn a_bundle_contains_the_program_and_its_manifest() {
+    let _turn = Turn::take();
     let top = tempfile::tempdir().expect("a directory");
     let file = top.path().join("hello.mcpb");
     let icon = repository().join("examples/everything/media/pixel.png");
@@ -108,6 +112,7 @@ const DESCRIBED: &str = "description = \"A server\"\nauthors = [\"Ada\"]\n";
 
 #[test]
 fn a_server_that_does_not_start_is_not_bundled() {
+    let _turn = Turn::take();
     let (top, done) = bundle_package(DESCRIBED, "fn main() { std::process::exit(1) }", &[]);
     let output = done.expect_failure(3);
     assert!(output.contains("\nerror: `bundled` "), "{output}");

@@ -3,4 +3,3 @@
 mod http;
 mod project;
 mod stdio;
-mod turn;

@@ -7,4 +7,5 @@ mod common;
 mod dev;
 mod new;
 mod readme;
+mod turn;
 mod workspace;

@@ -2,10 +2,13 @@
 
 use std::{fs, path::Path, process::Command};
 
-use crate::common::{
-    CommandOutput,
-    packages::{cargo, empty_directory, examples, new_in, read},
-    repository,
+use crate::{
+    common::{
+        CommandOutput,
+        packages::{cargo, empty_directory, examples, new_in, read},
+        repository,
+    },
+    turn::Turn,
 };
 
 fn copy_lock_file(project: &Path) {
@@ -15,6 +18,7 @@ fn copy_lock_file(project: &Path) {
 /// Each package is outside any workspace. Clippy checks that it compiles, at half the cost of a build.
 #[test]
 fn every_example_compiles_alone_without_warnings() {
+    let _turn = Turn::take();
     let top = empty_directory();
     for example in examples() {
         let name = format!("alone-{example}");
@@ -38,6 +42,7 @@ fn every_example_compiles_alone_without_warnings() {
 /// All packages share a workspace, so that common dependencies are compiled once.
 #[test]
 fn every_example_passes_its_tests() {
+    let _turn = Turn::take();
     let top = empty_directory();
     fs::write(top.path().join("Cargo.toml"), "[workspace]\nresolver = \"3\"\nmembers = []\n")
         .expect("the file is written");

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::common::repository;
+use crate::{common::repository, turn::Turn};
 
 /// Returns the commands of the README's console session with their expected output.
 fn session(readme: &str) -> Vec<(&str, String)> {
@@ -27,6 +27,7 @@ fn session(readme: &str) -> Vec<(&str, String)> {
 
 #[test]
 fn the_readme_session_shows_the_actual_output() {
+    let _turn = Turn::take();
     let readme = fs::read_to_string(repository().join("README.md")).expect("README.md exists");
     let steps = session(&readme);
     assert!(steps.len() >= 7, "{steps:?}");

@@ -11,8 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::turn::Turn;
-use crate::common::repository;
+use crate::{common::repository, turn::Turn};
 
 /// A time limit that is generous even on a busy machine.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! Tests take turns, so that each build has a core, however many tests run at once.
+//! Tests that build packages take turns, so that each build has a core, however many tests run at once.
 
 use std::{
     sync::{Condvar, Mutex, PoisonError},
@@ -10,11 +10,11 @@ static TAKEN: Mutex<usize> = Mutex::new(0);
 static RETURNED: Condvar = Condvar::new();
 
 /// The turn of a test, until it is dropped.
-pub(super) struct Turn(());
+pub(crate) struct Turn(());
 
 impl Turn {
     /// Waits until fewer tests than there are cores have their turn.
-    pub(super) fn take() -> Self {
+    pub(crate) fn take() -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         *RETURNED.wait_while(taken, |taken| *taken >= cores).unwrap_or_else(PoisonError::into_inner) += 1;
