@@ -289,6 +289,7 @@ class Stream:
     def __init__(self, request_id):
         self.request_id = request_id
         self.events = {}  # the message of each event with an id, in order
+        self.without_ids = []  # messages sent while the backend failed, which other connections repeat with ids
         self.responses = []
         self.last_event = None
 
@@ -305,6 +306,11 @@ class Stream:
                     continue
                 if event_id:
                     self.events[event_id] = message
+                    if message in self.without_ids:
+                        self.without_ids.remove(message)
+                        continue
+                else:
+                    self.without_ids.append(message)
                 if "method" not in message:
                     self.responses.append(check_id(message, self.request_id))
                 yield message

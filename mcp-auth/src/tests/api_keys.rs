@@ -9,7 +9,7 @@ use mcp_runtime::{AuthenticationErrorKind as Kind, Authenticator as _};
 use serde_json::{Value, json};
 
 use super::{authenticate, bearer, refusal, with_headers};
-use crate::{ApiKeys, NewApiKey, clock::Clock};
+use crate::{AnyOf, ApiKeys, NewApiKey, clock::Clock};
 
 fn write(path: &Path, keys: &[&NewApiKey]) {
     let keys: Vec<Value> = keys.iter().map(|key| serde_json::from_str(&key.entry()).unwrap()).collect();
@@ -55,7 +55,7 @@ async fn a_header_of_its_own_replaces_authorization() {
     let path = directory.path().join("keys.json");
     let key = NewApiKey::generate("ci").unwrap();
     write(&path, &[&key]);
-    let keys = ApiKeys::file(path).unwrap().header(HeaderName::from_static("x-api-key"));
+    let keys = ApiKeys::file(&path).unwrap().header(HeaderName::from_static("x-api-key"));
     with_headers(&keys, &[("x-api-key", key.secret())]).await.unwrap();
     let (long, bearer) = ("x".repeat(1024 * 1024), format!("Bearer {}", key.secret()));
     for (headers, expected) in [
@@ -69,6 +69,7 @@ async fn a_header_of_its_own_replaces_authorization() {
         let error = with_headers(&keys, headers).await.map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), expected);
     }
+    assert_eq!(AnyOf::new(ApiKeys::file(&path).unwrap()).or(keys).credential_headers(), ["x-api-key"]);
 }
 
 #[tokio::test]

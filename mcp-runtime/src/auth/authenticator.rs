@@ -1,6 +1,6 @@
 use std::{pin::Pin, sync::Arc};
 
-use http::request::Parts;
+use http::{HeaderName, request::Parts};
 
 use super::{
     error::AuthenticationError, identity::Identity, protected_resource::ProtectedResource, routes::AuthorizationRoutes,
@@ -57,6 +57,13 @@ pub trait Authenticator: Send + Sync + 'static {
         ProtectedResource::new()
     }
 
+    /// Returns the headers from which credentials are read, apart from `Authorization`, `Proxy-Authorization`, `Cookie`
+    /// and `DPoP`. They are not passed on to other processes that serve the same clients. It is called once, when the
+    /// server is built.
+    fn credential_headers(&self) -> Vec<HeaderName> {
+        Vec::new()
+    }
+
     /// Returns the routes that are served next to the MCP endpoint, by an authorization server in the same process. It
     /// is called once, when the server is built.
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
@@ -73,6 +80,10 @@ impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
         (**self).protected_resource()
     }
 
+    fn credential_headers(&self) -> Vec<HeaderName> {
+        (**self).credential_headers()
+    }
+
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
         (**self).routes()
     }
@@ -85,6 +96,10 @@ impl<A: Authenticator + ?Sized> Authenticator for Box<A> {
 
     fn protected_resource(&self) -> ProtectedResource {
         (**self).protected_resource()
+    }
+
+    fn credential_headers(&self) -> Vec<HeaderName> {
+        (**self).credential_headers()
     }
 
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use http::{HeaderMap, Uri, request::Parts};
+use http::{HeaderMap, HeaderName, Uri, request::Parts};
 
 use super::resource_url::{ResourceUrl, issuer_problem};
 use crate::auth::{Authenticator, AuthorizationRoutes, Challenge, ProtectedResource};
@@ -10,6 +10,8 @@ pub(crate) struct Authorization {
     authenticator: Arc<dyn Authenticator>,
     resource: ProtectedResource,
     routes: Vec<Arc<dyn AuthorizationRoutes>>,
+    /// The headers that contain credentials, apart from the standard ones.
+    credential_headers: Vec<HeaderName>,
     /// The identifier of the resource, if the author has set it.
     url: Option<ResourceUrl>,
 }
@@ -32,7 +34,8 @@ impl Authorization {
             return Err(problems);
         }
         let routes = authenticator.routes();
-        Ok(Self { authenticator, resource, routes, url })
+        let credential_headers = authenticator.credential_headers();
+        Ok(Self { authenticator, resource, routes, credential_headers, url })
     }
 
     pub(super) fn authenticator(&self) -> &dyn Authenticator {
@@ -41,6 +44,11 @@ impl Authorization {
 
     pub(super) fn resource(&self) -> &ProtectedResource {
         &self.resource
+    }
+
+    /// Returns the headers that contain credentials, apart from the standard ones.
+    pub(in crate::transport::http) fn credential_headers(&self) -> &[HeaderName] {
+        &self.credential_headers
     }
 
     /// Returns what the authenticator serves next to the endpoint.

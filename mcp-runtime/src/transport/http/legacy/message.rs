@@ -140,9 +140,10 @@ impl Head {
     }
 }
 
-/// Removes what identifies the sender to an authenticator, which has seen it already.
-pub(super) fn remove_credentials(headers: &mut HeaderMap) {
-    for name in CREDENTIALS {
+/// Removes what identifies the sender to an authenticator, which has seen it already. `others` are the headers that only
+/// this authenticator reads.
+pub(super) fn remove_credentials(headers: &mut HeaderMap, others: &[HeaderName]) {
+    for name in CREDENTIALS.iter().chain(others) {
         headers.remove(name);
     }
 }
@@ -235,12 +236,12 @@ mod tests {
 
     #[test]
     fn credentials_are_removed() {
-        let names = ["authorization", "Cookie", "DPoP", "proxy-authorization", "x-note"];
+        let names = ["authorization", "Cookie", "DPoP", "proxy-authorization", "x-api-key", "x-note"];
         let mut headers = HeaderMap::new();
         for name in names {
             headers.append(HeaderName::try_from(name).unwrap(), HeaderValue::from_static("secret"));
         }
-        remove_credentials(&mut headers);
+        remove_credentials(&mut headers, &[HeaderName::from_static("x-api-key")]);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-note"]);
     }
 

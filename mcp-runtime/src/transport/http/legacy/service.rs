@@ -14,7 +14,7 @@ use super::{
 use crate::{
     engine::{Connection, Slot},
     transport::http::{
-        authorization::admit,
+        authorization::{Authorization, admit},
         endpoint::Endpoint,
         guard,
         peers::Remote,
@@ -125,7 +125,8 @@ impl LegacyService {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         if self.forwarder.is_some() {
-            remove_credentials(&mut request.headers);
+            let others = self.endpoint.authorization().map_or(&[][..], Authorization::credential_headers);
+            remove_credentials(&mut request.headers, others);
         }
         let source = self.endpoint.request_source(request);
         let id = session_id(source.request());

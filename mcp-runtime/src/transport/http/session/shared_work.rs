@@ -1,4 +1,4 @@
-//! What replicas have told each other about shared sessions, and what this one has yet to do about it.
+//! What a replica has yet to do for its shared sessions.
 
 use super::due::DueWork;
 

@@ -127,8 +127,8 @@ async fn announce(shared: &Weak<SharedSessions>, work: &Arc<SharedWork>, retry: 
     }
 }
 
-/// Renews the sessions that were used since the previous renewals began. One that cannot be renewed is tried again with
-/// the next renewals, since a record outlives several of them.
+/// Renews the sessions that were used since the previous renewals began. One that cannot be renewed is tried again when
+/// it was used again, since a record outlives several intervals.
 async fn renew(shared: &Weak<SharedSessions>, interval: Duration) -> Infallible {
     let mut since = Instant::now();
     loop {

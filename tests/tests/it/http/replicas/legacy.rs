@@ -14,7 +14,7 @@ use super::{
     sessions::{notification, request, until_method},
 };
 use crate::http::{
-    authorization::{Tokens, with_token},
+    authorization::{OWN_HEADER, Tokens, with_token},
     client::{FullResponse, Response, soon},
     legacy::{call, next, open, session, sse},
     request::{Request, initialize},
@@ -56,7 +56,8 @@ fn measure(text: String) -> usize {
 #[tool(scopes("read"))]
 fn user(ctx: &Context) -> String {
     let scopes = ctx.identity().into_iter().flat_map(|identity| identity.scopes()).collect::<Vec<_>>();
-    let has_token = ctx.headers().is_some_and(|headers| headers.contains_key("authorization"));
+    let has = |name| ctx.headers().is_some_and(|headers| headers.contains_key(name));
+    let has_token = has("authorization") || has(OWN_HEADER);
     format!("{:?} {scopes:?} {has_token} {:?}", ctx.principal(), ctx.identity().and_then(|user| user.claim("email")))
 }
 
@@ -267,7 +268,7 @@ async fn a_session_belongs_to_its_principal_at_every_replica() {
     for replica in [0, 1] {
         accepted(&cluster, replica, &with_token(initialize("2024-11-05").path(&path), "ada/read")).await;
         assert_eq!(next(&mut stream).await["id"], 0, "{replica}");
-        let of_ada = call(1, "user").path(&path);
+        let of_ada = call(1, "user").path(&path).with(OWN_HEADER, "secret");
         accepted(&cluster, replica, &with_token(of_ada.clone(), "ada/read")).await;
         let text = r#"Some("ada") ["read"] false Some(String("ada@example.com"))"#;
         assert_eq!(next(&mut stream).await["result"]["content"][0]["text"], text, "{replica}");

@@ -124,7 +124,8 @@ impl GeneralStream {
             let messages = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             let mut entries = Vec::new();
             for line in messages {
-                let Some(slot) = persist(|| replica.join()).await else { return };
+                // Without a slot for too long, the messages are lost, as they are below.
+                let Some(slot) = persist(|| replica.join()).await else { break };
                 let number = slot.id(self.context.next_number());
                 let mark = Mark { number, is_answered: false };
                 entries.push(Entry::Message { mark, line }.encode());
