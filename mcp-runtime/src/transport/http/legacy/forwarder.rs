@@ -34,7 +34,7 @@ use crate::{
 const KIND: &str = "legacy";
 
 /// The maximum size of a body that is part of the message to the other replica. Larger ones are records.
-const MAX_INLINE_BYTES: usize = 16 << 10;
+const MAX_INLINE_BYTES: usize = 4 << 10;
 
 /// The maximum number of bodies of one session that are records. Further ones are rejected.
 const MAX_STORED: usize = 16;
@@ -58,7 +58,7 @@ pub(super) struct Forwarder {
     replica: Arc<Replica>,
     endpoint: Endpoint,
     clients: Arc<Clients>,
-    /// The POSTs that wait for a reply. The connections that carry them are limited.
+    /// The POSTs that wait for a reply, each of which has a permit.
     waiting: Mutex<HashMap<u64, mpsc::Sender<(Reply, Bytes)>>>,
 }
 
@@ -111,6 +111,9 @@ impl Forwarder {
         request: &Parts,
         body: &[u8],
     ) -> HttpResponse {
+        let Some(_permit) = connection.limits().admit_forwarding(&connection.peer_of(request)) else {
+            return response::overloaded("too many messages are being forwarded to other processes");
+        };
         let head = Head::new(connection.remote(), request);
         let forwarded = if body.len() <= MAX_INLINE_BYTES {
             self.post(holder, session, &head, Content::Inline, body).await
