@@ -236,8 +236,8 @@ class Client:
             if elapsed > UNAVAILABLE and not self.frozen(start):
                 raise Violation(f"{what}: 503 after {elapsed:.1f} s")
             raise Unavailable("503")
-        # nginx, when it has lost a replica.
-        if response.status in (502, 504) and b"nginx" in body:
+        # nginx, when it has lost a replica, or a replica that got no reply from another one: the message may have been received.
+        if response.status in (502, 504) and (b"nginx" in body or b"may have received the message" in body):
             raise Unavailable(str(response.status))
         raise Refused(what, response.status, body)
 

@@ -1,8 +1,4 @@
-use std::{
-    fmt,
-    num::{NonZeroU32, ParseIntError},
-    str::FromStr,
-};
+use std::{fmt, num::NonZeroU32};
 
 use serde::{Deserialize, Serialize};
 
@@ -37,8 +33,17 @@ impl Slot {
     /// Returns the slot of the replica that an [`id`](Self::id) belongs to. Returns `None` for a number that is no such
     /// id.
     pub(crate) fn of_id(id: u64) -> Option<Self> {
-        let number = u32::try_from(id >> Self::SHIFT).ok().filter(|number| number >> Self::BITS == 0)?;
-        NonZeroU32::new(number).map(Self)
+        u32::try_from(id >> Self::SHIFT).ok().and_then(Self::new)
+    }
+
+    /// Parses exactly what [`Display`](fmt::Display) writes.
+    #[cfg(any(test, feature = "http"))]
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        if text.starts_with(['+', '0']) { None } else { text.parse().ok().and_then(Self::new) }
+    }
+
+    fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).filter(|number| number.get() >> Self::BITS == 0).map(Self)
     }
 
     /// Returns the key of the record that exists as long as the replica lives. It is also the name of the topic of
@@ -51,15 +56,6 @@ impl Slot {
 impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl FromStr for Slot {
-    type Err = ParseIntError;
-
-    /// Parses what [`Display`](fmt::Display) writes. A number that is no slot results in a slot that no replica has.
-    fn from_str(text: &str) -> Result<Self, ParseIntError> {
-        text.parse().map(Self)
     }
 }
 
@@ -78,6 +74,17 @@ mod tests {
         }
         for id in [0, 1, u64::from(u32::MAX), 1 << 52, u64::MAX] {
             assert_eq!(Slot::of_id(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn only_the_text_of_a_slot_is_parsed() {
+        for number in [1, 20, (1 << 20) - 1] {
+            let slot = Slot(NonZeroU32::new(number).unwrap());
+            assert_eq!(Slot::parse(&slot.to_string()), Some(slot));
+        }
+        for text in ["", "0", "05", "+5", "-5", " 5", "5 ", "x", "1048576", "4000000000", "4294967301"] {
+            assert_eq!(Slot::parse(text), None, "{text}");
         }
     }
 }

@@ -22,13 +22,14 @@ pub(super) enum Resource {
     Calls,
     AuthorizationRequests,
     ForwardedMessages,
+    MessagesToForward,
     Listeners,
     BodyBytes,
     ResponseBytes,
 }
 
 /// The number of [`Resource`]s.
-const RESOURCES: usize = 8;
+const RESOURCES: usize = 9;
 
 /// The peers that use any resource.
 ///

@@ -1,12 +1,15 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::{StatusCode, request::Parts};
-use tokio::{sync::mpsc, time::timeout_at};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     clients::{Client, Clients},
@@ -31,7 +34,7 @@ use crate::{
 const KIND: &str = "legacy";
 
 /// The maximum size of a body that is part of the message to the other replica. Larger ones are records.
-const MAX_INLINE_BYTES: usize = 16 << 10;
+const MAX_INLINE_BYTES: usize = 4 << 10;
 
 /// The maximum number of bodies of one session that are records. Further ones are rejected.
 const MAX_STORED: usize = 16;
@@ -46,14 +49,16 @@ const REPEAT_AFTER: Duration = Duration::from_millis(250);
 ///
 /// The id of a session contains the [`Slot`] of that replica. It receives a forwarded POST as if it had arrived there,
 /// and the response of the POST says what has become of it. A POST is sent again until there is a reply, and
-/// [`Received`](super::received::Received) recognizes repetitions. If the replica is gone, so is the session.
+/// [`Received`](super::received::Received) recognizes repetitions. If the replica is gone, so is the session. Once a
+/// POST has been sent, only a reply of the other replica may ask the client to retry: the message may have been
+/// received.
 #[derive(Debug)]
 pub(super) struct Forwarder {
     this: Weak<Self>,
     replica: Arc<Replica>,
     endpoint: Endpoint,
     clients: Arc<Clients>,
-    /// The POSTs that wait for a reply. The connections that carry them are limited.
+    /// The POSTs that wait for a reply, each of which has a permit.
     waiting: Mutex<HashMap<u64, mpsc::Sender<(Reply, Bytes)>>>,
 }
 
@@ -106,13 +111,20 @@ impl Forwarder {
         request: &Parts,
         body: &[u8],
     ) -> HttpResponse {
+        let Some(_permit) = connection.limits().admit_forwarding(&connection.peer_of(request)) else {
+            return response::overloaded("too many messages are being forwarded to other processes");
+        };
         let head = Head::new(connection.remote(), request);
         let forwarded = if body.len() <= MAX_INLINE_BYTES {
             self.post(holder, session, &head, Content::Inline, body).await
         } else {
             self.post_stored(holder, session, &head, body).await
         };
-        forwarded.unwrap_or_else(|error| response::overloaded_with(response::error_message(&error.into())))
+        match forwarded {
+            Ok(Some(response)) => response,
+            Ok(None) => no_reply(),
+            Err(error) => response::overloaded_with(response::error_message(&error.into())),
+        }
     }
 
     /// Forwards a POST whose body is too long for a message.
@@ -122,11 +134,13 @@ impl Forwarder {
         session: &str,
         head: &Head,
         body: &[u8],
-    ) -> Result<HttpResponse, BackendError> {
+    ) -> Result<Option<HttpResponse>, BackendError> {
         // Only the client of a session can make replicas store bodies.
         let expected = self.post(holder, session, head, Content::Announced, &[]).await?;
+        let expected = expected
+            .unwrap_or_else(|| response::overloaded("the process with the stream of this session does not respond"));
         if expected.status() != StatusCode::ACCEPTED {
-            return Ok(expected);
+            return Ok(Some(expected));
         }
         let backend = self.replica.backend();
         if respond(backend.count(&stored_group(session))).await? >= MAX_STORED {
@@ -142,7 +156,11 @@ impl Forwarder {
         response
     }
 
-    /// Sends a POST until there is a reply.
+    /// Sends a POST until there is a reply. Returns `None` if there is none in time.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails before the POST is sent.
     async fn post(
         &self,
         holder: Slot,
@@ -150,28 +168,32 @@ impl Forwarder {
         head: &Head,
         content: Content,
         body: &[u8],
-    ) -> Result<HttpResponse, BackendError> {
+    ) -> Result<Option<HttpResponse>, BackendError> {
         self.replica.join().await?;
+        if !self.replica.is_alive(holder).await? {
+            return Ok(Some(routing::session_not_found()));
+        }
         let mut waiting = self.wait(self.new_number()?);
         let posted = Posted { number: waiting.number, session: session.to_owned(), content, head: head.clone() };
         let message = Message::Posted(Box::new(posted)).encode(body);
-        let mut last_reply = Instant::now();
-        loop {
-            self.replica.send(holder, KIND, &message).await?;
-            let repeat_at = tokio::time::Instant::now() + REPEAT_AFTER;
+        let mut deadline = Instant::now() + BACKEND_TIMEOUT;
+        while Instant::now() < deadline {
+            // Whatever fails from here on, the message may have been received.
+            if let Ok(Err(error)) = timeout_at(deadline, self.replica.send(holder, KIND, &message)).await {
+                tracing::debug!(%error, "cannot forward a message");
+            }
+            let repeat_at = deadline.min(Instant::now() + REPEAT_AFTER);
             while let Ok(Some((reply, body))) = timeout_at(repeat_at, waiting.replies.recv()).await {
                 match reply {
-                    Reply::Pending => last_reply = Instant::now(),
-                    Reply::Done { status, headers } => return Ok(decode_response(status, headers, body)),
+                    Reply::Pending => deadline = Instant::now() + BACKEND_TIMEOUT,
+                    Reply::Done { status, headers } => return Ok(Some(decode_response(status, headers, body))),
                 }
             }
-            if !self.replica.is_alive(holder).await? {
-                return Ok(routing::session_not_found());
-            }
-            if last_reply.elapsed() >= BACKEND_TIMEOUT {
-                return Ok(response::overloaded("the process with the stream of this session does not respond"));
+            if let Ok(Ok(false)) = timeout_at(deadline, self.replica.is_alive(holder)).await {
+                return Ok(Some(routing::session_not_found()));
             }
         }
+        Ok(None)
     }
 
     fn wait(&self, number: u64) -> Waiting<'_> {
@@ -217,7 +239,7 @@ impl Forwarder {
     ) -> (Reply, Bytes) {
         let client = self.clients.get(session).filter(|client| client.is_sender_of(source.request()));
         let Some(client) = client else { return encode_response(routing::session_not_found()).await };
-        let receiving = match client.received.begin(number, Instant::now()) {
+        let receiving = match client.received.begin(number, Instant::now().into_std()) {
             Receipt::New(receiving) => receiving,
             Receipt::Receiving => return (Reply::Pending, Bytes::new()),
             Receipt::Accepted => return encode_response(response::empty(StatusCode::ACCEPTED)).await,
@@ -307,10 +329,17 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// Returns the response to a POST that was sent to the other replica without any reply. It does not ask the client to
+/// retry: the function that the message calls would run twice.
+fn no_reply() -> HttpResponse {
+    let why = "the process with the stream of this session does not respond: it may have received the message";
+    response::error(StatusCode::GATEWAY_TIMEOUT, &Fault::internal(why))
+}
+
 /// Returns the slot in the id of a session.
 fn slot_of(id: &str) -> Option<Slot> {
     let (slot, random) = id.split_once('.')?;
-    if is_id(random) { slot.parse().ok() } else { None }
+    if is_id(random) { Slot::parse(slot) } else { None }
 }
 
 fn stored_group(session: &str) -> String {

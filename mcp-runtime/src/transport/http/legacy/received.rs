@@ -4,8 +4,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time for which the number of an accepted message is kept. A replica repeats a message for less than half of it.
-const KEPT: Duration = Duration::from_secs(5);
+/// The time for which the number of an accepted message is kept. A replica repeats a message until it has heard nothing
+/// for two seconds, and the backend may delay what it hears and what it sends by as long again.
+const KEPT: Duration = Duration::from_secs(15);
 
 /// The maximum number of accepted messages whose numbers are kept. Further messages are rejected.
 const MAX_ACCEPTED: usize = 4096;

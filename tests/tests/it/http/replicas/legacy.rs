@@ -8,6 +8,7 @@ use std::{
 use mcp_runtime::{Context, Fault, Handle, HttpOptions, SampleRequest, Server, resource, tool};
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::{
     Cluster, LEASE,
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::http::{
     authorization::{OWN_HEADER, Tokens, with_token},
-    client::{FullResponse, Response, soon},
+    client::{Connection, FullResponse, Response, soon},
     legacy::{call, next, open, session, sse},
     request::{Request, initialize},
 };
@@ -332,9 +333,16 @@ async fn a_replica_that_loses_its_lease_ends_its_streams() {
 
 #[tokio::test]
 async fn messages_are_rejected_while_the_backend_fails() {
-    for (replica, health) in
-        [(1, Health::Failing), (1, Health::Hanging), (1, Health::Deaf), (0, Health::Deaf), (0, Health::Failing)]
-    {
+    let retry = (503, Some("1"));
+    let unknown = (504, None);
+    for (replica, health, expected) in [
+        (1, Health::Failing, retry),
+        (1, Health::Hanging, retry),
+        (1, Health::Mute, unknown),
+        (1, Health::Deaf, unknown),
+        (0, Health::Deaf, unknown),
+        (0, Health::Failing, unknown),
+    ] {
         // The lease must outlive the failure.
         let cluster = Cluster::start_with(2, options, |server| configure(server).lease(Duration::from_secs(60))).await;
         let (mut stream, path) = session(cluster.at(0), "2024-11-05").await;
@@ -343,7 +351,7 @@ async fn messages_are_rejected_while_the_backend_fails() {
         cluster.set_backend(replica, health);
         let began_at = Instant::now();
         let refused = cluster.at(1).send(&call(2, "quick").path(&path)).await;
-        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{replica} {health:?}");
+        assert_eq!((refused.status, refused.header("retry-after")), expected, "{replica} {health:?}");
         assert!(began_at.elapsed() < Duration::from_secs(30), "{:?}", began_at.elapsed());
         // What needs no other replica goes on.
         accepted(&cluster, 0, &call(3, "quick").path(&path)).await;
@@ -387,6 +395,76 @@ async fn a_message_whose_reply_is_lost_is_received_once() {
     assert_eq!(next(&mut stream).await["id"], 3);
 }
 
+/// A client that retried the call would run the function twice.
+#[tokio::test]
+async fn a_message_that_may_have_been_received_is_not_to_be_sent_again() {
+    for health in [Health::Failing, Health::Hanging, Health::Deaf] {
+        let cluster = Cluster::start_with(2, options, |server| configure(server).lease(Duration::from_secs(60))).await;
+        let (mut stream, path) = session(cluster.at(0), "2024-11-05").await;
+        accepted(&cluster, 1, &call(1, "quick").path(&path)).await;
+        next(&mut stream).await;
+        cluster.set_backend(1, Health::Deaf);
+        let request = call(2, "waits").path(&path);
+        let failed = async {
+            cluster.gate(0).has_begun(1).await;
+            cluster.set_backend(1, health);
+        };
+        let (response, ()) = tokio::join!(cluster.at(1).send(&request), failed);
+        assert_eq!((response.status, response.header("retry-after")), (504, None), "{health:?} {response:?}");
+        let error = &response.json()["error"];
+        assert_eq!(error["code"], -32603);
+        assert!(error["message"].as_str().unwrap().ends_with("it may have received the message"), "{error}");
+        cluster.gate(0).open();
+        assert_eq!(next(&mut stream).await["id"], 2);
+    }
+}
+
+/// A client without a session can occupy neither the other replica nor the messages of others.
+#[tokio::test]
+async fn messages_of_a_peer_that_are_being_forwarded_are_limited() {
+    const LIMIT: usize = 32;
+    let cluster = authenticated().await;
+    let mut stream = cluster.at(0).open(&with_token(sse(), "ada/read")).await;
+    let path = stream.event().await.unwrap().data;
+    accepted(&cluster, 1, &with_token(initialize("2024-11-05").path(&path), "ada/read")).await;
+    assert_eq!(next(&mut stream).await["id"], 0);
+    let slot = path.split(['=', '.']).nth(1).unwrap();
+    let unknown = call(1, "user").path(&format!("/message?sessionId={slot}.{}", "x".repeat(32)));
+    let unknown = with_token(unknown, "eve/read");
+    // No reply arrives.
+    cluster.set_backend(1, Health::Deaf);
+    let mut flood = JoinSet::new();
+    for _ in 0..=LIMIT {
+        let (address, unknown) = (cluster.at(1).address, unknown.clone());
+        flood.spawn(async move { Connection::to(address).await.open(&unknown).await.full().await.0 });
+    }
+    let refused = flood.join_next().await.unwrap().unwrap();
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
+    let of_ada = with_token(call(1, "user").path(&path), "ada/read");
+    let repaired = async {
+        // The message of another peer has been forwarded.
+        next(&mut stream).await;
+        cluster.set_backend(1, Health::Up);
+    };
+    let (response, ()) = tokio::join!(cluster.at(1).send(&of_ada), repaired);
+    assert_eq!(response.status, 202, "{response:?}");
+    let statuses: Vec<_> = flood.join_all().await.iter().map(|response| response.status).collect();
+    assert_eq!(statuses, [404; LIMIT]);
+}
+
+/// Nothing is sent to a replica that is gone.
+#[tokio::test]
+async fn messages_for_a_replica_that_is_gone_are_refused_at_once() {
+    let cluster = cluster(2).await;
+    let (_stream, path) = session(cluster.at(0), "2024-11-05").await;
+    accepted(&cluster, 1, &call(1, "quick").path(&path)).await;
+    cluster.set_backend(1, Health::Mute);
+    let slot: u32 = path.split(['=', '.']).nth(1).unwrap().parse().unwrap();
+    let gone = if slot == 1 { 2 } else { slot - 1 };
+    let unknown = format!("/message?sessionId={gone}.{}", "x".repeat(32));
+    assert_eq!(cluster.at(1).send(&call(1, "quick").path(&unknown)).await.status, 404);
+}
+
 /// A message waits as long as its replica is alive while an earlier one of its session is being received. Others do not.
 #[tokio::test]
 async fn a_blocked_session_does_not_delay_others() {
@@ -419,7 +497,7 @@ async fn a_blocked_session_does_not_delay_others() {
 async fn a_message_of_several_megabytes_is_forwarded() {
     let cluster = cluster(2).await;
     let (mut stream, path) = session(cluster.at(0), "2024-11-05").await;
-    for length in [1, 10_000, 20_000, 1 << 20, 3 << 20] {
+    for length in [1, 3_000, 5_000, 20_000, 1 << 20, 3 << 20] {
         let measure = post(&path, &call_with(1, "measure", &json!({"text": "x".repeat(length)})));
         accepted(&cluster, 1, &measure).await;
         assert_eq!(next(&mut stream).await["result"]["content"][0]["text"], length.to_string());
