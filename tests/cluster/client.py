@@ -289,12 +289,13 @@ class Stream:
     def __init__(self, request_id):
         self.request_id = request_id
         self.events = {}  # the message of each event with an id, in order
-        self.without_ids = []  # messages sent while the backend failed, which other connections repeat with ids
+        self.without_ids = []  # messages sent while the backend failed, which another connection may repeat with ids
         self.responses = []
         self.last_event = None
 
     def read(self, response, deadline):
         """Yields the messages of a connection that are new, until it ends or breaks off. If the caller leaves, it stays open."""
+        connection = []  # its messages
         try:
             for event_id, message in events(response, deadline):
                 self.last_event = event_id or self.last_event
@@ -304,13 +305,14 @@ class Stream:
                     if self.events[event_id] != message:
                         raise Violation(f"two events {event_id}: {self.events[event_id]} and {message}")
                     continue
+                is_repeated = message not in connection and message in (self.without_ids if event_id else self.events.values())
+                connection.append(message)
                 if event_id:
                     self.events[event_id] = message
-                    if message in self.without_ids:
-                        self.without_ids.remove(message)
-                        continue
                 else:
                     self.without_ids.append(message)
+                if is_repeated:
+                    continue
                 if "method" not in message:
                     self.responses.append(check_id(message, self.request_id))
                 yield message
