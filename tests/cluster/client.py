@@ -322,7 +322,7 @@ class Stream:
 
     def response(self):
         if len(self.responses) > 1:
-            raise Violation(f"{len(self.responses)} responses to one request: {self.responses}")
+            raise Violation(f"{len(self.responses)} responses to one request: {self.responses}; the events have the ids {list(self.events)}")
         return self.responses[0] if self.responses else None
 
 
