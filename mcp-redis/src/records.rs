@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mcp_runtime::{BackendError, BackendFuture, Record, RecordCondition, RecordVersion, Records};
+use mcp_runtime::{BackendError, BackendFuture, Record, RecordCondition, RecordVersion, Records, Timestamp};
 use redis::cmd;
 
 use crate::{
@@ -105,6 +105,16 @@ impl Records for Redis {
             let [_, expiries] = self.keys().group(group);
             let call = Call { keys: &[expiries], arguments: &[], if_repeated: None, repeat: Repeat::Safe };
             self.client().run(&self.scripts().count, &call, self.client().deadline()).await
+        })
+    }
+
+    fn now(&self) -> BackendFuture<'_, Timestamp> {
+        Box::pin(async move {
+            // In a cluster, all processes ask the node of this key, since the clocks of nodes may differ.
+            let keys = self.keys().record("time")?.keys;
+            let call = Call { keys: &keys, arguments: &[], if_repeated: None, repeat: Repeat::Safe };
+            let millis = self.client().run(&self.scripts().time, &call, self.client().deadline()).await?;
+            Ok(Timestamp::from_unix_millis(millis))
         })
     }
 }

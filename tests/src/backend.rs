@@ -10,7 +10,7 @@ use std::{
 
 use mcp_runtime::{
     BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
-    RecordVersion, Records, TopicEvent, TopicSender, TopicSubscription, Topics,
+    RecordVersion, Records, Timestamp, TopicEvent, TopicSender, TopicSubscription, Topics,
 };
 use tokio::sync::watch;
 
@@ -161,6 +161,10 @@ impl Records for UnreliableBackend {
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
         self.attempt(self.shared.count(group))
+    }
+
+    fn now(&self) -> BackendFuture<'_, Timestamp> {
+        self.attempt(self.shared.now())
     }
 }
 

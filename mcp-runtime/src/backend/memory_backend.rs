@@ -9,6 +9,7 @@ use super::{
     memory_records::MemoryRecords,
     memory_topics::MemoryTopics,
     records::{Record, RecordCondition, RecordVersion, Records},
+    time::Timestamp,
     topics::{TopicSubscription, Topics},
 };
 
@@ -80,6 +81,10 @@ impl Records for MemoryBackend {
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
         self.records.count(group)
+    }
+
+    fn now(&self) -> BackendFuture<'_, Timestamp> {
+        self.records.now()
     }
 }
 

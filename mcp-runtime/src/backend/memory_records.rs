@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::{
     error::{BackendError, BackendFuture},
     records::{Record, RecordCondition, RecordVersion, Records},
+    time::Timestamp,
 };
 
 /// The default maximum number of records.
@@ -41,7 +42,11 @@ const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 ///
 /// let records = MemoryRecords::new(1_000, 1 << 20);
 /// ```
-pub struct MemoryRecords(Mutex<Store>);
+pub struct MemoryRecords {
+    store: Mutex<Store>,
+    /// When the store was created, by the clock of the machine and by that by which records expire.
+    created: (Timestamp, Instant),
+}
 
 struct Store {
     records: BTreeMap<Arc<str>, Entry>,
@@ -63,7 +68,7 @@ struct Entry {
 impl MemoryRecords {
     /// Creates a store for at most this number of records, and of bytes.
     pub fn new(max_records: usize, max_bytes: usize) -> Self {
-        Self(Mutex::new(Store {
+        let store = Mutex::new(Store {
             records: BTreeMap::new(),
             by_expiry: BTreeSet::new(),
             counts: HashMap::new(),
@@ -71,12 +76,13 @@ impl MemoryRecords {
             last_version: 0,
             max_records,
             max_bytes,
-        }))
+        });
+        Self { store, created: (Timestamp::now(), Instant::now()) }
     }
 
     /// Locks the store and removes expired records.
     fn lock(&self) -> MutexGuard<'_, Store> {
-        let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         store.remove_expired(Instant::now());
         store
     }
@@ -212,6 +218,11 @@ impl Records for MemoryRecords {
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
         Box::pin(ready(Ok(self.lock().counts.get(group).copied().unwrap_or_default())))
+    }
+
+    fn now(&self) -> BackendFuture<'_, Timestamp> {
+        let (created, at) = self.created;
+        Box::pin(ready(Ok(created.saturating_add(at.elapsed()))))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::error::BackendFuture;
+use super::{error::BackendFuture, time::Timestamp};
 
 /// A store of small values with a limited lifetime, in which every change is a compare-and-set:
 /// [`MemoryRecords`](crate::MemoryRecords), or storage that several processes share.
@@ -78,6 +78,10 @@ pub trait Records: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the number of records of a group.
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize>;
+
+    /// Returns the current time of the store: processes use it if they must agree on the time, since their own clocks
+    /// may differ. A store without a clock returns [`Timestamp::now`].
+    fn now(&self) -> BackendFuture<'_, Timestamp>;
 }
 
 impl<R: Records + ?Sized> Records for Arc<R> {
@@ -110,6 +114,10 @@ impl<R: Records + ?Sized> Records for Arc<R> {
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
         (**self).count(group)
+    }
+
+    fn now(&self) -> BackendFuture<'_, Timestamp> {
+        (**self).now()
     }
 }
 

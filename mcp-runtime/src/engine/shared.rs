@@ -11,7 +11,7 @@ use super::{
     client_requests::{StateKey, StateKeys},
     current_registry::CurrentRegistry,
     introduction::{self, Introduction},
-    layers::Layers,
+    layers::{Layers, SharedBackend},
     limits::Limits,
     live_requester::LiveRequester,
     readiness::BackendProbe,
@@ -103,6 +103,8 @@ pub(crate) struct Engine {
     pub(super) tasks: Arc<Tasks>,
     pub(super) visibility: Option<Visibility>,
     pub(super) layers: Layers,
+    /// The backend for layers. `None` if the author has not set a backend.
+    pub(super) layer_backend: Option<Arc<SharedBackend>>,
     pub(super) roots_hook: Option<RootsHook>,
     /// The names of functions, including those that will be added.
     pub(crate) names: Names,
@@ -148,6 +150,10 @@ impl Engine {
         let log = Arc::new(SessionLog::new(&sessions));
         let shared_log = replica.as_ref().map(|replica| SharedLog::new(replica, &log));
         let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
+        let layer_backend = backend.clone().map(|backend| {
+            let server = identity.name.clone().into_boxed_str();
+            Arc::new(SharedBackend { backend, server })
+        });
         let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
             current: CurrentRegistry::new(registry),
@@ -171,6 +177,7 @@ impl Engine {
             log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),
             visibility,
             layers,
+            layer_backend,
             roots_hook,
             names,
             access: Arc::new(access),

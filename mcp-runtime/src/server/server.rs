@@ -279,7 +279,7 @@ impl Server {
     ///
     /// See [`layers`](crate::layers) for the available layers and for writing your own.
     pub fn layer(mut self, layer: impl Layer) -> Self {
-        self.profile.layers.push(Arc::new(layer), None);
+        self.profile.layers.push(layer, None);
         self
     }
 
@@ -296,7 +296,7 @@ impl Server {
         applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
         layer: impl Layer,
     ) -> Self {
-        self.profile.layers.push(Arc::new(layer), Some(Arc::new(applies)));
+        self.profile.layers.push(layer, Some(Arc::new(applies)));
         self
     }
 

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{BackendError, BackendFuture, MemoryRecords, Record, RecordCondition, RecordVersion, Records};
+use mcp_runtime::{
+    BackendError, BackendFuture, MemoryRecords, Record, RecordCondition, RecordVersion, Records, Timestamp,
+};
 
 /// Records that a test can interrupt and inspect.
 #[derive(Debug, Default)]
@@ -80,5 +82,9 @@ impl Records for TestRecords {
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
         self.or_fail(self.records.count(group))
+    }
+
+    fn now(&self) -> BackendFuture<'_, Timestamp> {
+        self.or_fail(self.records.now())
     }
 }

@@ -123,6 +123,7 @@ pub(crate) fn call_info(
         forwards_log: request.engine().forwards_log,
         encoding: Arc::clone(request.encoding()),
         check_share: request.connection.source.as_ref().and_then(|source| source.check_share()).map(Arc::clone),
+        shared: request.engine().layer_backend.clone(),
     }
 }
 

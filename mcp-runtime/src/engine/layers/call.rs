@@ -3,6 +3,7 @@ use std::{fmt, sync::Arc};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
+use super::backend::{LayerBackend, SharedBackend};
 use crate::{
     engine::{call::callee::Callee, request::caller::Caller},
     error::Fault,
@@ -33,6 +34,8 @@ use crate::{
 pub struct Call {
     pub(super) info: Arc<CallInfo>,
     arguments: Arc<str>,
+    /// The position of the layer that receives the call among those of the server.
+    position: usize,
 }
 
 /// The kind of a call.
@@ -120,11 +123,18 @@ pub(crate) struct CallInfo {
     pub(crate) encoding: Arc<Encoding>,
     /// The permits that limit the slow checks of the request's sender, if the transport has several senders.
     pub(crate) check_share: Option<Arc<Semaphore>>,
+    /// What the processes of the service share. `None` for a single process.
+    pub(crate) shared: Option<Arc<SharedBackend>>,
 }
 
 impl Call {
     pub(crate) fn new(info: CallInfo, arguments: &str) -> Self {
-        Self { info: Arc::new(info), arguments: arguments.into() }
+        Self { info: Arc::new(info), arguments: arguments.into(), position: 0 }
+    }
+
+    /// Returns the call as the layer at this position receives it.
+    pub(super) fn at(self, position: usize) -> Self {
+        Self { position, ..self }
     }
 
     /// Returns the kind of the call.
@@ -159,6 +169,12 @@ impl Call {
     /// ```
     pub fn hints(&self) -> Hints {
         self.info.hints
+    }
+
+    /// Returns the backend that the processes of the service share, for layers that count or keep something for all of
+    /// them. Returns `None` if the server has no [backend](crate::Server::backend).
+    pub fn backend(&self) -> Option<LayerBackend<'_>> {
+        self.info.shared.as_deref().map(|shared| LayerBackend::new(shared, self.position))
     }
 
     /// Returns the sender of the request.
@@ -246,7 +262,7 @@ impl Call {
     }
 
     async fn run_function(self) -> Finished {
-        let Self { info, arguments } = self;
+        let Self { info, arguments, .. } = self;
         if let CalledFunction::Completion(complete) = &info.function {
             return complete(&arguments).await;
         }

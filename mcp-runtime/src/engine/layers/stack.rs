@@ -4,7 +4,10 @@ use std::{
     sync::Arc,
 };
 
-use super::layer::{Layer, Next};
+use super::{
+    call::Call,
+    layer::{Layer, LayerFuture, Next},
+};
 use crate::{handler::entry::EntryInfo, registry::Function};
 
 /// A predicate that decides whether a layer applies to the calls of an entry.
@@ -22,8 +25,9 @@ struct LayerEntry {
 }
 
 impl Layers {
-    pub(crate) fn push(&mut self, layer: Arc<dyn Layer>, applies: Option<Applies>) {
-        self.0.push(LayerEntry { layer, applies });
+    pub(crate) fn push(&mut self, layer: impl Layer, applies: Option<Applies>) {
+        let position = self.0.len();
+        self.0.push(LayerEntry { layer: Arc::new(Positioned { layer, position }), applies });
     }
 
     /// Returns the layers that apply to the calls of a function, or `None` if no layer does.
@@ -42,6 +46,18 @@ impl Layers {
     pub(crate) fn for_call(&self, function: &Function, arguments: &str) -> Option<Next> {
         let is_slow = || function.contract.is_slow_to_check(arguments);
         self.for_function(function).or_else(|| is_slow().then(Next::without_layers))
+    }
+}
+
+/// A layer that knows its position, which distinguishes its keys in a backend from those of other layers.
+struct Positioned<L> {
+    layer: L,
+    position: usize,
+}
+
+impl<L: Layer> Layer for Positioned<L> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
+        self.layer.call(call.at(self.position), next)
     }
 }
 

@@ -13,7 +13,19 @@ pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     values_are_kept_exactly(pair).await?;
     records_expire(pair).await?;
     groups_are_listed_in_pages(pair).await?;
-    long_groups_are_listed_completely(pair).await
+    long_groups_are_listed_completely(pair).await?;
+    processes_agree_on_the_time(pair).await
+}
+
+async fn processes_agree_on_the_time(pair: &Pair) -> Result<(), BackendError> {
+    let mut last = pair.one.now().await?;
+    for records in [&pair.other, &pair.one, &pair.other] {
+        pause().await;
+        let now = records.now().await?;
+        assert!(last < now, "a process sees an earlier time than another one before: {now}, after {last}");
+        last = now;
+    }
+    Ok(())
 }
 
 async fn a_change_requires_its_condition(pair: &Pair) -> Result<(), BackendError> {

@@ -3,6 +3,7 @@
 mod announcements;
 mod changes;
 mod legacy;
+mod rate_limits;
 mod readiness;
 mod renewals;
 mod sessions;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use mcp_runtime::{
     Backend, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Principal, Record,
-    RecordCondition, RecordVersion, Records, TopicSubscription, Topics,
+    RecordCondition, RecordVersion, Records, Timestamp, TopicSubscription, Topics,
 };
 
 use mcp_tests::backend::{Health, UnreliableBackend};
@@ -82,6 +82,10 @@ impl Records for TestBackend {
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
         self.run(group, b"", self.inner.count(group))
+    }
+
+    fn now(&self) -> BackendFuture<'_, Timestamp> {
+        self.run("", b"", self.inner.now())
     }
 }
 

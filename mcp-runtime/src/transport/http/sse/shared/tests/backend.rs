@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use crate::backend::{
     BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
-    RecordVersion, Records, TopicSubscription, Topics,
+    RecordVersion, Records, Timestamp, TopicSubscription, Topics,
 };
 
 /// What an operation on a log does beside what it should.
@@ -110,6 +110,10 @@ impl Records for Flaky {
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
         self.memory.count(group)
+    }
+
+    fn now(&self) -> BackendFuture<'_, Timestamp> {
+        self.memory.now()
     }
 }
 

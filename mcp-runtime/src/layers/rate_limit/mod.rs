@@ -1,21 +1,26 @@
+mod account;
+mod clock;
+mod local;
+mod rate;
+mod shared;
+#[cfg(test)]
+mod tests;
+
 use std::{
     fmt,
     num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use governor::{
-    Quota, RateLimiter,
-    clock::Clock,
-    middleware::NoOpMiddleware,
-    state::{InMemoryState, NotKeyed},
-};
-use lru::LruCache;
+use governor::Quota;
 use serde_json::json;
-use tokio::time::Instant;
 
-use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
+use self::{
+    local::{LocalBudgets, Uptime},
+    shared::SharedBudgets,
+};
+use super::{Call, CallKind, Layer, LayerBackend, LayerFuture, Next, Outcome};
 use crate::error::Fault;
 
 /// The default maximum number of keys, each of which has its own budget.
@@ -26,6 +31,14 @@ const DEFAULT_MAX_KEYS: usize = 10_000;
 /// A burst may use the whole rate at once. After that, the budget is replenished evenly. All calls of the server share
 /// one budget by default. [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) and [`by`](Self::by)
 /// split it; if several are set, each combination has its own budget.
+///
+/// If the server has a [backend](crate::Server::backend), all processes that share it count together, unless the layer is
+/// [`per_process`](Self::per_process). Each takes a 32nd of a budget from the backend at a time, but at least one call,
+/// and asks the backend again when this share is used up or has expired. What a process takes and does not use expires:
+/// all processes together never exceed the rate, and the limit may be stricter by up to that share for each of them.
+/// While the backend fails or does not respond, each process counts on its own. A budget outlives the processes. It
+/// belongs to the name of the server, the settings of the layer, and the position of the layer among those of the server,
+/// so that no other layer uses it.
 ///
 /// Rejected calls do not count towards the rate. A rejected tool call returns an error result, so that the model can
 /// wait and retry. Other calls fail with a protocol error with code 429. Both messages state how long to wait.
@@ -54,14 +67,15 @@ pub struct RateLimit {
     per_function: bool,
     per_caller: bool,
     by: Option<KeyOf>,
-    limiters: Mutex<LruCache<String, Arc<Limiter>>>,
+    per_process: bool,
     max_keys: usize,
-    clock: Uptime,
+    uptime: Uptime,
+    local: LocalBudgets,
+    /// Created with the first call, if the server has a backend.
+    shared: OnceLock<Arc<SharedBudgets>>,
 }
 
 type KeyOf = Box<dyn Fn(&Call) -> String + Send + Sync>;
-
-type Limiter = RateLimiter<NotKeyed, InMemoryState, Uptime, NoOpMiddleware<Duration>>;
 
 impl RateLimit {
     /// Allows `calls` calls in each period of length `per`. At least one call is allowed.
@@ -80,9 +94,11 @@ impl RateLimit {
             per_function: false,
             per_caller: false,
             by: None,
-            limiters: Mutex::new(LruCache::unbounded()),
+            per_process: false,
             max_keys: DEFAULT_MAX_KEYS,
-            clock: Uptime(Instant::now()),
+            uptime: Uptime::start(),
+            local: LocalBudgets::new(),
+            shared: OnceLock::new(),
         }
     }
 
@@ -138,28 +154,47 @@ impl RateLimit {
         self
     }
 
-    /// Sets the maximum number of keys that have their own budget. The default is 10,000. If there are more, the least
-    /// recently used key is evicted, and starts with a full budget when it returns.
+    /// Counts the calls of each process separately, even if processes share a backend: then *n* processes allow *n* times
+    /// the rate.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::layers::RateLimit;
+    /// // What the memory and the processor of one machine can serve.
+    /// let limit = RateLimit::new(500, Duration::from_secs(1)).per_process();
+    /// ```
+    #[must_use]
+    pub fn per_process(mut self) -> Self {
+        self.per_process = true;
+        self
+    }
+
+    /// Sets the maximum number of keys that have their own budget in a process. The default is 10,000. If there are more,
+    /// the least recently used key is evicted, and starts with a full budget when it returns.
+    ///
+    /// In a shared backend, the budget of an evicted key is kept until it is full. A process has at most twice this number
+    /// of budgets there that are not full, and counts the calls of further keys on its own.
     #[must_use]
     pub fn max_keys(mut self, keys: usize) -> Self {
         self.max_keys = keys.max(1);
         self
     }
 
-    /// Counts a call. Returns the time to wait if the rate is exceeded.
-    fn check(&self, call: &Call) -> Result<(), Duration> {
-        let limiter = self.limiter(self.key(call));
-        limiter.check().map_err(|not_until| not_until.wait_time_from(self.clock.now()))
+    /// Counts a call of this process. Returns the time to wait if the rate is exceeded.
+    fn check(&self, key: String) -> Result<(), Duration> {
+        let limiter = self.local.limiter(key, self.max_keys, || self.uptime.limiter(self.quota));
+        self.uptime.check(&limiter)
     }
 
-    fn limiter(&self, key: String) -> Arc<Limiter> {
-        let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(RateLimiter::direct_with_clock(self.quota, self.clock));
-        let limiter = Arc::clone(limiters.get_or_insert(key, make));
-        if limiters.len() > self.max_keys {
-            limiters.pop_lru();
-        }
-        limiter
+    /// Counts a call of all processes. Returns the time to wait if the rate is exceeded.
+    async fn check_shared(&self, backend: LayerBackend<'_>, key: &str) -> Result<(), Duration> {
+        let (quota, max_keys) = (self.quota, self.max_keys);
+        let create = || Arc::new(SharedBudgets::new(Arc::clone(backend.get()), quota, max_keys, self.uptime));
+        let shared = self.shared.get_or_init(create);
+        // Processes with other settings have other budgets, since they cannot agree on the state of one.
+        let (interval, burst) = (quota.replenish_interval().as_nanos(), quota.burst_size());
+        let split = [self.per_function, self.per_caller, self.by.is_some()].map(u8::from);
+        shared.check(backend.key(&format!("rate {interval} {burst} {split:?} {key}"))).await
     }
 
     fn key(&self, call: &Call) -> String {
@@ -181,7 +216,13 @@ impl RateLimit {
 impl Layer for RateLimit {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
-            match self.check(&call) {
+            let key = self.key(&call);
+            let checked = match call.backend().filter(|_| !self.per_process) {
+                // Boxed, since other calls need no memory for it.
+                Some(backend) => Box::pin(self.check_shared(backend, &key)).await,
+                None => self.check(key),
+            };
+            match checked {
                 Ok(()) => next.run(call).await,
                 Err(wait) => reject(&call, wait),
             }
@@ -237,17 +278,5 @@ impl fmt::Debug for RateLimit {
             .field("per_function", &self.per_function)
             .field("per_caller", &self.per_caller)
             .finish_non_exhaustive()
-    }
-}
-
-/// The time since the layer was created, measured by tokio's clock.
-#[derive(Debug, Clone, Copy)]
-struct Uptime(Instant);
-
-impl Clock for Uptime {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        self.0.elapsed()
     }
 }

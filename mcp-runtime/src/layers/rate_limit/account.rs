@@ -1,0 +1,192 @@
+//! What a process knows of a budget that it shares with others.
+
+use std::{collections::VecDeque, time::Duration};
+
+use tokio::sync::oneshot;
+
+use super::rate::Rate;
+use crate::backend::{RecordCondition, RecordVersion};
+
+/// The maximum number of calls that wait for the backend. More calls than the budget allows at once never wait.
+const MAX_WAITING: u64 = 1024;
+
+/// Whether a call is within the rate. Otherwise, the time to wait.
+pub(super) type Verdict = Result<(), Duration>;
+
+/// The share of a budget that this process has taken, and the calls that wait for more.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// The record as this process has last seen it.
+    known: Option<KnownRecord>,
+    lease: Lease,
+    /// The time before which the backend is not asked again, because the budget was exhausted.
+    exhausted_until: u64,
+    waiting: VecDeque<oneshot::Sender<Verdict>>,
+    /// Whether the backend is being asked.
+    is_asking: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct KnownRecord {
+    version: RecordVersion,
+    /// When the budget is full again.
+    full_at: u64,
+}
+
+/// Calls that were taken from the budget and not used.
+///
+/// Each call that is taken moves the time at which the budget is full by one interval, which is the call's alone. A call
+/// must be used before its interval begins: what all processes allow is then what one process with the same budget would
+/// have allowed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lease {
+    calls: u64,
+    /// The end of the interval of the last call.
+    end: u64,
+}
+
+impl Lease {
+    fn take(&mut self, rate: Rate, now: u64) -> bool {
+        self.calls = self.calls.min(self.end.saturating_sub(now) / rate.interval);
+        let is_taken = self.calls > 0;
+        self.calls -= u64::from(is_taken);
+        is_taken
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug)]
+pub(super) enum Admission {
+    Decided(Verdict),
+    /// The call waits for the backend. If the sender is dropped, the backend has failed.
+    Waiting(oneshot::Receiver<Verdict>),
+}
+
+/// A change of the record, to take a share of the budget.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) condition: RecordCondition,
+    /// When the budget will be full again.
+    pub(super) full_at: u64,
+    calls: u64,
+    /// The number of calls that wait.
+    waiting: usize,
+}
+
+impl Account {
+    /// Admits or rejects a call, if the backend need not be asked for that.
+    pub(super) fn decide(&mut self, rate: Rate, now: u64) -> Option<Verdict> {
+        if self.lease.take(rate, now) {
+            return Some(Ok(()));
+        }
+        if let Some(known) = self.known
+            && self.exhausted_until <= now
+            && rate.available(known.full_at, now) == 0
+        {
+            self.exhaust(rate, rate.start(known.full_at, now));
+        }
+        let wait = self.exhausted_until.saturating_sub(now);
+        // No wait is longer, unless the clock was set back.
+        (1..=rate.period()).contains(&wait).then(|| Err(Duration::from_nanos(wait)))
+    }
+
+    /// Lets a call wait for the backend, unless too many wait already.
+    pub(super) fn wait(&mut self, rate: Rate) -> Admission {
+        if self.waiting.len() as u64 >= rate.burst.min(MAX_WAITING) {
+            return Admission::Decided(Err(Duration::from_nanos(rate.interval)));
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.push_back(sender);
+        Admission::Waiting(receiver)
+    }
+
+    /// Returns whether the caller is to ask the backend, because nobody does.
+    pub(super) fn begin_asking(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_asking, true)
+    }
+
+    /// Stops asking the backend. The calls that wait are told that it has failed.
+    pub(super) fn stop_asking(&mut self) {
+        self.is_asking = false;
+        self.waiting.clear();
+    }
+
+    /// Stops asking the backend, unless more calls wait than the lease admits. Returns whether it has stopped.
+    pub(super) fn has_finished(&mut self, rate: Rate, now: u64) -> bool {
+        while !self.waiting.is_empty() && self.lease.take(rate, now) {
+            let is_used = self.waiting.pop_front().is_some_and(|call| call.send(Ok(())).is_ok());
+            self.lease.calls += u64::from(!is_used);
+        }
+        self.is_asking = !self.waiting.is_empty();
+        !self.is_asking
+    }
+
+    /// Forgets a record that has expired.
+    pub(super) fn forget_expired(&mut self, now: u64) {
+        self.known = self.known.filter(|known| known.full_at > now);
+    }
+
+    /// Plans to take a lease, or more if more calls wait. Returns `None` if the budget is exhausted, which
+    /// rejects the calls that wait.
+    pub(super) fn plan(&mut self, rate: Rate, now: u64) -> Option<Change> {
+        let start = rate.start(self.known.map_or(0, |known| known.full_at), now);
+        let waiting = self.waiting.len();
+        let calls = rate.available(start, now).min(rate.lease.max(waiting as u64));
+        if calls == 0 {
+            self.exhaust(rate, start);
+            self.reject(waiting, now);
+            return None;
+        }
+        let condition = self.known.map_or(RecordCondition::Absent, |known| RecordCondition::Version(known.version));
+        Some(Change { condition, full_at: start + rate.cost(calls), calls, waiting })
+    }
+
+    /// Records what the backend contains.
+    pub(super) fn learn(&mut self, found: Option<(RecordVersion, u64)>) {
+        self.known = found.map(|(version, full_at)| KnownRecord { version, full_at });
+    }
+
+    /// Admits the calls that wait, after a change was made. What they do not use becomes the lease. Rejects those for
+    /// which the budget did not suffice.
+    pub(super) fn settle(&mut self, rate: Rate, change: &Change, version: RecordVersion, now: u64) {
+        self.known = Some(KnownRecord { version, full_at: change.full_at });
+        let (mut calls, mut waiting) = (change.calls, change.waiting);
+        while calls > 0
+            && waiting > 0
+            && let Some(call) = self.waiting.pop_front()
+        {
+            // A call that was cancelled uses nothing.
+            calls -= u64::from(call.send(Ok(())).is_ok());
+            waiting -= 1;
+        }
+        self.lease = Lease { calls, end: change.full_at };
+        if waiting > 0 {
+            self.exhaust(rate, change.full_at);
+            self.reject(waiting, now);
+        }
+    }
+
+    /// Rejects all calls that wait, because other processes use the budget at the same time.
+    pub(super) fn give_up(&mut self, rate: Rate, now: u64) {
+        self.exhausted_until = now + rate.cost(rate.lease);
+        self.reject(self.waiting.len(), now);
+    }
+
+    /// Returns the time after which the record has expired, as far as this process knows.
+    pub(super) fn expires(&self, rate: Rate, now: u64) -> u64 {
+        let asked = if self.is_asking { now + rate.period() } else { 0 };
+        self.known.map_or(0, |known| rate.start(known.full_at, now)).max(asked)
+    }
+
+    /// The next time to ask is when the budget allows a whole lease, so that a flood of calls causes few requests.
+    fn exhaust(&mut self, rate: Rate, full_at: u64) {
+        self.exhausted_until = rate.available_at(full_at, rate.lease);
+    }
+
+    fn reject(&mut self, calls: usize, now: u64) {
+        let wait = Duration::from_nanos(self.exhausted_until.saturating_sub(now));
+        for call in self.waiting.drain(..calls) {
+            let _ = call.send(Err(wait));
+        }
+    }
+}

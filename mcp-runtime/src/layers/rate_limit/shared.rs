@@ -1,0 +1,234 @@
+//! Counting the calls of all processes that share a backend.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use governor::Quota;
+use lru::LruCache;
+use tokio::{
+    runtime::Handle,
+    time::{Instant, timeout},
+};
+
+use super::{
+    account::{Account, Admission, Verdict},
+    clock::BackendClock,
+    local::{Limiter, Uptime},
+    rate::Rate,
+};
+use crate::backend::{BACKEND_TIMEOUT, Backend, BackendError, Record, RecordVersion, respond};
+
+/// The time for which a backend that has failed is not asked again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// A record lives this much longer than it must, since backends may round its time to live.
+const TTL_PRECISION: Duration = Duration::from_millis(1);
+
+/// The number of attempts to change a record while other processes change it, too.
+const MAX_ATTEMPTS: usize = 16;
+
+/// The budgets that this process shares with others. Each is a record of the backend, from which the process takes a few
+/// calls at a time.
+#[derive(Debug)]
+pub(super) struct SharedBudgets {
+    backend: Arc<dyn Backend>,
+    clock: BackendClock,
+    quota: Quota,
+    rate: Rate,
+    budgets: Mutex<Budgets>,
+    max_keys: usize,
+    /// When to ask a backend that has failed. `None` if it has responded.
+    retry_at: Mutex<Option<Instant>>,
+    uptime: Uptime,
+}
+
+#[derive(Debug)]
+struct Budgets {
+    by_record: LruCache<String, Arc<Budget>>,
+    /// When the records of evicted budgets expire.
+    evicted: BinaryHeap<Reverse<u64>>,
+}
+
+#[derive(Debug)]
+struct Budget {
+    /// The key of the record.
+    record: String,
+    /// Whether there is a record. Otherwise, this process has too many of them.
+    is_shared: bool,
+    account: Mutex<Account>,
+    /// Counts the calls of this process, for times in which the backend does not respond.
+    local: Limiter,
+}
+
+impl SharedBudgets {
+    pub(super) fn new(backend: Arc<dyn Backend>, quota: Quota, max_keys: usize, uptime: Uptime) -> Self {
+        Self {
+            backend,
+            clock: BackendClock::default(),
+            quota,
+            rate: Rate::new(quota),
+            budgets: Mutex::new(Budgets { by_record: LruCache::unbounded(), evicted: BinaryHeap::new() }),
+            max_keys,
+            retry_at: Mutex::default(),
+            uptime,
+        }
+    }
+
+    /// Counts a call. `record` is the key of the record of its budget.
+    pub(super) async fn check(self: &Arc<Self>, record: String) -> Verdict {
+        let budget = self.budget(record);
+        let verdict = match self.admit(&budget) {
+            Some(Admission::Decided(verdict)) => Some(verdict),
+            Some(Admission::Waiting(verdict)) => timeout(BACKEND_TIMEOUT, verdict).await.ok().and_then(Result::ok),
+            None => None,
+        };
+        if let Some(Err(wait)) = verdict {
+            return Err(wait);
+        }
+        // Calls that the shared budget allows count here as well, so that this process never exceeds the rate on its own.
+        let counted = self.uptime.check(&budget.local);
+        verdict.unwrap_or(counted)
+    }
+
+    /// Returns `None` if this process decides on its own.
+    fn admit(self: &Arc<Self>, budget: &Arc<Budget>) -> Option<Admission> {
+        if !budget.is_shared {
+            return None;
+        }
+        let mut account = budget.lock();
+        if let Some(verdict) = account.decide(self.rate, self.clock.now()) {
+            return Some(Admission::Decided(verdict));
+        }
+        let runtime = Handle::try_current().ok()?;
+        let admission = match self.availability() {
+            Availability::Up => Some(account.wait(self.rate)),
+            // No call waits for a backend that has failed.
+            Availability::Retry => None,
+            Availability::Down => return None,
+        };
+        if account.begin_asking() {
+            runtime.spawn(Arc::clone(self).ask(Asking(Some(Arc::clone(budget)))));
+        }
+        admission
+    }
+
+    fn budget(&self, record: String) -> Arc<Budget> {
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        while budgets.evicted.peek().is_some_and(|Reverse(expires)| *expires <= now) {
+            budgets.evicted.pop();
+        }
+        let has_room = budgets.evicted.len() < self.max_keys;
+        if let Some(budget) = budgets.by_record.get(&record).filter(|budget| budget.is_shared || !has_room) {
+            return Arc::clone(budget);
+        }
+        let local = self.uptime.limiter(self.quota);
+        let budget = Arc::new(Budget { record: record.clone(), is_shared: has_room, account: Mutex::default(), local });
+        budgets.by_record.put(record, Arc::clone(&budget));
+        if budgets.by_record.len() > self.max_keys
+            && let Some((_, evicted)) = budgets.by_record.pop_lru()
+        {
+            budgets.evicted.push(Reverse(evicted.lock().expires(self.rate, now)));
+        }
+        budget
+    }
+
+    /// Asks the backend for as long as calls wait.
+    async fn ask(self: Arc<Self>, mut asking: Asking) {
+        let Some(budget) = asking.0.clone() else { return };
+        loop {
+            let taken = respond(self.take(&budget)).await;
+            self.record_availability(taken.as_ref().err());
+            if taken.is_err() {
+                return;
+            }
+            if budget.lock().has_finished(self.rate, self.clock.now()) {
+                asking.0 = None;
+                return;
+            }
+        }
+    }
+
+    /// Takes a share of the budget.
+    async fn take(&self, budget: &Budget) -> Result<(), BackendError> {
+        self.clock.update(&*self.backend).await?;
+        budget.lock().forget_expired(self.clock.now());
+        for _ in 0..MAX_ATTEMPTS {
+            let now = self.clock.now();
+            let Some(change) = budget.lock().plan(self.rate, now) else { return Ok(()) };
+            let ttl = Duration::from_nanos(change.full_at - now) + TTL_PRECISION;
+            let value = change.full_at.to_string().into_bytes();
+            if let Some(version) = self.backend.set(&budget.record, change.condition, value, ttl).await? {
+                budget.lock().settle(self.rate, &change, version, self.clock.now());
+                return Ok(());
+            }
+            let found = self.backend.get(&budget.record).await?;
+            budget.lock().learn(found.as_ref().map(decode).transpose()?);
+        }
+        // The others use the budget at the same time, so it will soon be exhausted.
+        budget.lock().give_up(self.rate, self.clock.now());
+        Ok(())
+    }
+
+    fn availability(&self) -> Availability {
+        let (mut retry_at, now) = (self.lock_retry(), Instant::now());
+        match *retry_at {
+            None => Availability::Up,
+            Some(at) if now < at => Availability::Down,
+            Some(_) => {
+                *retry_at = Some(now + RETRY_AFTER);
+                Availability::Retry
+            }
+        }
+    }
+
+    fn record_availability(&self, error: Option<&BackendError>) {
+        let retry_at = error.map(|_| Instant::now() + RETRY_AFTER);
+        let before = std::mem::replace(&mut *self.lock_retry(), retry_at);
+        match (before, error) {
+            (None, Some(error)) => tracing::warn!(%error, "rates are limited for each process separately"),
+            (Some(_), None) => tracing::info!("rates are limited for all processes together again"),
+            _ => {}
+        }
+    }
+
+    fn lock_retry(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.retry_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the backend is to be asked.
+enum Availability {
+    Up,
+    /// It has failed, and one caller is to try again.
+    Retry,
+    Down,
+}
+
+impl Budget {
+    fn lock(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The budget for which the backend is being asked, if any.
+struct Asking(Option<Arc<Budget>>);
+
+/// The backend has failed, or the runtime ends.
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.0 {
+            budget.lock().stop_asking();
+        }
+    }
+}
+
+fn decode(record: &Record) -> Result<(RecordVersion, u64), BackendError> {
+    let full_at = std::str::from_utf8(&record.value).ok().and_then(|text| text.parse().ok());
+    let malformed = || BackendError::Unavailable("the record of a rate limit is malformed".to_owned());
+    Ok((record.version, full_at.ok_or_else(malformed)?))
+}

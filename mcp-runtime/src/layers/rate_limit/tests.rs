@@ -1,0 +1,160 @@
+//! What several processes allow together, with a clock that stands still.
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use governor::Quota;
+use tokio::time::{Instant, advance};
+
+use super::{local::Uptime, shared::SharedBudgets};
+use crate::backend::{Backend, MemoryBackend, Records as _};
+
+const PROCESSES: usize = 3;
+
+struct Service {
+    backend: Arc<MemoryBackend>,
+    processes: Vec<Arc<SharedBudgets>>,
+    quota: Quota,
+}
+
+impl Service {
+    fn new(interval: Duration, burst: u32) -> Self {
+        let quota = Quota::with_period(interval).unwrap().allow_burst(NonZeroU32::new(burst).unwrap());
+        let mut service = Self { backend: Arc::default(), processes: Vec::new(), quota };
+        (0..PROCESSES).for_each(|_| service.start(10_000));
+        service
+    }
+
+    fn start(&mut self, max_keys: usize) {
+        let backend = Arc::clone(&self.backend) as Arc<dyn Backend>;
+        self.processes.push(Arc::new(SharedBudgets::new(backend, self.quota, max_keys, Uptime::start())));
+    }
+
+    async fn call(&self, process: usize, key: &str) -> bool {
+        self.processes[process].check(format!("rates:{key}")).await.is_ok()
+    }
+
+    /// Returns how many of some calls at a process pass.
+    async fn passing(&self, process: usize, calls: usize) -> usize {
+        let mut passing = 0;
+        for _ in 0..calls {
+            passing += usize::from(self.call(process, "").await);
+        }
+        passing
+    }
+}
+
+/// What one process would allow: the generic cell rate algorithm.
+struct Reference {
+    interval: Duration,
+    burst: u32,
+    full_at: Instant,
+}
+
+impl Reference {
+    fn allows(&mut self, now: Instant) -> bool {
+        let full_at = self.full_at.max(now) + self.interval;
+        let allows = full_at <= now + self.interval * self.burst;
+        if allows {
+            self.full_at = full_at;
+        }
+        allows
+    }
+}
+
+/// Numbers that look random, and are the same in each run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_processes_never_allow_more_than_one_would() {
+    for (burst, seed) in (0..24).map(|seed| ([1, 2, 5, 40, 320, 1000][seed % 6], seed as u64)) {
+        let interval = Duration::from_millis(10);
+        let service = Service::new(interval, burst);
+        let mut reference = Reference { interval, burst, full_at: Instant::now() };
+        let mut numbers = Numbers(seed);
+        // Idle times between floods, in which unused shares expire, and budgets become full.
+        for _ in 0..30 {
+            let pause = numbers.below(2 * u64::from(burst) + 4);
+            for _ in 0..numbers.below(2 * u64::from(burst)) {
+                advance(Duration::from_millis(numbers.below(4))).await;
+                let process = numbers.below(PROCESSES as u64) as usize;
+                if service.call(process, "").await {
+                    assert!(reference.allows(Instant::now()), "burst {burst}, seed {seed}: too many calls");
+                }
+            }
+            advance(Duration::from_millis(10 * pause)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_load_processes_allow_the_whole_rate() {
+    for burst in [1, 10, 320] {
+        let service = Service::new(Duration::from_millis(10), burst);
+        let mut passing = 0;
+        for round in 0..10_000 {
+            advance(Duration::from_millis(1)).await;
+            for process in 0..PROCESSES {
+                passing += service.passing((process + round) % PROCESSES, 2).await;
+            }
+        }
+        let allowed = 1000 + burst as usize;
+        // Some leases may not be used yet.
+        assert!(
+            (allowed - PROCESSES * (burst as usize / 32) - 1..=allowed).contains(&passing),
+            "burst {burst}: {passing}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_share_that_is_not_used_expires() {
+    let service = Service::new(Duration::from_secs(1), 320);
+    assert_eq!(service.passing(0, 1).await, 1);
+    // The first process has taken nine more calls, which it may use at any time before others could have replaced them.
+    assert_eq!(service.passing(1, 400).await, 310);
+    assert_eq!(service.passing(0, 400).await, 9);
+    advance(Duration::from_secs(320)).await;
+    assert_eq!(service.passing(0, 1).await, 1);
+    advance(Duration::from_secs(320)).await;
+    assert_eq!(service.passing(1, 400).await, 320, "the budget is full again");
+    assert_eq!(service.passing(0, 400).await, 0, "the share of the first process has expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_does_not_refill_a_budget() {
+    let mut service = Service::new(Duration::from_secs(1), 100);
+    assert_eq!(service.passing(0, 200).await, 100);
+    service.start(10);
+    assert_eq!(service.passing(PROCESSES, 200).await, 0);
+    advance(Duration::from_secs(50)).await;
+    service.start(10);
+    assert_eq!(service.passing(PROCESSES + 1, 200).await, 50);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_of_records_is_bounded_and_evicted_budgets_are_kept() {
+    let mut service = Service::new(Duration::from_secs(1), 100);
+    service.start(10);
+    let last = PROCESSES;
+    for _ in 0..150 {
+        service.call(last, "first").await;
+    }
+    for key in 0..100 {
+        assert!(service.call(last, &key.to_string()).await);
+        assert!(service.backend.count("rates").await.unwrap() <= 20);
+    }
+    assert!(service.call(last, "first").await, "this process counts on its own, since it has too many records");
+    assert!(!service.call(0, "first").await, "others do not");
+    advance(Duration::from_secs(101)).await;
+    for key in 100..110 {
+        service.call(last, &key.to_string()).await;
+    }
+    assert_eq!(service.backend.count("rates").await, Ok(10), "records that have expired do not count");
+}
