@@ -1,6 +1,6 @@
 //! Registered clients, and clients with metadata documents.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -106,6 +106,29 @@ async fn registrations_are_limited_by_address_and_in_total() {
     assert_eq!((refused.status, refused.header("retry-after")), (429, "60"));
     world.clock.advance(Duration::from_secs(3600));
     assert_eq!(register("203.0.113.1:1".to_owned()).await.status, 201);
+}
+
+/// An attacker gains nothing from registering at several processes.
+#[tokio::test]
+async fn processes_that_share_a_store_count_registrations_together() {
+    let first = World::new().await;
+    let second = World::with(|builder| builder.records(Arc::clone(&first.records))).await;
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    let register =
+        async |world: &World, sender: &str| world.send_from(sender, "POST", "/register", &[], &metadata).await.status;
+    for index in 0..30 {
+        let status = register([&first, &second][index % 2], "198.51.100.1:1").await;
+        assert_eq!(status, if index < 20 { 201 } else { 429 }, "{index}");
+    }
+    for index in 0..990 {
+        let sender = format!("198.51.{}.{}:1", 101 + index / 250, index % 250);
+        let status = register([&first, &second][index % 2], &sender).await;
+        assert_eq!(status, if index < 980 { 201 } else { 429 }, "{index}");
+    }
+    for world in [&first, &second] {
+        world.clock.advance(Duration::from_secs(3600));
+    }
+    assert_eq!(register(&second, "198.51.100.1:1").await, 201);
 }
 
 /// Serves a metadata document at `/client.json`.
