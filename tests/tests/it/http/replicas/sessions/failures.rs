@@ -17,7 +17,7 @@ use crate::{
     sessions::asking_later,
 };
 
-/// What is lost on the way is read again as soon as the replica learns that it has missed something.
+/// A replica that learns that it has missed announcements reads the changes from the backend.
 #[tokio::test]
 async fn lost_announcements_are_made_up_for() {
     let cluster = Cluster::start(2).await;
@@ -77,7 +77,7 @@ async fn a_backend_that_fails_affects_only_what_needs_it() {
     for (_, request, _) in &requests[..3] {
         until_status(cluster.at(0), request, 200).await;
     }
-    // An attempt that fails may nevertheless delete the session, so that the next one does not find it.
+    // A failed attempt may have deleted the session, so the next one may not find it.
     let ended = soon(async {
         loop {
             match cluster.at(0).send(&requests[3].1).await.status {
@@ -92,7 +92,7 @@ async fn a_backend_that_fails_affects_only_what_needs_it() {
     }
 }
 
-/// A question whose answer went to a replica that died before it could forward it is still open.
+/// A replica that dies before it forwards an answer leaves the question open.
 #[tokio::test]
 async fn a_replica_that_dies_takes_only_its_own_calls_with_it() {
     let mut cluster = Cluster::start(3).await;
@@ -110,7 +110,7 @@ async fn a_replica_that_dies_takes_only_its_own_calls_with_it() {
     assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
     assert_eq!(cluster.at(2).send(&ping).await.status, 200);
     cluster.kill(1);
-    // Its lease has not expired yet, or has: either way, the answer has no effect.
+    // Whether or not its lease has already expired, the answer has no effect.
     assert_eq!(cluster.at(2).send(&answer).await.status, 202);
     tokio::time::sleep(LEASE).await;
     assert_eq!(cluster.at(2).send(&answer).await.status, 202);
@@ -139,7 +139,7 @@ async fn a_replica_that_has_lost_its_lease_fails_its_calls() {
     assert_eq!(call.messages().await.last().unwrap()["result"]["content"][0]["text"], "sure");
 }
 
-/// The answer to a question of a lease that is gone would reach nobody.
+/// Nobody would receive the answer to a question of a lease that is gone.
 #[tokio::test]
 async fn a_replica_that_has_lost_its_lease_withdraws_its_questions_outside_of_calls() {
     let (sender, mut outcomes) = mpsc::unbounded_channel();
@@ -155,7 +155,7 @@ async fn a_replica_that_has_lost_its_lease_withdraws_its_questions_outside_of_ca
     assert!(error.contains("lost its connection to the other replicas"), "{error}");
 }
 
-/// The client must not repeat what has run.
+/// The client must not repeat a batch whose calls have run.
 #[tokio::test]
 async fn calls_of_a_batch_are_answered_although_other_replicas_cannot_be_told() {
     let cluster = Cluster::start(2).await;

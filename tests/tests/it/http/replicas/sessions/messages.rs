@@ -137,7 +137,7 @@ async fn a_session_that_was_deleted_ends_everywhere() {
     }
 }
 
-/// Each operation takes less than two seconds, and all together take more.
+/// Each operation takes less than two seconds, but all of them together take longer.
 #[tokio::test]
 async fn a_message_waits_for_a_slow_backend_for_two_seconds_in_all() {
     let cluster = Cluster::start(2).await;
