@@ -123,14 +123,13 @@ impl SessionStore {
     /// Reads a session again. Returns `false` if it has ended, which also ends the local copy.
     pub(crate) async fn refresh(&self, session: &Session) -> Result<bool, BackendError> {
         let Some(shared) = session.shared() else { return Ok(true) };
-        // Cleared first, so that an announcement in the meantime is not lost.
-        shared.set_stale(false);
-        let loaded = self.load(&shared.id).await.inspect_err(|_| shared.set_stale(true))?;
-        let Some(stored) = loaded else {
+        let invalidations = shared.invalidations();
+        let Some(stored) = self.load(&shared.id).await? else {
             session.end();
             return Ok(false);
         };
         shared.replace(stored, |before, after| session.adopt(before, after));
+        shared.validate(invalidations);
         Ok(true)
     }
 
@@ -181,7 +180,7 @@ impl SessionStore {
             let condition = RecordCondition::Version(version);
             let written = self.write(&shared.id, condition, &record).await;
             // If that failed, the local copy may contain what the record does not.
-            match written.inspect_err(|_| shared.set_stale(true))? {
+            match written.inspect_err(|_| shared.invalidate())? {
                 Some(version) => {
                     let revision = record.revision;
                     shared.replace(StoredSession { record, version }, |before, after| session.adopt(before, after));

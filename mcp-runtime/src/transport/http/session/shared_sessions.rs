@@ -174,7 +174,6 @@ impl SharedSessions {
             Ok(exists) => exists,
             Err(error) => {
                 tracing::debug!(%error, "cannot read a session again");
-                self.invalidate(&local.session);
                 *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + RETRY);
                 true
             }
@@ -227,7 +226,7 @@ impl SharedSessions {
 
     fn invalidate(&self, session: &Session) {
         if let Some(shared) = session.shared() {
-            shared.set_stale(true);
+            shared.invalidate();
         }
     }
 
@@ -309,7 +308,7 @@ impl ReplicaHandler for SharedSessions {
                 if let Some(shared) = local.as_ref().and_then(|local| local.session.shared())
                     && shared.revision() < revision
                 {
-                    shared.set_stale(true);
+                    shared.invalidate();
                     self.work.refreshes.add(session);
                 }
             }
