@@ -9,8 +9,8 @@ use std::{
 };
 
 use mcp_runtime::{
-    BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
-    RecordVersion, Records, TopicEvent, TopicSender, TopicSubscription, Topics,
+    BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record,
+    RecordCondition, RecordQuota, RecordVersion, Records, TopicEvent, TopicSender, TopicSubscription, Topics,
 };
 use tokio::sync::watch;
 
@@ -144,6 +144,17 @@ impl Records for UnreliableBackend {
         ttl: Duration,
     ) -> BackendFuture<'a, Option<RecordVersion>> {
         self.attempt(Records::set(&*self.shared, key, condition, value, ttl))
+    }
+
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        self.attempt(Box::pin(async move { self.shared.insert(group, name, value, ttl, quota).await }))
     }
 
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{BackendError, BackendFuture, MemoryRecords, Record, RecordCondition, RecordVersion, Records};
+use mcp_runtime::{
+    BackendError, BackendFuture, Insertion, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records,
+};
 
 /// Records that a test can interrupt and inspect.
 #[derive(Debug, Default)]
@@ -63,6 +65,17 @@ impl Records for TestRecords {
         }
         self.keys.lock().unwrap().insert(key.to_owned());
         self.records.set(key, condition, value, ttl)
+    }
+
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        self.records.insert(group, name, value, ttl, quota)
     }
 
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {

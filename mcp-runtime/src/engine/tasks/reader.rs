@@ -46,7 +46,9 @@ impl TaskReader {
             None => self.store.new_request_id().await?,
         };
         (self.id, self.may_hold) = (Some(new_id), true);
+        let must_watch = self.store.must_watch(&task);
         let claimed = self.store.update(task, |state| {
+            state.is_watched |= must_watch;
             if id.is_none() || state.reader == holder {
                 state.reader = Some(new_id);
             }

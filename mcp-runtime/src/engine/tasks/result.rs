@@ -68,11 +68,14 @@ impl ResultRequest {
         // Created before the task is loaded, so that no change is missed.
         let mut changes = store.watch(key).await;
         loop {
-            let mut task = self.request.load().await?;
+            let task = self.request.load().await?;
             // Only a request of an initialized client can send questions.
-            if self.stream.session.is_initialized() {
-                task = reader.claim(task).await?.ok_or_else(not_found)?;
-            }
+            let task = if self.stream.session.is_initialized() {
+                reader.claim(task).await?
+            } else {
+                store.begin_watching(task).await?
+            };
+            let task = task.ok_or_else(not_found)?;
             if task.state.status.is_final() {
                 let outcome = self.request.load_outcome(&task).await?;
                 return into_result(&task, outcome.as_deref());

@@ -67,6 +67,9 @@ pub(crate) struct TaskState {
     /// The id of the `tasks/result` request that sends the questions to the client. `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reader: Option<u64>,
+    /// Whether processes that do not run the task wait for its changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_watched: bool,
     /// What a newer release has added, which is kept.
     #[serde(flatten)]
     other: Map<String, Value>,
@@ -144,6 +147,7 @@ impl Task {
             is_tool_error: false,
             runner: None,
             reader: None,
+            is_watched: false,
             other: Map::new(),
         };
         Self { key, stored: RecordVersion::new(0), state }
@@ -168,7 +172,8 @@ impl Task {
 
     /// Returns what has to be known to delete the task.
     pub(super) fn stored_task(&self) -> StoredTask {
-        StoredTask { key: self.key.clone(), stored: self.stored, peer: self.state.peer.clone() }
+        let has_result = matches!(self.state.outcome, Some(StoredOutcome::Separate { .. }));
+        StoredTask { key: self.key.clone(), stored: self.stored, peer: self.state.peer.clone(), has_result }
     }
 
     /// Returns the time for which the task still exists.

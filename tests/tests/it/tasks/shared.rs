@@ -3,8 +3,8 @@
 use std::fmt;
 
 use mcp_runtime::{
-    Backend, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Principal, Record,
-    RecordCondition, RecordVersion, Records, TopicSubscription, Topics,
+    Backend, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Principal,
+    Record, RecordCondition, RecordQuota, RecordVersion, Records, TopicSubscription, Topics,
 };
 
 use mcp_tests::backend::{Health, UnreliableBackend};
@@ -65,6 +65,19 @@ impl Records for TestBackend {
         let written = value.clone();
         let operation = Box::pin(async move { self.inner.set(key, condition, written, ttl).await });
         self.run(key, &value, operation)
+    }
+
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        let (key, written) = (format!("{group}:{name}"), value.clone());
+        let operation = Box::pin(async move { self.inner.insert(group, name, written, ttl, quota).await });
+        self.run(&key, &value, operation)
     }
 
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {

@@ -5,8 +5,8 @@ use std::{collections::VecDeque, future::pending, sync::Mutex, time::Duration};
 use tokio::time::sleep;
 
 use crate::backend::{
-    BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
-    RecordVersion, Records, TopicSubscription, Topics,
+    BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record,
+    RecordCondition, RecordQuota, RecordVersion, Records, TopicSubscription, Topics,
 };
 
 /// What an operation on a log does beside what it should.
@@ -93,6 +93,17 @@ impl Records for Flaky {
         ttl: Duration,
     ) -> BackendFuture<'a, Option<RecordVersion>> {
         self.memory.set(key, condition, value, ttl)
+    }
+
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        self.memory.insert(group, name, value, ttl, quota)
     }
 
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
