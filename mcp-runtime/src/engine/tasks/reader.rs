@@ -62,6 +62,19 @@ impl TaskReader {
         }
     }
 
+    /// Lets another request send the questions of a task, which this one cannot. Returns the latest state of the task, or
+    /// `None` if it has expired.
+    pub(super) async fn pass_on(&mut self, task: Task) -> Result<Option<Task>, TaskError> {
+        if !self.may_ask(&task) {
+            return self.store.begin_watching(task).await;
+        }
+        let id = self.id;
+        match self.store.update(task, |state| state.reader = state.reader.filter(|reader| Some(*reader) != id)).await? {
+            Updated::Applied(task) | Updated::Finished(task) => Ok(Some(self.observe(task))),
+            Updated::Expired => Ok(None),
+        }
+    }
+
     /// Returns whether this request is the one that sends the questions of a task.
     pub(super) fn may_ask(&self, task: &Task) -> bool {
         self.id.is_some() && task.state.reader == self.id

@@ -10,6 +10,7 @@ use crate::{
     auth::Scopes,
     backend::{Record, RecordVersion, Timestamp, time::millis},
     engine::client_requests::InputResponse,
+    handler::ask::{Capability, Question},
 };
 
 /// The version of the form in which states are stored.
@@ -217,6 +218,9 @@ pub(super) struct TaskInput {
     pub(super) method: String,
     /// The parameters of the request, as JSON.
     pub(super) params: String,
+    /// The capabilities that a session must have declared to be asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) capabilities: Vec<Capability>,
     /// The client's response, until the function has received it.
     pub(super) response: Option<InputResponse>,
     /// What a newer release has added, which is kept.
@@ -226,8 +230,10 @@ pub(super) struct TaskInput {
 
 impl TaskInput {
     /// Creates a request that has no response yet.
-    pub(super) fn new(key: String, method: impl Into<String>, params: String) -> Self {
-        Self { key, method: method.into(), params, response: None, other: Map::new() }
+    pub(super) fn new(key: String, question: &Question) -> Self {
+        let Question { method, params, capabilities, .. } = question;
+        let (method, params, capabilities) = ((*method).to_owned(), params.clone(), capabilities.to_vec());
+        Self { key, method, params, capabilities, response: None, other: Map::new() }
     }
 
     /// Returns whether the client has yet to respond.
