@@ -116,21 +116,37 @@ async def check_subscriptions(t: Checks, client: Any, user: User, revision: str)
     t.equal(updates(), [WATCHED, WATCHED], "no updates after the end of the subscription")
 
 
-async def check_list_changes(t: Checks, client: Any, user: User) -> None:
-    lists = [
-        ("test_trigger_tool_change", "tools", client.tools, "name", "optional_tool"),
-        ("test_trigger_prompt_change", "prompts", client.prompts, "name", "optional_prompt"),
-        ("test_trigger_resource_list_change", "resources", client.resources, "uri", "test://optional-resource"),
-    ]
+async def check_list_changes(t: Checks, client: Any, user: User, listed: Callable[[str, int], Any] | None = None) -> None:
+    triggers = {
+        "tools": "test_trigger_tool_change",
+        "prompts": "test_trigger_prompt_change",
+        "resources": "test_trigger_resource_list_change",
+    }
     async with client.watched_lists():
-        for trigger, kind, entries, key, name in lists:
+        for kind, trigger in triggers.items():
             method = f"notifications/{kind}/list_changed"
             before = len(user.received(method))
-            for count, listed in ((1, True), (2, False)):
+            for count in (1, 2):
                 t.ok(not (await client.call(trigger, {})).get("isError"), f"{trigger} succeeds")
                 await until(lambda: len(user.received(method)) >= before + count)
                 t.equal(len(user.received(method)), before + count, f"the number of {method}")
-                t.equal(name in [entry[key] for entry in await entries()], listed, f"{name} in {kind} after {count} changes")
+                if listed:
+                    await listed(kind, count)
+
+
+async def check_enabled_functions(t: Checks, client: Any, user: User, _revision: str) -> None:
+    """Checks the lists while functions are enabled and disabled."""
+    lists = {
+        "tools": (client.tools, "name", "optional_tool"),
+        "prompts": (client.prompts, "name", "optional_prompt"),
+        "resources": (client.resources, "uri", "test://optional-resource"),
+    }
+
+    async def listed(kind: str, count: int) -> None:
+        entries, key, name = lists[kind]
+        t.equal(name in [entry[key] for entry in await entries()], count == 1, f"{name} in {kind} after {count} changes")
+
+    await check_list_changes(t, client, user, listed)
 
 
 async def check_cancellation(t: Checks, client: Any, _user: User, _revision: str) -> None:
@@ -182,12 +198,14 @@ async def check_tasks(t: Checks, client: Any, _user: User, _revision: str) -> No
     t.equal(await client.task_status(running), "cancelled", "the status of a cancelled task")
 
 
-# The checks of each feature, and the revisions that have it.
+# The checks of each feature, and the revisions that have it. Those of `process-memory` need all requests to reach the same process, because
+# a server keeps in its memory which functions are enabled.
 FEATURES = {
     "binary": ("2024-11-05", "2026-07-28", check_binary),
     "progress": ("2024-11-05", "2026-07-28", check_progress),
     "logging": ("2024-11-05", "2026-07-28", check_logging),
     "subscriptions": ("2024-11-05", "2026-07-28", check_subscriptions),
+    "process-memory": ("2024-11-05", "2026-07-28", check_enabled_functions),
     "cancellation": ("2024-11-05", "2026-07-28", check_cancellation),
     "roots": ("2024-11-05", "2026-07-28", check_roots),
     "root-changes": ("2024-11-05", "2025-11-25", check_root_changes),

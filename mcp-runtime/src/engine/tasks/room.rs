@@ -43,9 +43,9 @@ impl TaskRoom {
         self.finished().push(task);
     }
 
-    /// Inserts a task, and evicts finished ones if there are too many: those of its peer before those of others, and
-    /// those that finished first before others. Returns `None` if too many are unfinished, or if the task exists. A peer
-    /// without a name shares only the total.
+    /// Inserts a task. If there are too many, evicts finished tasks: those of the peer itself go first, and among the
+    /// tasks of one peer those that finished first. Returns `None` if too many tasks are unfinished, or if the task
+    /// exists. For a peer without a name, only the total limit applies.
     pub(super) async fn insert(&self, task: &Task, limits: TaskLimits) -> Result<Option<RecordVersion>, BackendError> {
         let (peer, name) = (&*task.state.peer, task.key.name());
         let mut has_scanned = false;
@@ -105,7 +105,7 @@ impl TaskRoom {
             excess_own = 0;
         }
         while excess_own > 0 || excess_total > 0 {
-            // Other processes may have ended tasks of the peer.
+            // Other processes may know finished tasks of the peer.
             let may_take_others = excess_own == 0 && (*has_scanned || own.is_none_or(|own| own == 0));
             let task = self.finished().take(peer, may_take_others);
             let Some(task) = task else {

@@ -71,7 +71,7 @@ pub(crate) struct TaskState {
     /// Whether processes that do not run the task wait for its changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_watched: bool,
-    /// What a newer release has added, which is kept.
+    /// The members that a newer release has added. They are kept.
     #[serde(flatten)]
     other: Map<String, Value>,
 }
@@ -171,7 +171,7 @@ impl Task {
         self.key.id()
     }
 
-    /// Returns what has to be known to delete the task.
+    /// Returns the parts of the task that are needed to delete its records.
     pub(super) fn stored_task(&self) -> StoredTask {
         let has_result = matches!(self.state.outcome, Some(StoredOutcome::Separate { .. }));
         StoredTask { key: self.key.clone(), stored: self.stored, peer: self.state.peer.clone(), has_result }

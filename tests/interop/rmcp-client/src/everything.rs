@@ -62,6 +62,10 @@ pub async fn run(
     if has("subscriptions") {
         subscriptions(&mut t, &client).await?;
     }
+    // A server keeps in its memory which functions are enabled.
+    if has("process-memory") {
+        list_changes(&mut t, &client, true).await?;
+    }
     if has("cancellation") {
         cancellation(&mut t, &client).await?;
     }
@@ -147,10 +151,11 @@ async fn subscriptions(t: &mut Checks, client: &Client<'_>) -> Result<(), String
     }
     client.call("test_trigger_resource_change").await?;
     // Notifications arrive in order: an update would precede the change of the list.
-    list_changes(t, client).await
+    list_changes(t, client, false).await
 }
 
-async fn list_changes(t: &mut Checks, client: &Client<'_>) -> Result<(), String> {
+/// Enables and disables functions. With `are_listed`, checks the lists as well.
+async fn list_changes(t: &mut Checks, client: &Client<'_>, are_listed: bool) -> Result<(), String> {
     let filter =
         SubscriptionFilter::builder().tools_list_changed().prompts_list_changed().resources_list_changed().build();
     let mut watcher = client.watch(filter).await?;
@@ -163,6 +168,9 @@ async fn list_changes(t: &mut Checks, client: &Client<'_>) -> Result<(), String>
             client.call(trigger).await?;
             let expected = format!("notifications/{list}/list_changed");
             t.equal(watcher.next(DEADLINE).await?, expected, "the change of a list")?;
+            if !are_listed {
+                continue;
+            }
             let (entries, name) = match list {
                 "tools" => (json(client.service.list_all_tools().await)?, "optional_tool"),
                 "prompts" => (json(client.service.list_all_prompts().await)?, "optional_prompt"),
