@@ -154,7 +154,7 @@ class Cluster:
         return False
 
     def restart(self, process):
-        """Starts a process that has ended, until it listens: a replica exits if Redis is gone."""
+        """Starts a process again, as often as it takes until it listens: a replica exits if it cannot reach Redis."""
         for _ in range(20):
             process.start()
             if self._listens(process):

@@ -22,7 +22,7 @@ pub(crate) struct SharedSession {
     /// they differ, the record must be read again before the session is used.
     invalidations: AtomicU64,
     validated: AtomicU64,
-    /// The newest revision of which this replica knows that the others have heard.
+    /// The newest revision that was announced to the other replicas, as far as this replica knows.
     announced: AtomicU64,
 }
 
@@ -57,12 +57,12 @@ impl SharedSession {
         self.stored().record.revision
     }
 
-    /// Returns whether the others have heard of the local copy's revision.
+    /// Returns whether the revision of the local copy was announced to the other replicas.
     pub(in crate::engine) fn is_announced(&self) -> bool {
         self.announced.load(Ordering::Acquire) >= self.revision()
     }
 
-    /// Records that the others have heard of a revision.
+    /// Records that a revision was announced to the other replicas.
     pub(in crate::engine) fn set_announced(&self, revision: u64) {
         self.announced.fetch_max(revision, Ordering::AcqRel);
     }

@@ -192,7 +192,8 @@ impl SharedSessions {
     ) -> Result<bool, BackendError> {
         let is_change = messages.iter().any(|message| matches!(message, SessionMessage::Change(_)));
         respond(self.store.send(session, messages)).await.inspect_err(|_| {
-            // The copy may contain what the record does not, and the record what the others have not heard of.
+            // The copy may contain changes that the record does not, and the record may contain changes that were not
+            // announced to the other replicas.
             self.invalidate(session);
             if is_change {
                 self.announce_later(session);
@@ -208,7 +209,7 @@ impl SharedSessions {
     /// Announces that a session may have changed or ended, as soon as the backend responds.
     fn announce_later(&self, session: &Session) {
         if let Some(shared) = session.shared() {
-            // Replicas with an older revision than this read the record, also to find that there is none.
+            // Every replica with an older revision then reads the record, or finds that the record is gone.
             self.work.announcements.add((shared.id.to_string(), shared.revision() + 1));
         }
     }
