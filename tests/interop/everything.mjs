@@ -33,6 +33,7 @@ const FEATURES = {
     binary: ['2024-11-05', '2026-07-28', checkBinary],
     progress: ['2024-11-05', '2026-07-28', checkProgress],
     logging: ['2024-11-05', '2026-07-28', checkLogging],
+    'immediate-log-level': ['2024-11-05', '2026-07-28', checkImmediateLevel],
     subscriptions: ['2024-11-05', '2026-07-28', checkSubscriptions],
     'process-memory': ['2024-11-05', '2026-07-28', checkEnabledFunctions],
     cancellation: ['2024-11-05', '2026-07-28', checkCancellation],
@@ -90,17 +91,28 @@ async function checkProgress(t, client, _user, revision) {
     }
 }
 
-async function checkLogging(t, client, user) {
-    user.notifications = [];
-    for (const level of ['warning', 'debug']) {
-        await client.setLevel(level);
-        t.ok(!(await client.call('test_log_levels', {})).isError, 'test_log_levels succeeds');
-    }
+/** Checks which messages calls send. A process that was not asked to set the level may use it only after `deadline` milliseconds. */
+async function checkLogging(t, client, user, _revision, deadline = DEADLINE) {
     const messages = () => user.received('notifications/message', ({ level, data }) => `${level}: ${data}`);
-    const expected = ['warning', 'error', 'debug', 'info', 'warning', 'error'].map(level => `${level}: ${level} message`);
-    await until(() => messages().length >= expected.length);
-    t.equal(messages(), expected, 'messages at the levels warning and debug');
+    const logged = async () => {
+        user.notifications = [];
+        t.ok(!(await client.call('test_log_levels', {})).isError, 'test_log_levels succeeds');
+        await until(() => messages().at(-1) === 'error: error message');
+        return messages();
+    };
+    for (const [level, levels] of [['warning', ['warning', 'error']], ['debug', ['debug', 'info', 'warning', 'error']]]) {
+        const expected = levels.map(level => `${level}: ${level} message`);
+        await client.setLevel(level);
+        const end = Date.now() + deadline;
+        let found = await logged();
+        while (String(found) !== String(expected) && Date.now() < end) found = await logged();
+        t.equal(found, expected, `messages at the level ${level}`);
+    }
     await client.setLevel('emergency');
+}
+
+async function checkImmediateLevel(t, client, user, revision) {
+    await checkLogging(t, client, user, revision, 0);
 }
 
 async function checkSubscriptions(t, client, user) {

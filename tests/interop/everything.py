@@ -79,19 +79,31 @@ async def check_progress(t: Checks, client: Any, _user: User, revision: str) -> 
         t.equal(updates, expected, "the progress of a call")
 
 
-async def check_logging(t: Checks, client: Any, user: User, _revision: str) -> None:
-    user.notifications.clear()
-    for level in ("warning", "debug"):
-        await client.set_level(level)
-        t.ok(not (await client.call("test_log_levels", {})).get("isError"), "test_log_levels succeeds")
+async def check_logging(t: Checks, client: Any, user: User, _revision: str, deadline: float = DEADLINE) -> None:
+    """Checks which messages calls send. A process that was not asked to set the level may use it only after `deadline` seconds."""
 
     def messages() -> list[str]:
         return [f"{params['level']}: {params['data']}" for params in user.received("notifications/message")]
 
-    expected = [f"{level}: {level} message" for level in ("warning", "error", "debug", "info", "warning", "error")]
-    await until(lambda: len(messages()) >= len(expected))
-    t.equal(messages(), expected, "messages at the levels warning and debug")
+    async def logged() -> list[str]:
+        user.notifications.clear()
+        t.ok(not (await client.call("test_log_levels", {})).get("isError"), "test_log_levels succeeds")
+        await until(lambda: messages()[-1:] == ["error: error message"])
+        return messages()
+
+    for level, levels in (("warning", ("warning", "error")), ("debug", ("debug", "info", "warning", "error"))):
+        expected = [f"{level}: {level} message" for level in levels]
+        await client.set_level(level)
+        end = time.monotonic() + deadline
+        found = await logged()
+        while found != expected and time.monotonic() < end:
+            found = await logged()
+        t.equal(found, expected, f"messages at the level {level}")
     await client.set_level("emergency")
+
+
+async def check_immediate_level(t: Checks, client: Any, user: User, revision: str) -> None:
+    await check_logging(t, client, user, revision, deadline=0)
 
 
 async def check_subscriptions(t: Checks, client: Any, user: User, revision: str) -> None:
@@ -204,6 +216,7 @@ FEATURES = {
     "binary": ("2024-11-05", "2026-07-28", check_binary),
     "progress": ("2024-11-05", "2026-07-28", check_progress),
     "logging": ("2024-11-05", "2026-07-28", check_logging),
+    "immediate-log-level": ("2024-11-05", "2026-07-28", check_immediate_level),
     "subscriptions": ("2024-11-05", "2026-07-28", check_subscriptions),
     "process-memory": ("2024-11-05", "2026-07-28", check_enabled_functions),
     "cancellation": ("2024-11-05", "2026-07-28", check_cancellation),
