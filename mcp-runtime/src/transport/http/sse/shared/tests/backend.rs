@@ -1,6 +1,14 @@
-//! A backend whose logs fail when a test says so.
+//! A backend that fails when a test says so.
 
-use std::{collections::VecDeque, future::pending, sync::Mutex, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::{pending, ready},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::sleep;
 
@@ -29,6 +37,8 @@ pub(super) struct Flaky {
     failures: Mutex<VecDeque<Failure>>,
     /// The time that it takes to read from a log.
     delay: Mutex<Duration>,
+    /// Whether records cannot be written.
+    is_read_only: AtomicBool,
 }
 
 impl Flaky {
@@ -38,6 +48,10 @@ impl Flaky {
 
     pub(super) fn set_delay(&self, delay: Duration) {
         *self.delay.lock().unwrap() = delay;
+    }
+
+    pub(super) fn set_read_only(&self, is_read_only: bool) {
+        self.is_read_only.store(is_read_only, Ordering::Relaxed);
     }
 
     pub(super) fn failures(&self) -> usize {
@@ -92,6 +106,9 @@ impl Records for Flaky {
         value: Vec<u8>,
         ttl: Duration,
     ) -> BackendFuture<'a, Option<RecordVersion>> {
+        if self.is_read_only.load(Ordering::Relaxed) {
+            return Box::pin(ready(Err(BackendError::Unavailable("test".to_owned()))));
+        }
         self.memory.set(key, condition, value, ttl)
     }
 
