@@ -58,13 +58,13 @@ http {{
 class Process:
     """A process whose log lines are written to stderr behind its name."""
 
-    def __init__(self, name, command):
-        self.name, self.command = name, command
+    def __init__(self, name, command, **environment):
+        self.name, self.command, self.environment = name, command, environment
         self.start()
 
     def start(self):
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        self.process = subprocess.Popen(self.command, text=True, **pipes)
+        self.process = subprocess.Popen(self.command, text=True, env={**os.environ, **self.environment}, **pipes)
         threading.Thread(target=self._forward, args=(self.process,), daemon=True).start()
 
     def _forward(self, process):
@@ -117,8 +117,8 @@ class Cluster:
         self.replicas = []
         ports = [free_port() for _ in range(self.count)]
         for number, port in enumerate(ports, 1):
-            command = [*self.program, "--http", f"127.0.0.1:{port}", "--backend", self.backend, "--legacy-sse"]
-            self.replicas.append(self._run(f"replica-{number}", command, port))
+            command = [*self.program, "--http", f"127.0.0.1:{port}", "--legacy-sse"]
+            self.replicas.append(self._run(f"replica-{number}", command, port, MCP_BACKEND=self.backend))
         servers = (f"server 127.0.0.1:{port} max_fails=1 fail_timeout=1s;" for port in ports)
         config = Path(self.scratch.name, "nginx.conf")
         user = "user root;" if os.geteuid() == 0 else ""
@@ -129,8 +129,8 @@ class Cluster:
         self.nginx = self._run("nginx", command, int(self.address.rsplit(":", 1)[1]))
         return self
 
-    def _run(self, name, command, port):
-        process = Process(name, command)
+    def _run(self, name, command, port, **environment):
+        process = Process(name, command, **environment)
         process.port = port
         self.processes.append(process)
         self.wait(process)
@@ -154,7 +154,7 @@ class Cluster:
         return False
 
     def restart(self, process):
-        """Starts a process that has ended, until it listens: a replica exits if Redis is gone."""
+        """Starts a process again, as often as it takes until it listens: a replica exits if it cannot reach Redis."""
         for _ in range(20):
             process.start()
             if self._listens(process):

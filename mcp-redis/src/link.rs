@@ -32,14 +32,14 @@ impl Link {
     /// Opens a connection, and starts a task that replaces it when it is lost. The task ends with the link.
     pub(crate) async fn open(address: Arc<Address>) -> RedisResult<Self> {
         let (send, state) = watch::channel(State::Up(address.connect().await?, 0));
-        // A connection that is lost is reported by many commands, the first of which suffices.
+        // Many commands report the same lost connection. The first report is enough.
         let (lost, reports) = mpsc::channel(16);
         tokio::spawn(reconnect(address, send, reports));
         Ok(Self { state, lost })
     }
 
-    /// Returns the connection and its number. Waits for it until the deadline if there is none at the moment, but not
-    /// if that has been so for longer than `patience`.
+    /// Returns the connection and its number. Without a connection, waits for a new one. Returns `None` at the
+    /// deadline, or once there has been no connection for `patience`.
     pub(crate) async fn get(&self, deadline: Instant, patience: Duration) -> Option<(Connection, u64)> {
         let mut state = self.state.clone();
         loop {
@@ -87,7 +87,8 @@ async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut repor
 pub(crate) struct Backoff(u32);
 
 impl Backoff {
-    /// Waits before the next attempt: a random part of the pause, so that processes do not attempt it together.
+    /// Waits before the next attempt: a random part of the pause, so that the processes do not all reconnect at the
+    /// same time.
     pub(crate) async fn wait(&mut self, error: &RedisError) {
         if self.0 == 0 {
             tracing::warn!("cannot connect to Redis: {error}");

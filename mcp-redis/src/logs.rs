@@ -10,9 +10,9 @@ use crate::{
     client::{Call, Repeat},
 };
 
-/// The time after which the process asks for the newest entry of a log that a reader waits for, unless it was told of one
-/// in the meantime. Subscribers learn earlier of a lost connection, but not of messages that the nodes of a cluster have
-/// lost between them, nor that a log has expired. Each idle stream costs this check.
+/// The interval at which the process asks for the newest entry of a log that a reader waits for, unless an entry was
+/// announced in the meantime. A subscriber notices a lost connection sooner, but it is not told of messages that the nodes
+/// of a cluster have lost, or of logs that have expired. Every idle stream costs one check per interval.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The number of newest entries among which an `append` that is repeated looks for its own.

@@ -1,4 +1,4 @@
-//! Publishes messages, for topics and for the messages of a process to itself.
+//! Publishes messages: those of topics, and those that a process sends to itself.
 
 use mcp_runtime::BackendError;
 

@@ -225,8 +225,8 @@ macro_rules! locked_test {
     };
 }
 
-/// The items that macro expansions refer to, and the types in the hidden methods of public traits. They are not part of
-/// the public API and may change in any release.
+/// The items that macro expansions refer to, the types in the hidden methods of public traits, and the backend that the
+/// tests of this repository share. They are not part of the public API and may change in any release.
 #[doc(hidden)]
 pub mod __private {
     pub use inventory;
@@ -266,5 +266,6 @@ pub mod __private {
         },
         model::{Icon, Role},
         revision::Features,
+        testing::{BackendHook, BackendMethod, BackendOperation, TestBackend},
     };
 }

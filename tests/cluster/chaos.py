@@ -23,7 +23,7 @@ MAX_FAULTS = 20
 
 
 class Chaos:
-    """What clients have experienced so far. Everything happens while `runs` is set."""
+    """The observations of all clients. Clients and disturbances run while `runs` is set."""
 
     def __init__(self, clients):
         self.outcomes, self.faults, self.slowest = Counter(), [], 0.0
@@ -89,7 +89,7 @@ class Chaos:
 
 
 class Disturbances:
-    """Repeats each kind of disturbance as often as the others."""
+    """Causes all kinds of disturbances equally often."""
 
     def __init__(self, chaos, cluster, randomness, kinds):
         self.chaos, self.cluster, self.randomness, self.kinds, self.next = chaos, cluster, randomness, kinds, []
@@ -159,7 +159,7 @@ def client_of(revision):
 
 
 def run(cluster, chaos, clients, seconds, randomness):
-    """Runs the chaos in two halves. What is left after the second one must not be more than after the first."""
+    """Runs the chaos in two halves. The second half must not leave more behind than the first."""
     secrets, threads = Secrets(), []
     for number in range(clients):
         # Each principal has clients of all revisions.
@@ -203,7 +203,7 @@ return cjson.encode(counts)
 
 
 def measure(cluster, with_streams):
-    """Returns what idle clients leave behind: what is counted, and how much of it may be added."""
+    """Returns the counts of what idle clients leave behind, and how much each of them may grow."""
     process = Path(f"/proc/{cluster.replicas[0].process.pid}")
     counts = json.loads(redis(cluster, "EVAL", COUNT, "0"))
     info = dict(line.split(":", 1) for line in redis(cluster, "INFO", "memory").split() if ":" in line)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 LEASE = 10  # seconds after which the calls of a dead replica are lost
 FREEZE = 12  # seconds for which a replica is stopped at most
 BOUND = LEASE + FREEZE + 10  # seconds in which each request must have an outcome
-UNAVAILABLE = 5  # seconds in which a server without a backend says so: two, and slack for a busy machine
+UNAVAILABLE = 5  # seconds in which a server without a backend responds with 503: two, and slack for a busy machine
 META = "io.modelcontextprotocol/"
 TASKS = f"{META}tasks"
 
@@ -236,7 +236,7 @@ class Client:
             if elapsed > UNAVAILABLE and not self.frozen(start):
                 raise Violation(f"{what}: 503 after {elapsed:.1f} s")
             raise Unavailable("503")
-        # nginx, when it has lost a replica, or a replica that got no reply from another one: the message may have been received.
+        # From nginx if it has lost a replica, or from a replica without a reply from another one: the message may have been received.
         if response.status in (502, 504) and (b"nginx" in body or b"may have received the message" in body):
             raise Unavailable(str(response.status))
         raise Refused(what, response.status, body)

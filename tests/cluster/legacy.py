@@ -11,7 +11,7 @@ from load import LOST, PAUSE, RETRY, User
 REVISION = "2024-11-05"
 LONG = 20_000  # bytes of a message that replicas do not pass on in one piece
 BAKES = 150  # tenths of a second until a call ends that is cancelled
-ENDED = "the session has ended"  # what the error begins with if the holder of the stream could not renew its lease
+ENDED = "the session has ended"  # the beginning of the error if the holder of the stream could not renew its lease
 
 
 class LegacyClient(Client):
@@ -88,7 +88,7 @@ class LegacyClient(Client):
             self.notify("notifications/cancelled", {"requestId": request_id, "reason": "enough"})
             if request_id in self.open and monotonic() < start + BAKES / 10:
                 self.open[request_id] = "cancelled"
-            # What was sent before the cancellation has arrived when this response arrives.
+            # When this response arrives, everything that was sent before the cancellation has arrived.
             self._request("ping", {})
             return self.responses.pop(request_id, None)
         return self.end(request_id)

@@ -1,4 +1,4 @@
-"""What clients do with the pizzeria of examples/cluster, and what they must be told.
+"""What clients do with the pizzeria of examples/cluster, and the responses that they must receive.
 
 Each action returns its outcome as text: a success, or a documented error. Everything else is a `Violation`.
 """
@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from client import BOUND, SURE, Client, Unavailable, Violation, retry
 
 INTERNAL = -32603
-# What documented errors begin with. The first two say that the function may have run.
+# The beginnings of documented errors. After the first two, the function may have run.
 LOST = ("the call was lost", "the task was lost")
 RETRY = ("the server is shutting down", "the server cannot reach the state")
 INVALID = -32602
@@ -81,7 +81,7 @@ class User:
         return self.outcome(response, "baked by process ", f" for {self.principal}")
 
     def cancel(self):
-        """Cancels a call. A cancellation that is lost between replicas, which must be rare, lets the call go on to its result."""
+        """Cancels a call. If the cancellation is lost between replicas, which must be rare, the call continues to its result."""
         response = self.client.call("bake", {"time": 150}, cancels=True)
         if response is None:
             return "done"

@@ -25,12 +25,17 @@ class User {
     }
 }
 
-/** The checks of each feature, and the revisions that have it. */
+/**
+ * The checks of each feature, and the revisions that have it. Those of `process-memory` need all requests to reach the same process,
+ * because a server keeps in its memory which functions are enabled.
+ */
 const FEATURES = {
     binary: ['2024-11-05', '2026-07-28', checkBinary],
     progress: ['2024-11-05', '2026-07-28', checkProgress],
     logging: ['2024-11-05', '2026-07-28', checkLogging],
+    'immediate-log-level': ['2024-11-05', '2026-07-28', checkImmediateLevel],
     subscriptions: ['2024-11-05', '2026-07-28', checkSubscriptions],
+    'process-memory': ['2024-11-05', '2026-07-28', checkEnabledFunctions],
     cancellation: ['2024-11-05', '2026-07-28', checkCancellation],
     roots: ['2024-11-05', '2026-07-28', checkRoots],
     'root-changes': ['2024-11-05', '2025-11-25', checkRootChanges],
@@ -86,17 +91,28 @@ async function checkProgress(t, client, _user, revision) {
     }
 }
 
-async function checkLogging(t, client, user) {
-    user.notifications = [];
-    for (const level of ['warning', 'debug']) {
-        await client.setLevel(level);
-        t.ok(!(await client.call('test_log_levels', {})).isError, 'test_log_levels succeeds');
-    }
+/** Checks which messages calls send. A process that was not asked to set the level may use it only after `deadline` milliseconds. */
+async function checkLogging(t, client, user, _revision, deadline = DEADLINE) {
     const messages = () => user.received('notifications/message', ({ level, data }) => `${level}: ${data}`);
-    const expected = ['warning', 'error', 'debug', 'info', 'warning', 'error'].map(level => `${level}: ${level} message`);
-    await until(() => messages().length >= expected.length);
-    t.equal(messages(), expected, 'messages at the levels warning and debug');
+    const logged = async () => {
+        user.notifications = [];
+        t.ok(!(await client.call('test_log_levels', {})).isError, 'test_log_levels succeeds');
+        await until(() => messages().at(-1) === 'error: error message');
+        return messages();
+    };
+    for (const [level, levels] of [['warning', ['warning', 'error']], ['debug', ['debug', 'info', 'warning', 'error']]]) {
+        const expected = levels.map(level => `${level}: ${level} message`);
+        await client.setLevel(level);
+        const end = Date.now() + deadline;
+        let found = await logged();
+        while (String(found) !== String(expected) && Date.now() < end) found = await logged();
+        t.equal(found, expected, `messages at the level ${level}`);
+    }
     await client.setLevel('emergency');
+}
+
+async function checkImmediateLevel(t, client, user, revision) {
+    await checkLogging(t, client, user, revision, 0);
 }
 
 async function checkSubscriptions(t, client, user) {
@@ -119,28 +135,34 @@ async function checkSubscriptions(t, client, user) {
     t.equal(updates(), [WATCHED, WATCHED], 'no updates after the end of the subscription');
 }
 
-async function checkListChanges(t, client, user) {
-    const lists = [
-        ['test_trigger_tool_change', 'tools', async () => (await client.tools()).some(({ name }) => name === 'optional_tool')],
-        ['test_trigger_prompt_change', 'prompts', async () => (await client.prompts()).some(({ name }) => name === 'optional_prompt')],
-        [
-            'test_trigger_resource_list_change',
-            'resources',
-            async () => (await client.resources()).some(({ uri }) => uri === 'test://optional-resource'),
-        ],
-    ];
+async function checkListChanges(t, client, user, listed = () => undefined) {
+    const lists = { tools: 'test_trigger_tool_change', prompts: 'test_trigger_prompt_change', resources: 'test_trigger_resource_list_change' };
     const stop = await client.watchLists?.();
-    for (const [trigger, list, isListed] of lists) {
+    for (const [list, trigger] of Object.entries(lists)) {
         const method = `notifications/${list}/list_changed`;
         const before = user.received(method, () => 1).length;
-        for (const [count, listed] of [[1, true], [2, false]]) {
+        for (const count of [1, 2]) {
             t.ok(!(await client.call(trigger, {})).isError, `${trigger} succeeds`);
             await until(() => user.received(method, () => 1).length >= before + count);
             t.equal(user.received(method, () => 1).length, before + count, `the number of ${method}`);
-            t.equal(await isListed(), listed, `the entry in ${list} after ${count} changes`);
+            await listed(list, count);
         }
     }
     await stop?.();
+}
+
+/** Checks the lists while functions are enabled and disabled. */
+async function checkEnabledFunctions(t, client, user) {
+    const names = {
+        tools: async () => (await client.tools()).map(({ name }) => name),
+        prompts: async () => (await client.prompts()).map(({ name }) => name),
+        resources: async () => (await client.resources()).map(({ uri }) => uri),
+    };
+    await checkListChanges(t, client, user, async (list, count) => {
+        const optional = ['optional_tool', 'optional_prompt', 'test://optional-resource'];
+        const found = (await names[list]()).some(name => optional.includes(name));
+        t.equal(found, count === 1, `the optional entry in ${list} after ${count} changes`);
+    });
 }
 
 async function checkCancellation(t, client) {

@@ -79,19 +79,31 @@ async def check_progress(t: Checks, client: Any, _user: User, revision: str) -> 
         t.equal(updates, expected, "the progress of a call")
 
 
-async def check_logging(t: Checks, client: Any, user: User, _revision: str) -> None:
-    user.notifications.clear()
-    for level in ("warning", "debug"):
-        await client.set_level(level)
-        t.ok(not (await client.call("test_log_levels", {})).get("isError"), "test_log_levels succeeds")
+async def check_logging(t: Checks, client: Any, user: User, _revision: str, deadline: float = DEADLINE) -> None:
+    """Checks which messages calls send. A process that was not asked to set the level may use it only after `deadline` seconds."""
 
     def messages() -> list[str]:
         return [f"{params['level']}: {params['data']}" for params in user.received("notifications/message")]
 
-    expected = [f"{level}: {level} message" for level in ("warning", "error", "debug", "info", "warning", "error")]
-    await until(lambda: len(messages()) >= len(expected))
-    t.equal(messages(), expected, "messages at the levels warning and debug")
+    async def logged() -> list[str]:
+        user.notifications.clear()
+        t.ok(not (await client.call("test_log_levels", {})).get("isError"), "test_log_levels succeeds")
+        await until(lambda: messages()[-1:] == ["error: error message"])
+        return messages()
+
+    for level, levels in (("warning", ("warning", "error")), ("debug", ("debug", "info", "warning", "error"))):
+        expected = [f"{level}: {level} message" for level in levels]
+        await client.set_level(level)
+        end = time.monotonic() + deadline
+        found = await logged()
+        while found != expected and time.monotonic() < end:
+            found = await logged()
+        t.equal(found, expected, f"messages at the level {level}")
     await client.set_level("emergency")
+
+
+async def check_immediate_level(t: Checks, client: Any, user: User, revision: str) -> None:
+    await check_logging(t, client, user, revision, deadline=0)
 
 
 async def check_subscriptions(t: Checks, client: Any, user: User, revision: str) -> None:
@@ -116,21 +128,37 @@ async def check_subscriptions(t: Checks, client: Any, user: User, revision: str)
     t.equal(updates(), [WATCHED, WATCHED], "no updates after the end of the subscription")
 
 
-async def check_list_changes(t: Checks, client: Any, user: User) -> None:
-    lists = [
-        ("test_trigger_tool_change", "tools", client.tools, "name", "optional_tool"),
-        ("test_trigger_prompt_change", "prompts", client.prompts, "name", "optional_prompt"),
-        ("test_trigger_resource_list_change", "resources", client.resources, "uri", "test://optional-resource"),
-    ]
+async def check_list_changes(t: Checks, client: Any, user: User, listed: Callable[[str, int], Any] | None = None) -> None:
+    triggers = {
+        "tools": "test_trigger_tool_change",
+        "prompts": "test_trigger_prompt_change",
+        "resources": "test_trigger_resource_list_change",
+    }
     async with client.watched_lists():
-        for trigger, kind, entries, key, name in lists:
+        for kind, trigger in triggers.items():
             method = f"notifications/{kind}/list_changed"
             before = len(user.received(method))
-            for count, listed in ((1, True), (2, False)):
+            for count in (1, 2):
                 t.ok(not (await client.call(trigger, {})).get("isError"), f"{trigger} succeeds")
                 await until(lambda: len(user.received(method)) >= before + count)
                 t.equal(len(user.received(method)), before + count, f"the number of {method}")
-                t.equal(name in [entry[key] for entry in await entries()], listed, f"{name} in {kind} after {count} changes")
+                if listed:
+                    await listed(kind, count)
+
+
+async def check_enabled_functions(t: Checks, client: Any, user: User, _revision: str) -> None:
+    """Checks the lists while functions are enabled and disabled."""
+    lists = {
+        "tools": (client.tools, "name", "optional_tool"),
+        "prompts": (client.prompts, "name", "optional_prompt"),
+        "resources": (client.resources, "uri", "test://optional-resource"),
+    }
+
+    async def listed(kind: str, count: int) -> None:
+        entries, key, name = lists[kind]
+        t.equal(name in [entry[key] for entry in await entries()], count == 1, f"{name} in {kind} after {count} changes")
+
+    await check_list_changes(t, client, user, listed)
 
 
 async def check_cancellation(t: Checks, client: Any, _user: User, _revision: str) -> None:
@@ -182,12 +210,15 @@ async def check_tasks(t: Checks, client: Any, _user: User, _revision: str) -> No
     t.equal(await client.task_status(running), "cancelled", "the status of a cancelled task")
 
 
-# The checks of each feature, and the revisions that have it.
+# The checks of each feature, and the revisions that have it. Those of `process-memory` need all requests to reach the same process, because
+# a server keeps in its memory which functions are enabled.
 FEATURES = {
     "binary": ("2024-11-05", "2026-07-28", check_binary),
     "progress": ("2024-11-05", "2026-07-28", check_progress),
     "logging": ("2024-11-05", "2026-07-28", check_logging),
+    "immediate-log-level": ("2024-11-05", "2026-07-28", check_immediate_level),
     "subscriptions": ("2024-11-05", "2026-07-28", check_subscriptions),
+    "process-memory": ("2024-11-05", "2026-07-28", check_enabled_functions),
     "cancellation": ("2024-11-05", "2026-07-28", check_cancellation),
     "roots": ("2024-11-05", "2026-07-28", check_roots),
     "root-changes": ("2024-11-05", "2025-11-25", check_root_changes),

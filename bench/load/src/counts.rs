@@ -80,7 +80,7 @@ impl Counts {
                 let bytes = peak_bytes(&program, transport, operation, cores);
                 counts.peak_bytes.insert(name.to_owned(), bytes.map_err(|failure| failure.during(name))?);
             } else if implementation != Implementation::Limit && !is_task {
-                // The allocations of tasks depend on their random ids, by which they are sorted.
+                // Tasks are sorted by their random ids, so the number of allocations varies.
                 let count = allocations(&program, transport, operation, cores);
                 counts.allocations.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }

@@ -169,8 +169,8 @@ impl Client {
     }
 }
 
-/// Passes each response, with the index of its connection, to a function that may send the next request on the
-/// connection, until the function returns `false`.
+/// Passes each response and the index of its connection to a function, which may send the next request on that
+/// connection. Stops when the function returns `false`.
 pub fn receive_all(
     connections: &mut [Connection],
     mut handle: impl FnMut(usize, &mut Connection, Response) -> Result<bool>,

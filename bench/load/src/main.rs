@@ -52,7 +52,7 @@ struct Options {
     results: PathBuf,
     quick: bool,
     counts_only: bool,
-    /// Whether replicas that share Redis are measured, and nothing else.
+    /// Whether to measure replicas that share Redis, and nothing else.
     replicas: bool,
     update_bounds: bool,
     builds: bool,

@@ -217,7 +217,7 @@ impl Servers {
 
 impl Http {
     async fn figures(self) -> io::Result<Figures> {
-        // Before the call, whose connection the server would still be closing.
+        // Measured before the call, because the server would still be closing the connection of the call.
         let figures = Figures::read(self.pid)?;
         Ok(figures.with(&self.alive().await?))
     }

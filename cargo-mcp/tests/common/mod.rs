@@ -4,6 +4,7 @@ pub(crate) mod bundle;
 pub(crate) mod packages;
 
 use std::{
+    ffi::OsStr,
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -13,9 +14,25 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the repository")
 }
 
+/// Returns a command without the variables that describe the package whose tests run.
+///
+/// Some build scripts read variables of these names. If the command runs cargo, cargo would run these scripts again
+/// because of the variables, and recompile all that depends on their crates; and so would the next command without them.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let is_of_package =
+            |name: &str| name == "OUT_DIR" || name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_");
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// Returns a `cargo mcp` command in the repository, without colors and without a terminal.
 pub(crate) fn cargo_mcp(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-mcp"));
+    let mut command = command(env!("CARGO_BIN_EXE_cargo-mcp"));
     command.arg("mcp").args(args).current_dir(repository()).stdin(Stdio::null()).env("NO_COLOR", "1");
     command
 }

@@ -1,14 +1,10 @@
 //! Creates packages with `cargo mcp new`, and runs cargo in them.
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path, process::Stdio};
 
 use tempfile::TempDir;
 
-use super::{CommandOutput, cargo_mcp, run};
+use super::{CommandOutput, cargo_mcp, command, run};
 
 /// Returns a directory outside any repository and workspace.
 pub(crate) fn empty_directory() -> TempDir {
@@ -23,7 +19,7 @@ pub(crate) fn new_in(directory: &Path, args: &[&str]) -> CommandOutput {
 /// Runs cargo in a package with the target directory of this repository, so that nothing is built twice.
 pub(crate) fn cargo(project: &Path, args: &[&str]) -> CommandOutput {
     let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("the executable has a parent directory");
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = command(env!("CARGO"));
     cargo.args(args).current_dir(project).stdin(Stdio::null());
     cargo.env("CARGO_TARGET_DIR", programs.parent().expect("the profile directory has a parent"));
     cargo.output().expect("cargo starts").into()

@@ -1,34 +1,37 @@
 //! The programs that the tests start: the examples of the repository, and a server whose lists come from a file.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
-    process::Command,
     sync::OnceLock,
 };
 
-use crate::common::repository;
+use crate::common::{command, repository};
 
 /// The examples that tests use.
 const EXAMPLES: [&str; 7] = ["hello", "notes", "files", "ask", "jobs", "everything", "mount_axum"];
 
 /// Returns the path of an example's executable.
 ///
-/// The executables are copied, because a later build of a single package could replace one with an executable that
-/// has fewer features.
+/// The path is another link to the executable, or a copy of it, because a later build of a single package could replace
+/// the one in the target directory with an executable that has fewer features.
 pub(crate) fn example(name: &str) -> PathBuf {
-    static COPIES: OnceLock<PathBuf> = OnceLock::new();
-    let copies = COPIES.get_or_init(|| {
+    static LINKS: OnceLock<PathBuf> = OnceLock::new();
+    let links = LINKS.get_or_init(|| {
         let built = programs();
-        let copies = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
-        std::fs::create_dir_all(&copies).expect("a directory");
+        let links = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples");
+        fs::create_dir_all(&links).expect("a directory");
         for name in EXAMPLES {
+            let (program, link) = (built.join(name), links.join(name));
             // A running program cannot be overwritten.
-            let _ = std::fs::remove_file(copies.join(name));
-            std::fs::copy(built.join(name), copies.join(name)).expect("a program is copied");
+            let _ = fs::remove_file(&link);
+            fs::hard_link(&program, &link)
+                .or_else(|_| fs::copy(&program, &link).map(drop))
+                .expect("a program is linked or copied");
         }
-        copies
+        links
     });
-    copies.join(name)
+    links.join(name)
 }
 
 /// Returns the path of the server of `tests/servers/listed.rs`.
@@ -44,8 +47,9 @@ pub(crate) fn listed_server() -> &'static str {
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--workspace", "--bins", "--examples"])
+        let built = command(env!("CARGO"))
+            .args(["build", "--quiet", "--workspace", "--example", "listed"])
+            .args(EXAMPLES.iter().flat_map(|name| ["--bin", name]))
             .current_dir(repository())
             .status()
             .expect("cargo starts");

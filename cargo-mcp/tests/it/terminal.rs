@@ -4,7 +4,7 @@ use std::{path::Path, process::Command, time::Duration};
 
 use expectrl::{Eof, Expect, Session, process::unix::WaitStatus, session::OsSession};
 
-use crate::common::repository;
+use crate::common::{command, repository};
 
 /// A pseudo-terminal that runs `cargo mcp`.
 pub(crate) struct Terminal(OsSession);
@@ -15,7 +15,7 @@ impl Terminal {
     }
 
     pub(crate) fn start_in(directory: &Path, args: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-mcp"));
+        let mut command = command(env!("CARGO_BIN_EXE_cargo-mcp"));
         command.arg("mcp").args(args).current_dir(directory);
         Self::spawn(command)
     }

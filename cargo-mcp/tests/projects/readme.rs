@@ -1,12 +1,11 @@
 //! Runs the commands of the README's console session and compares their output.
 
-use std::{
-    env, fs,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{env, fs, path::Path, process::Stdio};
 
-use crate::{common::repository, turn::Turn};
+use crate::{
+    common::{command, repository},
+    turn::Turn,
+};
 
 /// Returns the commands of the README's console session with their expected output.
 fn session(readme: &str) -> Vec<(&str, String)> {
@@ -49,7 +48,7 @@ fn the_readme_session_shows_the_actual_output() {
             fs::copy(repository().join("Cargo.lock"), current.join("Cargo.lock")).expect("Cargo.lock is copied");
             continue;
         }
-        let done = Command::new("bash")
+        let done = command("bash")
             .args(["-c", &format!("exec 2>&1; {command}")])
             .current_dir(&current)
             .stdin(Stdio::null())

@@ -11,7 +11,10 @@
 
 mod theatre;
 
-use mcp_runtime::{Answer, Context, Elicit, Fault, SampleRequest, Server, server, tool};
+use std::sync::Arc;
+
+use mcp_redis::Redis;
+use mcp_runtime::{Answer, Context, Elicit, Fault, MemoryRecords, Records, SampleRequest, Server, server, tool};
 
 use theatre::{Hall, Theatre};
 
@@ -77,13 +80,13 @@ async fn cancel_booking(
     /// The number of the booking.
     number: u32,
 ) -> Result<String, Fault> {
-    let Some(booking) = theatre.booking(number) else {
+    let Some(booking) = theatre.booking(number).await? else {
         return Ok(format!("booking {number} not found"));
     };
     let question = format!("Cancel booking {number}, {} seats for {}?", booking.seats, booking.name);
     match ctx.elicit::<Confirm>("confirm", question).await? {
         Answer::Accept(Confirm { sure: true }) => {
-            theatre.cancel(number);
+            theatre.cancel(number).await?;
             Ok(format!("booking {number} is cancelled"))
         }
         Answer::Accept(Confirm { sure: false }) | Answer::Decline | Answer::Cancel => {
@@ -109,18 +112,18 @@ async fn book_seats(
     };
     let hall = Hall::from(seating.area);
     // Hold the seats while the last question is pending, but only once, because this function may run again.
-    let held = ctx.once("held", async { theatre.hold(&play, hall, party.seats) }).await?;
-    let Some(number) = held else {
+    let hold = async { theatre.hold(&play, hall, party.seats).await.map_err(|error| error.to_string()) };
+    let Some(number) = ctx.once("held", hold).await?.map_err(Fault::internal)? else {
         return Ok(format!("not enough seats left for {play}"));
     };
     let price = party.seats * hall.price();
     let question = format!("{} seats for {play} cost {price} francs. Book them?", party.seats);
     let Answer::Accept(Confirm { sure: true }) = ctx.elicit::<Confirm>("confirm", question).await? else {
-        theatre.release(number);
+        theatre.release(number).await?;
         return Ok("nothing was booked".to_owned());
     };
     // Clients that retry the call may send the same answer twice. The seats are sold only while they are held.
-    if !theatre.book(number, &party.name) {
+    if !theatre.book(number, &party.name).await? {
         return Ok(format!("booking {number} was already completed or released"));
     }
     let extras = if seating.extras.is_empty() { String::new() } else { format!(", with {:?}", seating.extras) };
@@ -141,10 +144,20 @@ async fn invitation(
 }
 
 #[server]
-fn main(server: Server) -> Server {
-    server
-        .with_state(Theatre::new(12))
-        .instructions("Books seats in a small theatre. Every change requires confirmation by the user.")
+async fn main(
+    server: Server,
+    /// The URL of the Redis server in which replicas keep the bookings that they share. Without it, they are kept in
+    /// memory.
+    #[arg(env = "MCP_BACKEND")]
+    bookings: Option<String>,
+) -> Result<Server, mcp_redis::Error> {
+    let records: Arc<dyn Records> = match bookings {
+        Some(url) => Arc::new(Redis::connect(&url).await?),
+        None => Arc::new(MemoryRecords::default()),
+    };
+    Ok(server
+        .with_state(Theatre::new(12, records))
+        .instructions("Books seats in a small theatre. Every change requires confirmation by the user."))
 }
 
 #[cfg(test)]

@@ -10,15 +10,19 @@ const REVISIONS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, 
 type ScriptedAnswer = (&'static str, fn() -> Value);
 
 /// Connects a client that answers each question as scripted, however often it is asked.
-fn client(revision: Revision, answers: &[ScriptedAnswer]) -> TestClient {
+async fn client(revision: Revision, answers: &[ScriptedAnswer]) -> TestClient {
     let answers = answers.to_vec();
-    let theatre = Theatre::new(12);
-    let number = theatre.hold("Faust", Hall::Stalls, 3).unwrap();
-    assert!(theatre.book(number, "Ada"));
+    let theatre = theatre();
+    let number = theatre.hold("Faust", Hall::Stalls, 3).await.unwrap().unwrap();
+    assert!(theatre.book(number, "Ada").await.unwrap());
     Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(move |asked| {
         let answer = answers.iter().find(|(question, _)| asked.message().contains(question));
         answer.map_or_else(|| panic!("unexpected question {:?}", asked.message()), |(_, answer)| answer())
     })
+}
+
+fn theatre() -> Theatre {
+    Theatre::new(12, Arc::new(MemoryRecords::default()))
 }
 
 fn accept(content: Value) -> Value {
@@ -45,7 +49,7 @@ fn no() -> Value {
 #[tokio::test]
 async fn seats_are_booked_step_by_step() {
     for revision in REVISIONS {
-        let mut client = client(revision, &[("Who", party), ("Where", seating), ("Book them?", yes)]);
+        let mut client = client(revision, &[("Who", party), ("Where", seating), ("Book them?", yes)]).await;
         let result = client.call("book_seats", json!({"play": "Faust"})).await.unwrap();
         let booked = "booking 2: 2 seats in the Balcony, with [Programme]; the tickets go to grace@example.com";
         assert_eq!(result.text(), booked, "{revision}");
@@ -55,7 +59,7 @@ async fn seats_are_booked_step_by_step() {
 #[tokio::test]
 async fn seats_are_held_once_and_released() {
     for revision in REVISIONS {
-        let mut client = client(revision, &[("Who", party), ("Where", seating), ("Book them?", no)]);
+        let mut client = client(revision, &[("Who", party), ("Where", seating), ("Book them?", no)]).await;
         // There are twelve seats. If any were held twice or not released, they would run out.
         for _ in 0..8 {
             let result = client.call("book_seats", json!({"play": "Faust"})).await.unwrap();
@@ -68,7 +72,7 @@ async fn seats_are_held_once_and_released() {
 async fn a_booking_is_cancelled_only_after_confirmation() {
     for revision in REVISIONS {
         for (answer, text) in [(yes as fn() -> Value, "booking 1 is cancelled"), (no, "booking 1 was kept")] {
-            let mut client = client(revision, &[("Cancel booking 1, 3 seats for Ada (Faust)?", answer)]);
+            let mut client = client(revision, &[("Cancel booking 1, 3 seats for Ada (Faust)?", answer)]).await;
             let result = client.call("cancel_booking", json!({"number": 1})).await.unwrap();
             assert_eq!(result.text(), text, "{revision}");
             let result = client.call("cancel_booking", json!({"number": 7})).await.unwrap();
@@ -80,7 +84,7 @@ async fn a_booking_is_cancelled_only_after_confirmation() {
 #[tokio::test]
 async fn a_client_without_elicitation_is_rejected() {
     for revision in Revision::ALL {
-        let mut client = Server::new("ask", "0.1.0").with_state(Theatre::new(12)).test_client(revision);
+        let mut client = Server::new("ask", "0.1.0").with_state(theatre()).test_client(revision);
         match client.call("book_seats", json!({"play": "Faust"})).await {
             Ok(result) => assert!(result.is_error() && !revision.is_stateless(), "{revision}: {result:?}"),
             Err(refused) => assert_eq!((refused.code, revision.is_stateless()), (-32021, true), "{refused}"),
@@ -88,22 +92,22 @@ async fn a_client_without_elicitation_is_rejected() {
     }
 }
 
-#[test]
-fn a_repeated_answer_changes_nothing() {
-    let theatre = Theatre::new(12);
-    let sold = theatre.hold("Faust", Hall::Balcony, 8).unwrap();
-    assert!(theatre.book(sold, "Ada"));
-    assert!(!theatre.book(sold, "Ada"));
-    theatre.release(sold);
-    assert_eq!(theatre.hold("Faust", Hall::Balcony, 8), None);
+#[tokio::test]
+async fn a_repeated_answer_changes_nothing() {
+    let theatre = theatre();
+    let sold = theatre.hold("Faust", Hall::Balcony, 8).await.unwrap().unwrap();
+    assert!(theatre.book(sold, "Ada").await.unwrap());
+    assert!(!theatre.book(sold, "Ada").await.unwrap());
+    theatre.release(sold).await.unwrap();
+    assert_eq!(theatre.hold("Faust", Hall::Balcony, 8).await.unwrap(), None);
 
-    theatre.cancel(sold);
-    let held = theatre.hold("Faust", Hall::Balcony, 8).unwrap();
+    theatre.cancel(sold).await.unwrap();
+    let held = theatre.hold("Faust", Hall::Balcony, 8).await.unwrap().unwrap();
     assert_ne!(held, sold);
-    theatre.cancel(held);
-    assert_eq!(theatre.hold("Faust", Hall::Balcony, 8), None);
-    theatre.release(held);
-    theatre.release(held);
-    assert!(!theatre.book(held, "Ada"));
-    assert!(theatre.hold("Faust", Hall::Balcony, 12).is_some());
+    theatre.cancel(held).await.unwrap();
+    assert_eq!(theatre.hold("Faust", Hall::Balcony, 8).await.unwrap(), None);
+    theatre.release(held).await.unwrap();
+    theatre.release(held).await.unwrap();
+    assert!(!theatre.book(held, "Ada").await.unwrap());
+    assert!(theatre.hold("Faust", Hall::Balcony, 12).await.unwrap().is_some());
 }

@@ -48,8 +48,8 @@ async fn order(
     /// What is on it.
     topping: String,
 ) -> Result<String, Fault> {
-    // In 2026-07-28, another replica may receive the answer. It knows who cooks, because the replicas share the key with
-    // which the client's state is sealed.
+    // In 2026-07-28, another replica may receive the answer. It can read the name of the cook, because the replicas
+    // share the key that seals the state of the call.
     let cook = ctx.once("cook", async { REPLICA.clone() }).await?;
     let question = format!("Order a pizza with {topping}?");
     match ctx.elicit::<Confirm>("confirm", question).await? {
@@ -102,7 +102,7 @@ fn stock(topping: String) -> String {
     format!("{topping} is fresh")
 }
 
-/// Returns the name of the caller, which only a client with an API key has.
+/// Returns the name of the caller. Only clients with an API key have one.
 fn guest(ctx: &Context) -> &str {
     ctx.principal().unwrap_or("a guest")
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 async fn a_question_is_answered_by_the_user_of_each_replica() {
     let backend = Arc::new(MemoryBackend::default());
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
-        // A new server reads the shared keys in the background. With one of its own, it is ready at once.
+        // A new server reads the shared keys in the background. A server with a key of its own is ready at once.
         let server =
             Server::new("pizzeria", "1.0.0").backend(Arc::clone(&backend)).state_keys([StateKey::new([1; 32])]);
         let mut client = server.test_client(revision).answering(|asked| {

@@ -1,21 +1,49 @@
 //! Changes at run time: tools, resources and prompts are enabled and disabled, and a resource is updated.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{Handle, Server, prompt, resource, resource_uri, tool};
+use mcp_runtime::{
+    BackendError, Fault, Handle, RecordCondition, Records, Server, prompt, resource, resource_uri, tool,
+};
+
+/// The key of the number of updates, and its time to live.
+const UPDATES: &str = "everything/updates";
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Disables the optional entries and adds the state of the resource.
-pub(crate) fn register(server: Server) -> Server {
+pub(crate) fn register(server: Server, records: Arc<dyn Records>) -> Server {
     server
         .disabled::<optional_tool>()
         .disabled::<optional_resource>()
         .disabled::<optional_prompt>()
-        .with_state(Updates::default())
+        .with_state(Updates(records))
 }
 
 /// The number of updates.
-#[derive(Default)]
-struct Updates(AtomicU64);
+struct Updates(Arc<dyn Records>);
+
+impl Updates {
+    async fn count(&self) -> Result<u64, BackendError> {
+        Ok(self.0.get(UPDATES).await?.map_or(0, |record| number(&record.value)))
+    }
+
+    /// Adds an update and returns the new number.
+    async fn add(&self) -> Result<u64, BackendError> {
+        loop {
+            let record = self.0.get(UPDATES).await?;
+            let next = record.as_ref().map_or(0, |record| number(&record.value)) + 1;
+            let condition = record.map_or(RecordCondition::Absent, |record| RecordCondition::Version(record.version));
+            // Another call or process may have added one meanwhile.
+            if self.0.set(UPDATES, condition, next.to_be_bytes().to_vec(), DAY).await?.is_some() {
+                return Ok(next);
+            }
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_be_bytes)
+}
 
 /// Enable the tool `optional_tool`, or disable it again.
 #[tool]
@@ -49,16 +77,16 @@ fn test_trigger_resource_list_change(handle: &Handle) -> &'static str {
 
 /// Update the resource `test://watched-resource`.
 #[tool]
-fn test_trigger_resource_change(handle: &Handle, updates: &Updates) -> String {
-    let number = updates.0.fetch_add(1, Ordering::Relaxed) + 1;
+async fn test_trigger_resource_change(handle: &Handle, updates: &Updates) -> Result<String, Fault> {
+    let number = updates.add().await?;
     handle.resource_updated(resource_uri::<watched_resource>(&[]));
-    format!("Update {number} was made.")
+    Ok(format!("Update {number} was made."))
 }
 
 /// A resource that clients subscribe to.
 #[resource("test://watched-resource", mime = "text/plain")]
-fn watched_resource(updates: &Updates) -> String {
-    format!("The resource was updated {} times.", updates.0.load(Ordering::Relaxed))
+async fn watched_resource(updates: &Updates) -> Result<String, Fault> {
+    Ok(format!("The resource was updated {} times.", updates.count().await?))
 }
 
 /// A tool that is sometimes disabled.

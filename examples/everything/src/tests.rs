@@ -1,8 +1,10 @@
-use mcp_runtime::{Revision, Server, ServerRequest, TestClient};
+use std::sync::Arc;
+
+use mcp_runtime::{MemoryRecords, Revision, Server, ServerRequest, TestClient};
 use serde_json::{Value, json};
 
 fn client(revision: Revision) -> TestClient {
-    crate::register(Server::new("everything", "0.1.0")).test_client(revision)
+    crate::register(Server::new("everything", "0.1.0"), Arc::new(MemoryRecords::default())).test_client(revision)
 }
 
 /// Answers a request as a client with a cooperative user and model.

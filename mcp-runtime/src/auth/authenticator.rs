@@ -57,9 +57,9 @@ pub trait Authenticator: Send + Sync + 'static {
         ProtectedResource::new()
     }
 
-    /// Returns the headers from which credentials are read, apart from `Authorization`, `Proxy-Authorization`, `Cookie`
-    /// and `DPoP`. They are not passed on to other processes that serve the same clients. It is called once, when the
-    /// server is built.
+    /// Returns the headers from which credentials are read, in addition to `Authorization`, `Proxy-Authorization`,
+    /// `Cookie` and `DPoP`. A process that forwards a request to another process of the service omits these headers.
+    /// Called once, when the server is built.
     fn credential_headers(&self) -> Vec<HeaderName> {
         Vec::new()
     }

@@ -51,8 +51,8 @@ pub trait Logs: fmt::Debug + Send + Sync + 'static {
     /// Returns `None` if the log does not exist, or if entries after the position have been dropped.
     fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>>;
 
-    /// Waits until the log has an entry after a position, or does not exist. Resolves at once if that is already the
-    /// case, and may resolve spuriously. It may resolve about ten seconds late if the log has expired, or if a message
+    /// Waits until the log has an entry after a position, or does not exist. Resolves at once if either is already the
+    /// case, and may resolve spuriously. May resolve about ten seconds late if the log has expired, or if a message
     /// between processes was lost.
     fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()>;
 

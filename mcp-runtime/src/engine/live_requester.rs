@@ -4,21 +4,20 @@ use std::{
     future::ready,
     pin::Pin,
     sync::{Arc, Weak},
-    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
 use tokio::time::timeout;
 
 use super::{
-    client_requests::{OnceValues, into_result, send_request, session_ended, wait_for_response},
+    client_requests::{into_result, send_request, session_ended, wait_for_response},
     outbox::Outbox,
     session::{Session, SessionInfo},
 };
 use crate::{
     error::Fault,
     handler::{
-        AnswerFuture, CheckAnswer, ClientInfo, ClientRequester, Peer as _, SessionPeer,
+        AnswerFuture, CheckAnswer, ClientInfo, ClientRequester, OnceValues, Peer as _, SessionPeer,
         ask::{ElicitationSession, Question},
     },
     revision::Dialect,
@@ -110,16 +109,8 @@ impl ClientRequester for LiveRequester {
         Some(Arc::new(self.session.clone()))
     }
 
-    fn recall(&self, key: &str) -> Option<String> {
-        self.once.get(key)
-    }
-
-    fn remember(&self, key: &str, value: String) {
-        self.once.set(key, value);
-    }
-
-    fn poll_suspended(&self, _: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
-        Poll::Pending
+    fn once_values(&self) -> &OnceValues {
+        &self.once
     }
 }
 

@@ -190,7 +190,7 @@ impl Session {
     }
 
     /// Returns whether the client reads messages that belong to no request, here or at another replica. Returns `false`
-    /// if the backend does not say.
+    /// if the backend fails.
     pub(super) async fn is_read(&self) -> bool {
         if self.outbox.has_reader() {
             return true;

@@ -15,21 +15,22 @@ use crate::backend::{Backend, BackendError, Record, RecordCondition, RecordVersi
 /// The kind of the messages between replicas about sessions.
 pub(crate) const KIND: &str = "session";
 
-/// How often a change is tried that other replicas get ahead of.
+/// The maximum number of attempts to change a session that other replicas keep changing.
 const MAX_ATTEMPTS: usize = 16;
 
-/// The number of sessions of a peer among which the longest unused ones are evicted.
+/// The size of the sample of a peer's sessions from which the longest unused ones are evicted.
 const EVICTION_SAMPLE: usize = 64;
 
-/// How long the answer of a client is kept for the replica that asked. A replica that has missed that there is an answer
-/// looks for it within this time.
+/// How long the answer of a client is kept for the replica that asked. A replica that has missed the announcement of an
+/// answer looks for the answer within this time.
 const ANSWER_TTL: Duration = Duration::from_secs(60);
 
 /// The maximum size in bytes of an answer for another replica. A longer one is replaced with an error.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
-/// The maximum number of answers of a session that wait for other replicas. Further ones are refused. Only the replica
-/// that asked knows whether an answer is expected, so a client can make up as many.
+/// The maximum number of answers of a session that wait for other replicas. Further answers are refused. Only the
+/// replica that asked knows whether an answer is expected, so a client could otherwise store any number of invented
+/// answers.
 const MAX_ANSWERS: usize = 16;
 
 /// The sessions in the backend.
@@ -40,7 +41,7 @@ pub(crate) struct SessionStore {
     ttl: Duration,
     /// The maximum number of sessions of one peer.
     max_per_peer: usize,
-    /// The time after the last renewal from which no replica can be using a session.
+    /// The time since its last renewal after which no replica can be using a session.
     unused_after: Duration,
 }
 
@@ -55,7 +56,7 @@ pub(crate) enum NewSession {
 impl SessionStore {
     /// Creates the store of a replica that renews the sessions in use once per interval.
     pub(crate) fn new(replica: Arc<Replica>, idle: Duration, renewal_interval: Duration, max_per_peer: usize) -> Self {
-        // A copy may be used for the whole time, so the record exists a little longer.
+        // A copy may be used until the end of this time, so the record must exist a little longer.
         let ttl = idle.saturating_add(renewal_interval * 2);
         Self { replica, ttl, max_per_peer, unused_after: renewal_interval * 2 }
     }
@@ -74,19 +75,19 @@ impl SessionStore {
         }
         let record = new_record(session, peer);
         self.write_peer(id, &record).await?;
-        let collision = || BackendError::Unavailable("the id of a new session exists already".to_owned());
+        let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
         let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
         session.share(SharedSession::new(Arc::clone(id), StoredSession { record, version }), &self.replica);
         Ok(NewSession::Created)
     }
 
-    /// Ends sessions of a peer that no replica is using: of a random sample, an eighth, beginning with those that have been
-    /// unused longest. Returns `false` if there are none.
+    /// Ends sessions of a peer that no replica is using: the eighth of a random sample that has been unused longest.
+    /// Returns `false` if every session is in use.
     async fn evict(&self, peer: &str, random_name: &str) -> Result<bool, BackendError> {
         let group = peer_group(peer);
         let mut sample = respond(self.backend().list(&group, Some(random_name), EVICTION_SAMPLE)).await?;
         if sample.len() < EVICTION_SAMPLE {
-            // The names after the random one are few, so the sample continues with the first.
+            // Few names follow the random one, so the sample continues with the first name.
             let rest = EVICTION_SAMPLE - sample.len();
             sample.extend(respond(self.backend().list(&group, None, rest)).await?);
         }
@@ -115,7 +116,7 @@ impl SessionStore {
             .transpose()
     }
 
-    /// Makes a session that was [loaded](Self::load) one of the replicas'.
+    /// Connects a session to the record from which it was [loaded](Self::load), so that the replicas share it.
     pub(crate) fn share(&self, id: &Arc<str>, session: &Session, stored: StoredSession) {
         session.share(SharedSession::new(Arc::clone(id), stored), &self.replica);
     }
@@ -123,14 +124,13 @@ impl SessionStore {
     /// Reads a session again. Returns `false` if it has ended, which also ends the local copy.
     pub(crate) async fn refresh(&self, session: &Session) -> Result<bool, BackendError> {
         let Some(shared) = session.shared() else { return Ok(true) };
-        // Cleared first, so that an announcement in the meantime is not lost.
-        shared.set_stale(false);
-        let loaded = self.load(&shared.id).await.inspect_err(|_| shared.set_stale(true))?;
-        let Some(stored) = loaded else {
+        let invalidations = shared.invalidations();
+        let Some(stored) = self.load(&shared.id).await? else {
             session.end();
             return Ok(false);
         };
         shared.replace(stored, |before, after| session.adopt(before, after));
+        shared.validate(invalidations);
         Ok(true)
     }
 
@@ -180,8 +180,8 @@ impl SessionStore {
             record.revision += 1;
             let condition = RecordCondition::Version(version);
             let written = self.write(&shared.id, condition, &record).await;
-            // If that failed, the local copy may contain what the record does not.
-            match written.inspect_err(|_| shared.set_stale(true))? {
+            // After a failure, the local copy may contain changes that the record does not.
+            match written.inspect_err(|_| shared.invalidate())? {
                 Some(version) => {
                     let revision = record.revision;
                     shared.replace(StoredSession { record, version }, |before, after| session.adopt(before, after));
@@ -201,7 +201,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Tells all replicas something, including this one.
+    /// Sends a message to all replicas, including this one.
     pub(crate) async fn announce(&self, announcement: &Announcement) -> Result<(), BackendError> {
         self.replica.announce(KIND, &announcement.encode()).await
     }
@@ -283,7 +283,7 @@ impl SessionStore {
         respond(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
     }
 
-    /// Counts the session as one of its peer, which is using it now.
+    /// Counts the session towards its peer, and records that it is in use.
     async fn write_peer(&self, id: &str, record: &SessionRecord) -> Result<(), BackendError> {
         let key = peer_key(&record.peer, id);
         let now = Timestamp::now().as_unix_millis().to_string().into_bytes();

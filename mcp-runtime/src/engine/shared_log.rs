@@ -26,7 +26,7 @@ pub(super) struct SharedLog {
     replica: Arc<Replica>,
     /// Distinguishes this process from the others.
     id: String,
-    /// Delivers what others announce.
+    /// Delivers the messages that other processes announce.
     log: Arc<SessionLog>,
     waiting: Mutex<Waiting>,
     changed: Notify,

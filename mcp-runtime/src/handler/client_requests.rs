@@ -18,6 +18,7 @@ use super::{
     ask::{Answer, Ask, Capability, ElicitationSession, InvalidAnswer, Question, UrlElicitation},
     client_wait::ClientWait,
     lifetime::CallLifetime,
+    once::OnceValues,
     peer::ClientInfo,
 };
 use crate::{
@@ -64,14 +65,14 @@ pub(crate) trait ClientRequester: Send + Sync {
         None
     }
 
-    /// Returns a value that the call stored in this round or an earlier one, as JSON.
-    fn recall(&self, key: &str) -> Option<String>;
+    /// Returns the values of `ctx.once` that the call stored in this round or an earlier one.
+    fn once_values(&self) -> &OnceValues;
 
-    /// Stores a value for later rounds, as JSON.
-    fn remember(&self, key: &str, value: String);
-
-    /// Returns `Ready` with the result that ends the call if it cannot continue before the client retries it.
-    fn poll_suspended(&self, cx: &mut task::Context<'_>) -> Poll<Result<Vec<u8>, Fault>>;
+    /// Returns `Ready` with the result that ends the call if it cannot continue before the client retries it. Calls that
+    /// wait for their answers can always continue.
+    fn poll_suspended(&self, _: &mut task::Context<'_>) -> Poll<Result<Vec<u8>, Fault>> {
+        Poll::Pending
+    }
 }
 
 /// A session, for messages that belong to no call.
@@ -200,12 +201,12 @@ impl ClientRequests<'_> {
             tracing::error!(key, %error, "a value of `ctx.once` cannot be stored: its type must round-trip through JSON");
             Fault::internal(format!("the value of `{key}` cannot be stored"))
         };
-        if let Some(json) = requester.recall(&key) {
+        if let Some(json) = requester.once_values().get(&key) {
             return serde_json::from_str(&json).map_err(not_storable);
         }
         let value = future.await;
         let json = serde_json::to_string(&value).map_err(not_storable)?;
-        requester.remember(&key, json);
+        requester.once_values().set(&key, json);
         Ok(value)
     }
 

@@ -19,6 +19,7 @@ mod failure;
 mod input;
 mod lifetime;
 mod map_keys;
+mod once;
 mod outcome;
 mod output;
 mod peer;
@@ -70,6 +71,7 @@ pub(crate) use context::{
 pub(crate) use contract::Contract;
 pub(crate) use encoding::{Encoding, comma};
 pub(crate) use failure::log_failure;
+pub(crate) use once::OnceValues;
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
 pub(crate) use peer::{Peer, RequestHead};

@@ -138,8 +138,8 @@ impl Session {
     /// Returns whether a request would be sent at once: the client has sent `notifications/initialized`, and over HTTP
     /// it has an open stream for messages outside of calls.
     ///
-    /// With a [shared backend](crate::Server::backend), the stream may be open at any process of the service. If it is
-    /// not open at this one, this method asks the backend, and returns `false` if that fails.
+    /// With a [shared backend](crate::Server::backend), the stream may be open at any process of the service. If this
+    /// process has no such stream, the method asks the backend, and returns `false` if the backend fails.
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! A client for tests that talks to a server in memory, without a process or a socket.
+//! A client for tests that talks to a server in memory, without a process or a socket, and backends in tests.
 
 mod backend_contract;
 mod calls;
@@ -14,6 +14,7 @@ mod request_source;
 mod result;
 mod subscription;
 mod task;
+mod test_backend;
 mod wire;
 
 pub use backend_contract::backend_contract;
@@ -22,3 +23,4 @@ pub use notification::{LogMessage, ProgressUpdate};
 pub use question::ServerRequest;
 pub use result::{CallResult, RpcError};
 pub use task::TestTask;
+pub use test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};

@@ -21,6 +21,7 @@ mod races;
 mod replicas;
 mod request;
 mod session;
+mod shutdown;
 mod skills;
 mod stateless;
 mod streams;

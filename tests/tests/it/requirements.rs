@@ -73,7 +73,7 @@ fn tables_are_checked() {
             &[],
         ),
         ("| a-1 | 2025-11-25 | server/tools | Ask. | `golden: declined`, `ui: args/fail/header` |", &[]),
-        ("| a-1 | 2025-11-25 | server/tools | Ask. | `http::session::requests_are_checked` |", &[]),
+        ("| a-1 | 2025-11-25 | server/tools | Ask. | `http::session::requests::requests_are_checked` |", &[]),
         ("| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::write::tests::base64_is_padded` |", &[]),
         (
             "| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds_are_determined_by_the_first_byte` |",

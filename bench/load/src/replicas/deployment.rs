@@ -12,7 +12,7 @@ use crate::{
     server::Process,
 };
 
-/// What a server is started with.
+/// The backend of a server, and the number of its processes.
 #[derive(Debug, Clone, Copy)]
 pub enum Backend {
     /// One process without a shared backend.
@@ -42,7 +42,7 @@ pub struct Replica {
     pub address: SocketAddr,
 }
 
-/// What the processes have done so far.
+/// The work of the processes since they were started.
 #[derive(Debug, Default, Clone)]
 pub struct Work {
     /// The CPU time of the replicas.
@@ -75,7 +75,7 @@ impl Deployment {
         Ok(Replica { process, address })
     }
 
-    /// Opens a connection to a replica, counting on from the last to the first.
+    /// Opens a connection to a replica. Numbers beyond the last replica start again at the first.
     pub fn connect(&self, number: usize) -> Result<Connection> {
         Connection::open(self.replicas[number % self.replicas.len()].address)
     }
@@ -84,7 +84,7 @@ impl Deployment {
         self.replicas.iter().map(|replica| &replica.process).collect()
     }
 
-    /// Returns what the processes have done so far.
+    /// Returns the work of the processes since they were started.
     pub fn work(&self) -> Result<Work> {
         let mut work = Work::default();
         for replica in &self.replicas {
@@ -97,7 +97,7 @@ impl Deployment {
         Ok(work)
     }
 
-    /// Returns what the processes have done since an earlier time.
+    /// Returns the work of the processes since an earlier measurement.
     pub fn work_since(&self, before: &Work) -> Result<Work> {
         let mut work = self.work()?;
         work.replicas -= before.replicas;

@@ -9,7 +9,7 @@ use crate::{
     table::Unit,
 };
 
-/// The measured values, in the order in which they were added first.
+/// The measured values, in the order in which they were first added.
 #[derive(Default)]
 pub struct Figures(Vec<Figure>);
 
@@ -18,9 +18,9 @@ pub struct Figure {
     subject: String,
     title: String,
     unit: Unit,
-    /// One for each round, or several.
+    /// The values of all rounds, of which each adds at least one.
     values: Vec<f64>,
-    /// What the last value consists of.
+    /// The composition of the last value.
     detail: String,
     target: Option<Target>,
 }

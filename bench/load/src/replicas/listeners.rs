@@ -1,4 +1,4 @@
-//! Many clients that listen at three replicas, and a change that one of the replicas announces.
+//! Many clients that listen on three replicas, and a change that one of the replicas announces.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -28,15 +28,16 @@ const REPLICAS: usize = 3;
 const URI: &str = "bench://resource";
 /// What each listener receives when the resource has changed.
 const UPDATED: &[u8] = b"notifications/resources/updated";
-/// The time in which a change must reach the listeners. More than the target, so that a miss can be measured.
+/// The time in which a change must reach the listeners. It is longer than the target, so that a missed target is still
+/// measured.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between changes, and before the memory is read.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// A response that does not end.
+/// An open event stream.
 struct Listener {
     stream: TcpStream,
-    /// The end of what was received, if it may be the beginning of what is searched for.
+    /// The last received bytes, if they may be the beginning of a notification.
     tail: Vec<u8>,
     is_waiting: bool,
 }
@@ -46,7 +47,7 @@ pub fn measure(bench: &Bench<'_>, figures: &mut Figures, revision: Revision) -> 
     let mut control = deployment.connect(0)?;
     let client = Client::connect_on(&mut control, Revision::Stateless)?;
     client.call(&mut control, Operation::Echo, WARM_UP)?;
-    // The part has the title of the revision.
+    // The parts are named after the revisions.
     let part = match revision {
         Revision::Stateless => "listeners of 2026-07-28",
         Revision::Session => "listeners of 2025-11-25",
@@ -83,7 +84,7 @@ pub fn measure(bench: &Bench<'_>, figures: &mut Figures, revision: Revision) -> 
     subject.add_peaks(&deployment)
 }
 
-/// Opens the responses, those of each session at another replica than the one at which it began.
+/// Opens the streams. Each session opens its stream on another replica than the one that opened the session.
 fn open(deployment: &Deployment, revision: Revision, count: usize) -> Result<Vec<Listener>> {
     let mut sessions = (0..REPLICAS).map(|number| deployment.connect(number)).collect::<Result<Vec<_>>>()?;
     let filter = json!({ "notifications": { "resourceSubscriptions": [URI] } });
@@ -113,7 +114,7 @@ fn open(deployment: &Deployment, revision: Revision, count: usize) -> Result<Vec
 }
 
 impl Listener {
-    /// Sends a request, and waits for what shows that the server has accepted it.
+    /// Sends a request, and waits until the response shows that the server has accepted it.
     fn open(connection: Connection, request: &[u8], opened: &[u8]) -> Result<Self> {
         let mut stream = connection.into_stream();
         stream.write_all(request)?;

@@ -1,4 +1,5 @@
-//! Replicas that share Redis: their speed and memory compared with a server of its own. `bench/replicas` starts it.
+//! The speed and memory of replicas that share Redis, compared with a single process that shares nothing.
+//! `bench/replicas` runs these measurements.
 
 mod deployment;
 mod figures;
@@ -36,7 +37,7 @@ pub struct Bench<'a> {
 /// A measurement with its title.
 type Part = (&'static str, fn(&Bench<'_>, &mut Figures) -> Result<()>);
 
-/// The measurements. Those that are compared with each other are in the same part, and take turns.
+/// The measurements. Deployments that are compared with each other are in the same part, and take turns.
 const PARTS: [Part; 5] = [
     ("echo", speed::measure),
     ("sessions", sessions::measure),

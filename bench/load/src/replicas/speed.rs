@@ -32,7 +32,7 @@ pub fn measure(bench: &Bench<'_>, figures: &mut Figures) -> Result<()> {
     ratios.add("CPU time of replicas per call", Unit::Ratio, one.cpu / memory.cpu);
     let mut ratios = figures.of(PART, "Redis, 3 replicas / 1 replica");
     ratios.add("calls/s", Unit::Ratio, three.rate / one.rate);
-    // With fewer cores than processes, caches are shared.
+    // Processes that share a core also share its caches.
     ratios.add("CPU time of replicas per call", Unit::Ratio, three.cpu / one.cpu).at_most(1.1);
     Ok(())
 }

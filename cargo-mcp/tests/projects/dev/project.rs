@@ -11,7 +11,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{common::repository, turn::Turn};
+use crate::{
+    common::{command, repository},
+    turn::Turn,
+};
 
 /// A time limit that is generous even on a busy machine.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
@@ -127,7 +130,7 @@ impl Project {
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_cargo-mcp"));
         let target = program.ancestors().nth(2).expect("a target directory");
-        let mut command = Command::new(program);
+        let mut command = command(program);
         command.args(["mcp", "dev", self.name]).args(args).current_dir(&self.directory);
         command.env("CARGO_TARGET_DIR", target).env("NO_COLOR", "1").env("RUST_LOG", "warn");
         command

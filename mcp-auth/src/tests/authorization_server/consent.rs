@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Browser, REDIRECT, World};
+use super::{Browser, REDIRECT, World, records::stored};
 
 #[tokio::test]
 async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
@@ -38,7 +38,7 @@ async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
     assert!(cookie.starts_with("__Host-mcp-browser="), "{cookie}");
     assert!(cookie.ends_with("; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax; Secure"), "{cookie}");
     // Nothing is stored and nobody is asked before the user has approved.
-    let stored = world.records.stored().await;
+    let stored = stored(&world.records).await;
     assert_eq!(stored.len(), 1, "only the signing keys: {stored:?}");
 }
 

@@ -3,7 +3,7 @@
 use mcp_runtime::Authenticator as _;
 use serde_json::json;
 
-use super::{Browser, ISSUER, REDIRECT, RESOURCE, World};
+use super::{Browser, ISSUER, REDIRECT, RESOURCE, World, records::stored};
 use crate::tests::bearer;
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
     let payload = tokens["access_token"].as_str().unwrap().split('.').nth(1).unwrap();
     let payload = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, payload).unwrap();
     assert!(!String::from_utf8(payload).unwrap().contains("upstream"));
-    let stored = world.records.stored().await;
+    let stored = stored(&world.records).await;
     let kinds: Vec<&str> = stored.iter().filter_map(|(key, _)| key.split('/').nth(2)).collect();
     assert_eq!(kinds, ["browser", "code", "grant", "keys", "login", "user"]);
     for (key, record) in &stored {

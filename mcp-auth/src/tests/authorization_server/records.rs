@@ -6,79 +6,54 @@ use std::{
         Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
-use mcp_runtime::{BackendError, BackendFuture, MemoryRecords, Record, RecordCondition, RecordVersion, Records};
+use mcp_runtime::{
+    __private::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    BackendError, BackendFuture, MemoryRecords, Record, Records as _,
+};
 
 /// Records that a test can interrupt and inspect.
+pub(in crate::tests) type TestRecords = TestBackend<Outages, MemoryRecords>;
+
 #[derive(Debug, Default)]
-pub(in crate::tests) struct TestRecords {
-    records: MemoryRecords,
+pub(in crate::tests) struct Outages {
     is_down: AtomicBool,
     /// The keys that were set.
     keys: Mutex<BTreeSet<String>>,
 }
 
-impl TestRecords {
+impl Outages {
     /// Makes every operation fail from now on, or succeed again.
     pub(in crate::tests) fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::Relaxed);
     }
+}
 
-    /// Returns the records that exist, with their keys.
-    pub(in crate::tests) async fn stored(&self) -> Vec<(String, Record)> {
-        let keys = self.keys.lock().unwrap().clone();
-        let mut stored = Vec::new();
-        for key in keys {
-            if let Some(record) = self.records.get(&key).await.unwrap() {
-                stored.push((key, record));
-            }
-        }
-        stored
-    }
-
-    fn or_fail<'a, T: Send + 'a>(&self, result: BackendFuture<'a, T>) -> BackendFuture<'a, T> {
+impl BackendHook for Outages {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
         if self.is_down.load(Ordering::Relaxed) {
             return Box::pin(async { Err(BackendError::Unavailable("a secret of the store".to_owned())) });
         }
-        result
+        if operation.method == BackendMethod::Set {
+            self.keys.lock().unwrap().insert(operation.key.to_owned());
+        }
+        run
     }
 }
 
-impl Records for TestRecords {
-    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-        self.or_fail(self.records.get(key))
-    }
-
-    fn set<'a>(
-        &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> BackendFuture<'a, Option<RecordVersion>> {
-        if self.is_down.load(Ordering::Relaxed) {
-            return self.or_fail(Box::pin(async { Ok(None) }));
+/// Returns the records that exist, with their keys.
+pub(in crate::tests) async fn stored(records: &TestRecords) -> Vec<(String, Record)> {
+    let keys = records.keys.lock().unwrap().clone();
+    let mut stored = Vec::new();
+    for key in keys {
+        if let Some(record) = records.reliable().get(&key).await.unwrap() {
+            stored.push((key, record));
         }
-        self.keys.lock().unwrap().insert(key.to_owned());
-        self.records.set(key, condition, value, ttl)
     }
-
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-        self.or_fail(self.records.delete(key, condition))
-    }
-
-    fn list<'a>(
-        &'a self,
-        group: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BackendFuture<'a, Vec<(String, Record)>> {
-        self.or_fail(self.records.list(group, after, limit))
-    }
-
-    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        self.or_fail(self.records.count(group))
-    }
+    stored
 }

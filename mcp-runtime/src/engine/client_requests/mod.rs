@@ -2,7 +2,6 @@
 
 mod input_response;
 mod key_ring;
-mod once;
 mod pending;
 mod progress;
 mod roots;
@@ -14,7 +13,6 @@ mod state_key;
 mod wait;
 
 pub(super) use input_response::{InputResponse, into_result};
-pub(super) use once::OnceValues;
 pub(crate) use pending::PendingRequests;
 pub(crate) use pending::session_ended;
 pub(super) use pending::{PendingRequest, decode_response, send_request};

@@ -10,14 +10,13 @@ use std::{
 };
 
 use super::{
-    once::OnceValues,
     seal::StateKeys,
     state::{AnsweredQuestion, Binding, RequestState, question_digest},
 };
 use crate::{
     error::Fault,
     handler::{
-        AnswerFuture, CheckAnswer, ClientRequester, Encoding, MAX_ATTEMPTS,
+        AnswerFuture, CheckAnswer, ClientRequester, Encoding, MAX_ATTEMPTS, OnceValues,
         ask::{InvalidAnswer, Question},
     },
     jsonrpc::raw,
@@ -242,12 +241,8 @@ impl ClientRequester for RoundsRequester {
         })
     }
 
-    fn recall(&self, key: &str) -> Option<String> {
-        self.once.get(key)
-    }
-
-    fn remember(&self, key: &str, value: String) {
-        self.once.set(key, value);
+    fn once_values(&self) -> &OnceValues {
+        &self.once
     }
 
     fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {

@@ -66,8 +66,8 @@ impl SharedKeys {
     ///
     /// # Errors
     ///
-    /// Fails if the key may be new: then the keys are read again, and the client may retry. Invented ids cause at
-    /// most one read in [`MIN_INTERVAL`].
+    /// Fails if the key may be newer than the keys that were read last. The keys are then read again, and the client
+    /// may retry. Invented ids cause at most one read per [`MIN_INTERVAL`].
     pub(super) fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault> {
         let known = self.known();
         let key = known.ring.find(id).cloned();

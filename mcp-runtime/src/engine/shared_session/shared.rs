@@ -1,6 +1,6 @@
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicU64, Ordering},
 };
 
 use super::record::SessionRecord;
@@ -18,24 +18,38 @@ pub(crate) struct StoredSession {
 pub(crate) struct SharedSession {
     pub(crate) id: Arc<str>,
     stored: Mutex<StoredSession>,
-    /// Whether the record must be read again before the session is used.
-    is_stale: AtomicBool,
-    /// The newest revision of which this replica knows that the others have heard.
+    /// The number of times that the copy may have become outdated, and how many of these the record was read after. If
+    /// they differ, the record must be read again before the session is used.
+    invalidations: AtomicU64,
+    validated: AtomicU64,
+    /// The newest revision that was announced to the other replicas, as far as this replica knows.
     announced: AtomicU64,
 }
 
 impl SharedSession {
     pub(in crate::engine) fn new(id: Arc<str>, stored: StoredSession) -> Self {
         let announced = AtomicU64::new(stored.record.revision);
-        Self { id, stored: Mutex::new(stored), is_stale: AtomicBool::new(false), announced }
+        let (invalidations, validated) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { id, stored: Mutex::new(stored), invalidations, validated, announced }
     }
 
     pub(crate) fn is_stale(&self) -> bool {
-        self.is_stale.load(Ordering::Acquire)
+        self.validated.load(Ordering::Acquire) < self.invalidations()
     }
 
-    pub(crate) fn set_stale(&self, is_stale: bool) {
-        self.is_stale.store(is_stale, Ordering::Release);
+    /// Requires that the record is read again before the session is used.
+    pub(crate) fn invalidate(&self) {
+        self.invalidations.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns what to pass to [`validate`](Self::validate) after the record has been read.
+    pub(in crate::engine) fn invalidations(&self) -> u64 {
+        self.invalidations.load(Ordering::Acquire)
+    }
+
+    /// Records that the copy was replaced with a record that was read after this many invalidations.
+    pub(in crate::engine) fn validate(&self, invalidations: u64) {
+        self.validated.fetch_max(invalidations, Ordering::AcqRel);
     }
 
     /// Returns the revision of the local copy.
@@ -43,12 +57,12 @@ impl SharedSession {
         self.stored().record.revision
     }
 
-    /// Returns whether the others have heard of the local copy's revision.
+    /// Returns whether the revision of the local copy was announced to the other replicas.
     pub(in crate::engine) fn is_announced(&self) -> bool {
         self.announced.load(Ordering::Acquire) >= self.revision()
     }
 
-    /// Records that the others have heard of a revision.
+    /// Records that a revision was announced to the other replicas.
     pub(in crate::engine) fn set_announced(&self, revision: u64) {
         self.announced.fetch_max(revision, Ordering::AcqRel);
     }

@@ -3,20 +3,22 @@
 use std::{
     future::ready,
     sync::{Arc, Weak},
-    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
 use super::{encode, inbox::TaskInbox, task::Task};
 use crate::{
     engine::{
-        client_requests::{OnceValues, into_result, session_ended},
+        client_requests::{into_result, session_ended},
         live_requester::LiveRequester,
         outbox::Outbox,
         session::Session,
     },
     error::Fault,
-    handler::{AnswerFuture, CheckAnswer, ClientRequester, Encoding, Peer, SessionPeer, StatusMessages, ask::Question},
+    handler::{
+        AnswerFuture, CheckAnswer, ClientRequester, Encoding, OnceValues, Peer, SessionPeer, StatusMessages,
+        ask::Question,
+    },
     jsonrpc::raw,
     model::Level,
     revision::encode::Object,
@@ -127,16 +129,8 @@ impl ClientRequester for TaskClient {
         Some(Arc::new(self.session_requester()?))
     }
 
-    fn recall(&self, key: &str) -> Option<String> {
-        self.once.get(key)
-    }
-
-    fn remember(&self, key: &str, value: String) {
-        self.once.set(key, value);
-    }
-
-    fn poll_suspended(&self, _: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
-        Poll::Pending
+    fn once_values(&self) -> &OnceValues {
+        &self.once
     }
 }
 

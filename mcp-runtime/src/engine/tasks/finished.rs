@@ -1,15 +1,15 @@
-//! The finished tasks that can be evicted without looking for them.
+//! The finished tasks that a process can evict without searching the backend.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::key::TaskKey;
 use crate::backend::RecordVersion;
 
-/// The maximum number of tasks that are known, of about 300 bytes each. Beyond it, the oldest ones are forgotten, and
-/// have to be looked for in the backend.
+/// The maximum number of tasks that are known, of about 300 bytes each. If there are more, the oldest ones are
+/// forgotten, and the backend must be searched for them.
 const MAX_KNOWN: usize = 16_384;
 
-/// What has to be known of a task to delete its records.
+/// The parts of a task that are needed to delete its records.
 #[derive(Debug, Clone)]
 pub(super) struct StoredTask {
     pub(super) key: TaskKey,
@@ -47,12 +47,13 @@ impl FinishedTasks {
         tasks.into_iter().for_each(|task| self.push(task));
     }
 
-    /// Takes the task of a peer that finished first or, if there is none and that is allowed, the task of any peer.
+    /// Removes and returns the task of a peer that finished first. If the peer has none and `may_take_others` is set,
+    /// the task of another peer is used instead.
     pub(super) fn take(&mut self, peer: &str, may_take_others: bool) -> Option<StoredTask> {
         self.take_of(peer).or_else(|| if may_take_others { self.take_oldest() } else { None })
     }
 
-    /// Takes the task of a peer that finished first.
+    /// Removes and returns the task of a peer that finished first.
     fn take_of(&mut self, peer: &str) -> Option<StoredTask> {
         let of_peer = self.by_peer.get_mut(peer)?;
         let number = of_peer.pop_front()?;
@@ -62,7 +63,7 @@ impl FinishedTasks {
         self.by_number.remove(&number)
     }
 
-    /// Takes the task that finished first.
+    /// Removes and returns the task that finished first.
     fn take_oldest(&mut self) -> Option<StoredTask> {
         let peer = self.by_number.first_key_value()?.1.peer.clone();
         self.take_of(&peer)

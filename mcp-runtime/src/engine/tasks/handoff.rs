@@ -21,8 +21,8 @@ use crate::{
     engine::{call::callee::Callee, outbox::Outbox},
     error::Fault,
     handler::{
-        AnswerFuture, CallFuture, CheckAnswer, ClientRequester, Context, Encoding, Finished, Peer, SessionPeer,
-        TaskHandoff,
+        AnswerFuture, CallFuture, CheckAnswer, ClientRequester, Context, Encoding, Finished, OnceValues, Peer,
+        SessionPeer, TaskHandoff,
         ask::{ElicitationSession, Question},
     },
     jsonrpc::Id,
@@ -154,12 +154,8 @@ impl ClientRequester for DeferredTask {
         self.requester().elicitation_session()
     }
 
-    fn recall(&self, key: &str) -> Option<String> {
-        self.call_requester.recall(key)
-    }
-
-    fn remember(&self, key: &str, value: String) {
-        self.call_requester.remember(key, value);
+    fn once_values(&self) -> &OnceValues {
+        self.call_requester.once_values()
     }
 
     fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {

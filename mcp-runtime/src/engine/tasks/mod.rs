@@ -1,9 +1,9 @@
 //! Calls that run as tasks.
 //!
-//! The state of a task is a record of the backend, and its function runs in the process that received the call. Requests
-//! and runners both change the record and wait for each other's changes, so a client may talk to any process that
-//! shares the backend. A process that runs a task has a lease: when it is gone, every process that reads the task
-//! finds that it has failed.
+//! The state of a task is a record of the backend, and its function runs in the process that received the call.
+//! Requests and runners both change the record and wait for each other's changes, so a client may talk to any process
+//! that shares the backend. A process that runs a task has a lease. Once the lease is gone, any process that reads the
+//! task reports it as failed.
 //!
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.

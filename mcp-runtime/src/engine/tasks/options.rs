@@ -27,8 +27,8 @@ impl Default for TaskOptions {
 
 /// The maximum numbers of tasks that a server keeps, including finished ones.
 ///
-/// Processes that share a [backend](crate::Server::backend) share the limits. If several of them create tasks at the
-/// same time, these may exceed a limit by one for each process.
+/// Processes that share a [backend](crate::Server::backend) share the limits. If several processes create tasks at the
+/// same time, the number of tasks may exceed a limit by one per process.
 ///
 /// ```
 /// use mcp_runtime::TaskLimits;

@@ -1,4 +1,4 @@
-//! Which of the requests that wait for a task sends its questions to the client.
+//! The choice of the request that sends the questions of a task, among those that wait for the task.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,8 +17,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// A `tasks/result` request that can send the questions of its task.
 ///
 /// If several requests wait for a task, the newest one sends the questions, because the stream of an older one may be
-/// lost. The record of the task names it, so this holds for requests in several processes. Another one takes over when
-/// it ends, or when its process is gone.
+/// lost. The record of the task names that request, so requests in other processes respect it. When the request ends,
+/// or its process is gone, another request takes over.
 pub(super) struct TaskReader {
     store: Arc<TaskStore>,
     key: TaskKey,
@@ -33,9 +33,9 @@ impl TaskReader {
         Self { store, key, id: None, may_hold: false }
     }
 
-    /// Claims the right to send the questions of an unfinished task: at the first call from the request that has it, later
-    /// only if no request has it, or if the process of that request is gone. Returns the latest state of the task, or
-    /// `None` if the task has expired.
+    /// Claims the right to send the questions of an unfinished task. The first call takes the right from any other
+    /// request. Later calls take it only if no request has it, or if the process of the request that has it is gone.
+    /// Returns the latest state of the task, or `None` if the task has expired.
     pub(super) async fn claim(&mut self, task: Task) -> Result<Option<Task>, TaskError> {
         let (id, holder) = (self.id, task.state.reader);
         if task.state.status.is_final() || (id.is_some() && self.is_in_use(holder).await?) {
@@ -65,7 +65,7 @@ impl TaskReader {
         self.id.is_some() && task.state.reader == self.id
     }
 
-    /// Returns whether a request that has the right, if there is one, can still use it.
+    /// Returns whether a request has the right and can still use it.
     async fn is_in_use(&self, holder: Option<u64>) -> Result<bool, TaskError> {
         match holder {
             Some(holder) if self.id == Some(holder) => Ok(true),
@@ -90,7 +90,7 @@ impl Drop for TaskReader {
 }
 
 async fn release(store: Arc<TaskStore>, key: TaskKey, id: u64) {
-    // If the backend fails for longer than the task exists, the task has expired.
+    // The loop ends when the backend responds: a task that has expired by then has no questions.
     while let Err(error) = try_release(&store, &key, id).await {
         tracing::debug!(%error, task = log_id(key.id()), "cannot let another request send the questions of a task");
         sleep(RETRY).await;

@@ -89,7 +89,7 @@ impl ResultRequest {
         }
     }
 
-    /// Sends a question to the client, unless this request has done so.
+    /// Sends a question to the client, unless this request has already sent it.
     fn send(&self, task: &Task, input: &TaskInput, sent: &mut Vec<SentQuestion>) -> Result<(), Fault> {
         if sent.iter().any(|sent| sent.key == input.key) {
             return Ok(());

@@ -42,9 +42,9 @@ impl TaskRoom {
         self.finished().push(task);
     }
 
-    /// Evicts finished tasks until a peer may add another one: its own ones before those of others, and those that
-    /// finished first before others. Returns `false` if too many are unfinished. A peer without a name shares only the
-    /// total.
+    /// Evicts finished tasks until a peer may add another task. The tasks of the peer itself go first, and among the
+    /// tasks of one peer those that finished first. Returns `false` if too many tasks are unfinished. For a peer
+    /// without a name, only the total limit applies.
     pub(super) async fn for_task(&self, peer: &str, limits: TaskLimits) -> Result<bool, BackendError> {
         let own = if peer.is_empty() { None } else { Some(self.records.count(&peer_group(peer)).await?) };
         let excess = |count: usize, limit: usize| (count + 1).saturating_sub(limit);
@@ -52,7 +52,7 @@ impl TaskRoom {
         let mut excess_total = excess(self.records.count(TASKS).await?, limits.total);
         let mut has_scanned = false;
         while excess_own > 0 || excess_total > 0 {
-            // Other processes may have ended tasks of the peer.
+            // Other processes may know finished tasks of the peer.
             let may_take_others = excess_own == 0 && (has_scanned || own.is_none_or(|own| own == 0));
             let task = self.finished().take(peer, may_take_others);
             let Some(task) = task else {

@@ -102,7 +102,7 @@ impl Tasks {
         job.accept();
         let changes = self.store.watch_own(&task.key);
         let runner = Runner::new(Arc::clone(&self.store), task, job, arguments);
-        // The future is large, and moved several times until it runs.
+        // The future is large, and would be moved several times before it runs.
         self.runners.spawn(Box::pin(runner.run(changes, running)));
         Ok(created)
     }

@@ -48,7 +48,7 @@ pub(crate) struct TaskStore {
     changes: Arc<TaskChanges>,
     /// Held while a task is inserted, so that concurrent insertions keep the limits.
     inserting: Mutex<()>,
-    /// The last id of a request, if no other process uses the backend.
+    /// The last id of a request. Used only if the backend is not shared.
     last_request: AtomicU64,
 }
 
@@ -186,7 +186,8 @@ impl TaskStore {
                 return Ok(Updated::Applied(task));
             }
             changed.version += 1;
-            // Clients do not see who reads the task.
+            // Clients do not see which request reads the task, so this change leaves the time of the last update as it
+            // was.
             if changed.reader == task.state.reader {
                 changed.updated = Timestamp::now();
             }
@@ -289,7 +290,7 @@ impl TaskStore {
         self.replica.as_ref()?.slot().map(runner_id)
     }
 
-    /// Returns an id for a request that waits for a task, which no request in any process has had.
+    /// Returns an id for a request that waits for a task. No other request, in any process, has had the same id.
     pub(super) async fn new_request_id(&self) -> Result<u64, BackendError> {
         let Some(replica) = &self.replica else { return Ok(self.last_request.fetch_add(1, Ordering::Relaxed)) };
         replica.join().await?;
@@ -297,7 +298,7 @@ impl TaskStore {
         replica.new_id().ok_or_else(no_slot)
     }
 
-    /// Returns whether the process of a runner or a request still exists, as far as others know.
+    /// Returns whether the process of a runner or a request still has its lease.
     pub(super) async fn is_alive(&self, id: u64) -> Result<bool, BackendError> {
         match (&self.replica, Slot::of_id(id)) {
             (Some(replica), Some(slot)) => replica.is_alive(slot).await,

@@ -67,7 +67,7 @@ pub(crate) struct TaskState {
     /// The id of the `tasks/result` request that sends the questions to the client. `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reader: Option<u64>,
-    /// What a newer release has added, which is kept.
+    /// The members that a newer release has added. They are kept.
     #[serde(flatten)]
     other: Map<String, Value>,
 }
@@ -166,7 +166,7 @@ impl Task {
         self.key.id()
     }
 
-    /// Returns what has to be known to delete the task.
+    /// Returns the parts of the task that are needed to delete its records.
     pub(super) fn stored_task(&self) -> StoredTask {
         StoredTask { key: self.key.clone(), stored: self.stored, peer: self.state.peer.clone() }
     }

@@ -230,7 +230,8 @@ impl Endpoint {
         self.flush(grace).await;
     }
 
-    /// Waits until no call is in flight and, if other replicas can resume streams, until they find all answers.
+    /// Waits until no call is in flight. If other replicas can resume streams, also waits until they can read all
+    /// responses.
     pub(super) async fn settled(&self) {
         self.limits().settled().await;
         if let Some(streams) = self.shared_streams() {
@@ -238,8 +239,8 @@ impl Endpoint {
         }
     }
 
-    /// Tells other replicas, after [`close`](Self::close), how the calls have ended that it has cancelled, and what has
-    /// changed here. Takes at most `grace`, or the time within which a backend must respond, if that is shorter.
+    /// Stores the responses of the calls that [`close`](Self::close) has cancelled, and announces the latest changes to
+    /// other replicas. Storing takes at most `grace`, or the time limit of the backend if that is shorter.
     pub(super) async fn flush(&self, grace: Duration) {
         if let Some(streams) = self.shared_streams() {
             let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), streams.written()).await;

@@ -29,9 +29,9 @@ const MAX_LISTENERS: usize = 10_000;
 const MAX_AUTHORIZATION_REQUESTS: usize = 128;
 /// The maximum number of messages that other replicas have forwarded to this one and that are being received at once.
 const MAX_FORWARDED_MESSAGES: usize = 1024;
-/// The maximum number of messages that are being forwarded to other replicas at once, and how many of them a single peer
-/// may have. Each occupies the topic of the other replica, which all peers share, before that knows whether the session
-/// exists.
+/// The maximum number of messages that are being forwarded to other replicas at once, and how many of them a single
+/// peer may have. All peers share the topic of the other replica, and each message occupies it before that replica
+/// knows whether the session exists.
 const MAX_FORWARDING: usize = 256;
 const MAX_FORWARDING_OF_PEER: usize = 32;
 
@@ -106,14 +106,14 @@ impl SharedLimits {
         self.authorization_requests.try_acquire(peer, 1)
     }
 
-    /// Returns a permit for a message that another replica has forwarded. Returns `None` if too many are being received,
-    /// over all peers or for this one.
+    /// Returns a permit for a message that another replica has forwarded. Returns `None` if too many are being
+    /// received, in total or from this peer.
     pub(super) fn admit_forwarded(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         self.forwarded_messages.try_acquire(peer, 1)
     }
 
     /// Returns a permit for a message that this replica forwards to another one. Returns `None` if too many are being
-    /// forwarded, over all peers or for this one.
+    /// forwarded, in total or from this peer.
     pub(super) fn admit_forwarding(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         let permit = self.messages_to_forward.try_acquire(peer, 1)?;
         (peer.used(Resource::MessagesToForward) <= MAX_FORWARDING_OF_PEER).then_some(permit)

@@ -16,7 +16,7 @@ use rmcp::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     checks::Checks,
@@ -57,10 +57,17 @@ pub async fn run(
         progress(&mut t, &client, revision).await?;
     }
     if has("logging") {
-        logging(&mut t, &mut client).await?;
+        logging(&mut t, &mut client, DEADLINE).await?;
+    }
+    if has("immediate-log-level") {
+        logging(&mut t, &mut client, Duration::ZERO).await?;
     }
     if has("subscriptions") {
         subscriptions(&mut t, &client).await?;
+    }
+    // A server keeps in its memory which functions are enabled.
+    if has("process-memory") {
+        list_changes(&mut t, &client, true).await?;
     }
     if has("cancellation") {
         cancellation(&mut t, &client).await?;
@@ -113,16 +120,20 @@ async fn progress(t: &mut Checks, client: &Client<'_>, revision: &str) -> Result
     Ok(())
 }
 
-async fn logging(t: &mut Checks, client: &mut Client<'_>) -> Result<(), String> {
-    for level in [LoggingLevel::Warning, LoggingLevel::Debug] {
+/// Checks which messages calls send. A process that was not asked to set the level may use it only after `deadline`.
+async fn logging(t: &mut Checks, client: &mut Client<'_>, deadline: Duration) -> Result<(), String> {
+    let all = ["debug", "info", "warning", "error"];
+    for (level, levels) in [(LoggingLevel::Warning, &all[2..]), (LoggingLevel::Debug, &all[..])] {
+        let message = |level: &&str| json!({"level": level, "data": format!("{level} message")});
+        let expected: Vec<_> = levels.iter().map(message).collect();
         client.set_level(level).await?;
-        client.call("test_log_levels").await?;
+        let start = Instant::now();
+        let mut found = client.logged().await?;
+        while found != expected && start.elapsed() < deadline {
+            found = client.logged().await?;
+        }
+        t.equal(found.as_slice(), expected.as_slice(), "messages at a level")?;
     }
-    let levels = ["warning", "error", "debug", "info", "warning", "error"];
-    let expected = levels.map(|level| json!({"level": level, "data": format!("{level} message")}));
-    let messages = || client.service.service().state().messages.clone();
-    until(|| messages().len() >= expected.len()).await;
-    t.equal(messages().as_slice(), expected.as_slice(), "messages at the levels warning and debug")?;
     client.set_level(LoggingLevel::Emergency).await
 }
 
@@ -147,10 +158,11 @@ async fn subscriptions(t: &mut Checks, client: &Client<'_>) -> Result<(), String
     }
     client.call("test_trigger_resource_change").await?;
     // Notifications arrive in order: an update would precede the change of the list.
-    list_changes(t, client).await
+    list_changes(t, client, false).await
 }
 
-async fn list_changes(t: &mut Checks, client: &Client<'_>) -> Result<(), String> {
+/// Enables and disables functions. With `are_listed`, checks the lists as well.
+async fn list_changes(t: &mut Checks, client: &Client<'_>, are_listed: bool) -> Result<(), String> {
     let filter =
         SubscriptionFilter::builder().tools_list_changed().prompts_list_changed().resources_list_changed().build();
     let mut watcher = client.watch(filter).await?;
@@ -163,6 +175,9 @@ async fn list_changes(t: &mut Checks, client: &Client<'_>) -> Result<(), String>
             client.call(trigger).await?;
             let expected = format!("notifications/{list}/list_changed");
             t.equal(watcher.next(DEADLINE).await?, expected, "the change of a list")?;
+            if !are_listed {
+                continue;
+            }
             let (entries, name) = match list {
                 "tools" => (json(client.service.list_all_tools().await)?, "optional_tool"),
                 "prompts" => (json(client.service.list_all_prompts().await)?, "optional_prompt"),
@@ -257,6 +272,15 @@ impl Client<'_> {
         let state = self.service.service().state();
         let updates = state.progress.iter().filter(|update| update.progress_token == *token);
         updates.map(|update| (update.progress, update.total, update.message.clone())).collect()
+    }
+
+    /// Returns the log messages of a call that logs at several levels, `error` last.
+    async fn logged(&self) -> Result<Vec<Value>, String> {
+        let messages = || self.service.service().state().messages.clone();
+        self.service.service().state().messages.clear();
+        self.call("test_log_levels").await?;
+        until(|| messages().last().is_some_and(|last| last["level"] == "error")).await;
+        Ok(messages())
     }
 
     async fn running_calls(&self) -> Result<Value, String> {

@@ -11,7 +11,7 @@ use super::{
     client::{Endpoint, Session, soon},
     request::{Request, initialize, stateless},
 };
-use crate::tasks::{EXTENSION, Gate, server, shared::TestBackend};
+use crate::tasks::{EXTENSION, Gate, server, shared::failing_backend};
 
 /// Returns a request of a client with the task extension.
 fn request(method: &str, params: Value) -> Request {
@@ -224,7 +224,7 @@ async fn any_server_takes_requests_about_the_tasks_of_a_session() {
 /// Clients retry what fails because of the backend.
 #[tokio::test]
 async fn a_failing_backend_makes_requests_about_tasks_unavailable() {
-    let backend = TestBackend::new(|key, _| key.starts_with("mcp/1/task"));
+    let backend = failing_backend(|key, _| key.starts_with("mcp/1/task"));
     let endpoint = Endpoint::start(server(&Arc::default()).backend(backend), HttpOptions::default()).await;
     let session = endpoint.session("2025-11-25").await;
     let task = json!(format!("{}00000000000", "x".repeat(32)));

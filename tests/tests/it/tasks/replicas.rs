@@ -44,7 +44,8 @@ fn answer(client: &mut ValidatingClient, question: &Value, content: &Value) {
     client.client.send_raw(answer.to_string().as_bytes());
 }
 
-/// Several servers hold requests for the result of one task. The newest one asks, as within one server.
+/// Several servers hold requests for the result of one task. As within one server, the newest request sends the
+/// questions.
 #[tokio::test]
 async fn one_server_at_a_time_asks_a_question() {
     let (backend, gate) = (Arc::<MemoryBackend>::default(), Arc::<Gate>::default());
@@ -59,7 +60,7 @@ async fn one_server_at_a_time_asks_a_question() {
     until_method(&mut newer, "elicitation/create").await;
     until_method(&mut older, "notifications/cancelled").await;
     assert_eq!(older.task_request("tasks/get", &id).await.unwrap(), before, "clients do not see who asks");
-    // A cancelled request lets the other one ask.
+    // After the cancellation of the newest request, the other one sends the questions.
     newer.client.notify("notifications/cancelled", json!({"requestId": second}));
     let question = until_method(&mut older, "elicitation/create").await;
     let third = newer.send("tasks/result", json!({"taskId": id}));
@@ -77,7 +78,7 @@ async fn one_server_at_a_time_asks_a_question() {
     assert!(asked.iter().all(|message| message["method"] != "elicitation/create"), "{asked:?}");
 }
 
-/// A runtime that ends runs nothing any more, like a process that was killed.
+/// A runtime that was shut down runs nothing, like a process that was killed.
 fn in_process_that_is_killed<T: Send + 'static>(run: impl Future<Output = T> + Send + 'static) -> T {
     let process = std::thread::spawn(move || {
         tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(run)
@@ -106,7 +107,7 @@ async fn another_server_asks_if_the_one_that_has_asked_was_killed() {
     assert_eq!(text(&client.answer(waits, "tasks/result").await.unwrap()), "deleted a");
 }
 
-/// The lease of the killed server passes while nobody looks at its tasks, so that each request is the first to notice.
+/// The lease of the killed server expires while nobody reads its tasks, so that each request is the first to notice.
 #[tokio::test]
 async fn every_request_about_a_task_notices_that_its_server_was_killed() {
     for revision in [SESSION, Revision::V2026_07_28] {

@@ -3,114 +3,53 @@
 use std::fmt;
 
 use mcp_runtime::{
-    Backend, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Principal, Record,
-    RecordCondition, RecordVersion, Records, TopicSubscription, Topics,
+    __private::{BackendHook, BackendOperation, TestBackend},
+    Backend, BackendError, BackendFuture, MemoryBackend, Principal,
 };
-
 use mcp_tests::backend::{Health, UnreliableBackend};
 
 use super::*;
 
 const REVISIONS: [Revision; 2] = [Revision::V2025_11_25, Revision::V2026_07_28];
 
-type Fails = dyn Fn(&str, &[u8]) -> bool + Send + Sync;
+/// Makes operations on records take a while, as over a network. The function decides by the key and the new value which
+/// of them fail.
+struct RecordFailures<F>(F);
 
-/// A backend whose operations take a while, as over a network, and some of which fail.
-#[derive(Clone)]
-pub(crate) struct TestBackend {
-    inner: Arc<MemoryBackend>,
-    /// Decides by the key and the new value whether an operation on a record fails.
-    fails: Arc<Fails>,
-}
-
-impl fmt::Debug for TestBackend {
+impl<F> fmt::Debug for RecordFailures<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestBackend").finish_non_exhaustive()
+        f.debug_struct("RecordFailures").finish_non_exhaustive()
     }
 }
 
-impl TestBackend {
-    pub(crate) fn new(fails: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static) -> Self {
-        Self { inner: Arc::default(), fails: Arc::new(fails) }
-    }
-
-    fn slow() -> Self {
-        Self::new(|_, _| false)
-    }
-
-    fn run<'a, T: Send + 'a>(&self, key: &str, value: &[u8], operation: BackendFuture<'a, T>) -> BackendFuture<'a, T> {
-        let fails = (self.fails)(key, value);
+impl<F: Fn(&str, &[u8]) -> bool + Send + Sync + 'static> BackendHook for RecordFailures<F> {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        if !operation.method.is_of_records() {
+            return run;
+        }
+        let fails = self.0(operation.key, operation.value);
         Box::pin(async move {
             sleep(Duration::from_millis(1)).await;
             if fails {
                 return Err(BackendError::Unavailable("no answer from the secret address".to_owned()));
             }
-            operation.await
+            run.await
         })
     }
 }
 
-impl Records for TestBackend {
-    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-        self.run(key, b"", self.inner.get(key))
-    }
-
-    fn set<'a>(
-        &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> BackendFuture<'a, Option<RecordVersion>> {
-        let written = value.clone();
-        let operation = Box::pin(async move { self.inner.set(key, condition, written, ttl).await });
-        self.run(key, &value, operation)
-    }
-
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-        self.run(key, b"", Box::pin(async move { self.inner.delete(key, condition).await }))
-    }
-
-    fn list<'a>(
-        &'a self,
-        group: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BackendFuture<'a, Vec<(String, Record)>> {
-        self.run(group, b"", self.inner.list(group, after, limit))
-    }
-
-    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        self.run(group, b"", self.inner.count(group))
-    }
+/// Returns a backend whose records are slow, and fail if `fails` returns `true` for a key and its new value.
+pub(crate) fn failing_backend(fails: impl Fn(&str, &[u8]) -> bool + Send + Sync + 'static) -> Arc<dyn Backend> {
+    Arc::new(TestBackend::<_, MemoryBackend>::new(RecordFailures(fails)))
 }
 
-impl Logs for TestBackend {
-    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
-        self.inner.append(key, entries, bounds)
-    }
-
-    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
-        self.inner.read(key, after, limit)
-    }
-
-    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
-        self.inner.appended(key, after)
-    }
-
-    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
-        self.inner.remove(key)
-    }
-}
-
-impl Topics for TestBackend {
-    fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
-        self.inner.publish(topic, message)
-    }
-
-    fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {
-        self.inner.subscribe(topic)
-    }
+/// Returns a backend whose records are slow.
+fn slow_backend() -> Arc<dyn Backend> {
+    failing_backend(|_, _| false)
 }
 
 /// Connects a client of one principal to a new server.
@@ -139,7 +78,7 @@ async fn status(client: &mut ValidatingClient, task: &str) -> Value {
 #[tokio::test]
 async fn servers_share_tasks_through_their_backend() {
     for revision in REVISIONS {
-        let (backend, gate) = (TestBackend::slow(), Arc::<Gate>::default());
+        let (backend, gate) = (slow_backend(), Arc::<Gate>::default());
         let new = || connect(server(&gate).backend(backend.clone()), revision);
         let mut clients = [new(), new()];
         for _ in 0..2 {
@@ -185,7 +124,7 @@ async fn servers_share_tasks_through_their_backend() {
 
 #[tokio::test]
 async fn a_request_for_the_result_asks_the_questions_of_a_task_that_runs_elsewhere() {
-    let backend = TestBackend::slow();
+    let backend = slow_backend();
     let new = || connect(server(&Arc::default()).backend(backend.clone()), Revision::V2025_11_25);
     let mut clients = [new(), new()];
     for _ in 0..2 {
@@ -198,7 +137,7 @@ async fn a_request_for_the_result_asks_the_questions_of_a_task_that_runs_elsewhe
 
 #[tokio::test]
 async fn a_subscription_reports_changes_of_a_task_that_runs_elsewhere() {
-    let (backend, gate) = (TestBackend::slow(), Arc::<Gate>::default());
+    let (backend, gate) = (slow_backend(), Arc::<Gate>::default());
     let new = || connect(server(&gate).backend(backend.clone()), Revision::V2026_07_28);
     let mut clients = [new(), new()];
     for _ in 0..2 {
@@ -289,7 +228,7 @@ async fn a_result_outlives_a_failure_of_the_backend() {
     let is_down = Arc::new(AtomicUsize::new(0));
     let failed = Arc::new(AtomicUsize::new(0));
     let (down, failures) = (Arc::clone(&is_down), Arc::clone(&failed));
-    let backend = TestBackend::new(move |key, _| {
+    let backend = failing_backend(move |key, _| {
         let fails = down.load(Ordering::SeqCst) == 1 && !key.starts_with("mcp/1/replica");
         failures.fetch_add(usize::from(fails), Ordering::SeqCst);
         fails
@@ -310,7 +249,7 @@ async fn a_result_outlives_a_failure_of_the_backend() {
 #[tokio::test(start_paused = true)]
 async fn a_task_fails_if_its_question_cannot_be_stored() {
     let asks = |value: &[u8]| String::from_utf8_lossy(value).contains("elicitation/create");
-    let backend = TestBackend::new(move |_, value| asks(value));
+    let backend = failing_backend(move |_, value| asks(value));
     let mut client = connect(server(&Arc::default()).backend(backend), Revision::V2026_07_28);
     let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
     for _ in 0..10 {
@@ -323,7 +262,7 @@ async fn a_task_fails_if_its_question_cannot_be_stored() {
 
 #[tokio::test]
 async fn the_reason_of_a_backend_failure_is_not_sent_to_the_client() {
-    let backend = TestBackend::new(|_, _| true);
+    let backend = failing_backend(|_, _| true);
     let mut client = ValidatingClient::connect(server(&Arc::default()).backend(backend), Revision::V2025_11_25);
     let call = json!({"name": "work", "arguments": {"label": "it"}, "task": {}});
     let task = json!({"taskId": format!("{}00000000000", "x".repeat(32))});

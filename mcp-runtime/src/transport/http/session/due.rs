@@ -1,4 +1,4 @@
-//! Work that is due, without duplicates and within a bound.
+//! A bounded queue of due work without duplicates.
 
 use std::{
     collections::VecDeque,
@@ -7,10 +7,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// The maximum number of entries of one kind that are due. Beyond it, everything of that kind is.
+/// The maximum number of due entries of one kind. If there are more, all work of that kind is due.
 const MAX_ENTRIES: usize = 1024;
 
-/// Work of one kind that one task takes.
+/// The due work of one kind, which a single task takes.
 #[derive(Debug)]
 pub(super) struct DueWork<T> {
     state: Mutex<State<T>>,
@@ -24,11 +24,11 @@ struct State<T> {
     is_all: bool,
 }
 
-/// What is to be done next.
+/// The next work to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due<T> {
     One(T),
-    /// There were too many entries to keep, or it is unknown which there are.
+    /// All possible entries, because there were too many to keep or because they are unknown.
     All,
 }
 
@@ -39,7 +39,7 @@ impl<T> Default for DueWork<T> {
 }
 
 impl<T: PartialEq> DueWork<T> {
-    /// Adds an entry, unless it is due already.
+    /// Adds an entry, unless it is already due.
     pub(super) fn add(&self, entry: T) {
         let mut state = self.state();
         if state.is_all || state.entries.contains(&entry) {

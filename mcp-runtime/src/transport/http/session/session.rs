@@ -79,8 +79,8 @@ impl HttpSession {
         drop(streams);
     }
 
-    /// Ends the session in this process, which shuts down. Others may share the session, so its calls are not told that it
-    /// has ended.
+    /// Ends the session in this process because the process shuts down. Other processes may share the session, so the
+    /// error of its calls names the shutdown and not the end of the session.
     pub(super) fn shut_down(&self) {
         self.session.in_flight.fail_all(&Fault::shutting_down());
         self.end();

@@ -175,7 +175,6 @@ impl SharedSessions {
             Ok(exists) => exists,
             Err(error) => {
                 tracing::debug!(%error, "cannot read a session again");
-                self.invalidate(&local.session);
                 *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + RETRY);
                 true
             }
@@ -194,7 +193,8 @@ impl SharedSessions {
     ) -> Result<bool, BackendError> {
         let is_change = messages.iter().any(|message| matches!(message, SessionMessage::Change(_)));
         respond(self.store.send(session, messages)).await.inspect_err(|_| {
-            // The copy may contain what the record does not, and the record what the others have not heard of.
+            // The copy may contain changes that the record does not, and the record may contain changes that were not
+            // announced to the other replicas.
             self.invalidate(session);
             if is_change {
                 self.announce_later(session);
@@ -210,7 +210,7 @@ impl SharedSessions {
     /// Announces that a session may have changed or ended, as soon as the backend responds.
     fn announce_later(&self, session: &Session) {
         if let Some(shared) = session.shared() {
-            // Replicas with an older revision than this read the record, also to find that there is none.
+            // Every replica with an older revision then reads the record, or finds that the record is gone.
             self.work.announcements.add((shared.id.to_string(), shared.revision() + 1));
         }
     }
@@ -228,7 +228,7 @@ impl SharedSessions {
 
     fn invalidate(&self, session: &Session) {
         if let Some(shared) = session.shared() {
-            shared.set_stale(true);
+            shared.invalidate();
         }
     }
 
@@ -310,7 +310,7 @@ impl ReplicaHandler for SharedSessions {
                 if let Some(shared) = local.as_ref().and_then(|local| local.session.shared())
                     && shared.revision() < revision
                 {
-                    shared.set_stale(true);
+                    shared.invalidate();
                     self.work.refreshes.add(session);
                 }
             }

@@ -1,4 +1,4 @@
-//! What a replica does for its shared sessions in the background.
+//! The background work of a replica for its shared sessions.
 
 use std::{
     convert::Infallible,
@@ -127,8 +127,8 @@ async fn announce(shared: &Weak<SharedSessions>, work: &Arc<SharedWork>, retry: 
     }
 }
 
-/// Renews the sessions that were used since the previous renewals began. One that cannot be renewed is tried again when
-/// it was used again, since a record outlives several intervals.
+/// Renews the sessions that were used since the previous renewals began. A failed renewal is repeated only after the
+/// session was used again, since a record outlives several intervals.
 async fn renew(shared: &Weak<SharedSessions>, interval: Duration) -> Infallible {
     let mut since = Instant::now();
     loop {

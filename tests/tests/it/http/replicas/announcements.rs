@@ -8,7 +8,7 @@ use super::{
     sessions::{open, until_method, until_status},
 };
 
-/// A client that repeats what was refused, or one that does not, is heard by every replica.
+/// Every replica learns of the change, whether or not the client repeats the refused request.
 #[tokio::test]
 async fn initialized_reaches_the_other_replicas_although_its_announcement_has_failed() {
     for is_repeated in [true, false] {

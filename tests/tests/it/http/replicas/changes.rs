@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use mcp_runtime::{Context, Fault, Handle, HttpOptions, resource, tool};
+use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 
 use super::{
     Cluster,
     sessions::{notification, open, request, until_method},
 };
-use crate::http::client::{Endpoint, Session, soon};
+use crate::http::client::{Endpoint, Session, soon, until};
 
 const VERSION: &str = "2025-11-25";
 
@@ -114,6 +115,22 @@ async fn a_log_level_applies_to_calls_at_every_replica() {
             .await;
         }
     }
+}
+
+/// A replica that has heard of a change does not run a call with the old session while it reads the new one.
+#[tokio::test]
+async fn a_call_waits_for_the_session_that_its_replica_is_reading_again() {
+    // Nothing but the change makes the replica use its backend.
+    let configure = |server: mcp_runtime::Server| server.with::<logs>().lease(Duration::from_secs(60));
+    let cluster = Cluster::start_with(2, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), VERSION, json!({})).await;
+    assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+    let operations = cluster.operations(1);
+    cluster.set_backend(1, Health::Slow(Duration::from_millis(200)));
+    change(cluster.at(0), &session, "logging/setLevel", json!({"level": "error"})).await;
+    until(|| cluster.operations(1) > operations).await;
+    let answered = cluster.at(1).open(&call(&session, "logs", &json!({}))).await;
+    assert_eq!(answered.header("content-type"), Some("application/json"), "the message of a lower level is not sent");
 }
 
 /// The roots are asked for again after the client has announced a change to another replica.

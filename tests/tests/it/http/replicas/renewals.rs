@@ -1,4 +1,4 @@
-//! What a replica does for all of its sessions, while their clients wait.
+//! The background work of a replica for all of its sessions does not delay their clients.
 
 use std::{sync::Arc, time::Duration};
 

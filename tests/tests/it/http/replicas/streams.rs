@@ -168,7 +168,7 @@ async fn the_client_of_a_replica_that_was_killed_is_told_that_its_call_is_lost()
         let message = error["error"]["message"].as_str().unwrap_or_default();
         assert_eq!((&error["id"], &error["error"]["code"]), (&json!(1), &json!(-32603)), "{error}");
         assert!(message.contains("the call was lost") && message.contains("may have run"), "{message}");
-        // A client that resumes later receives the same events, and the session lives on.
+        // A client that resumes the stream later receives the same events, and the session still exists.
         assert_eq!(rest(&mut cluster.at(2).open(&resume).await).await, events);
         assert_eq!(cluster.at(1).send(&resume.with("last-event-id", id)).await.status, 204);
         assert_eq!(cluster.at(2).send(&later).await.status, 200);

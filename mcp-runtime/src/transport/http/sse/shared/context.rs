@@ -15,7 +15,7 @@ use crate::{
     transport::http::sse::stream::{KeptBytes, StreamMemory},
 };
 
-/// What all streams of this replica have in common.
+/// The state that all streams of this replica share.
 #[derive(Debug)]
 pub(super) struct StreamContext {
     pub(super) replica: Arc<Replica>,
@@ -23,7 +23,7 @@ pub(super) struct StreamContext {
     next_number: AtomicU32,
     /// The logs of complete streams.
     kept: Mutex<KeptLogs>,
-    /// Each receiver is a stream with answers that its log does not contain.
+    /// Has one receiver for each stream whose log does not contain all answers.
     unwritten: watch::Sender<()>,
 }
 
@@ -70,7 +70,7 @@ impl StreamContext {
         }
     }
 
-    /// Removes the logs of the complete streams of a session, as far as this replica has written them.
+    /// Removes the logs of the complete streams of a session, which this replica has written.
     pub(super) fn remove_logs(&self, session: &str) {
         let removed = self.kept().remove_session(session);
         if !removed.is_empty() {

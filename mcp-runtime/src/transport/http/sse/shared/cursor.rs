@@ -11,7 +11,7 @@ use crate::backend::LogEntry;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
     at: u64,
-    /// What the entries say.
+    /// The mark of the last event.
     mark: Mark,
     has_ended: bool,
 }
@@ -65,8 +65,8 @@ impl Cursor {
         }
     }
 
-    /// Moves to an event. Returns `false` for an event that is already known: its owner has repeated an operation that had
-    /// succeeded without the owner's knowledge.
+    /// Moves to an event. Returns `false` for an event that is already known: the owner repeats an append that seemed
+    /// to fail although it took effect.
     fn advance(&mut self, mark: Mark) -> bool {
         self.mark.is_answered |= mark.is_answered;
         let is_new = mark.number > self.mark.number;
@@ -130,7 +130,7 @@ mod tests {
             };
             let all = read(Cursor::new(0));
             assert_eq!(all.iter().map(|(_, text)| text).collect::<Vec<_>>(), expected);
-            // A reader that continues with any event that it knows sees the rest.
+            // A reader that continues after any event sees all later ones.
             for (index, (position, _)) in all.iter().enumerate() {
                 assert_eq!(read(Cursor::new(position - 1)), all[index..], "{expected:?}");
             }

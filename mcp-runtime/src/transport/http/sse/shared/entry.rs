@@ -20,12 +20,13 @@ pub(super) enum Entry<'a> {
     Lost(&'a [u8]),
 }
 
-/// What a reader must know that continues after an event.
+/// The state that a reader needs to continue after an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The number of the event. The owner numbers its events, so that one that was written twice is recognized.
+    /// The number of the event. The owner numbers its events, so that readers recognize an event that was written
+    /// twice.
     pub(super) number: u64,
-    /// Whether every request of the stream was answered or cancelled before.
+    /// Whether every request of the stream was answered or cancelled before the event.
     pub(super) is_answered: bool,
 }
 

@@ -54,8 +54,8 @@ impl SharedEvents {
         self.stream
     }
 
-    /// Returns the next item. Returns `None` if the response ends without the stream, for example because another one
-    /// carries it.
+    /// Returns the next item, or `None` if the response ends before the stream, for example because another response
+    /// carries the stream.
     pub(in crate::transport::http) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         if self.carrier.as_mut().is_some_and(|carrier| carrier.poll_ended(cx).is_ready()) {
             return Poll::Ready(None);

@@ -29,7 +29,7 @@ use crate::{
 
 /// The stream of a session for messages that belong to no request, as one replica sees it.
 ///
-/// Every replica writes the messages that originate there to one log, which the response follows wherever it is. The
+/// All replicas write their messages to one log. The response follows this log, whichever replica it is open on. The
 /// [`Collector`] decides who writes notifications of changes.
 #[derive(Debug)]
 pub(in crate::transport::http) struct GeneralStream {
@@ -71,8 +71,8 @@ impl GeneralStream {
         self.collector.moved_to(response);
     }
 
-    /// Opens the stream for a response, after the event with a position or, without one, after what an earlier response
-    /// has carried. Any other response that carries the stream ends.
+    /// Opens the stream for a response, which begins after the event with a position. Without a position, it begins
+    /// after the last event that an earlier response has carried. Any other response that carries the stream ends.
     ///
     /// # Errors
     ///
@@ -131,7 +131,8 @@ impl GeneralStream {
             let messages = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             let mut entries = Vec::new();
             for line in messages {
-                // Without a slot for too long, the messages are lost, as they are below.
+                // If the replica gets no slot for too long, the messages are lost, as they are if the append below
+                // fails.
                 let Some(slot) = persist(|| replica.join()).await else { break };
                 let number = slot.id(self.context.next_number());
                 let mark = Mark { number, is_answered: false };

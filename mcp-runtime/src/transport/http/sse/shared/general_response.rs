@@ -21,7 +21,7 @@ use crate::{
     race::race,
 };
 
-/// The number of messages among which those that were written twice are recognized.
+/// The number of latest messages that are compared with the next one, to recognize a message that was written twice.
 const RECENT_MESSAGES: usize = 256;
 
 /// A response that carries the stream of a session for messages that belong to no request.
@@ -57,7 +57,7 @@ impl GeneralResponse {
             match race(self.next(), feed.closed()).await {
                 Ok(Ok(entries)) => {
                     self.send(&entries, feed).await?;
-                    // A full page may not be the last. Waiting for another entry ends at once if there is one already.
+                    // More entries may follow a full page. The wait for the next entry ends at once if one exists.
                     if entries.len() < PAGE {
                         self.collector.want_changes();
                         if self.collector.outbox().is_closed() {
@@ -87,7 +87,7 @@ impl GeneralResponse {
         }
     }
 
-    /// Waits until there may be further entries, but not longer than until something else is due.
+    /// Waits until there may be further entries, or until something else is due.
     async fn wait(&self, renew_at: Instant, feed: &Feed) -> Result<(), Closed> {
         let due = self.complete_at.map_or(renew_at, |at| at.min(renew_at));
         let woken = race(sleep_until(due), self.collector.outbox().until_closed());
@@ -124,7 +124,7 @@ impl GeneralResponse {
             let position = entry.position.number();
             self.at = position;
             match Entry::decode(&entry.value) {
-                // A message is written twice if an attempt was successful although it seemed to fail.
+                // A message is written twice if an append seemed to fail although it took effect.
                 Some(Entry::Message { mark, line }) if !self.recent.contains(&mark.number) => {
                     self.recent.push_back(mark.number);
                     if self.recent.len() > RECENT_MESSAGES {

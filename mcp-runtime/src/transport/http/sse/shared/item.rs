@@ -12,7 +12,7 @@ pub(in crate::transport::http) enum StreamItem {
     Opened { stream: u64 },
     /// A message.
     Event { position: u64, line: Bytes },
-    /// A message that no log contains, so that the client cannot resume the stream after it.
+    /// A message that no log contains. The client cannot resume the stream after this message.
     Message { line: Bytes },
     /// The request of a function to close the response. The client should reconnect after a delay.
     Close { position: u64, retry: Duration },

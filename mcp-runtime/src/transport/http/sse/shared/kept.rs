@@ -61,7 +61,8 @@ impl KeptLogs {
         removed
     }
 
-    /// Takes logs while the memory of all streams is full: the oldest ones of the peers that keep the most.
+    /// Removes and returns logs while the memory of all streams is full, beginning with the oldest logs of the peers
+    /// that keep the most.
     pub(super) fn evict(&mut self, memory: &StreamMemory) -> Vec<Stream> {
         let mut removed = Vec::new();
         while memory.is_full() {

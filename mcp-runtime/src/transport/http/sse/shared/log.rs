@@ -34,12 +34,12 @@ impl StreamLog {
     }
 
     /// Appends entries to the log of a running stream, which then keeps at most `max_bytes` unless its newest entry is
-    /// longer. Returns the position of that.
+    /// longer. Returns the position of the newest entry.
     pub(super) async fn append(&self, entries: Vec<Vec<u8>>, max_bytes: usize) -> Result<u64, BackendError> {
         self.append_for(entries, max_bytes, RUNNING_TTL).await
     }
 
-    /// Shows that the stream still runs. Returns the position of the newest entry.
+    /// Postpones the time at which the log of a running stream expires. Returns the position of the newest entry.
     pub(super) async fn keep_alive(&self) -> Result<u64, BackendError> {
         self.append(vec![Entry::Alive.encode()], MAX_LOGGED_BYTES).await
     }

@@ -21,9 +21,9 @@ impl LogUse {
         Self { counted: memory.count(0), memory, entries: VecDeque::new(), bytes: 0 }
     }
 
-    /// Returns the number of bytes that the log may keep after entries of this length are added. While the memory of all
-    /// streams is full, it drops what its client has received: everything before the position that the client has taken
-    /// last. If that is not known, most is dropped.
+    /// Returns the number of bytes that the log may keep after entries of this length are added. While the memory of
+    /// all streams is full, the log drops everything before the last position that its client has taken. If that
+    /// position is unknown, the log drops most of its entries.
     pub(super) fn max_bytes(&self, added: usize, taken: Option<u64>) -> usize {
         if !self.memory.is_full() {
             return MAX_LOGGED_BYTES;
@@ -47,7 +47,7 @@ impl LogUse {
         self.counted.set(self.bytes);
     }
 
-    /// Counts entries that have yet to be added.
+    /// Counts pending entries.
     pub(super) fn count_pending(&mut self, bytes: usize) {
         self.counted.set(self.bytes + bytes);
     }

@@ -5,8 +5,8 @@ use tokio::time::Instant;
 use super::retry::{MAX_RETRY, MIN_RETRY};
 use crate::backend::BackendError;
 
-/// The time for which the output of a call waits for a backend that fails. It is then sent without ids as soon as the
-/// next attempt to write it has failed, which takes a few seconds at most.
+/// The time for which the output of a call waits for a failing backend. After this time, the output is sent without ids
+/// once another attempt to write it has failed, which takes a few seconds at most.
 const MAX_DELAY: Duration = Duration::from_secs(3);
 
 /// The time since which the log of a stream cannot be written.

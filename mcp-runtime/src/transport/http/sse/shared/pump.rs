@@ -18,10 +18,11 @@ use crate::{backend::BACKEND_TIMEOUT, engine::Outbox, race::race, transport::htt
 /// exists.
 ///
 /// While the backend fails for a few seconds, no event is sent, and messages wait in the outbox, which drops
-/// notifications beyond its limit. An event that a client has received can therefore be resumed from.
+/// notifications beyond its limit. A client can therefore resume the stream after any event that it has received.
 ///
-/// If that takes longer, or if the backend is full, messages are sent without ids, so that nobody can resume after them.
-/// They are written when the backend responds again, unless the log could not even be created in time.
+/// If the backend fails for longer, or is full, messages are sent without ids, and clients cannot resume the stream
+/// after these messages. The log receives them when the backend responds again, unless the log could not be created in
+/// time.
 pub(super) struct Pump {
     pub(super) context: Arc<StreamContext>,
     pub(super) session_id: Arc<str>,

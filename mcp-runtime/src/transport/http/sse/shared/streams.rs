@@ -61,8 +61,8 @@ impl SharedStreams {
         events
     }
 
-    /// Waits until other replicas find the answers of all calls that have finished here. Calls that have not must finish
-    /// first.
+    /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in
+    /// flight.
     pub(in crate::transport::http) async fn written(&self) {
         self.context.written().await;
     }

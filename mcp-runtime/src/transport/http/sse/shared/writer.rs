@@ -22,25 +22,25 @@ use crate::{
 
 /// Writes the log of a stream, and sends what the log contains to the response of the call as long as that exists.
 ///
-/// If the log cannot be written for some time, the response is sent the messages without ids. They are written later, so
-/// that clients can resume the stream when the backend responds again.
+/// If the log cannot be written for some time, the response receives the messages without ids. They are written when
+/// the backend responds again, so that clients can then resume the stream.
 pub(super) struct Writer {
     log: StreamLog,
     calls: StreamCalls,
-    /// What the log contains.
+    /// The position and state of the log.
     cursor: Cursor,
     log_use: LogUse,
-    /// The entries that have yet to be written. Those that the response was sent are bounded like the log. Before, they
-    /// are what the outbox contained.
+    /// The entries that are still to be written. They come from the outbox, whose limits apply. Once the response has
+    /// received them, they are bounded like the log.
     pending: VecDeque<Vec<u8>>,
-    /// What the entries say, including the pending ones.
+    /// The mark of the last entry, including the pending ones.
     mark: Mark,
-    /// What the entries say whose messages the response was sent without ids.
+    /// The mark of the last entry whose message the response has received without an id.
     sent: Mark,
     /// Whether the last entry completes the stream.
     is_finished: bool,
     outage: Option<Outage>,
-    /// The time at which the log and the record of its requests are kept from expiring.
+    /// The next time at which to extend the lifetime of the log and of the record of its requests.
     keep_at: Instant,
     /// The response of the call. `None` once it is gone.
     feed: Option<Feed>,
@@ -64,7 +64,7 @@ impl Writer {
         }
     }
 
-    /// Returns whether no more can be written: the stream is complete, or has been for so long that its log has expired.
+    /// Returns whether nothing is left to write: the log is complete, or has expired before it could be completed.
     pub(super) fn is_over(&self) -> bool {
         let has_expired = |outage: &Outage| self.is_finished && outage.duration() > RUNNING_TTL;
         self.cursor.has_ended() || self.outage.as_ref().is_some_and(has_expired)
@@ -79,11 +79,11 @@ impl Writer {
         self.log_use
     }
 
-    /// Takes the next step: writes output, waits for some, or sends it without ids. `lines` contains messages that precede
-    /// those of the outbox.
+    /// Takes the next step: writes output, waits for more, or sends it without ids. `lines` contains messages that
+    /// precede those of the outbox.
     pub(super) async fn advance(&mut self, outbox: &Outbox, lines: &mut Vec<u8>) {
         let is_outage_long = self.outage.as_ref().is_some_and(|outage| outage.is_long);
-        // Otherwise, output waits in the outbox, which limits it.
+        // Output that is not collected waits in the outbox, which limits it.
         let collects = !self.is_finished && (self.pending.is_empty() || is_outage_long);
         if collects {
             self.collect(outbox, lines);
@@ -215,7 +215,8 @@ impl Writer {
         let before = self.cursor.at();
         let first = (last + 1).saturating_sub(entries.len() as u64);
         if first > before + 1 {
-            // An attempt that seemed to fail was successful, or another replica has found this one gone.
+            // An append that seemed to fail took effect, or another replica has completed the stream because it found
+            // this replica gone.
             while self.cursor.at() < last && !self.cursor.has_ended() {
                 let (log, after) = (&self.log, self.cursor.at());
                 match timeout(BACKEND_TIMEOUT, persist(|| log.read(after))).await {
@@ -226,7 +227,7 @@ impl Writer {
         } else if first <= before {
             tracing::warn!("the backend has lost the log of an event stream");
             self.cursor = Cursor::new(first.saturating_sub(1));
-            // The record of the requests is gone, too, and that they were answered must be written again.
+            // The record of the requests is gone, too. The fact that they were answered must be written again.
             self.keep_at = Instant::now();
             self.mark.is_answered = false;
         }

@@ -1,4 +1,4 @@
-//! A backend that fails when a test says so.
+//! A backend whose logs can be made to fail.
 
 use std::{
     collections::VecDeque,
@@ -12,17 +12,17 @@ use std::{
 
 use tokio::time::sleep;
 
-use crate::backend::{
-    BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
-    RecordVersion, Records, TopicSubscription, Topics,
+use crate::{
+    backend::{BackendError, BackendFuture},
+    testing::{BackendHook, BackendMethod, BackendOperation, TestBackend},
 };
 
-/// What an operation on a log does beside what it should.
+/// How an append fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Fails without an effect.
+    /// With an error, without an effect.
     Before,
-    /// Fails although it takes effect.
+    /// With an error, after it has taken effect.
     After,
     /// Never resolves, and has no effect.
     Hang,
@@ -30,112 +30,74 @@ pub(super) enum Failure {
     Full,
 }
 
-/// A backend whose next appends fail.
+/// A backend whose appends can fail and whose reads can be slow.
+pub(super) type Flaky = TestBackend<LogFailures>;
+
 #[derive(Debug, Default)]
-pub(super) struct Flaky {
-    memory: MemoryBackend,
-    failures: Mutex<VecDeque<Failure>>,
-    /// The time that it takes to read from a log.
+pub(super) struct LogFailures {
+    /// The failures of the next appends.
+    appends: Mutex<VecDeque<Failure>>,
+    /// The duration of a read.
     delay: Mutex<Duration>,
     /// Whether records cannot be written.
     is_read_only: AtomicBool,
 }
 
-impl Flaky {
+impl LogFailures {
+    /// Makes the next appends fail.
     pub(super) fn fail(&self, failures: &[Failure]) {
-        self.failures.lock().unwrap().extend(failures);
+        self.appends.lock().unwrap().extend(failures);
     }
 
+    /// Sets the duration of a read.
     pub(super) fn set_delay(&self, delay: Duration) {
         *self.delay.lock().unwrap() = delay;
     }
 
+    /// Sets whether records cannot be written.
     pub(super) fn set_read_only(&self, is_read_only: bool) {
         self.is_read_only.store(is_read_only, Ordering::Relaxed);
     }
 
+    /// Returns the number of appends that are still to fail.
     pub(super) fn failures(&self) -> usize {
-        self.failures.lock().unwrap().len()
+        self.appends.lock().unwrap().len()
     }
 }
 
-impl Logs for Flaky {
-    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
-        let failure = self.failures.lock().unwrap().pop_front();
-        Box::pin(async move {
-            if failure == Some(Failure::Hang) {
-                pending::<()>().await;
-            }
-            if failure == Some(Failure::Full) {
-                return Err(BackendError::Full);
-            }
-            let position = match failure {
-                Some(Failure::Before) => LogPosition::START,
-                _ => self.memory.append(key, entries, bounds).await?,
-            };
-            if failure.is_some() { Err(BackendError::Unavailable("test".to_owned())) } else { Ok(position) }
-        })
-    }
-
-    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
-        let delay = *self.delay.lock().unwrap();
-        Box::pin(async move {
-            sleep(delay).await;
-            self.memory.read(key, after, limit).await
-        })
-    }
-
-    fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
-        self.memory.appended(key, after)
-    }
-
-    fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
-        self.memory.remove(key)
-    }
-}
-
-impl Records for Flaky {
-    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-        self.memory.get(key)
-    }
-
-    fn set<'a>(
+impl BackendHook for LogFailures {
+    fn intercept<'a, T: Send + 'a>(
         &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> BackendFuture<'a, Option<RecordVersion>> {
-        if self.is_read_only.load(Ordering::Relaxed) {
-            return Box::pin(ready(Err(BackendError::Unavailable("test".to_owned()))));
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        match operation.method {
+            BackendMethod::Append => {
+                let failure = self.appends.lock().unwrap().pop_front();
+                Box::pin(fail(failure, run))
+            }
+            BackendMethod::Read => {
+                let delay = *self.delay.lock().unwrap();
+                Box::pin(async move {
+                    sleep(delay).await;
+                    run.await
+                })
+            }
+            BackendMethod::Set if self.is_read_only.load(Ordering::Relaxed) => {
+                Box::pin(ready(Err(BackendError::Unavailable("test".to_owned()))))
+            }
+            _ => run,
         }
-        self.memory.set(key, condition, value, ttl)
-    }
-
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-        self.memory.delete(key, condition)
-    }
-
-    fn list<'a>(
-        &'a self,
-        group: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BackendFuture<'a, Vec<(String, Record)>> {
-        self.memory.list(group, after, limit)
-    }
-
-    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        self.memory.count(group)
     }
 }
 
-impl Topics for Flaky {
-    fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()> {
-        self.memory.publish(topic, message)
+async fn fail<T>(failure: Option<Failure>, append: BackendFuture<'_, T>) -> Result<T, BackendError> {
+    match failure {
+        None => return append.await,
+        Some(Failure::Before) => {}
+        Some(Failure::After) => drop(append.await?),
+        Some(Failure::Hang) => pending().await,
+        Some(Failure::Full) => return Err(BackendError::Full),
     }
-
-    fn subscribe<'a>(&'a self, topic: &'a str) -> BackendFuture<'a, TopicSubscription> {
-        self.memory.subscribe(topic)
-    }
+    Err(BackendError::Unavailable("test".to_owned()))
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::transport::http::sse::stream::{MAX_LOGGED_MESSAGES, StreamMemory};
 
-/// A response that is slow gets everything that waits for it, at most what the outbox of the call and the log keep.
+/// A slow response receives everything that the outbox of the call and the log have kept for it.
 #[tokio::test(start_paused = true)]
 async fn slow_readers_miss_only_notifications_and_get_the_response() {
     let backend = Arc::new(Flaky::default());

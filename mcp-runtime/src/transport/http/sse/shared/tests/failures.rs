@@ -19,7 +19,7 @@ async fn what_a_failing_backend_delays_arrives_once_and_in_order() {
         let mut expected = Vec::new();
         for number in 0..3 {
             backend.fail(failures);
-            // Others arrive while the backend fails.
+            // More messages arrive while the backend fails.
             for text in [format!("{number} a"), format!("{number} b")] {
                 notify(&call.outbox, &text);
                 expected.push(text);
@@ -41,7 +41,7 @@ async fn what_a_failing_backend_delays_arrives_once_and_in_order() {
     }
 }
 
-/// Output that begins and ends while the log cannot be written, and whether the log exists before.
+/// The output begins and ends while the log cannot be written, whether or not the log was created before.
 #[tokio::test(start_paused = true)]
 async fn calls_are_answered_without_ids_while_no_log_can_be_written() {
     use Failure::{Before, Full, Hang};
@@ -122,8 +122,8 @@ async fn a_stream_survives_a_long_failure() {
     }
 }
 
-/// A client that waits for the beginning of its stream gets an answer in time, although a log that has dropped entries
-/// is searched for the first one that is left.
+/// A client that resumes its stream gets a response in time, although the server searches a log that has dropped
+/// entries for the first one that is left.
 #[tokio::test(start_paused = true)]
 async fn a_resumption_does_not_take_longer_than_a_backend_may() {
     let backend = Arc::new(Flaky::default());

@@ -11,7 +11,7 @@ use crate::{
     transport::http::sse::stream::MAX_LOGGED_BYTES,
 };
 
-/// The requests of a stream are known as long as it runs, so that they are answered if its replica is killed.
+/// The requests of a running stream are recorded, so that they are answered if its replica is killed.
 #[tokio::test(start_paused = true)]
 async fn a_long_call_whose_replica_is_gone_is_answered() {
     for is_flushed in [false, true] {
@@ -132,7 +132,7 @@ async fn a_call_that_was_answered_is_not_lost_after_any_event() {
     call.outbox.begin_question();
     call.outbox.finish_call("response");
     let mut positions = vec![event(&mut call.response).await.0];
-    // The log contains that the call is answered before the next message.
+    // The log shows before the next message that the call was answered.
     sleep(Duration::from_secs(1)).await;
     notify(&call.outbox, "later");
     positions.push(event(&mut call.response).await.0);

@@ -53,7 +53,7 @@ async fn a_resumption_ends_the_earlier_response_at_every_replica() {
         assert!(next(&mut earlier).await.is_none());
         earlier = response;
     }
-    // Of two resumptions at the same time, one is left.
+    // Of two concurrent resumptions, only one continues.
     let (first, second) = tokio::join!(resumed(&replicas[0], stream, 0), resumed(&replicas[1], stream, 0));
     assert!(next(&mut earlier).await.is_none());
     call.outbox.finish_call("response");
@@ -98,7 +98,7 @@ async fn a_long_call_without_output_keeps_its_stream() {
     assert_eq!(texts(&rest(&mut response).await), ["response"]);
 }
 
-/// An append that took effect although it seemed to fail is repeated.
+/// The append seems to fail although it takes effect, and is repeated.
 #[tokio::test(start_paused = true)]
 async fn what_was_written_twice_is_resumed_once() {
     let backend = Arc::new(Flaky::default());

@@ -10,15 +10,15 @@ use std::{
 pub(crate) struct OnceValues(Mutex<HashMap<String, String>>);
 
 impl OnceValues {
-    pub(in crate::engine) fn get(&self, key: &str) -> Option<String> {
+    pub(super) fn get(&self, key: &str) -> Option<String> {
         self.lock().get(key).cloned()
     }
 
-    pub(in crate::engine) fn set(&self, key: &str, value: String) {
+    pub(super) fn set(&self, key: &str, value: String) {
         self.lock().insert(key.to_owned(), value);
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

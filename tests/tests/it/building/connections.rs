@@ -1,0 +1,90 @@
+//! Byte streams that a server serves: buffered writers, blocked threads, and the limits of a connection.
+
+use std::time::Duration;
+
+use mcp_runtime::{Json, Revision, tool};
+use serde_json::json;
+
+use super::{empty, two};
+
+#[tokio::test]
+async fn buffered_writers_are_flushed_and_size_limits_are_exact() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
+
+    let server = empty().with::<two::zebra>().max_message_bytes(100).build().unwrap();
+    for _ in 0..2 {
+        let (near, far) = duplex(1 << 16);
+        let (reader, writer) = split(far);
+        let serving = tokio::spawn({
+            let server = server.clone();
+            async move { server.serve(reader, BufWriter::new(writer)).await }
+        });
+        let (reader, mut writer) = split(near);
+        let mut answers = BufReader::new(reader).lines();
+        for (length, answer) in [(100, "\"result\":{}"), (101, "the message is too large: the limit is 100 bytes")] {
+            let mut line = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"#.to_owned();
+            line.push_str(&format!(r#""p":"{}"}}}}"#, "x".repeat(length - line.len() - 8)));
+            assert_eq!(line.len(), length);
+            writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+            let answered = answers.next_line().await.unwrap().unwrap();
+            assert!(answered.contains(answer), "{answered}");
+        }
+        drop((writer, answers));
+        assert!(serving.await.unwrap().is_ok());
+    }
+}
+
+/// Blocks its thread until it is released.
+#[tool]
+fn held(gate: &Gate) {
+    let _ = gate.0.lock().unwrap().recv();
+}
+
+struct Gate(std::sync::Mutex<std::sync::mpsc::Receiver<()>>);
+
+/// The response to `initialize` is flushed before a function requested in the same bytes is called, even by a buffered
+/// writer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn initialize_is_answered_while_a_function_blocks_the_thread() {
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, BufWriter, duplex, split};
+
+    let (release, gate) = std::sync::mpsc::channel();
+    let server = empty().with::<held>().with_state(Gate(std::sync::Mutex::new(gate))).build().unwrap();
+    let (near, far) = duplex(1 << 16);
+    let (reader, writer) = split(far);
+    let serving = tokio::spawn(async move { server.serve(reader, BufWriter::new(writer)).await });
+    let (reader, mut writer) = split(near);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let initialize = concat!(
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"#,
+        r#""clientInfo":{"name":"test","version":"1"}}}"#,
+    );
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"held"}}"#;
+    writer.write_all(format!("{initialize}\n{call}\n").as_bytes()).await.unwrap();
+    let mut answers = BufReader::new(reader).lines();
+    let answered = tokio::time::timeout(Duration::from_secs(10), answers.next_line()).await;
+    release.send(()).unwrap();
+    assert!(answered.unwrap().unwrap().unwrap().contains(r#""id":1"#));
+    assert!(answers.next_line().await.unwrap().unwrap().contains(r#""id":2"#));
+    drop((writer, answers));
+    serving.await.unwrap().unwrap();
+}
+
+/// Never returns.
+#[tool]
+async fn forever() -> Json<Option<u8>> {
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn the_calls_in_flight_of_a_connection_are_limited() {
+    let mut client = empty().with::<forever>().with::<two::zebra>().max_in_flight(2).test_client(Revision::V2025_11_25);
+    for _ in 0..2 {
+        client.send_request("tools/call", json!({"name": "forever"}));
+    }
+    let refused = client.call("forever", ()).await.unwrap_err();
+    assert_eq!((refused.code, refused.message.as_str()), (-32603, "too many requests in flight: the limit is 2"));
+    client.notify("notifications/cancelled", json!({"requestId": 1}));
+    assert_eq!(client.in_flight(), 1);
+    assert!(client.call("zebra", ()).await.is_ok());
+}

@@ -1,0 +1,145 @@
+//! Mistakes that only the whole program reveals.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use mcp_runtime::{Revision, tool};
+use serde_json::json;
+
+use super::{Db, empty};
+
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, schemars::JsonSchema)]
+struct Point {
+    x: u8,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, schemars::JsonSchema)]
+enum Color {
+    Red,
+    Green,
+}
+
+/// The alias hides the type from the macro.
+type Small = u8;
+
+/// Functions with mistakes that only `build` can see.
+mod mistakes {
+    use super::*;
+
+    /// A range that is larger than the type.
+    #[tool]
+    pub(super) fn range(#[arg(range = 1..=1000)] _small: Small) {}
+
+    /// A map whose keys cannot be strings.
+    #[tool]
+    pub(super) fn keys(_weights: Option<HashMap<Point, f64>>) {}
+
+    /// State by reference.
+    #[tool]
+    pub(super) fn reference(_db: &Db) {}
+
+    /// State in an `Arc`.
+    #[tool]
+    pub(super) fn arc(_db: &Arc<Db>) {}
+
+    /// A structured argument.
+    #[mcp_runtime::prompt]
+    pub(super) fn object(_who: Point, _color: Option<Color>, _count: u8) -> String {
+        String::new()
+    }
+
+    /// A list.
+    #[mcp_runtime::prompt]
+    pub(super) fn list(_names: Option<Vec<String>>) -> String {
+        String::new()
+    }
+}
+
+#[test]
+fn mistakes_that_only_the_whole_program_reveals_have_a_remedy() {
+    let with_db = || empty().with_state(Db);
+    for (server, function, expected) in [
+        (
+            empty().with::<mistakes::range>(),
+            "range",
+            "argument `_small`: `maximum` is 1000, but that of the type is 255",
+        ),
+        (
+            empty().with::<mistakes::keys>(),
+            "keys",
+            "argument `_weights`: the keys of a JSON object are strings, but those of this map are structs or lists\n\
+             help: take a list of pairs, as `Vec<(K, V)>`",
+        ),
+        (
+            empty().with::<mistakes::reference>().with_state(Arc::new(Db)),
+            "reference",
+            "has only `alloc::sync::Arc<it::building::Db>`\nhelp: add the `alloc::sync::Arc<it::building::Db>` with \
+             `.with_shared(…)` instead of `.with_state(…)`",
+        ),
+        (
+            with_db().with::<mistakes::arc>(),
+            "arc",
+            "has only `it::building::Db`\n\
+             help: take `&it::building::Db`: functions take shared state without its `Arc`",
+        ),
+        (
+            empty().with::<mistakes::object>(),
+            "object",
+            "is an object, but arguments of prompts are strings\n\
+             help: take text, a number, a `bool` or an enum without data",
+        ),
+        (empty().with::<mistakes::list>(), "list", "is a list, but arguments of prompts are strings\nhelp: "),
+    ] {
+        let error = server.check().unwrap_err();
+        let [problem] = error.problems() else { panic!("expected one problem: {error}") };
+        assert!(problem.contains(expected), "{problem}");
+        assert!(problem.contains(&format!("`{function}` ({}:", file!())), "{problem}");
+    }
+}
+
+/// Maps with keys that are not text.
+#[tool]
+fn tally(counts: HashMap<u32, u8>, offsets: BTreeMap<i64, u8>, colors: BTreeMap<Color, u8>) -> String {
+    format!("{counts:?} {offsets:?} {colors:?}")
+}
+
+#[tokio::test]
+async fn integers_and_enums_can_be_keys() {
+    let mut client = empty().with::<tally>().test_client(Revision::V2026_07_28);
+    let valid = json!({"counts": {"7": 1}, "offsets": {"-3": 2}, "colors": {"Red": 3}});
+    assert_eq!(client.call("tally", valid).await.unwrap().text(), "{7: 1} {-3: 2} {Red: 3}");
+    let invalid = json!({"counts": {"x": 1}, "offsets": {}, "colors": {"Blue": 3}});
+    let violations = client.call("tally", invalid).await.unwrap().text();
+    assert!(violations.contains("`counts.x` is not a property"), "{violations}");
+    assert!(violations.contains("`colors.Blue` is not a property, expected one of `Green`, `Red`"), "{violations}");
+}
+
+mod conflicting {
+    /// The list function has a parameter that only completions receive.
+    #[mcp_runtime::resource("conflicting://{id}", list = listed)]
+    pub(super) fn first(id: String) -> String {
+        id
+    }
+
+    fn listed(_: &str) -> Vec<mcp_runtime::ResourceLink> {
+        Vec::new()
+    }
+
+    /// Matches the same URIs as `first`.
+    #[mcp_runtime::resource("conflicting://{name}")]
+    pub(super) fn second(name: String) -> String {
+        name
+    }
+}
+
+#[test]
+fn wrong_list_parameters_and_ambiguous_templates_are_rejected() {
+    let error = empty().with::<conflicting::first>().with::<conflicting::second>().check().unwrap_err();
+    let problems = error.problems();
+    assert!(problems[0].contains("needs `&str` for its function `listed`"), "{error}");
+    assert!(problems[1].contains("the templates `conflicting://{id}` of `first`"), "{error}");
+    assert!(problems[1].contains("and `conflicting://{name}` of `second`"), "{error}");
+    assert_eq!(problems.len(), 2, "{error}");
+}

@@ -1,0 +1,84 @@
+//! Which entries a server has, and how their lists are sorted and paginated.
+
+use std::sync::Arc;
+
+use mcp_runtime::{Revision, TestClient};
+use serde_json::{Value, json};
+
+use super::{Clock, Db, Stopped, empty, listed, one, time, two};
+
+#[tokio::test]
+async fn entries_are_filtered_and_sorted() {
+    let all = || empty().with::<two::zebra>().with::<one::same>().with::<two::aardvark>().with::<two::aardvark>();
+    for (server, expected) in [
+        (all(), &["aardvark", "same", "zebra"][..]),
+        (all().only(|entry| entry.name != "same"), &["aardvark", "zebra"]),
+        (all().only_tags(["blue"]), &["same"]),
+        (all().only_tags(["green", "red"]), &["same"]),
+        (all().only_crates(["mcp-tests"]), &["aardvark", "same", "zebra"]),
+        (all().only_crates(["other"]).with::<time>().with_shared::<dyn Clock>(Arc::new(Stopped)), &["time"]),
+    ] {
+        let mut client = server.test_client(Revision::V2025_06_18);
+        let names: Vec<_> = client.tools().await.unwrap().iter().map(|tool| tool["name"].clone()).collect();
+        assert_eq!(names, expected);
+    }
+}
+
+#[tokio::test]
+async fn methods_of_features_that_are_not_offered_are_not_found() {
+    for revision in Revision::ALL {
+        let mut client = empty().test_client(revision);
+        for method in [
+            "tools/list",
+            "tools/call",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+            "prompts/list",
+            "prompts/get",
+            "completion/complete",
+            "logging/setLevel",
+        ] {
+            let refused = client.request(method, json!({})).await.unwrap_err();
+            assert_eq!((refused.code, refused.message), (-32601, format!("method not found: {method}")));
+        }
+    }
+}
+
+async fn pages(client: &mut TestClient, method: &str, member: &str) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    let mut params = json!({});
+    let mut seen = Vec::new();
+    loop {
+        let page = client.request(method, params).await.unwrap();
+        let items = page[member].as_array().unwrap();
+        sizes.push(items.len());
+        seen.extend(items.iter().map(|item| item["name"].as_str().unwrap().to_owned()));
+        match &page["nextCursor"] {
+            Value::String(cursor) => params = json!({ "cursor": cursor }),
+            _ => break,
+        }
+    }
+    let mut sorted = seen.clone();
+    sorted.sort();
+    assert_eq!(seen, sorted);
+    sizes
+}
+
+#[tokio::test]
+async fn lists_are_paginated() {
+    for revision in Revision::ALL {
+        let server =
+            empty().with::<two::zebra>().with::<one::same>().with::<two::aardvark>().with::<listed>().with_state(Db);
+        let mut client = server.page_size(2).test_client(revision);
+        assert_eq!(pages(&mut client, "tools/list", "tools").await, [2, 1]);
+        assert_eq!(pages(&mut client, "resources/list", "resources").await, [2, 2, 1]);
+        assert_eq!(pages(&mut client, "resources/templates/list", "resourceTemplates").await, [1]);
+        // In base64: "from:4" continues with the last resource, "from:5" would continue at the end of the list.
+        for (cursor, expected) in [("ZnJvbTo0", Ok(1)), ("ZnJvbTo1", Err(-32602)), ("ZnJvbTo2", Err(-32602))] {
+            let page = client.request("resources/list", json!({"cursor": cursor})).await;
+            let size = page.map(|page| page["resources"].as_array().unwrap().len()).map_err(|error| error.code);
+            assert_eq!(size, expected, "{revision}: {cursor}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Answers to questions of another replica.
+
+use mcp_runtime::Records as _;
+use serde_json::json;
+
+use super::{notification, open, until_method};
+use crate::http::replicas::Cluster;
+
+/// The answer, and progress before it, reach the call wherever it runs.
+#[tokio::test]
+async fn answers_reach_the_replica_that_asked() {
+    let cluster = Cluster::start(3).await;
+    for version in ["2025-06-18", "2025-11-25"] {
+        for answering in 0..3 {
+            let session = open(cluster.at(0), version, json!({"elicitation": {}})).await;
+            session.initialized().await;
+            let mut call = cluster.at(1).open(&session.call(1, "asks")).await;
+            let question = until_method(&mut call, "elicitation/create").await;
+            let id = &question["id"];
+            assert!(id.as_u64().is_some_and(|id| id < 1 << 53), "{question}");
+            let progress = notification("notifications/progress", &json!({"progressToken": id, "progress": 1}));
+            assert_eq!(cluster.at(answering).send(&session.post(&progress)).await.status, 202);
+            let content = json!({"action": "accept", "content": {"sure": true}});
+            let answer = session.post(&json!({"jsonrpc": "2.0", "id": id, "result": content}));
+            // A second answer has no effect.
+            for _ in 0..2 {
+                assert_eq!(cluster.at(answering).send(&answer).await.status, 202);
+            }
+            let messages = call.messages().await;
+            assert_eq!(messages.len(), 1, "{version} {answering} {messages:?}");
+            assert_eq!(messages[0]["result"]["content"][0]["text"], "sure", "{version} {answering}");
+        }
+    }
+}
+
+/// The answer of one session never reaches the question of another.
+#[tokio::test]
+async fn answers_reach_questions_of_their_own_session_only() {
+    let cluster = Cluster::start(2).await;
+    let version = "2025-11-25";
+    let victim = open(cluster.at(0), version, json!({"elicitation": {}})).await;
+    victim.initialized().await;
+    let other = open(cluster.at(1), version, json!({"elicitation": {}})).await;
+    other.initialized().await;
+    let mut call = cluster.at(0).open(&victim.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await;
+    let decline = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let accept = json!({"jsonrpc": "2.0", "id": question["id"], "result": accept});
+    for replica in 0..2 {
+        assert_eq!(cluster.at(replica).send(&other.post(&decline)).await.status, 202);
+    }
+    assert_eq!(cluster.at(1).send(&victim.post(&accept)).await.status, 202);
+    assert_eq!(call.messages().await[0]["result"]["content"][0]["text"], "sure");
+}
+
+/// A client that makes up answers occupies neither the replica that has asked nor the backend.
+#[tokio::test]
+async fn answers_that_nobody_waits_for_are_bounded() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-03-26", json!({"roots": {}, "sampling": {}, "elicitation": {}})).await;
+    session.initialized().await;
+    let other = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    other.initialized().await;
+    let mut call = cluster.at(0).open(&other.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
+    let answer = |id: u64| json!({"jsonrpc": "2.0", "id": id, "result": {}});
+    let mut refused = 0;
+    for number in 0..200 {
+        let answered = cluster.at(1).send(&session.post(&answer(question + 1000 + number))).await;
+        assert!(matches!(answered.status, 202 | 503), "{answered:?}");
+        assert_eq!(answered.header("retry-after").is_some(), answered.status == 503);
+        refused += usize::from(answered.status == 503);
+    }
+    assert!(refused > 0, "all answers were accepted");
+    let stored = cluster.backend().count(&format!("mcp/1/answers/{}", session.id)).await.unwrap();
+    assert_eq!(stored + refused, 200, "the replica that has asked ignores them");
+    // Other sessions are not affected.
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let accept = json!({"jsonrpc": "2.0", "id": question, "result": accept});
+    assert_eq!(cluster.at(1).send(&other.post(&accept)).await.status, 202);
+    assert_eq!(call.messages().await[0]["result"]["content"][0]["text"], "sure");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_for_another_replica_fails_its_question() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
+    let id = until_method(&mut call, "elicitation/create").await["id"].clone();
+    let content = json!({"sure": true, "padding": "x".repeat(1 << 20)});
+    let result = json!({"action": "accept", "content": content});
+    let answer = session.post(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    assert_eq!(cluster.at(1).send(&answer).await.status, 202);
+    let message = &call.messages().await[0];
+    assert!(message.to_string().contains("too long for another replica"), "{message}");
+}

@@ -1,0 +1,173 @@
+//! Failures of the backend and of replicas, and leases that expire.
+
+use std::time::Duration;
+
+use mcp_runtime::HttpOptions;
+use mcp_tests::backend::Health;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::{notification, open, request, until_method, until_status};
+use crate::{
+    http::{
+        client::{Session, soon},
+        replicas::{Cluster, LEASE},
+        request::initialize,
+    },
+    sessions::asking_later,
+};
+
+/// A replica that learns that it has missed announcements reads the changes from the backend.
+#[tokio::test]
+async fn lost_announcements_are_made_up_for() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let ended = open(cluster.at(0), "2025-11-25", json!({})).await;
+    assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 200);
+    let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await;
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Deaf);
+    }
+    let content = json!({"action": "accept", "content": {"sure": true}});
+    let answer = session.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": content}));
+    assert_eq!(cluster.at(1).send(&answer).await.status, 202);
+    let waiting = ended.call(2, "waits");
+    let lost = async {
+        cluster.gate(1).has_begun(1).await;
+        assert_eq!(cluster.at(0).send(&ended.delete()).await.status, 204);
+        // The other replica does not know yet.
+        assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 200);
+        for replica in 0..2 {
+            cluster.set_backend(replica, Health::Up);
+        }
+    };
+    let (failed, ()) = tokio::join!(cluster.at(1).send(&waiting), lost);
+    assert!(failed.json()["error"]["message"].as_str().unwrap().contains("the session has ended"));
+    assert_eq!(cluster.at(1).send(&ended.ping()).await.status, 404);
+    assert_eq!(call.messages().await[0]["result"]["content"][0]["text"], "sure");
+}
+
+#[tokio::test]
+async fn a_backend_that_fails_affects_only_what_needs_it() {
+    let cluster = Cluster::start(2).await;
+    let known = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let ending = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let requests = [
+        ("a call of a known session", known.call(1, "quick"), 200),
+        ("a new session", initialize("2025-11-25"), 503),
+        ("a change", known.post(&request(2, "logging/setLevel", &json!({"level": "error"}))), 503),
+        ("the end of a session", ending.delete(), 503),
+    ];
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Failing);
+    }
+    for (name, request, status) in &requests {
+        let answered = cluster.at(0).send(request).await;
+        assert_eq!(answered.status, *status, "{name}");
+        assert_eq!(answered.header("retry-after").is_some(), *status == 503, "{name}");
+    }
+    let unknown = cluster.at(1).send(&known.ping()).await;
+    assert_eq!((unknown.status, unknown.header("retry-after").is_some()), (503, true));
+    for replica in 0..2 {
+        cluster.set_backend(replica, Health::Up);
+    }
+    until_status(cluster.at(1), &known.ping(), 200).await;
+    for (_, request, _) in &requests[..3] {
+        until_status(cluster.at(0), request, 200).await;
+    }
+    // A failed attempt may have deleted the session, so the next one may not find it.
+    let ended = soon(async {
+        loop {
+            match cluster.at(0).send(&requests[3].1).await.status {
+                503 => tokio::time::sleep(Duration::from_millis(2)).await,
+                status => break status,
+            }
+        }
+    });
+    assert!(matches!(ended.await, 204 | 404));
+    for replica in 0..2 {
+        until_status(cluster.at(replica), &ending.ping(), 404).await;
+    }
+}
+
+/// A replica that dies before it forwards an answer leaves the question open.
+#[tokio::test]
+async fn a_replica_that_dies_takes_only_its_own_calls_with_it() {
+    let mut cluster = Cluster::start(3).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let id = session.id.clone();
+    let call = Session { endpoint: cluster.at(1), version: session.version, id: id.clone() };
+    let mut asking = cluster.at(1).open(&call.call(1, "asks")).await;
+    let question = until_method(&mut asking, "elicitation/create").await;
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let answer = call.post(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accept}));
+    let (ping, quick) = (call.ping(), call.call(2, "quick"));
+    cluster.kill(0);
+    assert_eq!(cluster.at(2).send(&answer).await.status, 202);
+    assert_eq!(asking.messages().await[0]["result"]["content"][0]["text"], "sure");
+    assert_eq!(cluster.at(2).send(&ping).await.status, 200);
+    cluster.kill(1);
+    // Whether or not its lease has already expired, the answer has no effect.
+    assert_eq!(cluster.at(2).send(&answer).await.status, 202);
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(cluster.at(2).send(&answer).await.status, 202);
+    assert_eq!(cluster.at(2).send(&quick).await.json()["result"]["content"][0]["text"], "quick");
+}
+
+/// A replica that the others consider gone fails its calls, and goes on with a new lease.
+#[tokio::test]
+async fn a_replica_that_has_lost_its_lease_fails_its_calls() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let mut call = cluster.at(0).open(&session.call(1, "asks")).await;
+    let question = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
+    cluster.expire_lease(question).await;
+    let messages = call.messages().await;
+    let outcomes = messages.iter().filter(|message| message["id"] == 1).collect::<Vec<_>>();
+    assert_eq!(outcomes.len(), 1, "{messages:?}");
+    assert!(outcomes[0]["error"]["message"].as_str().is_some_and(|message| message.contains("lost")), "{messages:?}");
+    let mut call = cluster.at(0).open(&session.call(2, "asks")).await;
+    let again = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
+    assert_ne!(question >> 32, again >> 32);
+    let accept = json!({"action": "accept", "content": {"sure": true}});
+    let answer = session.post(&json!({"jsonrpc": "2.0", "id": again, "result": accept}));
+    assert_eq!(cluster.at(1).send(&answer).await.status, 202);
+    assert_eq!(call.messages().await.last().unwrap()["result"]["content"][0]["text"], "sure");
+}
+
+/// Nobody would receive the answer to a question of a lease that is gone.
+#[tokio::test]
+async fn a_replica_that_has_lost_its_lease_withdraws_its_questions_outside_of_calls() {
+    let (sender, mut outcomes) = mpsc::unbounded_channel();
+    let configure = |server| asking_later(server, sender.clone());
+    let cluster = Cluster::start_with(2, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"roots": {}})).await;
+    session.initialized().await;
+    let mut stream = cluster.at(0).open(&session.get()).await;
+    assert_eq!(cluster.at(0).send(&session.call(1, "asks_later")).await.status, 200);
+    let question = until_method(&mut stream, "roots/list").await["id"].as_u64().unwrap();
+    cluster.expire_lease(question).await;
+    let error = soon(outcomes.recv()).await.unwrap().unwrap_err();
+    assert!(error.contains("lost its connection to the other replicas"), "{error}");
+}
+
+/// The client must not repeat a batch whose calls have run.
+#[tokio::test]
+async fn calls_of_a_batch_are_answered_although_other_replicas_cannot_be_told() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-03-26", json!({})).await;
+    let cancelled = notification("notifications/cancelled", &json!({"requestId": 99}));
+    cluster.set_backend(0, Health::Failing);
+    for tool in ["quick", "waits"] {
+        cluster.gate(0).open();
+        let batch = json!([request(1, "tools/call", &json!({"name": tool})), cancelled]);
+        let answered = cluster.at(0).send(&session.post(&batch)).await;
+        assert_eq!(answered.status, 200, "{tool}");
+        assert!(answered.json()[0]["result"].is_object(), "{tool} {answered:?}");
+    }
+    assert_eq!(cluster.at(0).send(&session.post(&json!([cancelled]))).await.status, 503);
+}

@@ -1,0 +1,104 @@
+//! The expiry, the number and the records of sessions that replicas share.
+
+use std::time::Duration;
+
+use mcp_runtime::{HttpOptions, RecordCondition, Records};
+use serde_json::{Value, json};
+
+use super::{open, request};
+use crate::http::{client::soon, replicas::Cluster, request::initialize};
+
+#[tokio::test]
+async fn sessions_expire_when_no_replica_uses_them() {
+    let idle = Duration::from_millis(400);
+    let options = move || HttpOptions::default().session_idle(idle);
+    let cluster = Cluster::start_with(2, options, |server| server).await;
+    let (used, unused) =
+        (open(cluster.at(0), "2025-11-25", json!({})).await, open(cluster.at(0), "2025-11-25", json!({})).await);
+    for _ in 0..20 {
+        // Only the other replica is used.
+        assert_eq!(cluster.at(1).send(&used.ping()).await.status, 200);
+        tokio::time::sleep(idle / 5).await;
+    }
+    for replica in 0..2 {
+        assert_eq!(cluster.at(replica).send(&used.ping()).await.status, 200);
+        assert_eq!(cluster.at(replica).send(&unused.ping()).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn unused_sessions_of_a_peer_make_room_for_new_ones() {
+    let idle = Duration::from_secs(2);
+    let options = move || HttpOptions::default().max_sessions(4).max_peer_share(1.0).session_idle(idle);
+    let cluster = Cluster::start_with(2, options, |server| server).await;
+    let mut opened = Vec::new();
+    for number in 0..4 {
+        opened.push(open(cluster.at(number % 2), "2025-11-25", json!({})).await);
+    }
+    let running = cluster.at(1).open(&opened[0].get()).await;
+    // A session that was not renewed twice is not in use.
+    tokio::time::sleep(idle / 2).await;
+    let newest = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let mut alive = 0;
+    for session in &opened {
+        alive += usize::from(cluster.at(0).send(&session.ping()).await.status == 200);
+    }
+    assert_eq!(alive, 3, "one session was evicted");
+    for session in [&opened[0], &newest] {
+        assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200, "sessions in use are not evicted");
+    }
+    drop(running);
+}
+
+#[tokio::test]
+async fn the_sessions_of_a_peer_are_counted_over_all_replicas() {
+    let options = || HttpOptions::default().max_sessions(4).max_peer_share(1.0);
+    let cluster = Cluster::start_with(2, options, |server| server).await;
+    let mut opened = Vec::new();
+    for number in 0..4 {
+        opened.push(open(cluster.at(number % 2), "2025-11-25", json!({})).await);
+    }
+    for replica in 0..2 {
+        let refused = cluster.at(replica).send(&initialize("2025-11-25")).await;
+        assert_eq!((refused.status, refused.header("retry-after").is_some()), (503, true));
+        assert_eq!(refused.json()["id"], 0);
+    }
+    assert_eq!(cluster.at(1).send(&opened[0].delete()).await.status, 204);
+    assert_eq!(cluster.at(0).send(&initialize("2025-11-25")).await.status, 200);
+}
+
+/// During a rolling update, a newer release may write records that this one does not know.
+#[tokio::test]
+async fn records_of_a_newer_release_are_kept() {
+    let idle = Duration::from_secs(2);
+    let cluster = Cluster::start_with(2, move || HttpOptions::default().session_idle(idle), |server| server).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let key = format!("mcp/1/session/{}", session.id);
+    let record = cluster.backend().get(&key).await.unwrap().unwrap();
+    let mut newer: Value = serde_json::from_slice(&record.value).unwrap();
+    newer["future"] = json!({"kept": [1]});
+    let always = RecordCondition::Always;
+    let written = Records::set(cluster.backend(), &key, always, newer.to_string().into_bytes(), idle).await.unwrap();
+    // Both a renewal and a change rewrite the record.
+    let level = session.post(&request(1, "logging/setLevel", &json!({"level": "error"})));
+    assert_eq!(cluster.at(1).send(&level).await.status, 200);
+    let record = soon(async {
+        loop {
+            assert_eq!(cluster.at(0).send(&session.ping()).await.status, 200);
+            let record = cluster.backend().get(&key).await.unwrap().unwrap();
+            if Some(record.version) != written {
+                return record;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    let kept: Value = serde_json::from_slice(&record.value).unwrap();
+    assert_eq!(kept["future"], newer["future"], "{kept}");
+
+    let unreadable = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let key = format!("mcp/1/session/{}", unreadable.id);
+    Records::set(cluster.backend(), &key, always, b"{}".to_vec(), idle).await.unwrap();
+    let refused = cluster.at(1).send(&unreadable.ping()).await;
+    assert_eq!((refused.status, refused.header("retry-after").is_some()), (503, true));
+}

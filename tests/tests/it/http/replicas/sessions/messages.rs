@@ -1,0 +1,151 @@
+//! Messages of a session that any replica receives, and their effect on the others.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use mcp_tests::backend::Health;
+use serde_json::json;
+
+use super::{notification, open, request, until_method, until_status};
+use crate::http::{
+    client::soon,
+    replicas::{Cluster, LEASE},
+};
+
+const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+#[tokio::test]
+async fn every_replica_takes_every_message_of_a_session() {
+    let cluster = Cluster::start(2).await;
+    for version in VERSIONS {
+        for opener in 0..2 {
+            let capabilities = json!({
+                "elicitation": {"form": {}, "url": {}}, "experimental": {}, "roots": {"listChanged": true},
+                "sampling": {"tools": {}},
+            });
+            let session = open(cluster.at(opener), version, capabilities).await;
+            let initialized = notification("notifications/initialized", &json!({}));
+            for replica in [1 - opener, opener] {
+                for (message, status) in [
+                    (request(1, "ping", &json!({})), 200),
+                    (initialized.clone(), 202),
+                    (request(2, "tools/call", &json!({"name": "quick"})), 200),
+                    (request(3, "tools/list", &json!({})), 200),
+                    (notification("notifications/cancelled", &json!({"requestId": 99})), 202),
+                    (notification("notifications/progress", &json!({"progressToken": 99, "progress": 1})), 202),
+                    (notification("notifications/roots/list_changed", &json!({})), 202),
+                    (json!({"jsonrpc": "2.0", "id": 99, "result": {}}), 202),
+                    (json!({"jsonrpc": "2.0", "id": (5_u64 << 32) + 1, "result": {}}), 202),
+                ] {
+                    let answered = cluster.at(replica).send(&session.post(&message)).await;
+                    assert_eq!(answered.status, status, "{version} {opener} {replica} {message}");
+                    if status == 200 {
+                        assert!(answered.json()["result"].is_object(), "{version} {opener} {replica} {message}");
+                    }
+                }
+                let unknown = cluster.at(replica).send(&session.ping().with("mcp-session-id", &"x".repeat(32))).await;
+                assert_eq!(unknown.status, 404);
+            }
+            let size = cluster.session_size(&session.id).await;
+            assert!((1..=1024).contains(&size), "{size}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_waits_for_initialized_on_any_replica() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    let calls = [session.call(1, "asks"), session.call(2, "asks")];
+    let (first, second) = (cluster.at(0).open(&calls[0]), cluster.at(1).open(&calls[1]));
+    let initialized = async {
+        cluster.gate(0).has_begun(1).await;
+        cluster.gate(1).has_begun(1).await;
+        let initialized = session.post(&notification("notifications/initialized", &json!({})));
+        assert_eq!(cluster.at(1).send(&initialized).await.status, 202);
+    };
+    let (mut first, mut second, ()) = tokio::join!(first, second, initialized);
+    for call in [&mut first, &mut second] {
+        until_method(call, "elicitation/create").await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_cancelled_by_any_replica() {
+    let cluster = Cluster::start(2).await;
+    for (round, (running, cancelling)) in [(0, 1), (1, 0), (0, 0)].into_iter().enumerate() {
+        let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+        let id = round as u64;
+        let call = session.call(id, "waits");
+        let cancel = async {
+            soon(async {
+                while !has_begun(&cluster, running, round) {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+            assert_eq!(cluster.at(cancelling).send(&session.cancel(id)).await.status, 202);
+        };
+        let (answered, ()) = tokio::join!(cluster.at(running).send(&call), cancel);
+        assert_eq!(answered.body, b"", "a cancelled request has no response");
+    }
+}
+
+/// Returns whether the call of a round of [`a_call_is_cancelled_by_any_replica`] has begun.
+fn has_begun(cluster: &Cluster, replica: usize, round: usize) -> bool {
+    let earlier = if replica == 0 && round == 2 { 1 } else { 0 };
+    cluster.gate(replica).begun.load(Ordering::SeqCst) > earlier
+}
+
+#[tokio::test]
+async fn cancellations_that_cannot_name_a_request_reach_no_other_replica() {
+    let cluster = Cluster::start(1).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    for (id, is_announced) in
+        [(json!("x".repeat(1023)), false), (json!(null), false), (json!([1]), false), (json!("x"), true)]
+    {
+        let before = cluster.operations(0);
+        let cancelled = notification("notifications/cancelled", &json!({"requestId": id}));
+        for _ in 0..20 {
+            assert_eq!(cluster.at(0).send(&session.post(&cancelled)).await.status, 202);
+        }
+        // The replica renews its lease in the meantime.
+        assert_eq!(cluster.operations(0) >= before + 20, is_announced, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_was_deleted_ends_everywhere() {
+    let cluster = Cluster::start(3).await;
+    for deleting in 0..3 {
+        let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+        for replica in 0..3 {
+            assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
+        }
+        let begun = cluster.gate(1).begun.load(Ordering::SeqCst);
+        let delete = async {
+            cluster.gate(1).has_begun(begun + 1).await;
+            assert_eq!(cluster.at(deleting).send(&session.delete()).await.status, 204);
+        };
+        let call = session.call(1, "waits");
+        let (failed, ()) = tokio::join!(cluster.at(1).send(&call), delete);
+        let message = failed.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains("the session has ended"), "{deleting} {failed:?}");
+        for replica in 0..3 {
+            until_status(cluster.at(replica), &session.ping(), 404).await;
+        }
+        assert_eq!(cluster.session_size(&session.id).await, 0);
+    }
+}
+
+/// Each operation takes less than two seconds, but all of them together take longer.
+#[tokio::test]
+async fn a_message_waits_for_a_slow_backend_for_two_seconds_in_all() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-03-26", json!({})).await;
+    let cancelled = || notification("notifications/cancelled", &json!({"requestId": 99}));
+    let (few, many) = ([cancelled()], vec![cancelled(); 50]);
+    cluster.set_backend(0, Health::Slow(LEASE / 5));
+    for (batch, status) in [(&few[..], 202), (&many[..], 503)] {
+        assert_eq!(cluster.at(0).send(&session.post(&json!(batch))).await.status, status);
+    }
+}
