@@ -3,7 +3,7 @@
 use std::{env, fs, path::Path, process::Stdio};
 
 use crate::{
-    common::{command, repository},
+    common::{self, repository},
     turn::Turn,
 };
 
@@ -48,7 +48,7 @@ fn the_readme_session_shows_the_actual_output() {
             fs::copy(repository().join("Cargo.lock"), current.join("Cargo.lock")).expect("Cargo.lock is copied");
             continue;
         }
-        let done = command("bash")
+        let done = common::command("bash")
             .args(["-c", &format!("exec 2>&1; {command}")])
             .current_dir(&current)
             .stdin(Stdio::null())
