@@ -2,16 +2,17 @@ use std::time::Duration;
 
 use mcp_runtime::{BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, TopicEvent};
 use redis::{Value, cmd};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     backend::{Redis, milliseconds},
+    channels::{Latest, announced},
     client::{Call, Repeat},
 };
 
-/// The interval at which a waiting reader checks its log without a notification. A subscriber notices a lost connection
-/// sooner, but it is not told of messages that the nodes of a cluster have lost, or of logs that have expired. Every
-/// idle stream costs one check per interval.
+/// The interval at which the process asks for the newest entry of a log that a reader waits for, unless an entry was
+/// announced in the meantime. A subscriber notices a lost connection sooner, but it is not told of messages that the nodes
+/// of a cluster have lost, or of logs that have expired. Every idle stream costs one check per interval.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The number of newest entries among which an `append` that is repeated looks for its own.
@@ -66,20 +67,36 @@ impl Logs for Redis {
     fn appended<'a>(&'a self, key: &'a str, after: LogPosition) -> BackendFuture<'a, ()> {
         Box::pin(async move {
             let log = [self.keys().log(key)?];
-            let channel = self.keys().log_channel(key);
-            let mut announcements = self.subscriptions().subscribe(channel, self.client().deadline()).await?;
+            let (channel, channels) = (self.keys().log_channel(key), self.subscriptions().channels());
+            let (mut announcements, mut known) = match channels.follow(&channel) {
+                Some((announcements, latest)) => (announcements, Some(latest)),
+                None => (self.subscriptions().subscribe(channel.clone(), self.client().deadline()).await?, None),
+            };
             loop {
-                let call = Call { keys: &log, arguments: &[], if_repeated: None, repeat: Repeat::Safe };
-                let last: Option<u64> =
-                    self.client().run(&self.scripts().last, &call, self.client().deadline()).await?;
-                if last.is_none_or(|last| last > after.number()) {
+                let latest = match known.filter(|latest| latest.known_at.elapsed() < CHECK_INTERVAL) {
+                    Some(latest) => latest,
+                    None => {
+                        let known_at = Instant::now();
+                        let call = Call { keys: &log, arguments: &[], if_repeated: None, repeat: Repeat::Safe };
+                        let last: Option<u64> =
+                            self.client().run(&self.scripts().last, &call, self.client().deadline()).await?;
+                        let Some(position) = last else { return Ok(()) };
+                        let latest = Latest { position, known_at };
+                        channels.set_latest(&channel, latest);
+                        latest
+                    }
+                };
+                if latest.position > after.number() {
                     return Ok(());
                 }
-                match timeout(CHECK_INTERVAL, announcements.next()).await {
+                known = match timeout_at(latest.known_at + CHECK_INTERVAL, announcements.next()).await {
                     Ok(None) => return Err(BackendError::Unavailable("the connection was closed".to_owned())),
-                    Ok(Some(TopicEvent::Message(_))) => return Ok(()),
-                    _ => {}
-                }
+                    Ok(Some(TopicEvent::Message(message))) => {
+                        let Some(position) = announced(&message) else { return Ok(()) };
+                        Some(Latest { position, known_at: Instant::now() })
+                    }
+                    _ => None,
+                };
             }
         })
     }

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use mcp_runtime::{BackendError, BackendFuture, Record, RecordCondition, RecordVersion, Records};
+use mcp_runtime::{
+    BackendError, BackendFuture, Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records,
+};
 use redis::cmd;
 
 use crate::{
@@ -11,8 +13,11 @@ use crate::{
 /// The maximum number of records that are read by one command.
 const PAGE: usize = 64;
 
-/// The length of the version in front of a value.
+/// The length of the version, with which each record begins. The length of the account, the account and the value follow.
 const VERSION: usize = size_of::<u64>();
+
+/// The maximum length of an account in bytes.
+const MAX_ACCOUNT: usize = 64;
 
 impl Records for Redis {
     fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
@@ -32,12 +37,10 @@ impl Records for Redis {
     ) -> BackendFuture<'a, Option<RecordVersion>> {
         Box::pin(async move {
             let record = self.keys().record(key)?;
-            // A random version is new even if the key was deleted, or lost by the server, in the meantime. It also shows
-            // that a command that is repeated has already been executed. Without a condition, a repetition could undo
-            // the change of somebody else.
+            // Without a condition, a repetition could undo the change of somebody else.
             let repeat = if condition == RecordCondition::Always { Repeat::Never } else { Repeat::Safe };
-            let version = getrandom::u64().map_err(|error| BackendError::Unavailable(error.to_string()))?;
-            let value = [&version.to_be_bytes()[..], &value].concat();
+            let version = new_version()?;
+            let value = stored(version, "", &value)?;
             let call = Call {
                 keys: &record.keys,
                 arguments: &[&expected(condition), &value, &milliseconds(ttl), record.name.as_bytes(), b""],
@@ -45,10 +48,49 @@ impl Records for Redis {
                 repeat,
             };
             match self.client().run(&self.scripts().set, &call, self.client().deadline()).await? {
-                1 => Ok(Some(RecordVersion::new(version))),
+                1 => Ok(Some(version)),
                 0 => Ok(None),
                 _ => Err(BackendError::Unavailable("the connection was lost during a change".to_owned())),
             }
+        })
+    }
+
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        Box::pin(async move {
+            let key = [group, ":", name].concat();
+            let record = self.keys().record(&key)?;
+            let version = new_version()?;
+            let value = stored(version, quota.account, &value)?;
+            let [per_account, total] = [quota.per_account, quota.total].map(|limit| limit.to_string());
+            let call = Call {
+                keys: &record.keys,
+                arguments: &[
+                    &value,
+                    quota.account.as_bytes(),
+                    &milliseconds(ttl),
+                    name.as_bytes(),
+                    per_account.as_bytes(),
+                    total.as_bytes(),
+                    quota.replaceable.unwrap_or_default().as_bytes(),
+                    b"",
+                ],
+                if_repeated: Some((7, b"repeated")),
+                repeat: Repeat::Safe,
+            };
+            let run = self.client().run(&self.scripts().insert, &call, self.client().deadline());
+            let (outcome, first, second): (u8, usize, usize) = run.await?;
+            Ok(match outcome {
+                1 => Insertion::Inserted { version, has_replaced: first == 1 },
+                0 => Insertion::Exists,
+                _ => Insertion::Full { of_account: first, in_total: second },
+            })
         })
     }
 
@@ -73,7 +115,8 @@ impl Records for Redis {
     ) -> BackendFuture<'a, Vec<(String, Record)>> {
         Box::pin(async move {
             let deadline = self.client().deadline();
-            let keys = self.keys().group(group);
+            let [names, expiries] = self.keys().group(group);
+            let keys = [names.clone(), names, expiries];
             let mut found = Vec::new();
             let mut start = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
             while found.len() < limit {
@@ -118,8 +161,22 @@ fn expected(condition: RecordCondition) -> Vec<u8> {
     }
 }
 
-fn parse(value: Option<Vec<u8>>) -> Option<Record> {
-    let value = value?;
-    let (version, value) = value.split_first_chunk::<VERSION>()?;
+/// Returns a random version, which is new even if the key was deleted, or lost by the server, in the meantime. It also
+/// shows that a command that is repeated has already been executed.
+fn new_version() -> Result<RecordVersion, BackendError> {
+    getrandom::u64().map(RecordVersion::new).map_err(|error| BackendError::Unavailable(error.to_string()))
+}
+
+/// Returns what is stored for a record.
+fn stored(version: RecordVersion, account: &str, value: &[u8]) -> Result<Vec<u8>, BackendError> {
+    let length = u8::try_from(account.len()).ok().filter(|_| account.len() <= MAX_ACCOUNT).ok_or(BackendError::Full)?;
+    Ok([&version.number().to_be_bytes()[..], &[length], account.as_bytes(), value].concat())
+}
+
+fn parse(stored: Option<Vec<u8>>) -> Option<Record> {
+    let stored = stored?;
+    let (version, rest) = stored.split_first_chunk::<VERSION>()?;
+    let (length, rest) = rest.split_first()?;
+    let value = rest.get(usize::from(*length)..)?;
     Some(Record::new(value, RecordVersion::new(u64::from_be_bytes(*version))))
 }

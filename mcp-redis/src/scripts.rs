@@ -17,6 +17,7 @@ impl Script {
 #[derive(Debug)]
 pub(crate) struct Scripts {
     pub(crate) set: Script,
+    pub(crate) insert: Script,
     pub(crate) delete: Script,
     pub(crate) names: Script,
     pub(crate) count: Script,
@@ -29,9 +30,10 @@ pub(crate) struct Scripts {
 impl Default for Scripts {
     fn default() -> Self {
         Self {
-            set: Script::new(include_str!("scripts/set.lua")),
-            delete: Script::new(include_str!("scripts/delete.lua")),
-            names: Script::new(include_str!("scripts/names.lua")),
+            set: Script::new(concat!(include_str!("scripts/group.lua"), include_str!("scripts/set.lua"))),
+            insert: Script::new(concat!(include_str!("scripts/group.lua"), include_str!("scripts/insert.lua"))),
+            delete: Script::new(concat!(include_str!("scripts/group.lua"), include_str!("scripts/delete.lua"))),
+            names: Script::new(concat!(include_str!("scripts/group.lua"), include_str!("scripts/names.lua"))),
             count: Script::new(include_str!("scripts/count.lua")),
             append: Script::new(include_str!("scripts/append.lua")),
             last: Script::new(include_str!("scripts/last.lua")),

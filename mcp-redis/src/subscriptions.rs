@@ -38,7 +38,10 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Subscribes to channels over one connection, which is opened again when it is lost.
-pub(crate) struct Subscriptions(mpsc::Sender<Request>);
+pub(crate) struct Subscriptions {
+    requests: mpsc::Sender<Request>,
+    channels: Arc<Channels>,
+}
 
 struct Request {
     channel: String,
@@ -49,10 +52,16 @@ impl Subscriptions {
     /// Starts the task that keeps the connection. It ends when this value is dropped.
     pub(crate) fn start(address: Arc<Address>, client: Arc<Client>, scripts: Arc<Scripts>, heartbeat: String) -> Self {
         let (send, requests) = mpsc::channel(MAX_PENDING);
-        let (channels, received) = Default::default();
-        let subscriber = Subscriber { address, client, scripts, heartbeat, channels, received };
+        let channels = Arc::<Channels>::default();
+        let received = Notify::new();
+        let subscriber = Subscriber { address, client, scripts, heartbeat, channels: Arc::clone(&channels), received };
         tokio::spawn(subscriber.run(requests));
-        Self(send)
+        Self { requests: send, channels }
+    }
+
+    /// Returns the subscribers of this process.
+    pub(crate) fn channels(&self) -> &Channels {
+        &self.channels
     }
 
     /// Subscribes to a channel.
@@ -64,7 +73,7 @@ impl Subscriptions {
         let unavailable = |reason: &str| BackendError::Unavailable(reason.to_owned());
         loop {
             let (reply, confirmed) = oneshot::channel();
-            self.0.try_send(Request { channel: channel.clone(), reply }).map_err(|error| match error {
+            self.requests.try_send(Request { channel: channel.clone(), reply }).map_err(|error| match error {
                 TrySendError::Full(_) => unavailable("too many subscriptions wait for their confirmation"),
                 TrySendError::Closed(_) => unavailable("the runtime of the connection to Redis has ended"),
             })?;
@@ -83,7 +92,7 @@ struct Subscriber {
     scripts: Arc<Scripts>,
     /// The channel on which the process sends messages to itself.
     heartbeat: String,
-    channels: Channels,
+    channels: Arc<Channels>,
     /// Notified when such a message has arrived.
     received: Notify,
 }

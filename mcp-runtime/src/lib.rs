@@ -168,9 +168,9 @@ pub use auth::{
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
-    Backend, BackendConnector, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend,
-    MemoryRecords, Record, RecordCondition, RecordVersion, Records, Timestamp, TopicEvent, TopicSender,
-    TopicSubscription, Topics,
+    Backend, BackendConnector, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs,
+    MemoryBackend, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicEvent,
+    TopicSender, TopicSubscription, Topics,
 };
 pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
 pub use error::{BuildError, Fault, RequiredElicitation};

@@ -20,12 +20,12 @@ end
 for index = 7, #ARGV do
     position = position + 1
     bytes = bytes + #ARGV[index]
-    redis.call('XADD', KEYS[1], string.format('%.0f-%.0f', position, bytes), ARGV[4], ARGV[index])
+    local id = string.format('%.0f-%.0f', position, bytes)
+    redis.call('XADD', KEYS[1], 'MAXLEN', math.max(ARGV[1], 1), id, ARGV[4], ARGV[index])
 end
 if position == 0 then
     return 0
 end
-redis.call('XTRIM', KEYS[1], 'MAXLEN', math.max(ARGV[1], 1))
 -- Drops what precedes the first entry that, together with those after it, is not too long.
 local excess, start = bytes - ARGV[2], '-'
 while excess > 0 do

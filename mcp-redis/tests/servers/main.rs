@@ -219,6 +219,30 @@ async fn a_process_subscribes_to_a_topic_once_and_unsubscribes_when_it_is_unused
     }
 }
 
+/// The announcement of an entry says its position, so a reader that waits for the next one need not ask for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_waits_again_asks_nothing() {
+    const ENTRIES: usize = 100;
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let (reader, writer) = (server.connect().await, server.connect().await);
+        let append = || writer.append("log", vec![b"x".to_vec()], LogBounds::new(9, 99, MINUTE));
+        let mut last = append().await.unwrap();
+        server.command("CONFIG RESETSTAT").await;
+        for _ in 0..ENTRIES {
+            let reader = reader.clone();
+            let waiting = tokio::spawn(async move { reader.appended("log", last).await });
+            last = append().await.unwrap();
+            soon(waiting).await.unwrap().unwrap();
+        }
+        // Each append reads the newest entry, too.
+        let statistics = server.command("INFO commandstats").await;
+        let (_, reads) = statistics.split_once("cmdstat_xrevrange:calls=").unwrap();
+        let reads: usize = reads[..reads.find(',').unwrap()].parse().unwrap();
+        assert!(reads - ENTRIES < ENTRIES / 4, "{reads} for {ENTRIES} entries");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn services_on_one_server_are_separate() {
     let server = Server::start(&programs()[0], &[]).await;

@@ -8,7 +8,7 @@ use super::{
     memory_logs::MemoryLogs,
     memory_records::MemoryRecords,
     memory_topics::MemoryTopics,
-    records::{Record, RecordCondition, RecordVersion, Records},
+    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records},
     topics::{TopicSubscription, Topics},
 };
 
@@ -63,6 +63,17 @@ impl Records for MemoryBackend {
         ttl: Duration,
     ) -> BackendFuture<'a, Option<RecordVersion>> {
         self.records.set(key, condition, value, ttl)
+    }
+
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        self.records.insert(group, name, value, ttl, quota)
     }
 
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {

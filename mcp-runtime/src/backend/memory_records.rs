@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{
     error::{BackendError, BackendFuture},
-    records::{Record, RecordCondition, RecordVersion, Records},
+    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records},
 };
 
 /// The default maximum number of records.
@@ -24,6 +24,9 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// The maximum length of a key in bytes.
 const MAX_KEY: usize = 1024;
+
+/// The maximum length of an account in bytes.
+const MAX_ACCOUNT: usize = 64;
 
 /// What a record uses beside its key, which is stored twice, and its value.
 const OVERHEAD: usize = 160;
@@ -47,7 +50,7 @@ struct Store {
     records: BTreeMap<Arc<str>, Entry>,
     /// All keys in the order in which their records expire.
     by_expiry: BTreeSet<(Instant, Arc<str>)>,
-    /// The number of records of each group that has any.
+    /// The number of records of each group that has any, and of each account that has any as `GROUP:ACCOUNT`.
     counts: HashMap<Box<str>, usize>,
     bytes: usize,
     last_version: u64,
@@ -58,6 +61,8 @@ struct Store {
 struct Entry {
     record: Record,
     expires: Instant,
+    /// Whom the record is counted for, as `GROUP:ACCOUNT`. Empty if that is nobody.
+    account: Box<str>,
 }
 
 impl MemoryRecords {
@@ -119,42 +124,117 @@ impl Store {
         if !condition.holds(self.version(key)) {
             return Ok(None);
         }
-        let before = self.records.get(key).map(|entry| size(key, &entry.record));
-        let (entries, bytes) = (
-            self.records.len() + usize::from(before.is_none()),
-            self.bytes - before.unwrap_or(0) + size_of(key, &value),
-        );
+        self.write(key, value, ttl, None).map(Some)
+    }
+
+    fn insert(
+        &mut self,
+        group: &str,
+        name: &str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'_>,
+    ) -> Result<Insertion, BackendError> {
+        if quota.account.len() > MAX_ACCOUNT {
+            return Err(BackendError::Full);
+        }
+        let key = |name| [group, ":", name].concat();
+        let (new, account) = (key(name), if quota.account.is_empty() { String::new() } else { key(quota.account) });
+        if self.records.contains_key(&*new) {
+            return Ok(Insertion::Exists);
+        }
+        let (of_account, in_total) = (self.count(&account), self.count(group));
+        let excess = |freed| {
+            let exceeds = |count: usize, limit| (count + 1).saturating_sub(freed) > limit;
+            (!account.is_empty() && exceeds(of_account, quota.per_account)) || exceeds(in_total, quota.total)
+        };
+        let mut replaced = None;
+        if excess(0) {
+            let replaceable = quota.replaceable.map(key).filter(|key| self.records.contains_key(&**key));
+            replaced = replaceable.filter(|_| !excess(1));
+            if replaced.is_none() {
+                return Ok(Insertion::Full { of_account, in_total });
+            }
+        }
+        // If the new record does not fit, the other one stays.
+        let version = self.write(&new, value, ttl, Some(account.into()))?;
+        let has_replaced = replaced.is_some_and(|key| self.remove(&key));
+        Ok(Insertion::Inserted { version, has_replaced })
+    }
+
+    /// Writes a record. `account` is that of a new record.
+    fn write(
+        &mut self,
+        key: &str,
+        value: Vec<u8>,
+        ttl: Duration,
+        account: Option<Box<str>>,
+    ) -> Result<RecordVersion, BackendError> {
+        let before = self.records.get(key);
+        let new_account = account.as_deref().map_or(0, str::len);
+        let entries = self.records.len() + usize::from(before.is_none());
+        let bytes = before.map_or(self.bytes + new_account, |before| self.bytes - size_of(key, &before.record.value))
+            + size_of(key, &value);
         if key.len() > MAX_KEY || entries > self.max_records || bytes > self.max_bytes {
             return Err(BackendError::Full);
         }
-        self.remove(key);
-        if let Some((group, _)) = key.split_once(':') {
-            match self.counts.get_mut(group) {
-                Some(count) => *count += 1,
-                None => drop(self.counts.insert(group.into(), 1)),
-            }
-        }
         self.last_version += 1;
-        let (key, version): (Arc<str>, _) = (key.into(), RecordVersion::new(self.last_version));
-        let expires = Instant::now() + ttl.min(MAX_TTL);
-        self.by_expiry.insert((expires, Arc::clone(&key)));
-        self.records.insert(key, Entry { record: Record::new(value, version), expires });
+        let version = RecordVersion::new(self.last_version);
+        let (expires, record) = (Instant::now() + ttl.min(MAX_TTL), Record::new(value, version));
         self.bytes = bytes;
-        Ok(Some(version))
+        let known = self.records.get_key_value(key).map(|(key, _)| Arc::clone(key));
+        if let Some(key) = known
+            && let Some(entry) = self.records.get_mut(&key)
+        {
+            entry.record = record;
+            let before = (std::mem::replace(&mut entry.expires, expires), key);
+            self.by_expiry.remove(&before);
+            self.by_expiry.insert((expires, before.1));
+            return Ok(version);
+        }
+        let account = account.unwrap_or_default();
+        if let Some((group, _)) = key.split_once(':') {
+            self.increment(group);
+        }
+        if !account.is_empty() {
+            self.increment(&account);
+        }
+        let key: Arc<str> = key.into();
+        self.by_expiry.insert((expires, Arc::clone(&key)));
+        self.records.insert(key, Entry { record, expires, account });
+        Ok(version)
     }
 
     fn remove(&mut self, key: &str) -> bool {
         let Some((key, entry)) = self.records.remove_entry(key) else { return false };
-        self.bytes -= size(&key, &entry.record);
-        if let Some((group, _)) = key.split_once(':')
-            && let Some(count) = self.counts.get_mut(group)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(group);
-            }
+        self.bytes -= size_of(&key, &entry.record.value) + entry.account.len();
+        if let Some((group, _)) = key.split_once(':') {
+            self.decrement(group);
+        }
+        if !entry.account.is_empty() {
+            self.decrement(&entry.account);
         }
         self.by_expiry.remove(&(entry.expires, key))
+    }
+
+    fn count(&self, of: &str) -> usize {
+        self.counts.get(of).copied().unwrap_or_default()
+    }
+
+    fn increment(&mut self, of: &str) {
+        match self.counts.get_mut(of) {
+            Some(count) => *count += 1,
+            None => drop(self.counts.insert(of.into(), 1)),
+        }
+    }
+
+    fn decrement(&mut self, of: &str) {
+        if let Some(count) = self.counts.get_mut(of) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(of);
+            }
+        }
     }
 
     /// Returns the records of a group with their names, in the order of the names.
@@ -167,10 +247,6 @@ impl Store {
         let range = self.records.range::<str, _>((start.as_ref().map(String::as_str), Bound::Unbounded));
         range.map_while(move |(key, entry)| Some((key.strip_prefix(&prefix)?, &entry.record)))
     }
-}
-
-fn size(key: &str, record: &Record) -> usize {
-    size_of(key, &record.value)
 }
 
 fn size_of(key: &str, value: &[u8]) -> usize {
@@ -192,6 +268,17 @@ impl Records for MemoryRecords {
         Box::pin(ready(self.lock().set(key, condition, value, ttl)))
     }
 
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        Box::pin(ready(self.lock().insert(group, name, value, ttl, quota)))
+    }
+
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
         let mut store = self.lock();
         let deleted = condition.holds(store.version(key)) && store.remove(key);
@@ -211,7 +298,7 @@ impl Records for MemoryRecords {
     }
 
     fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        Box::pin(ready(Ok(self.lock().counts.get(group).copied().unwrap_or_default())))
+        Box::pin(ready(Ok(self.lock().count(group))))
     }
 }
 

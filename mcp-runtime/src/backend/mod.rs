@@ -26,6 +26,6 @@ pub use error::{BackendError, BackendFuture};
 pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
 pub use memory_backend::MemoryBackend;
 pub use memory_records::MemoryRecords;
-pub use records::{Record, RecordCondition, RecordVersion, Records};
+pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 pub use time::Timestamp;
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};

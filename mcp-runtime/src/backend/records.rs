@@ -9,7 +9,8 @@ use super::error::BackendFuture;
 ///
 /// A store knows keys and bytes, and nothing about what they mean. Keys are ASCII text of at most 1,024 bytes. A key
 /// `GROUP:NAME` with a colon belongs to the group in front of its first colon, whose records can be
-/// [listed](Self::list) and [counted](Self::count). Other keys belong to no group.
+/// [listed](Self::list) and [counted](Self::count), and whose number can be [limited](Self::insert). Other keys belong
+/// to no group.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,8 +32,9 @@ use super::error::BackendFuture;
 ///
 /// # Atomicity
 ///
-/// [`set`](Self::set) and [`delete`](Self::delete) are atomic: of several concurrent calls with the same
-/// [version](RecordCondition::Version), at most one succeeds. When a change has been made, every later
+/// [`set`](Self::set), [`insert`](Self::insert) and [`delete`](Self::delete) are atomic: of several concurrent calls with
+/// the same [version](RecordCondition::Version), at most one succeeds, and concurrent insertions together keep their
+/// quota. When a change has been made, every later
 /// [`get`](Self::get) in any process returns it or a newer one.
 ///
 /// # Expiry
@@ -61,6 +63,20 @@ pub trait Records: fmt::Debug + Send + Sync + 'static {
         value: Vec<u8>,
         ttl: Duration,
     ) -> BackendFuture<'a, Option<RecordVersion>>;
+
+    /// Writes the record `GROUP:NAME` if it does not exist, unless there are too many of its account or of its group. In
+    /// that case, deletes the [replaceable](RecordQuota::replaceable) record if that suffices, and writes the new one.
+    ///
+    /// The record is counted for its account until it expires or is deleted. Later changes by [`set`](Self::set) keep
+    /// the account. Accounts of several groups are independent, and records that `set` has created have none.
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion>;
 
     /// Deletes a record if the condition holds. Returns whether a record was deleted.
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool>;
@@ -93,6 +109,17 @@ impl<R: Records + ?Sized> Records for Arc<R> {
         ttl: Duration,
     ) -> BackendFuture<'a, Option<RecordVersion>> {
         (**self).set(key, condition, value, ttl)
+    }
+
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        (**self).insert(group, name, value, ttl, quota)
     }
 
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
@@ -173,4 +200,56 @@ impl RecordCondition {
             Self::Version(version) => current == Some(version),
         }
     }
+}
+
+/// The maximum numbers of records when one is [inserted](Records::insert).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::{Insertion, MemoryRecords, RecordQuota, Records as _};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let records = MemoryRecords::default();
+/// let hour = Duration::from_secs(60 * 60);
+/// let quota = RecordQuota { account: "ada", per_account: 1, total: 1000, replaceable: None };
+/// let first = records.insert("app/note", "1", b"hello".to_vec(), hour, quota).await?;
+/// assert!(matches!(first, Insertion::Inserted { .. }));
+/// let second = records.insert("app/note", "2", b"hello".to_vec(), hour, quota).await?;
+/// assert_eq!(second, Insertion::Full { of_account: 1, in_total: 1 });
+/// # Ok::<(), mcp_runtime::BackendError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordQuota<'a> {
+    /// Whom the record is counted for in its group: ASCII text of at most 64 bytes. If it is empty, the record is counted
+    /// in its group only.
+    pub account: &'a str,
+    /// The maximum number of records of the account, including the new one. Ignored without an account.
+    pub per_account: usize,
+    /// The maximum number of records of the group, including the new one.
+    pub total: usize,
+    /// The name of a record of the same group and account that may be deleted to make room.
+    pub replaceable: Option<&'a str>,
+}
+
+/// The outcome of an [insertion](Records::insert).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Insertion {
+    /// The record was written.
+    Inserted {
+        /// The version of the record.
+        version: RecordVersion,
+        /// Whether the replaceable record was deleted. `false` if that is unknown, since a connection was lost.
+        has_replaced: bool,
+    },
+    /// The record exists already.
+    Exists,
+    /// There are too many records, and nothing was changed.
+    Full {
+        /// The number of records of the account, 0 without an account.
+        of_account: usize,
+        /// The number of records of the group.
+        in_total: usize,
+    },
 }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use crate::backend::{
-    BackendFuture, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition, RecordVersion,
-    Records, TopicSubscription, Topics,
+    BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
+    RecordQuota, RecordVersion, Records, TopicSubscription, Topics,
 };
 
 /// The methods of [`Records`], [`Logs`] and [`Topics`].
@@ -22,6 +22,8 @@ pub enum BackendMethod {
     Get,
     /// [`Records::set`].
     Set,
+    /// [`Records::insert`].
+    Insert,
     /// [`Records::delete`].
     Delete,
     /// [`Records::list`].
@@ -45,7 +47,7 @@ pub enum BackendMethod {
 impl BackendMethod {
     /// Returns whether the method belongs to [`Records`].
     pub fn is_of_records(self) -> bool {
-        matches!(self, Self::Get | Self::Set | Self::Delete | Self::List | Self::Count)
+        matches!(self, Self::Get | Self::Set | Self::Insert | Self::Delete | Self::List | Self::Count)
     }
 }
 
@@ -149,6 +151,19 @@ impl<H: BackendHook, B: Records> Records for TestBackend<H, B> {
         let written = value.clone();
         let set = Box::pin(async move { Records::set(&*self.inner, key, condition, written, ttl).await });
         self.run(BackendMethod::Set, key, &value, set)
+    }
+
+    fn insert<'a>(
+        &'a self,
+        group: &'a str,
+        name: &'a str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'a>,
+    ) -> BackendFuture<'a, Insertion> {
+        let (key, written) = (format!("{group}:{name}"), value.clone());
+        let insert = Box::pin(async move { self.inner.insert(group, name, written, ttl, quota).await });
+        self.run(BackendMethod::Insert, &key, &value, insert)
     }
 
     fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {

@@ -57,8 +57,12 @@ pub fn run(bench: &Bench<'_>, rounds: usize, only: Option<&str>, results: &Path)
             measure(bench, &mut figures).map_err(|failure| failure.during(title))?;
         }
     }
+    let measured = match rounds {
+        1 => "one round".to_owned(),
+        _ => format!("medians of {rounds} rounds, and their range"),
+    };
     let text = format!(
-        "# Replicas\n\n{}; medians of {rounds} rounds, and their range. `bench/README.md` explains how to read it.\n{figures}",
+        "# Replicas\n\n{}; {measured}. `bench/README.md` explains how to read it.\n{figures}",
         machine::describe(),
     );
     print!("{text}");

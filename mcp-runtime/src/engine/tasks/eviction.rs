@@ -34,11 +34,13 @@ impl TaskSummary {
 
         let State { peer, status, updated, outcome } = serde_json::from_slice(&record.value).ok()?;
         let separate = match outcome {
-            Some(StoredOutcome::Separate { bytes }) => bytes,
-            Some(StoredOutcome::Inline(_)) | None => 0,
+            Some(StoredOutcome::Separate { bytes }) => Some(bytes),
+            Some(StoredOutcome::Inline(_)) | None => None,
         };
-        let (bytes, finished) = (record.value.len() + separate, status.is_final().then_some(updated));
-        let task = StoredTask { key: TaskKey::of_name(name)?, stored: record.version, peer };
+        let bytes = record.value.len() + separate.unwrap_or_default();
+        let finished = status.is_final().then_some(updated);
+        let (key, has_result) = (TaskKey::of_name(name)?, separate.is_some());
+        let task = StoredTask { key, stored: record.version, peer, has_result };
         Some(Self { task, bytes, finished })
     }
 }
@@ -93,7 +95,7 @@ mod tests {
         let time = Timestamp::from_unix_millis;
         let finished = (finished > 0).then(|| time(finished));
         let (key, stored) = (test_key("", name, time(1)), RecordVersion::new(1));
-        TaskSummary { task: StoredTask { key, stored, peer: peer.to_owned() }, bytes, finished }
+        TaskSummary { task: StoredTask { key, stored, peer: peer.to_owned(), has_result: false }, bytes, finished }
     }
 
     fn names(evicted: Option<Vec<&TaskSummary>>) -> Option<String> {

@@ -16,6 +16,8 @@ pub(super) struct StoredTask {
     pub(super) stored: RecordVersion,
     /// The hash of the peer that the task is counted for.
     pub(super) peer: String,
+    /// Whether the result is a record of its own.
+    pub(super) has_result: bool,
 }
 
 /// The finished tasks that this process knows, in the order in which they finished. Some may no longer exist.
@@ -45,6 +47,11 @@ impl FinishedTasks {
     pub(super) fn replace(&mut self, tasks: impl IntoIterator<Item = StoredTask>) {
         *self = Self::default();
         tasks.into_iter().for_each(|task| self.push(task));
+    }
+
+    /// Returns the task of a peer that finished first.
+    pub(super) fn oldest_of(&self, peer: &str) -> Option<&StoredTask> {
+        self.by_number.get(self.by_peer.get(peer)?.front()?)
     }
 
     /// Removes and returns the task of a peer that finished first. If the peer has none and `may_take_others` is set,
@@ -77,7 +84,7 @@ mod tests {
 
     fn task(name: char, peer: &str) -> StoredTask {
         let key = test_key("", name, Timestamp::from_unix_millis(1));
-        StoredTask { key, stored: RecordVersion::new(1), peer: peer.to_owned() }
+        StoredTask { key, stored: RecordVersion::new(1), peer: peer.to_owned(), has_result: false }
     }
 
     fn name(task: Option<StoredTask>) -> Option<char> {

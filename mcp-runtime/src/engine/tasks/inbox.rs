@@ -119,7 +119,7 @@ impl TaskInbox {
             )));
         }
         let key = contents.keys.take_unused(&question.key)?;
-        contents.update.asked.push(TaskInput::new(key.clone(), question.method, question.params.clone()));
+        contents.update.asked.push(TaskInput::new(key.clone(), question));
         let (sender, receiver) = oneshot::channel();
         contents.waiting.insert(key.clone(), WaitingQuestion { sender, size });
         contents.waiting_bytes += size;

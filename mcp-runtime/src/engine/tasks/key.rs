@@ -68,11 +68,6 @@ impl TaskKey {
         format!("mcp/1/task-result/{}", self.id)
     }
 
-    /// Returns the key of the record by which the tasks of a peer are counted.
-    pub(super) fn of_peer(&self, peer: &str) -> String {
-        [&peer_group(peer), ":", &self.id].concat()
-    }
-
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
@@ -80,11 +75,6 @@ impl TaskKey {
     pub(crate) fn created(&self) -> Timestamp {
         self.created
     }
-}
-
-/// Returns the group of the records by which the tasks of a peer are counted. `peer` is a hash.
-pub(super) fn peer_group(peer: &str) -> String {
-    ["mcp/1/tasks-of/", peer].concat()
 }
 
 /// Returns a hash that names an owner or a peer in keys and records.

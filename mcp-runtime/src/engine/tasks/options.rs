@@ -27,8 +27,7 @@ impl Default for TaskOptions {
 
 /// The maximum numbers of tasks that a server keeps, including finished ones.
 ///
-/// Processes that share a [backend](crate::Server::backend) share the limits. If several processes create tasks at the
-/// same time, the number of tasks may exceed a limit by one per process.
+/// Processes that share a [backend](crate::Server::backend) share the limits.
 ///
 /// ```
 /// use mcp_runtime::TaskLimits;

@@ -46,7 +46,9 @@ impl TaskReader {
             None => self.store.new_request_id().await?,
         };
         (self.id, self.may_hold) = (Some(new_id), true);
+        let must_watch = self.store.must_watch(&task);
         let claimed = self.store.update(task, |state| {
+            state.is_watched |= must_watch;
             if id.is_none() || state.reader == holder {
                 state.reader = Some(new_id);
             }
@@ -57,6 +59,19 @@ impl TaskReader {
                 self.may_hold = false;
                 Ok(None)
             }
+        }
+    }
+
+    /// Lets another request send the questions of a task, which this one cannot. Returns the latest state of the task, or
+    /// `None` if it has expired.
+    pub(super) async fn pass_on(&mut self, task: Task) -> Result<Option<Task>, TaskError> {
+        if !self.may_ask(&task) {
+            return self.store.begin_watching(task).await;
+        }
+        let id = self.id;
+        match self.store.update(task, |state| state.reader = state.reader.filter(|reader| Some(*reader) != id)).await? {
+            Updated::Applied(task) | Updated::Finished(task) => Ok(Some(self.observe(task))),
+            Updated::Expired => Ok(None),
         }
     }
 

@@ -1,6 +1,8 @@
 use std::{sync::Arc, time::Duration};
 
-use crate::backend::{Backend, BackendError, BackendFuture, Record, RecordCondition, RecordVersion, respond};
+use crate::backend::{
+    Backend, BackendError, BackendFuture, Insertion, Record, RecordCondition, RecordQuota, RecordVersion, respond,
+};
 
 /// The records of tasks in a backend. Operations fail if a backend that other processes share does not respond in time.
 #[derive(Debug, Clone)]
@@ -28,6 +30,17 @@ impl TaskRecords {
         self.in_time(self.backend.set(key, condition, value, ttl)).await
     }
 
+    pub(super) async fn insert(
+        &self,
+        group: &str,
+        name: &str,
+        value: Vec<u8>,
+        ttl: Duration,
+        quota: RecordQuota<'_>,
+    ) -> Result<Insertion, BackendError> {
+        self.in_time(self.backend.insert(group, name, value, ttl, quota)).await
+    }
+
     pub(super) async fn delete(&self, key: &str, condition: RecordCondition) -> Result<bool, BackendError> {
         self.in_time(self.backend.delete(key, condition)).await
     }
@@ -39,10 +52,6 @@ impl TaskRecords {
         limit: usize,
     ) -> Result<Vec<(String, Record)>, BackendError> {
         self.in_time(self.backend.list(group, after, limit)).await
-    }
-
-    pub(super) async fn count(&self, group: &str) -> Result<usize, BackendError> {
-        self.in_time(self.backend.count(group)).await
     }
 
     /// Bounds the time of an operation, unless it uses only the memory of this process.

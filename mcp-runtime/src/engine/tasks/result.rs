@@ -23,6 +23,7 @@ use crate::{
         session::Session,
     },
     error::Fault,
+    handler::ask::Capability,
     jsonrpc::raw,
 };
 
@@ -33,6 +34,22 @@ pub(crate) struct QuestionStream {
 }
 
 impl QuestionStream {
+    /// Returns whether questions of a task can be sent: to an initialized client that has declared what one of the pending
+    /// questions requires, or what any question does if none is pending.
+    fn can_ask(&self, task: &Task) -> bool {
+        let mut pending = task.state.pending_inputs().peekable();
+        let can_answer = match pending.peek() {
+            Some(_) => pending.any(|input| self.can_send(input)),
+            None => Capability::any_is_declared_in(&self.session.info.capabilities),
+        };
+        self.session.is_initialized() && can_answer
+    }
+
+    /// Returns whether the client has declared the capabilities that a question requires.
+    fn can_send(&self, input: &TaskInput) -> bool {
+        input.capabilities.iter().all(|capability| capability.is_declared_in(&self.session.info.capabilities))
+    }
+
     /// Completes when the client becomes initialized. Never completes if it already is.
     async fn next_initialized(&self) {
         if self.session.is_initialized() {
@@ -68,18 +85,17 @@ impl ResultRequest {
         // Created before the task is loaded, so that no change is missed.
         let mut changes = store.watch(key).await;
         loop {
-            let mut task = self.request.load().await?;
-            // Only a request of an initialized client can send questions.
-            if self.stream.session.is_initialized() {
-                task = reader.claim(task).await?.ok_or_else(not_found)?;
-            }
+            let task = self.request.load().await?;
+            let task =
+                if self.stream.can_ask(&task) { reader.claim(task).await? } else { reader.pass_on(task).await? };
+            let task = task.ok_or_else(not_found)?;
             if task.state.status.is_final() {
                 let outcome = self.request.load_outcome(&task).await?;
                 return into_result(&task, outcome.as_deref());
             }
             let may_ask = reader.may_ask(&task);
             sent.retain(|sent| may_ask && task.state.pending_inputs().any(|input| input.key == sent.key));
-            for input in task.state.pending_inputs().filter(|_| may_ask) {
+            for input in task.state.pending_inputs().filter(|input| may_ask && self.stream.can_send(input)) {
                 self.send(&task, input, &mut sent)?;
             }
             if let Some((key, response)) = self.next_response(&task, &mut changes, &mut sent).await? {

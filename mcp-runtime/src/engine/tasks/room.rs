@@ -8,11 +8,12 @@ use std::sync::{
 use super::{
     eviction::{TaskSummary, beyond_bytes, finished},
     finished::{FinishedTasks, StoredTask},
-    key::{TASKS, peer_group},
+    key::{TASKS, TaskKey},
     options::TaskLimits,
     records::TaskRecords,
+    task::Task,
 };
-use crate::backend::{BackendError, RecordCondition};
+use crate::backend::{BackendError, Insertion, RecordCondition, RecordQuota, RecordVersion};
 
 /// The number of bytes that are written before those of all tasks are counted, as a part of their maximum. Each process
 /// may exceed the maximum by as much.
@@ -42,27 +43,79 @@ impl TaskRoom {
         self.finished().push(task);
     }
 
-    /// Evicts finished tasks until a peer may add another task. The tasks of the peer itself go first, and among the
-    /// tasks of one peer those that finished first. Returns `false` if too many tasks are unfinished. For a peer
-    /// without a name, only the total limit applies.
-    pub(super) async fn for_task(&self, peer: &str, limits: TaskLimits) -> Result<bool, BackendError> {
-        let own = if peer.is_empty() { None } else { Some(self.records.count(&peer_group(peer)).await?) };
-        let excess = |count: usize, limit: usize| (count + 1).saturating_sub(limit);
-        let mut excess_own = own.map_or(0, |own| excess(own, limits.per_owner));
-        let mut excess_total = excess(self.records.count(TASKS).await?, limits.total);
+    /// Inserts a task. If there are too many, evicts finished tasks: those of the peer itself go first, and among the
+    /// tasks of one peer those that finished first. Returns `None` if too many tasks are unfinished, or if the task
+    /// exists. For a peer without a name, only the total limit applies.
+    pub(super) async fn insert(&self, task: &Task, limits: TaskLimits) -> Result<Option<RecordVersion>, BackendError> {
+        let (peer, name) = (&*task.state.peer, task.key.name());
         let mut has_scanned = false;
+        loop {
+            let oldest = self.finished().oldest_of(peer).map(|oldest| oldest.key.name());
+            let quota = RecordQuota {
+                account: peer,
+                per_account: limits.per_owner,
+                total: limits.total,
+                replaceable: oldest.as_deref(),
+            };
+            let inserted = self.records.insert(TASKS, &name, task.state.encode(), task.remaining(), quota).await?;
+            let has_room = match inserted {
+                Insertion::Inserted { version, has_replaced } => {
+                    if has_replaced {
+                        self.replaced(peer, oldest).await;
+                    }
+                    return Ok(Some(version));
+                }
+                Insertion::Exists => false,
+                Insertion::Full { of_account, in_total } => {
+                    let own = (of_account + 1).saturating_sub(limits.per_owner);
+                    let of_account = (!peer.is_empty()).then_some(of_account);
+                    let total = (in_total + 1).saturating_sub(limits.total);
+                    self.evict_finished(peer, of_account, [own, total], &mut has_scanned).await?
+                }
+            };
+            if !has_room {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Forgets the finished task of a peer whose record another task has replaced, and deletes its result.
+    async fn replaced(&self, peer: &str, name: Option<String>) {
+        let replaced = {
+            let mut finished = self.finished();
+            let is_oldest = finished.oldest_of(peer).map(|oldest| oldest.key.name()) == name;
+            if is_oldest { finished.take(peer, false) } else { None }
+        };
+        if let Some(replaced) = replaced.filter(|replaced| replaced.has_result)
+            && let Err(error) = self.delete_result(&replaced.key).await
+        {
+            tracing::debug!(%error, "cannot delete the result of a task: it will expire");
+        }
+    }
+
+    /// Evicts as many tasks as a peer, and all peers, have too many. Returns `false` if too many are unfinished.
+    async fn evict_finished(
+        &self,
+        peer: &str,
+        own: Option<usize>,
+        [mut excess_own, mut excess_total]: [usize; 2],
+        has_scanned: &mut bool,
+    ) -> Result<bool, BackendError> {
+        if peer.is_empty() {
+            excess_own = 0;
+        }
         while excess_own > 0 || excess_total > 0 {
             // Other processes may know finished tasks of the peer.
-            let may_take_others = excess_own == 0 && (has_scanned || own.is_none_or(|own| own == 0));
+            let may_take_others = excess_own == 0 && (*has_scanned || own.is_none_or(|own| own == 0));
             let task = self.finished().take(peer, may_take_others);
             let Some(task) = task else {
-                if has_scanned {
+                if *has_scanned {
                     return Ok(false);
                 }
                 let summaries = self.summaries().await?;
                 let found = finished(summaries.iter().collect()).into_iter().map(|found| found.task.clone());
                 self.finished().replace(found);
-                has_scanned = true;
+                *has_scanned = true;
                 continue;
             };
             if self.evict(&task).await? {
@@ -117,11 +170,15 @@ impl TaskRoom {
         if !self.records.delete(&task.key.record(), RecordCondition::Version(task.stored)).await? {
             return Ok(false);
         }
-        self.records.delete(&task.key.result(), RecordCondition::Always).await?;
-        if !task.peer.is_empty() {
-            self.records.delete(&task.key.of_peer(&task.peer), RecordCondition::Always).await?;
+        if task.has_result {
+            self.delete_result(&task.key).await?;
         }
         Ok(true)
+    }
+
+    /// Deletes a result that is not part of the record of its task.
+    pub(super) async fn delete_result(&self, key: &TaskKey) -> Result<(), BackendError> {
+        self.records.delete(&key.result(), RecordCondition::Always).await.map(drop)
     }
 
     fn finished(&self) -> MutexGuard<'_, FinishedTasks> {

@@ -1,7 +1,7 @@
 //! Tasks as records of the backend.
 //!
-//! A task is one record, so that every change of it is atomic. Its result is a record of its own if it is long, and an
-//! empty record counts it for its peer.
+//! A task is one record, so that every change of it is atomic, and is counted for its peer. Its result is a record of its
+//! own if it is long.
 
 use std::{
     collections::HashSet,
@@ -95,16 +95,8 @@ impl TaskStore {
         if let Some(replica) = &self.replica {
             task.state.runner = Some(runner_id(replica.join().await?));
         }
-        if !self.room.for_task(&task.state.peer, limits).await? {
-            return Ok(false);
-        }
-        let (ttl, absent) = (task.remaining(), RecordCondition::Absent);
-        if !task.state.peer.is_empty() {
-            // If this fails or is all that takes effect, the peer has one task less until the time to live has passed.
-            self.records.set(&task.key.of_peer(&task.state.peer), absent, Vec::new(), ttl).await?;
-        }
-        let stored = self.records.set(&task.key.record(), absent, task.state.encode(), ttl).await?;
-        stored.inspect(|stored| task.stored = *stored);
+        let stored = self.room.insert(task, limits).await?;
+        task.stored = stored.unwrap_or(task.stored);
         Ok(stored.is_some())
     }
 
@@ -186,9 +178,9 @@ impl TaskStore {
                 return Ok(Updated::Applied(task));
             }
             changed.version += 1;
-            // Clients do not see which request reads the task, so this change leaves the time of the last update as it
-            // was.
-            if changed.reader == task.state.reader {
+            // Clients do not see which requests read or watch the task, so these changes leave the time of the last update
+            // as it was.
+            if changed.reader == task.state.reader && changed.is_watched == task.state.is_watched {
                 changed.updated = Timestamp::now();
             }
             if let Some(replaced) = self.replace(&task, changed).await? {
@@ -222,10 +214,12 @@ impl TaskStore {
         Ok(Some(replaced))
     }
 
+    /// Announces a change to those that wait for it: to other processes only if the task may run in one of them, or if one
+    /// of them watches it.
     async fn announce(&self, task: &Task) {
         let (id, version) = (task.id(), task.state.version);
         self.changes.announce(id, version);
-        if let Some(replica) = &self.replica
+        if let Some(replica) = self.replica.as_ref().filter(|_| task.state.is_watched || !self.runs(task))
             && let Err(error) = replica.announce(CHANGED, TaskChanges::message(id, version).as_bytes()).await
         {
             tracing::debug!(%error, "cannot announce the change of a task: others will notice it late");
@@ -263,7 +257,7 @@ impl TaskStore {
 
     /// Deletes a stored outcome that is not part of its task, since the task was cancelled or has expired meanwhile.
     pub(super) async fn delete_outcome(&self, key: &TaskKey) {
-        if let Err(error) = self.records.delete(&key.result(), RecordCondition::Always).await {
+        if let Err(error) = self.room.delete_result(key).await {
             tracing::debug!(%error, "cannot delete the result of a task: it will expire");
         }
     }
@@ -283,6 +277,26 @@ impl TaskStore {
             tracing::debug!(%error, "changes of tasks by other processes will be noticed late");
         }
         waiter
+    }
+
+    /// Records that this process is going to wait for changes of a task, so that they are announced to it. Returns the latest
+    /// state of the task, or `None` if it has expired.
+    pub(super) async fn begin_watching(&self, task: Task) -> Result<Option<Task>, TaskError> {
+        let must_watch = self.must_watch(&task);
+        match self.update(task, |state| state.is_watched |= must_watch).await? {
+            Updated::Applied(task) | Updated::Finished(task) => Ok(Some(task)),
+            Updated::Expired => Ok(None),
+        }
+    }
+
+    /// Returns whether this process has to record that it waits for changes of a task: another process runs it.
+    pub(super) fn must_watch(&self, task: &Task) -> bool {
+        self.replica.is_some() && !self.runs(task)
+    }
+
+    /// Returns whether this process runs a task.
+    fn runs(&self, task: &Task) -> bool {
+        task.state.runner == self.runner()
     }
 
     /// Returns the id of this process as a runner. `None` if no other process uses the backend, or if it has none now.

@@ -10,6 +10,7 @@ use crate::{
     auth::Scopes,
     backend::{Record, RecordVersion, Timestamp, time::millis},
     engine::client_requests::InputResponse,
+    handler::ask::{Capability, Question},
 };
 
 /// The version of the form in which states are stored.
@@ -67,6 +68,9 @@ pub(crate) struct TaskState {
     /// The id of the `tasks/result` request that sends the questions to the client. `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reader: Option<u64>,
+    /// Whether processes that do not run the task wait for its changes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_watched: bool,
     /// The members that a newer release has added. They are kept.
     #[serde(flatten)]
     other: Map<String, Value>,
@@ -144,6 +148,7 @@ impl Task {
             is_tool_error: false,
             runner: None,
             reader: None,
+            is_watched: false,
             other: Map::new(),
         };
         Self { key, stored: RecordVersion::new(0), state }
@@ -168,7 +173,8 @@ impl Task {
 
     /// Returns the parts of the task that are needed to delete its records.
     pub(super) fn stored_task(&self) -> StoredTask {
-        StoredTask { key: self.key.clone(), stored: self.stored, peer: self.state.peer.clone() }
+        let has_result = matches!(self.state.outcome, Some(StoredOutcome::Separate { .. }));
+        StoredTask { key: self.key.clone(), stored: self.stored, peer: self.state.peer.clone(), has_result }
     }
 
     /// Returns the time for which the task still exists.
@@ -212,6 +218,9 @@ pub(super) struct TaskInput {
     pub(super) method: String,
     /// The parameters of the request, as JSON.
     pub(super) params: String,
+    /// The capabilities that a session must have declared to be asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) capabilities: Vec<Capability>,
     /// The client's response, until the function has received it.
     pub(super) response: Option<InputResponse>,
     /// What a newer release has added, which is kept.
@@ -221,8 +230,10 @@ pub(super) struct TaskInput {
 
 impl TaskInput {
     /// Creates a request that has no response yet.
-    pub(super) fn new(key: String, method: impl Into<String>, params: String) -> Self {
-        Self { key, method: method.into(), params, response: None, other: Map::new() }
+    pub(super) fn new(key: String, question: &Question) -> Self {
+        let Question { method, params, capabilities, .. } = question;
+        let (method, params, capabilities) = ((*method).to_owned(), params.clone(), capabilities.to_vec());
+        Self { key, method, params, capabilities, response: None, other: Map::new() }
     }
 
     /// Returns whether the client has yet to respond.

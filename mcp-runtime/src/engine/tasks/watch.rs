@@ -73,11 +73,18 @@ impl WatchedTask {
         }
     }
 
+    /// Loads the task, and records that this process waits for its changes.
+    async fn load(&self) -> Result<Option<Task>, TaskError> {
+        match self.store.load(&self.key).await? {
+            Some(task) if self.access.grants(&task.state.scopes) => self.store.begin_watching(task).await,
+            _ => Ok(None),
+        }
+    }
+
     async fn try_run(&self) -> Result<(), TaskError> {
         let mut changes = self.store.watch(&self.key).await;
-        let may_read = |task: &Task| self.access.grants(&task.state.scopes);
         let mut sent_version = None;
-        while let Some(task) = self.store.load(&self.key).await?.filter(may_read) {
+        while let Some(task) = self.load().await? {
             let Some(outbox) = self.outbox.upgrade() else { break };
             if sent_version != Some(task.state.version) {
                 let outcome = self.store.outcome(&task).await?;

@@ -1,3 +1,4 @@
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -22,7 +23,8 @@ use crate::{
 /// ```
 ///
 /// See [Client features](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Capability {
     /// Asking the user to fill in forms.
@@ -40,6 +42,13 @@ pub enum Capability {
 }
 
 impl Capability {
+    /// Returns whether the client's capabilities, an object as JSON, allow any question.
+    pub(crate) fn any_is_declared_in(capabilities: &str) -> bool {
+        [Self::Elicitation, Self::UrlElicitation, Self::Sampling, Self::Roots]
+            .into_iter()
+            .any(|capability| capability.is_declared_in(capabilities))
+    }
+
     /// Returns whether the client's capabilities, an object as JSON, declare this one.
     ///
     /// An `elicitation` object without modes declares forms.

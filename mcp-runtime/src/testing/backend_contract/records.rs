@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{LONG, Pair, long_key, pause, soon};
-use crate::backend::{BackendError, Record, RecordCondition, RecordVersion};
+use crate::backend::{BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion};
 
 pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     a_change_requires_its_condition(pair).await?;
@@ -13,7 +13,10 @@ pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     values_are_kept_exactly(pair).await?;
     records_expire(pair).await?;
     groups_are_listed_in_pages(pair).await?;
-    long_groups_are_listed_completely(pair).await
+    long_groups_are_listed_completely(pair).await?;
+    insertions_keep_the_quota(pair).await?;
+    expired_records_make_room(pair).await?;
+    concurrent_insertions_keep_the_quota(pair).await
 }
 
 async fn a_change_requires_its_condition(pair: &Pair) -> Result<(), BackendError> {
@@ -159,6 +162,120 @@ async fn long_groups_are_listed_completely(pair: &Pair) -> Result<(), BackendErr
     }
     assert_eq!(names(&pair.other.list(&group, None, 1000).await?), expected);
     assert_eq!(names(&pair.other.list(&group, Some("100"), 150).await?), expected[91..241]);
+    Ok(())
+}
+
+const TWO_OF_THREE: RecordQuota<'static> = RecordQuota { account: "", per_account: 2, total: 3, replaceable: None };
+
+/// An insertion without its version.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Inserted,
+    Replaced,
+    Exists,
+    Full(usize, usize),
+}
+
+impl From<Insertion> for Outcome {
+    fn from(insertion: Insertion) -> Self {
+        match insertion {
+            Insertion::Inserted { has_replaced: false, .. } => Self::Inserted,
+            Insertion::Inserted { has_replaced: true, .. } => Self::Replaced,
+            Insertion::Exists => Self::Exists,
+            Insertion::Full { of_account, in_total } => Self::Full(of_account, in_total),
+        }
+    }
+}
+
+async fn insertions_keep_the_quota(pair: &Pair) -> Result<(), BackendError> {
+    let group = pair.key("quota");
+    let value = |name: &str| format!("value of {name}").into_bytes();
+    for (account, name, replaceable, expected, kept) in [
+        ("a", "1", None, Outcome::Inserted, "1"),
+        ("a", "1", None, Outcome::Exists, "1"),
+        // Nothing is replaced without need.
+        ("a", "2", Some("1"), Outcome::Inserted, "12"),
+        ("a", "3", None, Outcome::Full(2, 2), "12"),
+        ("a", "3", Some("x"), Outcome::Full(2, 2), "12"),
+        ("a", "2", Some("1"), Outcome::Exists, "12"),
+        ("a", "3", Some("1"), Outcome::Replaced, "23"),
+        ("b", "4", None, Outcome::Inserted, "234"),
+        ("c", "5", None, Outcome::Full(0, 3), "234"),
+        ("b", "5", Some("4"), Outcome::Replaced, "235"),
+        ("", "6", None, Outcome::Full(0, 3), "235"),
+        ("b", "6", Some("x"), Outcome::Full(1, 3), "235"),
+    ] {
+        let quota = RecordQuota { account, replaceable, ..TWO_OF_THREE };
+        let inserted = pair.one.insert(&group, name, value(name), LONG, quota).await?;
+        assert_eq!(Outcome::from(inserted), expected, "{name} of {account}");
+        let found = pair.other.list(&group, None, 9).await?;
+        assert_eq!(names(&found).concat(), kept, "after {name} of {account}");
+        for (name, record) in found {
+            assert_eq!(*record.value, *value(&name), "a value was altered");
+            let Insertion::Inserted { version, .. } = inserted else { continue };
+            assert_eq!(name == kept[kept.len() - 1..], record.version == version, "{name} has another version");
+        }
+        assert_eq!(pair.other.count(&group).await?, kept.len());
+    }
+    // A change keeps the account, and a deletion frees its place.
+    let key = format!("{group}:2");
+    pair.one.set(&key, RecordCondition::Always, b"changed".to_vec(), LONG).await?;
+    pair.one.set(&key, RecordCondition::Always, b"again".to_vec(), 2 * LONG).await?;
+    assert!(pair.other.get(&key).await?.is_some_and(|record| *record.value == *b"again"), "a value was altered");
+    let insert = async |name, account| {
+        let quota = RecordQuota { account, total: 9, ..TWO_OF_THREE };
+        pair.other.insert(&group, name, Vec::new(), LONG, quota).await.map(Outcome::from)
+    };
+    assert_eq!(insert("7", "a").await?, Outcome::Full(2, 3), "a change has lost the account");
+    assert!(pair.one.delete(&key, RecordCondition::Always).await?);
+    assert_eq!(insert("7", "a").await?, Outcome::Inserted, "a deleted record is counted");
+    let long = "x".repeat(65);
+    assert_eq!(insert("8", &long).await, Err(BackendError::Full), "an account is too long");
+    Ok(())
+}
+
+async fn expired_records_make_room(pair: &Pair) -> Result<(), BackendError> {
+    let group = pair.key("room");
+    let insert = async |name: &str, account, ttl| {
+        let quota = RecordQuota { account, ..TWO_OF_THREE };
+        pair.one.insert(&group, name, Vec::new(), ttl, quota).await.map(Outcome::from)
+    };
+    let soon_gone = Duration::from_millis(50);
+    for (name, account, ttl) in [("1", "a", soon_gone), ("2", "a", LONG), ("3", "", soon_gone)] {
+        assert_eq!(insert(name, account, ttl).await?, Outcome::Inserted);
+    }
+    // A change decides when a record no longer counts.
+    pair.other.set(&format!("{group}:2"), RecordCondition::Always, Vec::new(), soon_gone).await?;
+    for (name, account) in [("4", "a"), ("5", "a"), ("6", "")] {
+        let inserted = async {
+            while insert(name, account, LONG).await? != Outcome::Inserted {
+                pause().await;
+            }
+            Ok::<_, BackendError>(())
+        };
+        soon("expired records are counted", inserted).await?;
+    }
+    assert_eq!(insert("7", "a", LONG).await?, Outcome::Full(2, 3));
+    assert_eq!(names(&pair.other.list(&group, None, 9).await?), ["4", "5", "6"]);
+    Ok(())
+}
+
+async fn concurrent_insertions_keep_the_quota(pair: &Pair) -> Result<(), BackendError> {
+    let group = pair.key("crowd");
+    let mut tasks = JoinSet::new();
+    for (number, backend) in pair.both().into_iter().cycle().take(16).enumerate() {
+        let (backend, group) = (Arc::clone(backend), group.clone());
+        tasks.spawn(async move {
+            let account = if number % 4 < 2 { "a" } else { "b" };
+            let quota = RecordQuota { account, ..TWO_OF_THREE };
+            backend.insert(&group, &number.to_string(), Vec::new(), LONG, quota).await.map(Outcome::from)
+        });
+    }
+    let mut inserted = 0;
+    while let Some(task) = soon("concurrent insertions never end", tasks.join_next()).await {
+        inserted += usize::from(task.expect("a task must not panic")? == Outcome::Inserted);
+    }
+    assert_eq!((inserted, pair.one.count(&group).await?), (3, 3), "concurrent insertions exceed the quota");
     Ok(())
 }
 

@@ -28,6 +28,18 @@ fn connect_to_be_asked(backend: &Arc<MemoryBackend>, gate: &Arc<Gate>) -> Valida
     client
 }
 
+/// Connects a client that declares that it can be asked, and leaves the answers to the test.
+fn connect_answering(backend: &Arc<MemoryBackend>, gate: &Arc<Gate>) -> ValidatingClient {
+    let mut client = connect(backend, gate, SESSION);
+    client.client = TestClient::uninitialized(start(backend, gate), SESSION).with_extension(Principal::new("ada"));
+    let capable = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": SESSION.as_str(), "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "t", "version": "1"}}});
+    client.client.send_raw(capable.to_string().as_bytes());
+    client.client.notify("notifications/initialized", json!({}));
+    client
+}
+
 /// Waits for a message with this method. Drops earlier ones.
 async fn until_method(client: &mut ValidatingClient, method: &str) -> Value {
     for _ in 0..1000 {
@@ -51,7 +63,7 @@ async fn one_server_at_a_time_asks_a_question() {
     let (backend, gate) = (Arc::<MemoryBackend>::default(), Arc::<Gate>::default());
     gate.open();
     let mut creator = connect_to_be_asked(&backend, &gate);
-    let [mut older, mut newer] = [(); 2].map(|()| connect(&backend, &gate, SESSION));
+    let [mut older, mut newer] = [(); 2].map(|()| connect_answering(&backend, &gate));
     let id = creator.start_task("ask_then_work", json!({})).await;
     let first = older.send("tasks/result", json!({"taskId": id}));
     until_method(&mut older, "elicitation/create").await;
@@ -78,6 +90,38 @@ async fn one_server_at_a_time_asks_a_question() {
     assert!(asked.iter().all(|message| message["method"] != "elicitation/create"), "{asked:?}");
 }
 
+/// The newest request cannot ask, because its session has not declared that it can be asked.
+#[tokio::test]
+async fn a_session_without_the_capability_is_not_asked() {
+    let (backend, gate) = (Arc::<MemoryBackend>::default(), Arc::<Gate>::default());
+    gate.open();
+    let mut creator = connect_to_be_asked(&backend, &gate);
+    let (mut capable, mut incapable) = (connect_answering(&backend, &gate), connect(&backend, &gate, SESSION));
+    let id = creator.start_task("ask_then_work", json!({})).await;
+    let first = capable.send("tasks/result", json!({"taskId": id}));
+    let name = until_method(&mut capable, "elicitation/create").await;
+    incapable.task_request("tasks/get", &id).await.unwrap();
+    let second = incapable.send("tasks/result", json!({"taskId": id}));
+    for _ in 0..10 {
+        assert_eq!(incapable.task_request("tasks/get", &id).await.unwrap()["status"], "input_required");
+    }
+    assert_eq!(capable.notifications(), Vec::<Value>::new());
+    answer(&mut capable, &name, &json!({"name": "Alice"}));
+    let sure = until_method(&mut capable, "elicitation/create").await;
+    answer(&mut capable, &sure, &json!({"confirm": true}));
+    assert_eq!(text(&capable.answer(first, "tasks/result").await.unwrap()), "worked for Alice");
+    assert_eq!(text(&incapable.answer(second, "tasks/result").await.unwrap()), "worked for Alice");
+    let asked: Vec<_> = [capable.notifications(), incapable.notifications()].concat();
+    assert!(asked.iter().all(|message| message["method"] != "elicitation/create"), "{asked:?}");
+    // The function learns whether the session that has created the task can be asked.
+    let refused = incapable.start_task("confirm_delete", json!({"filename": "a"})).await;
+    let task = incapable.task_request("tasks/result", &refused).await;
+    let call = incapable.request("tools/call", json!({"name": "confirm_delete", "arguments": {"filename": "a"}})).await;
+    let [task, call] = [task, call].map(|outcome| outcome.map_err(|error| (error.code, error.message)));
+    assert!(call.is_err(), "{call:?}");
+    assert_eq!(task, call);
+}
+
 /// A runtime that was shut down runs nothing, like a process that was killed.
 fn in_process_that_is_killed<T: Send + 'static>(run: impl Future<Output = T> + Send + 'static) -> T {
     let process = std::thread::spawn(move || {
@@ -91,12 +135,12 @@ async fn another_server_asks_if_the_one_that_has_asked_was_killed() {
     let (backend, gate) = (Arc::<MemoryBackend>::default(), Arc::<Gate>::default());
     let mut creator = connect_to_be_asked(&backend, &gate);
     let id = creator.start_task("confirm_delete", json!({"filename": "a"})).await;
-    let mut client = connect(&backend, &gate, SESSION);
+    let mut client = connect_answering(&backend, &gate);
     let waits = client.send("tasks/result", json!({"taskId": id}));
     until_method(&mut client, "elicitation/create").await;
     let (shared, task) = (Arc::clone(&backend), id.clone());
     let _killed = in_process_that_is_killed(async move {
-        let mut killed = connect(&shared, &Arc::default(), SESSION);
+        let mut killed = connect_answering(&shared, &Arc::default());
         killed.send("tasks/result", json!({"taskId": task}));
         until_method(&mut killed, "elicitation/create").await;
         killed

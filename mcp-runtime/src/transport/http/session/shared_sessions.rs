@@ -65,12 +65,13 @@ impl SharedSessions {
     ) -> Option<Arc<Self>> {
         let replica: &Arc<Replica> = engine.replica()?;
         let renewal_interval = (options.session_idle / 8).max(Duration::from_millis(10));
+        let general_streams: Weak<Sessions> = Arc::downgrade(sessions);
         let max_per_peer = options.max_peer_share.of(options.max_sessions);
         let shared = Arc::new(Self {
             store: SessionStore::new(Arc::clone(replica), options.session_idle, renewal_interval, max_per_peer),
             engine: Arc::clone(engine),
             sessions: Arc::clone(sessions),
-            streams: Arc::new(SharedStreams::new(replica)),
+            streams: Arc::new(SharedStreams::new(replica, general_streams)),
             announcements: AtomicU64::new(0),
             retry_at: Mutex::default(),
             renewal_interval,

@@ -1,6 +1,8 @@
 //! The tasks of a session, whose function, requests and stream are at different replicas.
 
-use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, tool};
+use std::time::Duration;
+
+use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Records as _, TaskLimits, tool};
 use serde_json::{Value, json};
 
 use super::{
@@ -21,6 +23,13 @@ async fn confirm_delete(ctx: &Context) -> Result<&'static str, Fault> {
         Answer::Accept(Confirm { confirm: true }) => "deleted",
         _ => "kept",
     })
+}
+
+/// Return a text, as a task.
+#[tool(task)]
+async fn small() -> &'static str {
+    tokio::task::yield_now().await;
+    "small"
 }
 
 async fn send(endpoint: &Endpoint, session: &Session<'_>, method: &str, params: &Value) -> Value {
@@ -73,4 +82,38 @@ async fn a_question_of_a_task_survives_the_replica_that_has_sent_it() {
         "result": {"action": "accept", "content": {"confirm": true}}});
     assert_eq!(cluster.at(0).send(&session.post(&answer)).await.status, 202);
     assert_eq!(waiting.message().await.unwrap()["result"]["content"][0]["text"], "deleted");
+}
+
+/// As many finished tasks are kept as the limit allows, so that each task takes the place of another one.
+#[tokio::test]
+async fn a_small_task_needs_few_operations_of_the_backend() {
+    const KEPT: usize = 8;
+    const TASKS: usize = 32;
+    let configure =
+        |server: mcp_runtime::Server| server.with::<small>().max_tasks(TaskLimits::default().per_owner(KEPT));
+    // The lease is not renewed during the test.
+    let configure = |server| configure(server).lease(Duration::from_secs(600));
+    let cluster = Cluster::start_with(1, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    session.initialized().await;
+    let run = async || {
+        let before = cluster.operations(0);
+        let created = send(cluster.at(0), &session, "tools/call", &json!({"name": "small", "task": {}})).await;
+        let task = json!({"taskId": created["task"]["taskId"]});
+        while send(cluster.at(0), &session, "tasks/get", &task).await["status"] != "completed" {}
+        let result = send(cluster.at(0), &session, "tasks/result", &task).await;
+        assert_eq!(result["content"][0]["text"], "small");
+        cluster.operations(0) - before
+    };
+    for _ in 0..2 * KEPT {
+        run().await;
+    }
+    let mut counts = Vec::new();
+    for _ in 0..TASKS {
+        counts.push(run().await);
+    }
+    // The function may end after the first of the requests.
+    counts.sort_unstable();
+    assert!(counts[TASKS / 2] <= 5, "{counts:?}");
+    assert_eq!(cluster.backend().count("mcp/1/task").await, Ok(KEPT));
 }

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{collector::Collector, item::GENERAL};
+use super::item::GENERAL;
 use crate::{
     backend::BackendError,
     engine::{Replica, ReplicaHandler, Slot},
@@ -16,6 +16,12 @@ use crate::{
 
 /// The kind of the messages that announce that a response carries a stream.
 pub(super) const KIND: &str = "carried";
+
+/// The streams of the sessions that this replica uses for messages that belong to no request.
+pub(in crate::transport::http) trait GeneralStreams: Send + Sync {
+    /// Handles that a response at another replica carries the stream of a session.
+    fn moved_to(&self, session: &str, response: u64);
+}
 
 /// The responses of this replica that carry streams, at most one for each stream. When a response begins to carry a
 /// stream at any replica, the earlier one ends.
@@ -25,8 +31,7 @@ pub(super) const KIND: &str = "carried";
 pub(super) struct Carriers {
     replica: Arc<Replica>,
     responses: Mutex<HashMap<Stream, Response>>,
-    /// The collectors of all sessions that this replica uses.
-    collectors: Mutex<HashMap<Arc<str>, Weak<Collector>>>,
+    general_streams: Weak<dyn GeneralStreams>,
 }
 
 /// A session and one of its streams.
@@ -52,27 +57,9 @@ pub(in crate::transport::http) struct Carrier {
     ended: oneshot::Receiver<Infallible>,
 }
 
-/// Ends the registration of a collector when dropped.
-#[derive(Debug)]
-pub(super) struct RegisteredCollector {
-    carriers: Arc<Carriers>,
-    collector: Arc<Collector>,
-}
-
 impl Carriers {
-    pub(super) fn new(replica: Arc<Replica>) -> Self {
-        Self { replica, responses: Mutex::default(), collectors: Mutex::default() }
-    }
-
-    /// Tells a collector when a response elsewhere carries its stream, until the returned value is dropped.
-    pub(super) fn add_collector(self: &Arc<Self>, collector: &Arc<Collector>) -> RegisteredCollector {
-        // Of two copies of a session that are read at the same time, the first one is used.
-        self.collectors().entry(Arc::clone(collector.session_id())).or_insert_with(|| Arc::downgrade(collector));
-        RegisteredCollector { carriers: Arc::clone(self), collector: Arc::clone(collector) }
-    }
-
-    fn collectors(&self) -> MutexGuard<'_, HashMap<Arc<str>, Weak<Collector>>> {
-        self.collectors.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn new(replica: Arc<Replica>, general_streams: Weak<dyn GeneralStreams>) -> Self {
+        Self { replica, responses: Mutex::default(), general_streams }
     }
 
     /// Registers the first response that carries a stream of this replica.
@@ -127,10 +114,8 @@ impl ReplicaHandler for Carriers {
         if ends && !is_own {
             carriers.remove(&stream);
             drop(carriers);
-            let collector =
-                if stream.1 == GENERAL { self.collectors().get(session).and_then(Weak::upgrade) } else { None };
-            if let Some(collector) = collector {
-                collector.moved_to(number);
+            if let Some(general_streams) = self.general_streams.upgrade().filter(|_| stream.1 == GENERAL) {
+                general_streams.moved_to(session, number);
             }
         }
     }
@@ -157,23 +142,19 @@ impl Drop for Carrier {
     }
 }
 
-impl Drop for RegisteredCollector {
-    fn drop(&mut self) {
-        let (mut collectors, session) = (self.carriers.collectors(), self.collector.session_id());
-        if collectors.get(session).is_some_and(|known| known.as_ptr() == Arc::as_ptr(&self.collector)) {
-            collectors.remove(session);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::backend::MemoryBackend;
 
+    impl GeneralStreams for () {
+        fn moved_to(&self, _: &str, _: u64) {}
+    }
+
     fn carriers() -> Arc<Carriers> {
         let backend = Arc::new(MemoryBackend::default());
-        Arc::new(Carriers::new(Arc::new(Replica::new(backend, std::time::Duration::from_secs(10)))))
+        let replica = Arc::new(Replica::new(backend, std::time::Duration::from_secs(10)));
+        Arc::new(Carriers::new(replica, Weak::<()>::new()))
     }
 
     fn has_ended(carrier: &mut Carrier) -> bool {

@@ -5,11 +5,16 @@ use crate::engine::Outbox;
 /// Decides which notifications of changes one replica writes to the stream of a session for messages that belong to no
 /// request.
 ///
-/// Notifications of changes are pending at every replica, but only one collects them: the one at which the client has
-/// opened its stream last or, before that, the one that has opened the session. It writes them when its client has
-/// received everything before, so that a flood of changes does not fill the log. When the client opens its stream
-/// elsewhere, it writes what is pending and says so. If that does not happen within a lease, the new collector assumes
-/// that everything has changed.
+/// Every replica that knows the session hears of every change, but the client should be notified once. Therefore, only one
+/// replica writes these notifications, the collector: the one at which the client opened its stream last or, before that,
+/// the one that opened the session. It writes them once its client has received everything before, so that a flood of
+/// changes does not fill the log.
+///
+/// When the client opens its stream at another replica, that one becomes the collector. The old collector first writes the
+/// notifications that it has not written yet, and then an [entry](super::entry::Entry::Flushed) which says that none are
+/// missing. If that entry does not appear in the log within the time of a lease, the old collector is probably gone, and
+/// nobody knows which notifications it still had. The new collector then notifies the client of everything, as if every
+/// list and every resource that the client subscribes to had changed.
 #[derive(Debug)]
 pub(super) struct Collector {
     session_id: Arc<str>,

@@ -1,12 +1,12 @@
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc, Mutex, MutexGuard, PoisonError, Weak,
     atomic::{AtomicU32, Ordering},
 };
 
 use tokio::sync::watch;
 
 use super::{
-    carriers::{self, Carriers},
+    carriers::{self, Carriers, GeneralStreams},
     kept::{self, KeptLogs},
     log::StreamLog,
 };
@@ -28,8 +28,8 @@ pub(super) struct StreamContext {
 }
 
 impl StreamContext {
-    pub(super) fn new(replica: &Arc<Replica>) -> Self {
-        let carriers = Arc::new(Carriers::new(Arc::clone(replica)));
+    pub(super) fn new(replica: &Arc<Replica>, general_streams: Weak<dyn GeneralStreams>) -> Self {
+        let carriers = Arc::new(Carriers::new(Arc::clone(replica), general_streams));
         let handler = Arc::downgrade(&carriers);
         replica.add_handler(carriers::KIND, handler);
         Self {

@@ -1,13 +1,13 @@
 use std::{collections::VecDeque, sync::Arc};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     cursor::Cursor,
     entry::Entry,
     feed::{Closed, Feed},
     item::StreamItem,
-    log::StreamLog,
+    log::{PAGE, StreamLog},
     retry::MIN_RETRY,
 };
 use crate::{
@@ -34,6 +34,10 @@ pub(super) struct Follower {
     cursor: Cursor,
     /// The items that were read with the last entries. The number of entries that are read at once limits them.
     items: VecDeque<StreamItem>,
+    /// Whether the log had no further entries when it was read last.
+    is_at_end: bool,
+    /// The time at which the lease of the owner is checked.
+    check_at: Instant,
 }
 
 impl Follower {
@@ -53,7 +57,16 @@ impl Follower {
         let before = at.saturating_sub(1);
         let Some(entries) = log.read(before).await?.filter(|entries| !entries.is_empty()) else { return Ok(None) };
         let replica = Arc::clone(replica);
-        let mut follower = Self { replica, log, owner, dialect, cursor: Cursor::new(before), items: VecDeque::new() };
+        let mut follower = Self {
+            replica,
+            log,
+            owner,
+            dialect,
+            cursor: Cursor::new(before),
+            items: VecDeque::new(),
+            is_at_end: entries.len() < PAGE,
+            check_at: Instant::now(),
+        };
         let known = entries.partition_point(|entry| entry.position.number() <= at);
         follower.accept(&entries[..known]);
         follower.items.clear();
@@ -93,25 +106,40 @@ impl Follower {
         }
     }
 
-    /// Reads the next entries, or waits for them for some time. Returns `false` if the log, or the record of
-    /// the requests that must be answered, does not exist any more.
+    /// Reads the next entries. If there were none left, waits for them first, but not longer than until the lease of the
+    /// owner is checked. Returns `false` if the log, or the record of the requests that must be answered, does not exist
+    /// any more.
     async fn advance(&mut self) -> Result<bool, BackendError> {
-        let Some(entries) = self.log.read(self.cursor.at()).await? else { return Ok(false) };
-        if !entries.is_empty() {
-            self.accept(&entries);
-        } else if self.replica.is_alive(self.owner).await? {
-            let wait = self.replica.lease() / CHECKS;
-            timeout(wait, self.log.appended(self.cursor.at())).await.unwrap_or(Ok(()))?;
-        } else {
-            let Some(calls) = self.log.calls().await? else {
-                // The owner has completed the stream in the meantime, or nobody knows its requests.
-                let Some(entries) = self.log.read(self.cursor.at()).await? else { return Ok(false) };
-                self.accept(&entries);
-                return Ok(!entries.is_empty());
-            };
-            // If others find the same, or if the owner has completed the stream before, the first entry counts.
-            self.log.complete(vec![Entry::Lost(&calls.lost(self.dialect)).encode()], MAX_LOGGED_BYTES).await?;
+        if self.is_at_end {
+            match timeout_at(self.check_at, self.log.appended(self.cursor.at())).await {
+                Ok(appended) => appended?,
+                Err(_) => return self.check_owner().await,
+            }
         }
+        Ok(self.read().await?.is_some())
+    }
+
+    /// Reads the next entries. Returns whether there were any, or `None` if the log does not exist any more.
+    async fn read(&mut self) -> Result<Option<bool>, BackendError> {
+        let Some(entries) = self.log.read(self.cursor.at()).await? else { return Ok(None) };
+        self.is_at_end = entries.len() < PAGE;
+        self.accept(&entries);
+        Ok(Some(!entries.is_empty()))
+    }
+
+    /// Completes the stream if its owner is gone. Returns `false` if that is not possible.
+    async fn check_owner(&mut self) -> Result<bool, BackendError> {
+        if self.replica.is_alive(self.owner).await? {
+            self.check_at = Instant::now() + self.replica.lease() / CHECKS;
+            return Ok(true);
+        }
+        let Some(calls) = self.log.calls().await? else {
+            // The owner has completed the stream in the meantime, or nobody knows its requests.
+            return Ok(self.read().await? == Some(true));
+        };
+        // If others find the same, or if the owner has completed the stream before, the first entry counts.
+        self.log.complete(vec![Entry::Lost(&calls.lost(self.dialect)).encode()], MAX_LOGGED_BYTES).await?;
+        self.is_at_end = false;
         Ok(true)
     }
 

@@ -15,6 +15,7 @@ use super::{
     feed::Feed,
     general_response::GeneralResponse,
     item::GENERAL,
+    local_entries::LocalEntries,
     log::StreamLog,
     log_use::LogUse,
     reader::{Reader, ReaderRecord},
@@ -36,6 +37,7 @@ pub(in crate::transport::http) struct GeneralStream {
     session: Weak<Session>,
     collector: Arc<Collector>,
     log: StreamLog,
+    local: Arc<LocalEntries>,
     /// What the log counts towards.
     memory: StreamMemory,
 }
@@ -53,7 +55,8 @@ impl GeneralStream {
         let log = StreamLog::new(context.replica.backend(), &session_id, GENERAL);
         let collector = Collector::new(session_id, &session.outbox, is_collector);
         let session = Arc::downgrade(session);
-        let general = Arc::new(Self { context: Arc::clone(context), session, collector, log, memory });
+        let general =
+            Arc::new(Self { context: Arc::clone(context), session, collector, log, local: Arc::default(), memory });
         tokio::spawn(Arc::clone(&general).write());
         general
     }
@@ -61,6 +64,11 @@ impl GeneralStream {
     /// Removes the logs of complete streams of the session, which has ended, as far as this replica has written them.
     pub(in crate::transport::http) fn remove_logs(&self) {
         self.context.remove_logs(self.collector.session_id());
+    }
+
+    /// Handles that a response at another replica carries the stream.
+    pub(in crate::transport::http) fn moved_to(&self, response: u64) {
+        self.collector.moved_to(response);
     }
 
     /// Opens the stream for a response, which begins after the event with a position. Without a position, it begins
@@ -76,14 +84,13 @@ impl GeneralStream {
     async fn try_open(&self, position: Option<u64>) -> Result<Resumption, BackendError> {
         let (replica, session_id) = (&self.context.replica, self.collector.session_id());
         let slot = replica.join().await?;
-        let known = Reader::load(replica, session_id).await?;
         let at = match position {
             Some(0) => 0,
             Some(at) => match self.log.read(at - 1).await? {
                 Some(entries) if !entries.is_empty() => at,
                 _ => return Ok(Resumption::Unknown),
             },
-            None => known.map_or(0, |known| known.position),
+            None => Reader::load(replica, session_id).await?.map_or(0, |known| known.position),
         };
         let number = slot.id(self.context.next_number());
         let is_incomplete = self.collector.begin();
@@ -95,6 +102,7 @@ impl GeneralStream {
         let response = GeneralResponse {
             collector: Arc::clone(&self.collector),
             log: self.log.clone(),
+            local: self.local.follow(),
             session: Weak::clone(&self.session),
             number,
             at,
@@ -110,7 +118,6 @@ impl GeneralStream {
 
     /// Writes the messages that originate at this replica to the log.
     async fn write(self: Arc<Self>) {
-        let _registration = self.context.carriers.add_collector(&self.collector);
         let (replica, collector, outbox) = (&self.context.replica, &self.collector, self.collector.outbox());
         let (mut lines, mut log_use) = (Vec::new(), LogUse::new(self.memory.clone()));
         loop {
@@ -137,7 +144,7 @@ impl GeneralStream {
                 collector.suspend_changes();
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
                 let max_bytes = log_use.max_bytes(entries.iter().map(Vec::len).sum(), None);
-                if let Some(last) = persist(|| self.log.append(entries.clone(), max_bytes)).await {
+                if let Some(last) = persist(|| self.local.append(&self.log, &entries, max_bytes)).await {
                     log_use.append(last, entries.iter().map(Vec::len), max_bytes);
                 }
                 self.context.evict(&self.memory).await;

@@ -10,6 +10,7 @@ use super::{
     entry::Entry,
     feed::{Closed, Feed},
     item::StreamItem,
+    local_entries::LocalFollower,
     log::{PAGE, RUNNING_TTL, StreamLog},
     reader::Reader,
     retry::MIN_RETRY,
@@ -27,6 +28,8 @@ const RECENT_MESSAGES: usize = 256;
 pub(super) struct GeneralResponse {
     pub(super) collector: Arc<Collector>,
     pub(super) log: StreamLog,
+    /// What this replica has appended to the log.
+    pub(super) local: LocalFollower,
     pub(super) session: Weak<Session>,
     /// The number of the response.
     pub(super) number: u64,
@@ -35,7 +38,8 @@ pub(super) struct GeneralResponse {
     /// The numbers of the latest messages.
     pub(super) recent: VecDeque<u64>,
     pub(super) reader: Reader,
-    /// The time at which everything counts as changed, unless the earlier collector has written what was pending.
+    /// The time at which the client is notified of everything, unless the old [`Collector`] has written its pending
+    /// notifications by then.
     pub(super) complete_at: Option<Instant>,
 }
 
@@ -50,7 +54,7 @@ impl GeneralResponse {
     async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
         let mut renew_at = Instant::now() + RUNNING_TTL / 2;
         loop {
-            match race(self.read(), feed.closed()).await {
+            match race(self.next(), feed.closed()).await {
                 Ok(Ok(entries)) => {
                     self.send(&entries, feed).await?;
                     // More entries may follow a full page. The wait for the next entry ends at once if one exists.
@@ -83,26 +87,36 @@ impl GeneralResponse {
         }
     }
 
-    /// Waits for further entries, or until something else is due.
+    /// Waits until there may be further entries, or until something else is due.
     async fn wait(&self, renew_at: Instant, feed: &Feed) -> Result<(), Closed> {
         let due = self.complete_at.map_or(renew_at, |at| at.min(renew_at));
         let woken = race(sleep_until(due), self.collector.outbox().until_closed());
         let woken = race(self.log.appended(self.at), woken);
+        let woken = race(self.local.appended(self.at), woken);
         let woken = race(woken, feed.closed()).await.map_err(|()| Closed)?;
-        if let Ok(Err(_)) = woken {
+        if let Err(Ok(Err(_))) = woken {
             sleep(MIN_RETRY).await;
         }
         Ok(())
     }
 
+    /// Returns the next entries. Returns none if there are no newer ones.
+    async fn next(&mut self) -> Result<Vec<LogEntry>, BackendError> {
+        // An entry of this replica may be announced before its position arrives.
+        self.local.settled().await;
+        let entries = self.local.take(self.at);
+        if entries.is_empty() { self.read().await } else { Ok(entries) }
+    }
+
     async fn read(&mut self) -> Result<Vec<LogEntry>, BackendError> {
-        if let Some(entries) = self.log.read(self.at).await? {
+        if let Some(entries) = self.log.read_page(self.at).await? {
             return Ok(entries);
         }
-        // The log has never existed, or has expired.
-        self.log.keep_alive().await?;
-        self.at = 0;
-        Ok(self.log.read(0).await?.unwrap_or_default())
+        // The log has dropped entries, or does not exist. A new one begins at its start.
+        if self.log.keep_alive().await? <= self.at {
+            self.at = 0;
+        }
+        Ok(self.log.read(self.at).await?.unwrap_or_default())
     }
 
     async fn send(&mut self, entries: &[LogEntry], feed: &Feed) -> Result<(), Closed> {

@@ -84,7 +84,8 @@ impl StreamLog {
         self.read_page(kept).await
     }
 
-    async fn read_page(&self, after: u64) -> Result<Option<Vec<LogEntry>>, BackendError> {
+    /// Like [`read`](Self::read), but also returns `None` if entries after the position have been dropped.
+    pub(super) async fn read_page(&self, after: u64) -> Result<Option<Vec<LogEntry>>, BackendError> {
         respond(self.backend.read(&self.key, LogPosition::new(after), PAGE)).await
     }
 

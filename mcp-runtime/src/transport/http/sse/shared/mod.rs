@@ -19,6 +19,7 @@ mod general;
 mod general_response;
 mod item;
 mod kept;
+mod local_entries;
 mod log;
 mod log_use;
 mod outage;
@@ -31,6 +32,7 @@ mod tests;
 mod writer;
 
 pub(in crate::transport::http) use calls::StreamCalls;
+pub(in crate::transport::http) use carriers::GeneralStreams;
 pub(in crate::transport::http) use events::{Resumption, SharedEvents};
 pub(in crate::transport::http) use general::GeneralStream;
 pub(in crate::transport::http) use item::{GENERAL, StreamItem};

@@ -1,7 +1,8 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::{
     calls::StreamCalls,
+    carriers::GeneralStreams,
     context::StreamContext,
     events::{Resumption, SharedEvents},
     feed::Feed,
@@ -24,8 +25,10 @@ pub(in crate::transport::http) struct SharedStreams {
 }
 
 impl SharedStreams {
-    pub(in crate::transport::http) fn new(replica: &Arc<Replica>) -> Self {
-        Self { context: Arc::new(StreamContext::new(replica)) }
+    /// Creates the streams of a replica. `general_streams` are those that [`start_general`](Self::start_general) has
+    /// started, of the sessions that are in use.
+    pub(in crate::transport::http) fn new(replica: &Arc<Replica>, general_streams: Weak<dyn GeneralStreams>) -> Self {
+        Self { context: Arc::new(StreamContext::new(replica, general_streams)) }
     }
 
     /// Starts the stream of a session for messages that belong to no request. `is_collector` is whether this replica has

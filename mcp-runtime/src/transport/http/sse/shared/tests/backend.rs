@@ -1,6 +1,14 @@
 //! A backend whose logs can be made to fail.
 
-use std::{collections::VecDeque, future::pending, sync::Mutex, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::{pending, ready},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::sleep;
 
@@ -31,6 +39,8 @@ pub(super) struct LogFailures {
     appends: Mutex<VecDeque<Failure>>,
     /// The duration of a read.
     delay: Mutex<Duration>,
+    /// Whether records cannot be written.
+    is_read_only: AtomicBool,
 }
 
 impl LogFailures {
@@ -42,6 +52,11 @@ impl LogFailures {
     /// Sets the duration of a read.
     pub(super) fn set_delay(&self, delay: Duration) {
         *self.delay.lock().unwrap() = delay;
+    }
+
+    /// Sets whether records cannot be written.
+    pub(super) fn set_read_only(&self, is_read_only: bool) {
+        self.is_read_only.store(is_read_only, Ordering::Relaxed);
     }
 
     /// Returns the number of appends that are still to fail.
@@ -67,6 +82,9 @@ impl BackendHook for LogFailures {
                     sleep(delay).await;
                     run.await
                 })
+            }
+            BackendMethod::Set if self.is_read_only.load(Ordering::Relaxed) => {
+                Box::pin(ready(Err(BackendError::Unavailable("test".to_owned()))))
             }
             _ => run,
         }

@@ -3,10 +3,15 @@
 mod backend;
 mod bounds;
 mod failures;
+mod general;
 mod lost_replicas;
 mod resumption;
 
-use std::{future::poll_fn, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use tokio::time::timeout;
 
@@ -29,7 +34,7 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
 
 fn replica(backend: &Arc<Flaky>, lease: Duration) -> Arc<SharedStreams> {
     let replica = Arc::new(Replica::new(Arc::clone(backend) as Arc<dyn Backend>, lease));
-    Arc::new(SharedStreams::new(&replica))
+    Arc::new(SharedStreams::new(&replica, Weak::<()>::new()))
 }
 
 /// A call of a session, and the response that carries its stream.

@@ -1,0 +1,179 @@
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+
+use super::log::StreamLog;
+use crate::backend::{BackendError, LogEntry, LogPosition};
+
+/// The maximum size in bytes of the entries that wait for a response, and their maximum number. A response that does not
+/// take them in time reads them from the log.
+const MAX_BYTES: usize = 64 << 10;
+const MAX_ENTRIES: usize = 64;
+
+/// The entries that this replica has appended to a log, for the responses of this replica that follow the log. They need
+/// not read from the backend what this replica has just sent to it.
+#[derive(Debug, Default)]
+pub(super) struct LocalEntries {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of responses that follow the log.
+    followers: usize,
+    /// Whether an append waits for its position.
+    is_appending: bool,
+    entries: VecDeque<LogEntry>,
+    bytes: usize,
+}
+
+/// A response that follows the log. Entries are only kept while there is one.
+#[derive(Debug)]
+pub(super) struct LocalFollower(Arc<LocalEntries>);
+
+/// An append that waits for its position. Ends when dropped.
+struct Appending<'a>(&'a LocalEntries);
+
+impl LocalEntries {
+    /// Adds a response that follows the log, until the returned value is dropped.
+    pub(super) fn follow(self: &Arc<Self>) -> LocalFollower {
+        self.lock().followers += 1;
+        LocalFollower(Arc::clone(self))
+    }
+
+    /// Appends entries like [`StreamLog::append`], and passes them to the response that follows the log.
+    pub(super) async fn append(
+        &self,
+        log: &StreamLog,
+        entries: &[Vec<u8>],
+        max_bytes: usize,
+    ) -> Result<u64, BackendError> {
+        self.lock().is_appending = true;
+        let _appending = Appending(self);
+        let last = log.append(entries.to_vec(), max_bytes).await?;
+        self.lock().add(last, entries);
+        Ok(last)
+    }
+
+    /// Waits until `is_ready` returns `true`.
+    async fn until(&self, is_ready: impl Fn(&State) -> bool) {
+        loop {
+            // Registered before the check, so that no change is missed.
+            let changed = self.changed.notified();
+            if is_ready(&self.lock()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LocalFollower {
+    /// Waits until this replica has appended entries after a position.
+    pub(super) async fn appended(&self, after: u64) {
+        let is_after = |entry: &LogEntry| entry.position.number() > after;
+        self.0.until(|state| state.entries.back().is_some_and(is_after)).await;
+    }
+
+    /// Waits until no append waits for its position.
+    pub(super) async fn settled(&self) {
+        self.0.until(|state| !state.is_appending).await;
+    }
+
+    /// Takes the entries that directly follow a position. Whatever else this replica has appended must be read from the
+    /// log, with what other replicas have appended in between.
+    pub(super) fn take(&self, after: u64) -> Vec<LogEntry> {
+        let mut next = after + 1;
+        let follows = |entry: &LogEntry| {
+            let follows = entry.position.number() == next;
+            next += u64::from(follows);
+            follows
+        };
+        let entries = self.0.lock().take().into_iter();
+        entries.skip_while(|entry| entry.position.number() <= after).take_while(follows).collect()
+    }
+}
+
+impl State {
+    fn add(&mut self, last: u64, entries: &[Vec<u8>]) {
+        let first = (last + 1).saturating_sub(entries.len() as u64);
+        let bytes = entries.iter().map(Vec::len).sum::<usize>();
+        if self.bytes + bytes > MAX_BYTES || self.entries.len() + entries.len() > MAX_ENTRIES {
+            self.take();
+        } else if self.followers > 0 {
+            self.bytes += bytes;
+            let entry =
+                |(position, entry): (u64, &Vec<u8>)| LogEntry::new(LogPosition::new(position), entry.as_slice());
+            self.entries.extend((first..).zip(entries).map(entry));
+        }
+    }
+
+    fn take(&mut self) -> VecDeque<LogEntry> {
+        self.bytes = 0;
+        std::mem::take(&mut self.entries)
+    }
+}
+
+impl Drop for LocalFollower {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.followers -= 1;
+        if state.followers == 0 {
+            state.take();
+        }
+    }
+}
+
+impl Drop for Appending<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_appending = false;
+        self.0.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        backend::{Backend, MemoryBackend},
+        transport::http::sse::stream::MAX_LOGGED_BYTES,
+    };
+
+    #[tokio::test]
+    async fn a_response_takes_what_directly_follows_its_position() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+        let (log, local) = (StreamLog::new(&backend, "session", 0), Arc::<LocalEntries>::default());
+        let append = |entries: usize, length| {
+            let (log, local, entries) = (&log, &local, vec![vec![0; length]; entries]);
+            async move { local.append(log, &entries, MAX_LOGGED_BYTES).await.unwrap() }
+        };
+        let follower = local.follow();
+        let take = |after| follower.take(after).iter().map(|entry| entry.position.number()).collect::<Vec<_>>();
+        for (behind, expected) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 0)] {
+            let last = append(3, 1).await;
+            assert_eq!(take(last - behind), (last + 1 - expected..=last).collect::<Vec<_>>(), "{behind}");
+            assert!(take(last - behind).is_empty(), "entries are taken once");
+        }
+        // Another replica writes in between.
+        let first = append(1, 1).await;
+        log.keep_alive().await.unwrap();
+        append(1, 1).await;
+        assert_eq!(take(first - 1), [first]);
+        // What does not fit is read from the log.
+        for (entries, length) in [(MAX_ENTRIES + 1, 1), (1, MAX_BYTES + 1)] {
+            let last = append(entries, length).await;
+            assert!(take(last - entries as u64).is_empty());
+        }
+        drop(follower);
+        append(1, 1).await;
+        assert!(local.lock().entries.is_empty(), "nobody would take it");
+    }
+}

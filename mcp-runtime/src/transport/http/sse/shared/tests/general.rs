@@ -1,0 +1,91 @@
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::sleep;
+
+use super::{
+    super::{
+        events::{Resumption, SharedEvents},
+        general::GeneralStream,
+        log::RUNNING_TTL,
+    },
+    Flaky, LEASE,
+    backend::Failure,
+    event, notify, replica,
+};
+use crate::{engine::Session, transport::http::sse::stream::StreamMemory};
+
+/// A session at one replica.
+struct SessionCopy {
+    session: Arc<Session>,
+    general: Arc<GeneralStream>,
+}
+
+impl SessionCopy {
+    fn of(backend: &Arc<Flaky>, is_opened_here: bool) -> Self {
+        let session = Arc::new(Session::for_test());
+        let streams = replica(backend, LEASE);
+        let general = streams.start_general(&"session".into(), &session, is_opened_here, StreamMemory::default());
+        Self { session, general }
+    }
+
+    async fn open(&self, position: Option<u64>) -> SharedEvents {
+        loop {
+            match self.general.open(position).await {
+                Ok(Resumption::Events(events)) => return events,
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => sleep(Duration::from_secs(1)).await,
+            }
+        }
+    }
+}
+
+/// A response takes what its own replica writes directly, and reads what is written in between.
+#[tokio::test(start_paused = true)]
+async fn messages_of_several_replicas_arrive_once_and_in_order() {
+    use Failure::{After, Before, Hang};
+    const MESSAGES: usize = 8;
+    for failures in [&[][..], &[Before], &[After], &[Hang], &[After, Before, After], &[After, After]] {
+        for waits in [true, false] {
+            let backend = Arc::new(Flaky::default());
+            let copies = [true, false].map(|is_opened_here| SessionCopy::of(&backend, is_opened_here));
+            let mut response = copies[0].open(None).await;
+            let mut found = Vec::new();
+            for number in 0..MESSAGES {
+                backend.fail(failures);
+                notify(&copies[number % 2].session.outbox, &number.to_string());
+                if waits {
+                    found.push(event(&mut response).await);
+                }
+            }
+            while found.len() < MESSAGES {
+                found.push(event(&mut response).await);
+            }
+            assert!(found.is_sorted_by_key(|(position, _)| *position), "{found:?}");
+            let of = |replica| {
+                found.iter().map(|(_, text)| text.parse::<usize>().unwrap()).filter(move |n| n % 2 == replica)
+            };
+            for replica in 0..2 {
+                assert!(of(replica).eq((replica..MESSAGES).step_by(2)), "{failures:?} {found:?}");
+            }
+            // The log contains the same messages.
+            let mut resumed = copies[1].open(Some(0)).await;
+            for expected in &found {
+                assert_eq!(event(&mut resumed).await, *expected, "{failures:?}");
+            }
+        }
+    }
+}
+
+/// Messages are lost that wait for so long that the log would have expired. Later ones are not.
+#[tokio::test(start_paused = true)]
+async fn a_general_stream_goes_on_after_a_long_failure() {
+    let backend = Arc::new(Flaky::default());
+    backend.set_read_only(true);
+    let copy = SessionCopy::of(&backend, true);
+    notify(&copy.session.outbox, "lost");
+    sleep(RUNNING_TTL * 2).await;
+    backend.set_read_only(false);
+    let mut response = copy.open(None).await;
+    notify(&copy.session.outbox, "kept");
+    assert_eq!(event(&mut response).await.1, "kept");
+}
