@@ -98,10 +98,18 @@ impl Session {
             self.flow.set_level(level);
         }
         if let Some(subscriber) = &self.subscriber {
-            subscriber.set_resources(&after.resources);
+            subscriber.set_resources(&after.resources, self.shared().and_then(SharedSession::updates));
         }
         if before.roots != after.roots {
             self.roots.invalidate();
+        }
+    }
+
+    /// Requires that the record of the session is read again before it is used.
+    #[cfg(feature = "http")]
+    pub(crate) fn invalidate(&self) {
+        if let Some(shared) = self.shared() {
+            shared.invalidate(self.subscriber.as_ref().map_or(0, Subscriber::updates));
         }
     }
 

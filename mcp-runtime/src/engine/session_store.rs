@@ -181,7 +181,7 @@ impl SessionStore {
             let condition = RecordCondition::Version(version);
             let written = self.write(&shared.id, condition, &record).await;
             // After a failure, the local copy may contain changes that the record does not.
-            match written.inspect_err(|_| shared.invalidate())? {
+            match written.inspect_err(|_| session.invalidate())? {
                 Some(version) => {
                     let revision = record.revision;
                     shared.replace(StoredSession { record, version }, |before, after| session.adopt(before, after));

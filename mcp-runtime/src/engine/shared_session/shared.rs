@@ -22,6 +22,9 @@ pub(crate) struct SharedSession {
     /// they differ, the record must be read again before the session is used.
     invalidations: AtomicU64,
     validated: AtomicU64,
+    /// The number of updates of resources of which the process had heard when the copy became outdated. It may have missed
+    /// later ones, because it did not know their subscriptions.
+    updates: AtomicU64,
     /// The newest revision that was announced to the other replicas, as far as this replica knows.
     announced: AtomicU64,
 }
@@ -30,16 +33,27 @@ impl SharedSession {
     pub(in crate::engine) fn new(id: Arc<str>, stored: StoredSession) -> Self {
         let announced = AtomicU64::new(stored.record.revision);
         let (invalidations, validated) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { id, stored: Mutex::new(stored), invalidations, validated, announced }
+        let updates = AtomicU64::new(0);
+        Self { id, stored: Mutex::new(stored), invalidations, validated, updates, announced }
     }
 
     pub(crate) fn is_stale(&self) -> bool {
         self.validated.load(Ordering::Acquire) < self.invalidations()
     }
 
-    /// Requires that the record is read again before the session is used.
-    pub(crate) fn invalidate(&self) {
+    /// Requires that the record is read again before the session is used. `updates` is the number of updates of resources
+    /// of which the process has heard.
+    pub(in crate::engine) fn invalidate(&self, updates: u64) {
+        if !self.is_stale() {
+            self.updates.store(updates, Ordering::Release);
+        }
         self.invalidations.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns the number of updates of resources of which the process had heard when the copy became outdated, or `None`
+    /// if it is not.
+    pub(in crate::engine) fn updates(&self) -> Option<u64> {
+        self.is_stale().then(|| self.updates.load(Ordering::Acquire))
     }
 
     /// Returns what to pass to [`validate`](Self::validate) after the record has been read.

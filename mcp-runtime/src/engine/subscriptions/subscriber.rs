@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -27,6 +27,8 @@ const MAX_LISTENERS: usize = 10_000;
 pub(crate) struct Subscriptions {
     index: RwLock<Index>,
     listeners: AtomicUsize,
+    /// The number of updates of resources since the server started.
+    updates: AtomicU64,
 }
 
 /// The subscriptions by subject. Each `Vec` is sorted by number.
@@ -61,6 +63,7 @@ impl Subscriptions {
 
     /// Notifies the subscribers of a resource.
     pub(crate) fn resource_updated(&self, uri: &str) {
+        self.updates.fetch_add(1, Ordering::AcqRel);
         for subscription in self.index().resources.get(uri).into_iter().flatten() {
             subscription.resource_updated();
         }
@@ -185,15 +188,30 @@ impl Subscriber {
         }
     }
 
-    /// Subscribes to these resources, and ends the subscriptions to others. Subscriptions beyond the limits are ignored.
+    /// Returns the number of updates of resources since the server started.
     #[cfg(feature = "http")]
-    pub(crate) fn set_resources(&self, uris: &[String]) {
+    pub(crate) fn updates(&self) -> u64 {
+        self.server.updates.load(Ordering::Acquire)
+    }
+
+    /// Subscribes to these resources, and ends the subscriptions to others. Subscriptions beyond the limits are ignored.
+    /// If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has increased, their
+    /// resources count as updated.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) {
         let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
         for uri in known.iter().filter(|uri| !uris.contains(uri)) {
             self.unsubscribe_resource(uri);
         }
         for uri in uris.iter().filter(|uri| !known.contains(uri)) {
             let _ = self.subscribe_resource(uri);
+        }
+        if since.is_none_or(|since| since == self.updates()) {
+            return;
+        }
+        let is_new = |uri: &str| !known.iter().any(|known| known == uri);
+        for subscription in self.subscriptions().iter().filter(|subscription| subscription.uri().is_some_and(is_new)) {
+            subscription.resource_updated();
         }
     }
 

@@ -155,7 +155,7 @@ impl SharedSessions {
             let general = self.start_general(&id, &session, false, peer);
             self.sessions.insert(&id, &session, permit, Some(general));
             if is_overlapped() {
-                self.invalidate(&session);
+                session.invalidate();
                 self.work.refreshes.add(id.to_string());
             }
             break;
@@ -195,7 +195,7 @@ impl SharedSessions {
         respond(self.store.send(session, messages)).await.inspect_err(|_| {
             // The copy may contain changes that the record does not, and the record may contain changes that were not
             // announced to the other replicas.
-            self.invalidate(session);
+            session.invalidate();
             if is_change {
                 self.announce_later(session);
             }
@@ -224,12 +224,6 @@ impl SharedSessions {
         peer: &Peer,
     ) -> Arc<GeneralStream> {
         self.streams.start_general(id, session, is_opened_here, self.sessions.memory().of_peer(peer))
-    }
-
-    fn invalidate(&self, session: &Session) {
-        if let Some(shared) = session.shared() {
-            shared.invalidate();
-        }
     }
 
     /// Returns the questions of this replica that wait for an answer, by session and request.
@@ -306,11 +300,10 @@ impl ReplicaHandler for SharedSessions {
         match announcement {
             Announcement::Changed { session, revision } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);
-                let local = self.sessions.get(&session);
-                if let Some(shared) = local.as_ref().and_then(|local| local.session.shared())
-                    && shared.revision() < revision
+                if let Some(local) = self.sessions.get(&session)
+                    && local.session.shared().is_some_and(|shared| shared.revision() < revision)
                 {
-                    shared.invalidate();
+                    local.session.invalidate();
                     self.work.refreshes.add(session);
                 }
             }
@@ -341,7 +334,7 @@ impl ReplicaHandler for SharedSessions {
 
     fn missed(&self) {
         self.announcements.fetch_add(1, Ordering::AcqRel);
-        self.sessions.all().iter().for_each(|(_, local)| self.invalidate(&local.session));
+        self.sessions.all().iter().for_each(|(_, local)| local.session.invalidate());
         self.work.refreshes.add_all();
         self.work.answers.add_all();
     }

@@ -133,6 +133,22 @@ async fn a_call_waits_for_the_session_that_its_replica_is_reading_again() {
     assert_eq!(answered.header("content-type"), Some("application/json"), "the message of a lower level is not sent");
 }
 
+/// An update is not lost while the replica with the stream is reading the session of the new subscription.
+#[tokio::test]
+async fn an_update_right_after_a_subscription_reaches_the_replica_with_the_stream() {
+    let cluster = cluster().await;
+    let session = open(cluster.at(0), VERSION, json!({})).await;
+    session.initialized().await;
+    let mut stream = cluster.at(1).open(&session.get()).await;
+    change(cluster.at(1), &session, "resources/subscribe", json!({"uri": "memo://one"})).await;
+    cluster.set_backend(1, Health::Slow(Duration::from_millis(200)));
+    change(cluster.at(0), &session, "resources/subscribe", json!({"uri": "memo://two"})).await;
+    let update = call(&session, "update", &json!({"uris": ["memo://two"]}));
+    assert_eq!(cluster.at(0).send(&update).await.status, 200);
+    let updated = soon(until_method(&mut stream, "notifications/resources/updated")).await;
+    assert_eq!(updated["params"]["uri"], "memo://two");
+}
+
 /// The roots are asked for again after the client has announced a change to another replica.
 #[tokio::test]
 async fn changed_roots_are_asked_for_by_every_replica() {

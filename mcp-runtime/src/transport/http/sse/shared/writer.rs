@@ -1,7 +1,7 @@
 use std::{collections::VecDeque, future::poll_fn, task::Poll};
 
 use bytes::Bytes;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
     calls::StreamCalls,
@@ -15,7 +15,7 @@ use super::{
     retry::persist,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, BackendError, LogEntry, LogPosition},
+    backend::{BackendError, LogEntry, LogPosition},
     engine::Outbox,
     transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
 };
@@ -219,9 +219,15 @@ impl Writer {
             // this replica gone.
             while self.cursor.at() < last && !self.cursor.has_ended() {
                 let (log, after) = (&self.log, self.cursor.at());
-                match timeout(BACKEND_TIMEOUT, persist(|| log.read(after))).await {
-                    Ok(Some(Some(found))) if !found.is_empty() => self.accept(&found).await,
-                    _ => break,
+                match persist(|| log.read(after)).await {
+                    Some(Some(found)) if !found.is_empty() => self.accept(&found).await,
+                    // The backend has lost the log.
+                    Some(_) => break,
+                    // What the client must receive is not known. If it resumes the stream, it receives what the log contains.
+                    None => {
+                        self.feed = None;
+                        break;
+                    }
                 }
             }
         } else if first <= before {

@@ -107,18 +107,24 @@ async fn the_calls_of_a_replica_that_was_killed_are_answered_within_its_lease() 
 /// The lease of a replica can be gone although the replica runs.
 #[tokio::test(start_paused = true)]
 async fn an_owner_that_others_consider_gone_says_what_they_say() {
-    let backend = Arc::new(Flaky::default());
-    let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
-    let mut call = Call::begin(&owner, CALL);
-    let stream = call.opened().await;
-    let slot = owner.replica().slot().unwrap();
-    assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
-    let log = StreamLog::new(reader.replica().backend(), "session", stream);
-    log.complete(vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
-    notify(&call.outbox, "too late");
-    call.outbox.finish_call("response");
-    assert_eq!(texts(&rest(&mut call.response).await), ["lost"]);
-    assert_eq!(texts(&rest(&mut resumed(&reader, stream, 0).await).await), ["lost"]);
+    // The time for which the log cannot be read after the owner has written to it.
+    for outage in [0, 10].map(Duration::from_secs) {
+        let backend = Arc::new(Flaky::default());
+        let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+        let mut call = Call::begin(&owner, CALL);
+        let stream = call.opened().await;
+        let slot = owner.replica().slot().unwrap();
+        assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+        let log = StreamLog::new(reader.replica().backend(), "session", stream);
+        log.complete(vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
+        backend.set_delay(outage);
+        notify(&call.outbox, "too late");
+        call.outbox.finish_call("response");
+        sleep(outage).await;
+        backend.set_delay(Duration::ZERO);
+        assert_eq!(texts(&rest(&mut call.response).await), ["lost"], "{outage:?}");
+        assert_eq!(texts(&rest(&mut resumed(&reader, stream, 0).await).await), ["lost"], "{outage:?}");
+    }
 }
 
 /// A question can keep a stream open after the response.
