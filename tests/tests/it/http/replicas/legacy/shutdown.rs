@@ -7,7 +7,10 @@ use serde_json::json;
 use super::{accepted, call_with, configure, options, post};
 use crate::http::{
     legacy::{call, next, open, session},
-    replicas::{Cluster, sessions::until_method},
+    replicas::{
+        Cluster,
+        sessions::{notification, until_method},
+    },
     request::initialize,
 };
 
@@ -26,6 +29,7 @@ async fn a_drained_replica_ends_each_stream_when_its_calls_are_finished() {
         .change(|message| message["params"]["capabilities"] = json!({"roots": {}, "sampling": {}}));
     accepted(&cluster, 1, &opening.path(&asking_path)).await;
     next(&mut asking).await;
+    accepted(&cluster, 1, &post(&asking_path, &notification("notifications/initialized", &json!({})))).await;
     accepted(&cluster, 1, &post(&asking_path, &call_with(1, "consults", &json!({})))).await;
     let roots = until_method(&mut asking, "roots/list").await;
     cluster.stop(0);
