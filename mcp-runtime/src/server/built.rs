@@ -3,7 +3,7 @@ use std::{io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "http")]
-use crate::transport::http::{Authorization, HttpAddress, HttpOptions, HttpService, Listener};
+use crate::transport::http::{Authorization, HttpAddress, HttpOptions, HttpService, LegacySessions, Listener};
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
@@ -36,6 +36,8 @@ pub struct BuiltServer {
     /// How HTTP requests are authenticated.
     #[cfg(feature = "http")]
     authorization: Option<Arc<Authorization>>,
+    #[cfg(feature = "http")]
+    legacy: LegacySessions,
 }
 
 /// The maximum number of functions that an error names.
@@ -45,6 +47,8 @@ const MAX_NAMES: usize = 5;
 impl BuiltServer {
     pub(super) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
         Self {
+            #[cfg(feature = "http")]
+            legacy: LegacySessions::new(&engine),
             engine,
             handle,
             #[cfg(feature = "http")]
@@ -176,7 +180,8 @@ impl BuiltServer {
     #[cfg(feature = "http")]
     pub(crate) async fn bind_http(&self, address: HttpAddress, options: HttpOptions) -> io::Result<Listener> {
         self.check_authorization().map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
-        Listener::bind(Arc::clone(&self.engine), self.authorization.clone(), address, options).await
+        let (engine, authorization) = (Arc::clone(&self.engine), self.authorization.clone());
+        Listener::bind(engine, authorization, self.legacy.clone(), address, options).await
     }
 
     /// Checks that nobody reaches functions with scopes without authentication.

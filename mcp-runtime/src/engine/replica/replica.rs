@@ -121,7 +121,6 @@ impl Replica {
     }
 
     /// Returns the time after which the slot of a replica expires that does not renew it.
-    #[allow(dead_code, reason = "event streams and tasks watch the leases of other replicas")]
     pub(crate) fn lease(&self) -> Duration {
         self.membership.lease
     }

@@ -89,6 +89,14 @@ impl Endpoint {
         Self { shared: Arc::clone(&self.shared), connection: Arc::new(connection) }
     }
 
+    /// Returns this endpoint for the requests of a connection, which may be one to another endpoint of the server.
+    pub(super) fn for_connection(&self, connection: &Self) -> Self {
+        if Arc::ptr_eq(&self.shared, &connection.shared) {
+            return connection.clone();
+        }
+        self.for_remote(connection.remote())
+    }
+
     /// Returns the peer of the connection.
     pub(super) fn peer(&self) -> &Arc<Peer> {
         &self.connection.peer
@@ -209,7 +217,8 @@ impl Endpoint {
         (!self.engine().backend_responds().await).then_some("the backend does not respond")
     }
 
-    /// Answers every subscription request. Calls continue.
+    /// Answers every subscription request, and ends the streams of 2024-11-05 whose clients have nothing in flight. Calls
+    /// continue.
     pub(super) fn end_subscriptions(&self) {
         self.shared.shutdown.send_if_modified(|phase| {
             let is_earlier = *phase < ShutdownPhase::SubscriptionsEnded;
@@ -220,7 +229,8 @@ impl Endpoint {
         });
     }
 
-    /// Ends subscriptions, rejects new calls, waits for the calls in flight for at most `grace`, and closes the endpoint.
+    /// Ends subscriptions, waits for the messages that are being received and then for the calls in flight, for at most
+    /// `grace`, and closes the endpoint. Rejects new calls once it waits for those in flight.
     pub(super) async fn shut_down(&self, grace: Duration) {
         self.end_subscriptions();
         if tokio::time::timeout(grace, self.settled()).await.is_err() {

@@ -34,6 +34,7 @@ pub use address::{HttpAddress, InvalidHttpAddress};
 pub(crate) use authorization::Authorization;
 pub use authorization::AuthorizationService;
 pub use body::HttpBody;
+pub(crate) use legacy::LegacySessions;
 pub use options::HttpOptions;
 pub(crate) use serve::Listener;
 pub use service::HttpService;

@@ -74,8 +74,9 @@ impl HttpService {
         AuthorizationService::new(self.endpoint.clone())
     }
 
-    /// Shuts this service and its clones down gracefully: ends subscriptions, rejects new calls with status 503, and
-    /// waits for the calls in flight. After `grace`, cancels those that remain. Then ends every session and stream.
+    /// Shuts this service and its clones down gracefully: ends subscriptions, waits for the requests that are being
+    /// received, then rejects new calls with status 503, and waits for the calls in flight. After `grace`, cancels those
+    /// that remain. Then ends every session and stream.
     ///
     /// Streams otherwise stay open as long as their clients want, which delays the graceful shutdown of the server into
     /// which the service is mounted.

@@ -9,7 +9,7 @@ use std::{
 
 use http::{StatusCode, request::Parts};
 
-use super::received::Received;
+use super::seen::SeenMessages;
 use crate::{
     engine::{Connection, InFlight, Outbox, RequestSource},
     error::{Fault, FaultClass},
@@ -20,6 +20,7 @@ use crate::{
         request::HttpRequestSource,
         response::{self, HttpResponse},
         routing, sender,
+        sse::body::DrainedStream,
     },
 };
 
@@ -36,11 +37,11 @@ pub(super) struct Client {
     /// The connection, which is locked while a message is received, so that messages are received one at a time.
     connection: tokio::sync::Mutex<Connection>,
     outbox: Arc<Outbox>,
-    /// The client of the connection that carries the stream.
+    /// The endpoint at which the stream was opened, for the connection that carries it.
     endpoint: Endpoint,
     in_flight: Arc<InFlight>,
     /// The messages that other replicas have received.
-    pub(super) received: Received,
+    pub(super) seen: Arc<SeenMessages>,
     /// Whether the stream has ended, although messages may still be received.
     is_closed: AtomicBool,
     _permit: PeerPermit,
@@ -55,8 +56,8 @@ pub(super) struct RemoveOnDrop {
 
 impl Clients {
     /// Adds a client until the returned guard is dropped.
-    pub(super) fn insert(self: &Arc<Self>, id: Arc<str>, client: Client) -> RemoveOnDrop {
-        self.table().insert(Arc::clone(&id), Arc::new(client));
+    pub(super) fn insert(self: &Arc<Self>, id: Arc<str>, client: Arc<Client>) -> RemoveOnDrop {
+        self.table().insert(Arc::clone(&id), client);
         RemoveOnDrop { clients: Arc::clone(self), id }
     }
 
@@ -87,10 +88,15 @@ impl Client {
             in_flight: connection.in_flight_table(),
             connection: connection.into(),
             endpoint: endpoint.clone(),
-            received: Received::default(),
+            seen: Arc::default(),
             is_closed: AtomicBool::new(false),
             _permit: permit,
         }
+    }
+
+    /// Returns the endpoint at which the stream was opened.
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// Returns whether a request is from the principal that opened the stream.
@@ -109,6 +115,14 @@ impl Client {
     /// Receives a message. Its response is sent on the client's stream.
     pub(super) async fn receive(&self, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
         let mut connection = self.connection.lock().await;
+        let response = self.receive_on(&mut connection, source, body);
+        drop(connection);
+        // The end of the stream may wait for the message.
+        self.outbox.wake();
+        response
+    }
+
+    fn receive_on(&self, connection: &mut Connection, source: Arc<HttpRequestSource>, body: &[u8]) -> HttpResponse {
         if self.is_closed() {
             return routing::session_not_found();
         }
@@ -140,6 +154,19 @@ impl Client {
     /// Returns whether the stream has ended, or is about to because the session has ended.
     fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire) || self.outbox.is_closed()
+    }
+}
+
+impl DrainedStream for Client {
+    fn close_if_idle(&self) -> bool {
+        self.in_flight.end_listeners();
+        // While the connection is locked, no message is being received.
+        let Ok(_connection) = self.connection.try_lock() else { return false };
+        let is_idle = !self.outbox.is_closed() && self.outbox.is_finished();
+        if is_idle {
+            self.outbox.close();
+        }
+        is_idle
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::{
     auth::{Identity, Principal},
+    engine::Slot,
     transport::http::{
         body::HttpBody,
         peers::Remote,
@@ -18,6 +19,9 @@ use crate::{
         sender,
     },
 };
+
+/// The kind of the messages between replicas.
+pub(super) const KIND: &str = "legacy";
 
 /// The maximum size of the body of a forwarded response. A longer one is omitted.
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
@@ -38,19 +42,28 @@ pub(super) enum Message {
 /// A POST that another replica has received.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Posted {
-    /// The number of the message, from which the slot of its sender can be found. Repetitions have the same number.
-    pub(super) number: u64,
+    /// Repetitions have the same id.
+    pub(super) id: MessageId,
+    /// The numbers of the messages to this session that the sender waits for, including this one.
+    pub(super) waiting: Vec<u64>,
     pub(super) session: String,
     pub(super) content: Content,
     pub(super) head: Head,
+}
+
+/// What identifies a message. A sender numbers its messages in ascending order.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct MessageId {
+    pub(super) sender: Slot,
+    pub(super) number: u64,
 }
 
 /// Where the body of a POST is.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) enum Content {
     Inline,
-    /// The body will be stored if the session accepts it.
-    Announced,
+    /// There is none: the message asks whether the session would receive the POST, whose body is stored afterwards.
+    Check,
     /// The body is a record of this number of bytes.
     Stored {
         number: u64,
@@ -120,6 +133,12 @@ impl Head {
         Self { remote, sender, uri: request.uri.to_string(), headers: encode_headers(&request.headers) }
     }
 
+    /// Returns the size of the encoded head.
+    pub(super) fn encoded_len(&self) -> usize {
+        // Fails only for maps with keys that are not strings.
+        serde_json::to_vec(self).map_or(usize::MAX, |encoded| encoded.len())
+    }
+
     /// Returns the head of a request like the one that the other replica has received.
     pub(super) fn into_request(self) -> Option<Parts> {
         let (mut request, ()) = Request::post(self.uri).body(()).ok()?.into_parts();
@@ -146,6 +165,11 @@ pub(super) fn remove_credentials(headers: &mut HeaderMap, others: &[HeaderName])
     for name in CREDENTIALS.iter().chain(others) {
         headers.remove(name);
     }
+}
+
+/// Returns the key of the record with the body of a POST.
+pub(super) fn stored_key(session: &str, number: u64) -> String {
+    format!("mcp/1/posted/{session}:{number}")
 }
 
 /// Separates a response, which is not a stream, into a reply and its body.
@@ -200,7 +224,8 @@ mod tests {
     fn forwarded(request: &Parts) -> (Parts, Remote) {
         let head = Head::new(Remote::User(7), request);
         let content = Content::Inline;
-        let posted = Box::new(Posted { number: 5, session: "1.x".to_owned(), content, head });
+        let id = MessageId { sender: Slot::parse("7").unwrap(), number: 5 };
+        let posted = Box::new(Posted { id, waiting: vec![4, 5], session: "1.x".to_owned(), content, head });
         let encoded = Message::Posted(posted).encode(b"a\nb");
         let Some((Message::Posted(posted), b"a\nb")) = Message::decode(&encoded) else { panic!("{encoded:?}") };
         let remote = posted.head.remote;

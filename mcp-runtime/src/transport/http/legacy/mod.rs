@@ -6,10 +6,15 @@
 //!
 //! See [HTTP with SSE](https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse).
 
+mod awaited;
 mod clients;
 mod forwarder;
+mod inbox;
 mod message;
-mod received;
+mod outgoing;
+mod seen;
 mod service;
+mod sessions;
 
 pub(super) use self::service::LegacyService;
+pub(crate) use self::sessions::LegacySessions;

@@ -6,11 +6,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 use tower_service::Service;
 
-use super::{
-    clients::{Client, Clients},
-    forwarder::Forwarder,
-    message::remove_credentials,
-};
+use super::{clients::Client, forwarder::Forwarder, message::remove_credentials, sessions::LegacySessions};
 use crate::{
     engine::{Connection, Slot},
     transport::http::{
@@ -37,9 +33,7 @@ const MESSAGES: &str = "/message";
 #[derive(Debug, Clone)]
 pub(in crate::transport::http) struct LegacyService {
     endpoint: Endpoint,
-    clients: Arc<Clients>,
-    /// Forwards messages to other replicas. `None` if the backend is not shared.
-    forwarder: Option<Arc<Forwarder>>,
+    sessions: LegacySessions,
 }
 
 /// Where the stream is of the client that sends a message.
@@ -49,10 +43,8 @@ enum Holder<'a> {
 }
 
 impl LegacyService {
-    pub(in crate::transport::http) fn new(endpoint: Endpoint) -> Self {
-        let clients = Arc::default();
-        let forwarder = Forwarder::new(&endpoint, &clients);
-        Self { endpoint, clients, forwarder }
+    pub(in crate::transport::http) fn new(endpoint: Endpoint, sessions: LegacySessions) -> Self {
+        Self { endpoint, sessions }
     }
 
     /// Attributes subsequent requests to this sender.
@@ -89,7 +81,8 @@ impl LegacyService {
 
     /// Opens a client's event stream, which starts with the URL for its messages.
     async fn open(&self, request: &Parts) -> HttpResponse {
-        let id = match &self.forwarder {
+        let LegacySessions { clients, forwarder } = &self.sessions;
+        let id = match forwarder {
             Some(forwarder) => match forwarder.new_id().await {
                 Ok(id) => Some(id),
                 Err(fault) => return response::overloaded_with(response::error_message(&fault)),
@@ -105,17 +98,17 @@ impl LegacyService {
         let connection = Connection::new(Arc::clone(self.endpoint.engine()));
         let stream = Arc::new(EventStream::new(0, Arc::clone(connection.outbox()), false, &memory));
         let cancels = CancelOnDrop(connection.in_flight_table());
-        let client = Client::new(&self.endpoint, request, connection, permit);
-        let remove = self.clients.insert(Arc::clone(&id), client);
+        let client = Arc::new(Client::new(&self.endpoint, request, connection, permit));
+        let remove = clients.insert(Arc::clone(&id), Arc::clone(&client));
         // If the slot was lost before, nothing else would end the stream.
-        if self.forwarder.as_ref().is_some_and(|forwarder| !forwarder.holds(&id)) {
+        if forwarder.as_ref().is_some_and(|forwarder| !forwarder.holds(&id)) {
             return response::overloaded("the server has lost its connection to the other replicas");
         }
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
         let body = SseBody::new(stream.attach(), config, 0, self.endpoint.shutdown());
         let body = body.until(self.endpoint.stream_deadline(request));
-        response::events(body.cancelling(Some(cancels)).preamble(preamble).guarded_by(remove))
+        response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client).guarded_by(remove))
     }
 
     /// Receives a message. Its response is sent on the client's stream.
@@ -124,20 +117,24 @@ impl LegacyService {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if self.forwarder.is_some() {
+        if self.sessions.forwarder.is_some() {
             let others = self.endpoint.authorization().map_or(&[][..], Authorization::credential_headers);
             remove_credentials(&mut request.headers, others);
         }
-        let source = self.endpoint.request_source(request);
-        let id = session_id(source.request());
-        let holder = match self.find(id, source.request()) {
+        let holder = match self.find(&request) {
             Ok(holder) => holder,
             Err(rejection) => {
-                linger(source.request(), Box::pin(body), self.endpoint.options().max_body_bytes);
+                linger(&request, Box::pin(body), self.endpoint.options().max_body_bytes);
                 return *rejection;
             }
         };
-        let mut body = match request_body::read(&self.endpoint, &source, body, Instant::now()).await {
+        let endpoint = match &holder {
+            // The stream may have been opened at another endpoint.
+            Holder::Here(client) => client.endpoint().for_connection(&self.endpoint),
+            Holder::Replica(..) => self.endpoint.clone(),
+        };
+        let source = endpoint.request_source(request);
+        let mut body = match request_body::read(&endpoint, &source, body, Instant::now()).await {
             Ok(body) => body,
             Err(rejection) => return *rejection,
         };
@@ -147,16 +144,18 @@ impl LegacyService {
                 client.receive(source, body.bytes()).await
             }
             Holder::Replica(forwarder, slot) => {
-                forwarder.forward(slot, id, &self.endpoint, source.request(), body.bytes()).await
+                let request = source.request();
+                forwarder.forward(slot, session_id(request), &endpoint, request, body).await
             }
         }
     }
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
-    fn find(&self, id: &str, request: &Parts) -> Result<Holder<'_>, Box<HttpResponse>> {
-        let holder = match self.clients.get(id) {
+    fn find(&self, request: &Parts) -> Result<Holder<'_>, Box<HttpResponse>> {
+        let id = session_id(request);
+        let holder = match self.sessions.clients.get(id) {
             Some(client) => client.is_sender_of(request).then_some(Holder::Here(client)),
-            None => self.forwarder.as_ref().and_then(|forwarder| {
+            None => self.sessions.forwarder.as_ref().and_then(|forwarder| {
                 let slot = forwarder.holder_of(id)?;
                 Some(Holder::Replica(forwarder, slot))
             }),
@@ -220,7 +219,8 @@ mod tests {
     async fn check_senders() {
         let built = Server::empty("legacy", "1.0.0").build().unwrap();
         for opener in PRINCIPALS {
-            let service = LegacyService::new(Endpoint::new(Arc::clone(built.engine()), None, HttpOptions::default()));
+            let endpoint = Endpoint::new(Arc::clone(built.engine()), None, HttpOptions::default());
+            let service = LegacyService::new(endpoint, LegacySessions::new(built.engine()));
             let mut stream = service.clone().handle(request(Method::GET, STREAM, opener, "")).await.into_body();
             let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();
             let path = std::str::from_utf8(&event).unwrap().lines().find_map(|line| line.strip_prefix("data: "));

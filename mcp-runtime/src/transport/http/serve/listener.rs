@@ -21,7 +21,7 @@ use crate::{
         address::HttpAddress,
         authorization::{Authorization, AuthorizationService},
         guard,
-        legacy::LegacyService,
+        legacy::{LegacyService, LegacySessions},
         options::HttpOptions,
         peers::{PeerPermit, Remote},
         response::{self, HttpResponse},
@@ -51,6 +51,7 @@ impl Listener {
     pub(crate) async fn bind(
         engine: Arc<Engine>,
         authorization: Option<Arc<Authorization>>,
+        legacy: LegacySessions,
         address: HttpAddress,
         options: HttpOptions,
     ) -> io::Result<Self> {
@@ -60,7 +61,7 @@ impl Listener {
             acceptor,
             grace: engine.limits.grace_period,
             connection_limit: ConnectionLimit::new(&options),
-            router: Router::new(engine, authorization, options),
+            router: Router::new(engine, authorization, legacy, options),
         })
     }
 
@@ -119,11 +120,17 @@ struct Router {
 }
 
 impl Router {
-    fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
+    fn new(
+        engine: Arc<Engine>,
+        authorization: Option<Arc<Authorization>>,
+        legacy: LegacySessions,
+        options: HttpOptions,
+    ) -> Self {
         let service = HttpService::new(engine, authorization, options);
         let endpoint = service.endpoint();
         let options = Arc::clone(endpoint.options());
-        let legacy = options.legacy_sse.then(|| guard::cors(&options).layer(LegacyService::new(endpoint.clone())));
+        let legacy = || guard::cors(&options).layer(LegacyService::new(endpoint.clone(), legacy));
+        let legacy = options.legacy_sse.then(legacy);
         Self { service, legacy, options }
     }
 

@@ -39,10 +39,17 @@ pub(in crate::transport::http) enum ShutdownPhase {
     Running,
     /// The server is not ready for more clients, but still serves all requests.
     Draining,
-    /// Subscription requests have been answered. Calls continue.
+    /// Subscription requests have been answered, and streams of 2024-11-05 end when nothing of their clients is in
+    /// flight. Calls continue.
     SubscriptionsEnded,
     /// Every stream ends.
     Closed,
+}
+
+/// A stream whose client has to reconnect elsewhere once the server shuts down.
+pub(in crate::transport::http) trait DrainedStream: fmt::Debug + Send + Sync {
+    /// Ends the stream if nothing of the client is in flight. Returns whether it has ended now.
+    fn close_if_idle(&self) -> bool;
 }
 
 /// A response body that carries an event stream.
@@ -59,6 +66,9 @@ pub(in crate::transport::http) struct SseBody {
     /// The phase of the shutdown that ends this response.
     ends_at: ShutdownPhase,
     shutdown_wait: Option<ShutdownWait>,
+    /// A stream that ends when nothing of its client is in flight, from the phase `ends_at` on, which then becomes
+    /// [`ShutdownPhase::Closed`].
+    drained: Option<Arc<dyn DrainedStream>>,
     /// The time at which the credentials of the request no longer suffice for the stream.
     expiry: Option<Pin<Box<Sleep>>>,
     /// The calls that end with the response, because no other request can reach them.
@@ -152,6 +162,7 @@ impl SseBody {
             shutdown,
             ends_at: ShutdownPhase::Closed,
             shutdown_wait: None,
+            drained: None,
             expiry: None,
             cancels: None,
             preamble: None,
@@ -175,6 +186,13 @@ impl SseBody {
     /// Marks the response as that of a subscription request, which ends in the first phase of a shutdown.
     pub(in crate::transport::http) fn subscription(mut self) -> Self {
         self.ends_at = ShutdownPhase::SubscriptionsEnded;
+        self
+    }
+
+    /// Lets the stream end in the same phase, or as soon as nothing of its client is in flight.
+    pub(in crate::transport::http) fn draining(mut self, stream: Arc<dyn DrainedStream>) -> Self {
+        self.ends_at = ShutdownPhase::SubscriptionsEnded;
+        self.drained = Some(stream);
         self
     }
 
@@ -234,7 +252,16 @@ impl SseBody {
                 }
                 Poll::Pending => {}
             }
+            let is_draining = self.ends_at == ShutdownPhase::Closed;
+            if is_draining && self.drained.as_ref().is_some_and(|stream| stream.close_if_idle()) {
+                continue;
+            }
             if self.poll_shutdown(cx) {
+                if self.drained.is_some() && self.ends_at != ShutdownPhase::Closed {
+                    self.ends_at = ShutdownPhase::Closed;
+                    self.shutdown_wait = None;
+                    continue;
+                }
                 if self.cancels.as_ref().is_some_and(|cancels| cancels.0.fail_all(&Fault::shutting_down())) {
                     continue;
                 }
