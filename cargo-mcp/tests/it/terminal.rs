@@ -29,10 +29,20 @@ impl Terminal {
         Self::spawn(command)
     }
 
-    fn spawn(mut command: Command) -> Self {
-        command.env("NO_COLOR", "1").env("TERM", "xterm");
-        let mut session = Session::spawn(command).expect("a pseudo-terminal");
-        session.get_process_mut().set_window_size(160, 50).expect("the size is set");
+    /// Runs a command in a terminal that is wide enough for every line.
+    fn spawn(command: Command) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", r#"stty cols 160 rows 50; exec "$@""#, "sh"]);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell.current_dir(command.get_current_dir().expect("every command has a directory"));
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell.env("NO_COLOR", "1").env("TERM", "xterm");
+        let mut session = Session::spawn(shell).expect("a pseudo-terminal");
         session.set_expect_timeout(Some(Duration::from_secs(60)));
         Self(session)
     }

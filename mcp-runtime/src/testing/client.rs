@@ -53,6 +53,8 @@ pub struct TestClient {
     /// The minimum level of log messages, in revisions in which each request names it.
     pub(super) log_level: Option<Level>,
     responder: Option<Responder>,
+    /// Whether each new connection begins with `initialize`, in revisions that have it.
+    initializes: bool,
     /// The HTTP request with which messages seem to arrive.
     #[cfg(feature = "http")]
     source: Option<Arc<TestRequestSource>>,
@@ -78,7 +80,8 @@ impl BuiltServer {
 
 impl TestClient {
     /// Connects a client that has not sent anything yet, not even `initialize`, for use with
-    /// [`send_raw`](Self::send_raw).
+    /// [`send_raw`](Self::send_raw). A connection that [`answering`](Self::answering) or
+    /// [`with_extension`](Self::with_extension) opens for this client begins without `initialize`, too.
     ///
     /// ```
     /// use mcp_runtime::{Revision, Server, TestClient};
@@ -103,6 +106,7 @@ impl TestClient {
             next_id: 1,
             log_level: None,
             responder: None,
+            initializes: false,
             #[cfg(feature = "http")]
             source: None,
         }
@@ -180,12 +184,13 @@ impl TestClient {
 
     fn connect(connection: Connection, revision: Revision) -> Self {
         let mut client = Self::new(connection, revision);
+        client.initializes = true;
         client.initialize();
         client
     }
 
     fn initialize(&mut self) {
-        if dialect_of(self.revision).has(Feature::Handshake) {
+        if self.initializes && dialect_of(self.revision).has(Feature::Handshake) {
             self.wire.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
                 "protocolVersion": self.revision.as_str(),
                 "capabilities": self.capabilities(),

@@ -109,10 +109,10 @@ async fn subscription_requests_do_not_count_as_calls() {
         streams.push(listening(&endpoint, json!({"toolsListChanged": true})).await);
     }
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
-    assert!(format!("{built:?}").contains("listeners: 10 "), "{built:?}");
+    assert!(format!("{built:?}").contains("listeners: 10,"), "{built:?}");
     // Disconnected subscribers are removed.
     drop(streams);
-    until(|| format!("{built:?}").contains("listeners: 0 ")).await;
+    until(|| format!("{built:?}").contains("listeners: 0,")).await;
 }
 
 #[tokio::test]
