@@ -29,10 +29,11 @@ impl Terminal {
         Self::spawn(command)
     }
 
-    /// Runs a command in a terminal that is wide enough for every line.
+    /// Runs a command in a terminal that is wide enough for every line. The command starts when the terminal has its size.
     fn spawn(command: Command) -> Self {
         let mut shell = Command::new("sh");
-        shell.args(["-c", r#"stty cols 160 rows 50; exec "$@""#, "sh"]);
+        let script = r#"until [ "$(stty size)" = "50 160" ]; do sleep 0.01; done; exec "$@""#;
+        shell.args(["-c", script, "sh"]);
         shell.arg(command.get_program()).args(command.get_args());
         shell.current_dir(command.get_current_dir().expect("every command has a directory"));
         for (name, value) in command.get_envs() {
@@ -43,6 +44,7 @@ impl Terminal {
         }
         shell.env("NO_COLOR", "1").env("TERM", "xterm");
         let mut session = Session::spawn(shell).expect("a pseudo-terminal");
+        session.get_process_mut().set_window_size(160, 50).expect("the size is set");
         session.set_expect_timeout(Some(Duration::from_secs(60)));
         Self(session)
     }
