@@ -59,8 +59,14 @@ impl Channels {
         if let Some(channel) = self.lock().by_channel.get_mut(channel)
             && channel.forgotten_at.is_none_or(|forgotten_at| forgotten_at < latest.known_at)
         {
-            let known = channel.latest.map_or(0, |known| known.position);
-            channel.latest = Some(Latest { position: latest.position.max(known), ..latest });
+            channel.latest = Some(channel.latest.filter(|known| known.known_at > latest.known_at).unwrap_or(latest));
+        }
+    }
+
+    /// Forgets the newest entry of a log that does not exist.
+    pub(crate) fn forget_latest(&self, channel: &str) {
+        if let Some(channel) = self.lock().by_channel.get_mut(channel) {
+            channel.forget();
         }
     }
 
@@ -68,11 +74,12 @@ impl Channels {
     pub(crate) fn deliver(&self, channel: &str, message: &[u8]) {
         if let Some(channel) = self.lock().by_channel.get_mut(channel) {
             match (announced(message), channel.latest) {
-                (Some(position), Some(latest)) => {
-                    channel.latest = Some(Latest { position: position.max(latest.position), known_at: Instant::now() });
+                (Some(position), Some(latest)) if position > latest.position => {
+                    channel.latest = Some(Latest { position, known_at: Instant::now() });
                 }
-                (Some(_), None) => {}
-                (None, _) => channel.forget(),
+                (Some(position), Some(latest)) if position == latest.position => {}
+                // The log was deleted or replaced by a new one, or an answer that is under way may be older than this entry.
+                _ => channel.forget(),
             }
             let message: Arc<[u8]> = message.into();
             channel.senders.iter().for_each(|sender| sender.send(Arc::clone(&message)));
@@ -175,7 +182,7 @@ mod tests {
         channels.deliver("log", b"1");
         assert_eq!(known(), None, "an earlier announcement may have been lost");
         for (position, message, expected) in
-            [(2, "3", Some(3)), (2, "1", Some(3)), (4, "4", Some(4)), (5, "", None), (6, "7", Some(7))]
+            [(2, "3", Some(3)), (2, "1", None), (4, "5", Some(5)), (6, "6", Some(6)), (7, "", None), (6, "7", Some(7))]
         {
             channels.set_latest("log", latest(position));
             channels.deliver("log", message.as_bytes());

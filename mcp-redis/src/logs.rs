@@ -80,7 +80,10 @@ impl Logs for Redis {
                         let call = Call { keys: &log, arguments: &[], if_repeated: None, repeat: Repeat::Safe };
                         let last: Option<u64> =
                             self.client().run(&self.scripts().last, &call, self.client().deadline()).await?;
-                        let Some(position) = last else { return Ok(()) };
+                        let Some(position) = last else {
+                            channels.forget_latest(&channel);
+                            return Ok(());
+                        };
                         let latest = Latest { position, known_at };
                         channels.set_latest(&channel, latest);
                         latest

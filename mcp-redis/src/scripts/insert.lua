@@ -29,13 +29,13 @@ local function replace()
     return true
 end
 
--- These numbers include records that have expired. Where one record takes the place of another, the total stays the same.
+-- The total includes records that have expired, and so does the number of the account while it is below the maximum. Where one record takes the place of another, the total stays the same.
 local own = account and redis.call('ZCARD', account) or 0
+if account and own >= max_own then
+    own = own - redis.call('ZREMRANGEBYSCORE', account, '-inf', text(now))
+end
 local has_replaced = own == max_own and replace()
 if not has_replaced and (own >= max_own or redis.call('ZCARD', KEYS[3]) >= max_total) then
-    if account then
-        own = own - redis.call('ZREMRANGEBYSCORE', account, '-inf', text(now))
-    end
     remove_expired(now)
     local total = redis.call('ZCOUNT', KEYS[3], '(' .. text(now), '+inf')
     if own >= max_own or total >= max_total then

@@ -7,9 +7,6 @@ use tokio::sync::oneshot;
 use super::rate::Rate;
 use crate::backend::{RecordCondition, RecordVersion};
 
-/// The maximum number of calls that wait for the backend. More calls than the budget allows at once never wait.
-const MAX_WAITING: u64 = 1024;
-
 /// Whether a call is within the rate. Otherwise, the time to wait.
 pub(super) type Verdict = Result<(), Duration>;
 
@@ -90,9 +87,10 @@ impl Account {
         (1..=rate.period()).contains(&wait).then(|| Err(Duration::from_nanos(wait)))
     }
 
-    /// Lets a call wait for the backend, unless too many wait already.
+    /// Lets a call wait for the backend, unless as many wait as the budget can admit at once. Each of them is in flight, which
+    /// bounds their number.
     pub(super) fn wait(&mut self, rate: Rate) -> Admission {
-        if self.waiting.len() as u64 >= rate.burst.min(MAX_WAITING) {
+        if self.waiting.len() as u64 >= rate.burst {
             return Admission::Decided(Err(Duration::from_nanos(rate.interval)));
         }
         let (sender, receiver) = oneshot::channel();

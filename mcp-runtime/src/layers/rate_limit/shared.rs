@@ -110,7 +110,10 @@ impl SharedBudgets {
             Availability::Retry => None,
             Availability::Down => return None,
         };
-        if account.begin_asking() {
+        let begins = account.begin_asking();
+        // A runtime that is shutting down drops the task at once, which locks the account.
+        drop(account);
+        if begins {
             runtime.spawn(Arc::clone(self).ask(Asking(Some(Arc::clone(budget)))));
         }
         admission

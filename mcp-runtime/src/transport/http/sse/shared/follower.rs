@@ -131,6 +131,8 @@ impl Follower {
     async fn check_owner(&mut self) -> Result<bool, BackendError> {
         if self.replica.is_alive(self.owner).await? {
             self.check_at = Instant::now() + self.replica.lease() / CHECKS;
+            // The announcement of an entry may have been lost.
+            self.is_at_end = false;
             return Ok(true);
         }
         let Some(calls) = self.log.calls().await? else {

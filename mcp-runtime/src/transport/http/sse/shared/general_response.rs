@@ -60,10 +60,11 @@ impl GeneralResponse {
                     // More entries may follow a full page. The wait for the next entry ends at once if one exists.
                     if entries.len() < PAGE {
                         self.collector.want_changes();
-                        if self.collector.outbox().is_closed() {
+                        if !self.collector.outbox().is_closed() {
+                            self.wait(renew_at, feed).await?;
+                        } else if entries.is_empty() {
                             return feed.send(StreamItem::End).await;
                         }
-                        self.wait(renew_at, feed).await?;
                     }
                 }
                 Ok(Err(error)) => {
@@ -82,7 +83,10 @@ impl GeneralResponse {
             if renew_at <= now {
                 renew_at = now + RUNNING_TTL / 2;
                 self.reader.renew(feed.taken()).await;
-                let _ = self.log.keep_alive().await;
+                if self.log.keep_alive().await.is_ok_and(|last| last <= self.at) {
+                    // The backend has lost the log, and begins a new one.
+                    self.at = 0;
+                }
             }
         }
     }
@@ -102,9 +106,12 @@ impl GeneralResponse {
 
     /// Returns the next entries. Returns none if there are no newer ones.
     async fn next(&mut self) -> Result<Vec<LogEntry>, BackendError> {
-        // An entry of this replica may be announced before its position arrives.
-        self.local.settled().await;
-        let entries = self.local.take(self.at);
+        let mut entries = self.local.take(self.at);
+        if entries.is_empty() {
+            // An entry of this replica may be announced before its position arrives.
+            self.local.settled().await;
+            entries = self.local.take(self.at);
+        }
         if entries.is_empty() { self.read().await } else { Ok(entries) }
     }
 

@@ -25,8 +25,9 @@ pub(super) struct LocalEntries {
 struct State {
     /// The number of responses that follow the log.
     followers: usize,
-    /// Whether an append waits for its position.
-    is_appending: bool,
+    /// The numbers of appends that have started, and that have their position or have failed.
+    started: u64,
+    finished: u64,
     entries: VecDeque<LogEntry>,
     bytes: usize,
 }
@@ -52,7 +53,7 @@ impl LocalEntries {
         entries: &[Vec<u8>],
         max_bytes: usize,
     ) -> Result<u64, BackendError> {
-        self.lock().is_appending = true;
+        self.lock().started += 1;
         let _appending = Appending(self);
         let last = log.append(entries.to_vec(), max_bytes).await?;
         self.lock().add(last, entries);
@@ -83,9 +84,10 @@ impl LocalFollower {
         self.0.until(|state| state.entries.back().is_some_and(is_after)).await;
     }
 
-    /// Waits until no append waits for its position.
+    /// Waits until the append that waits for its position now has it. Does not wait for later ones.
     pub(super) async fn settled(&self) {
-        self.0.until(|state| !state.is_appending).await;
+        let started = self.0.lock().started;
+        self.0.until(|state| state.finished >= started).await;
     }
 
     /// Takes the entries that directly follow a position. Whatever else this replica has appended must be read from the
@@ -134,18 +136,41 @@ impl Drop for LocalFollower {
 
 impl Drop for Appending<'_> {
     fn drop(&mut self) {
-        self.0.lock().is_appending = false;
+        self.0.lock().finished += 1;
         self.0.changed.notify_waiters();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{future::poll_fn, pin::pin, task::Poll};
+
     use super::*;
     use crate::{
         backend::{Backend, MemoryBackend},
         transport::http::sse::stream::MAX_LOGGED_BYTES,
     };
+
+    /// A writer whose next append begins as soon as the last one has ended does not keep a response waiting.
+    #[tokio::test]
+    async fn a_response_does_not_wait_for_later_appends() {
+        let local = Arc::<LocalEntries>::default();
+        let follower = local.follow();
+        let begin = || {
+            local.lock().started += 1;
+            Appending(&local)
+        };
+        let first = begin();
+        let mut settled = pin!(follower.settled());
+        poll_fn(|cx| {
+            assert!(settled.as_mut().poll(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        drop(first);
+        let _second = begin();
+        settled.await;
+    }
 
     #[tokio::test]
     async fn a_response_takes_what_directly_follows_its_position() {

@@ -1,4 +1,4 @@
-use std::{collections::VecDeque, future::poll_fn, task::Poll};
+use std::{collections::VecDeque, future::poll_fn, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -19,6 +19,9 @@ use crate::{
     engine::Outbox,
     transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
 };
+
+/// The time for which a response waits for entries that precede its own, and that cannot be read.
+const MAX_GAP_TIME: Duration = Duration::from_secs(10);
 
 /// Writes the log of a stream, and sends what the log contains to the response of the call as long as that exists.
 ///
@@ -217,17 +220,15 @@ impl Writer {
         if first > before + 1 {
             // An append that seemed to fail took effect, or another replica has completed the stream because it found
             // this replica gone.
-            while self.cursor.at() < last && !self.cursor.has_ended() {
+            let deadline = Instant::now() + MAX_GAP_TIME;
+            while self.feed.is_some() && self.cursor.at() < last && !self.cursor.has_ended() {
                 let (log, after) = (&self.log, self.cursor.at());
-                match persist(|| log.read(after)).await {
-                    Some(Some(found)) if !found.is_empty() => self.accept(&found).await,
+                match timeout_at(deadline, persist(|| log.read(after))).await {
+                    Ok(Some(Some(found))) if !found.is_empty() => self.accept(&found).await,
                     // The backend has lost the log.
-                    Some(_) => break,
+                    Ok(Some(_)) => break,
                     // What the client must receive is not known. If it resumes the stream, it receives what the log contains.
-                    None => {
-                        self.feed = None;
-                        break;
-                    }
+                    Ok(None) | Err(_) => self.feed = None,
                 }
             }
         } else if first <= before {
