@@ -10,6 +10,7 @@ mod store;
 use std::path::PathBuf;
 
 // Registers the backend for `--backend redis://…`. Replicas on one machine may share the file, too.
+#[cfg(feature = "redis")]
 use mcp_redis as _;
 use mcp_runtime::{
     Fault, Json, PromptMessage, Resource, ResourceLink, Server, prompt, resource, resource_uri, server, tool,
