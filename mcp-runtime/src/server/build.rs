@@ -103,7 +103,8 @@ impl Server {
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         #[cfg(feature = "lock")]
         crate::lock::intercept::reject_foreign_main();
-        let backend: Arc<dyn Backend> = self.profile.backend.clone().unwrap_or_else(|| Arc::new(MemoryBackend::default()));
+        let backend: Arc<dyn Backend> =
+            self.profile.backend.clone().unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         self.add_builtin(self.handle.clone());
         self.add_builtin(Arc::clone(&backend));
         #[cfg(feature = "skills")]
