@@ -16,8 +16,9 @@ use crate::{
     turn::Turn,
 };
 
-/// A time limit that is generous even on a busy machine.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(120);
+/// A time limit that is generous even on a busy machine. Most waits include a build, which waits for the builds of other
+/// tests in the same target folder.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The tools of every version. `wait` waits for a file, `die` aborts the server, and `process` returns its process id.
 const SOURCE: &str = r#"
