@@ -79,9 +79,8 @@ impl Records for Redis {
                     per_account.as_bytes(),
                     total.as_bytes(),
                     quota.replaceable.unwrap_or_default().as_bytes(),
-                    b"",
                 ],
-                if_repeated: Some((7, b"repeated")),
+                if_repeated: None,
                 repeat: Repeat::Safe,
             };
             let run = self.client().run(&self.scripts().insert, &call, self.client().deadline());

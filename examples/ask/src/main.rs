@@ -13,8 +13,10 @@ mod theatre;
 
 use std::sync::Arc;
 
-use mcp_redis::Redis;
-use mcp_runtime::{Answer, Context, Elicit, Fault, MemoryRecords, Records, SampleRequest, Server, server, tool};
+// Registers the backend for `--backend redis://…`.
+#[cfg(feature = "redis")]
+use mcp_redis as _;
+use mcp_runtime::{Answer, Backend, Context, Elicit, Fault, SampleRequest, Server, server, tool};
 
 use theatre::{Hall, Theatre};
 
@@ -76,10 +78,11 @@ enum Extra {
 #[tool(destructive)]
 async fn cancel_booking(
     ctx: &Context,
-    theatre: &Theatre,
+    backend: &Arc<dyn Backend>,
     /// The number of the booking.
     number: u32,
 ) -> Result<String, Fault> {
+    let theatre = Theatre(backend);
     let Some(booking) = theatre.booking(number).await? else {
         return Ok(format!("booking {number} not found"));
     };
@@ -99,7 +102,7 @@ async fn cancel_booking(
 #[tool(destructive = false)]
 async fn book_seats(
     ctx: &Context,
-    theatre: &Theatre,
+    backend: &Arc<dyn Backend>,
     /// The play's title.
     play: String,
 ) -> Result<String, Fault> {
@@ -110,7 +113,7 @@ async fn book_seats(
     let Answer::Accept(seating) = ctx.elicit::<Seating>("seating", question).await? else {
         return Ok("nothing was booked".to_owned());
     };
-    let hall = Hall::from(seating.area);
+    let (theatre, hall) = (Theatre(backend), Hall::from(seating.area));
     // Hold the seats while the last question is pending, but only once, because this function may run again.
     let hold = async { theatre.hold(&play, hall, party.seats).await.map_err(|error| error.to_string()) };
     let Some(number) = ctx.once("held", hold).await?.map_err(Fault::internal)? else {
@@ -144,20 +147,8 @@ async fn invitation(
 }
 
 #[server]
-async fn main(
-    server: Server,
-    /// The URL of the Redis server in which replicas keep the bookings that they share. Without it, they are kept in
-    /// memory.
-    #[arg(env = "MCP_BACKEND")]
-    bookings: Option<String>,
-) -> Result<Server, mcp_redis::Error> {
-    let records: Arc<dyn Records> = match bookings {
-        Some(url) => Arc::new(Redis::connect(&url).await?),
-        None => Arc::new(MemoryRecords::default()),
-    };
-    Ok(server
-        .with_state(Theatre::new(12, records))
-        .instructions("Books seats in a small theatre. Every change requires confirmation by the user."))
+fn main(server: Server) -> Server {
+    server.instructions("Books seats in a small theatre. Every change requires confirmation by the user.")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use mcp_runtime::{Revision, Server, TestClient};
+use mcp_runtime::{MemoryBackend, Revision, Server, TestClient};
 use serde_json::{Value, json};
 
 use super::*;
@@ -9,20 +9,17 @@ const REVISIONS: [Revision; 3] = [Revision::V2025_06_18, Revision::V2025_11_25, 
 /// A part of a question, and the answer to it.
 type ScriptedAnswer = (&'static str, fn() -> Value);
 
-/// Connects a client that answers each question as scripted, however often it is asked.
+/// Connects a client that answers each question as scripted, however often it is asked. Booking 1 has three seats.
 async fn client(revision: Revision, answers: &[ScriptedAnswer]) -> TestClient {
     let answers = answers.to_vec();
-    let theatre = theatre();
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+    let theatre = Theatre(&backend);
     let number = theatre.hold("Faust", Hall::Stalls, 3).await.unwrap().unwrap();
     assert!(theatre.book(number, "Ada").await.unwrap());
-    Server::new("ask", "0.1.0").with_state(theatre).test_client(revision).answering(move |asked| {
+    Server::new("ask", "0.1.0").backend(backend).test_client(revision).answering(move |asked| {
         let answer = answers.iter().find(|(question, _)| asked.message().contains(question));
         answer.map_or_else(|| panic!("unexpected question {:?}", asked.message()), |(_, answer)| answer())
     })
-}
-
-fn theatre() -> Theatre {
-    Theatre::new(12, Arc::new(MemoryRecords::default()))
 }
 
 fn accept(content: Value) -> Value {
@@ -84,7 +81,7 @@ async fn a_booking_is_cancelled_only_after_confirmation() {
 #[tokio::test]
 async fn a_client_without_elicitation_is_rejected() {
     for revision in Revision::ALL {
-        let mut client = Server::new("ask", "0.1.0").with_state(theatre()).test_client(revision);
+        let mut client = Server::new("ask", "0.1.0").test_client(revision);
         match client.call("book_seats", json!({"play": "Faust"})).await {
             Ok(result) => assert!(result.is_error() && !revision.is_stateless(), "{revision}: {result:?}"),
             Err(refused) => assert_eq!((refused.code, revision.is_stateless()), (-32021, true), "{refused}"),
@@ -94,7 +91,8 @@ async fn a_client_without_elicitation_is_rejected() {
 
 #[tokio::test]
 async fn a_repeated_answer_changes_nothing() {
-    let theatre = theatre();
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+    let theatre = Theatre(&backend);
     let sold = theatre.hold("Faust", Hall::Balcony, 8).await.unwrap().unwrap();
     assert!(theatre.book(sold, "Ada").await.unwrap());
     assert!(!theatre.book(sold, "Ada").await.unwrap());

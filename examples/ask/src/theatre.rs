@@ -1,8 +1,8 @@
-//! The bookings of a theatre, in a record that several processes may share.
+//! The bookings of a theatre, in a record that all processes of the server share.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use mcp_runtime::{BackendError, Record, RecordCondition, Records};
+use mcp_runtime::{Backend, BackendError, Record, RecordCondition, Records as _};
 use serde::{Deserialize, Serialize};
 
 /// The key of the record with the reservations.
@@ -10,6 +10,9 @@ const KEY: &str = "theatre/reservations";
 
 /// The time to live of the record.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The number of seats of each hall.
+const SEATS: u32 = 12;
 
 /// A seating area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,12 +39,7 @@ pub(crate) struct Booking {
 }
 
 /// The held and sold seats of all plays.
-#[derive(Debug)]
-pub(crate) struct Theatre {
-    /// The number of seats of each hall.
-    seats: u32,
-    records: Arc<dyn Records>,
-}
+pub(crate) struct Theatre<'a>(pub(crate) &'a Arc<dyn Backend>);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {
@@ -60,18 +58,14 @@ struct Reservation {
     buyer: Option<String>,
 }
 
-impl Theatre {
-    pub(crate) fn new(seats: u32, records: Arc<dyn Records>) -> Self {
-        Self { seats, records }
-    }
-
+impl Theatre<'_> {
     /// Holds seats and returns the reservation number, or `None` if there are not enough seats.
     pub(crate) async fn hold(&self, play: &str, hall: Hall, seats: u32) -> Result<Option<u32>, BackendError> {
         let is_same_hall = |reservation: &&Reservation| reservation.play == play && reservation.hall == hall;
         self.change(|state| {
             let taken: u32 =
                 state.reservations.values().filter(is_same_hall).map(|reservation| reservation.seats).sum();
-            if taken + seats > self.seats {
+            if taken + seats > SEATS {
                 return None;
             }
             state.last += 1;
@@ -101,7 +95,7 @@ impl Theatre {
 
     /// Returns a booking, or `None` if the seats are not sold.
     pub(crate) async fn booking(&self, number: u32) -> Result<Option<Booking>, BackendError> {
-        let state = State::read(self.records.get(KEY).await?.as_ref())?;
+        let state = State::read(self.0.get(KEY).await?.as_ref())?;
         Ok(state.reservations.get(&number).and_then(|sold| {
             let buyer = sold.buyer.as_ref()?;
             Some(Booking { name: format!("{buyer} ({})", sold.play), seats: sold.seats })
@@ -119,12 +113,12 @@ impl Theatre {
     /// Changes the reservations, again from the start if another call or process has changed them meanwhile.
     async fn change<T>(&self, change: impl Fn(&mut State) -> T) -> Result<T, BackendError> {
         loop {
-            let record = self.records.get(KEY).await?;
+            let record = self.0.get(KEY).await?;
             let mut state = State::read(record.as_ref())?;
             let result = change(&mut state);
             let condition = record.map_or(RecordCondition::Absent, |record| RecordCondition::Version(record.version));
             let value = serde_json::to_vec(&state).map_err(invalid)?;
-            if self.records.set(KEY, condition, value, DAY).await?.is_some() {
+            if self.0.set(KEY, condition, value, DAY).await?.is_some() {
                 return Ok(result);
             }
         }

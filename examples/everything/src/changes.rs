@@ -3,26 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
-    BackendError, Fault, Handle, RecordCondition, Records, Server, prompt, resource, resource_uri, tool,
+    Backend, BackendError, Fault, Handle, RecordCondition, Records as _, Server, prompt, resource, resource_uri, tool,
 };
 
 /// The key of the number of updates, and its time to live.
 const UPDATES: &str = "everything/updates";
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Disables the optional entries and adds the state of the resource.
-pub(crate) fn register(server: Server, records: Arc<dyn Records>) -> Server {
-    server
-        .disabled::<optional_tool>()
-        .disabled::<optional_resource>()
-        .disabled::<optional_prompt>()
-        .with_state(Updates(records))
+/// Disables the optional entries.
+pub(crate) fn register(server: Server) -> Server {
+    server.disabled::<optional_tool>().disabled::<optional_resource>().disabled::<optional_prompt>()
 }
 
-/// The number of updates.
-struct Updates(Arc<dyn Records>);
+/// The number of updates of the watched resource, in all processes of the server.
+struct Updates<'a>(&'a Arc<dyn Backend>);
 
-impl Updates {
+impl Updates<'_> {
     async fn count(&self) -> Result<u64, BackendError> {
         Ok(self.0.get(UPDATES).await?.map_or(0, |record| number(&record.value)))
     }
@@ -77,16 +73,16 @@ fn test_trigger_resource_list_change(handle: &Handle) -> &'static str {
 
 /// Update the resource `test://watched-resource`.
 #[tool]
-async fn test_trigger_resource_change(handle: &Handle, updates: &Updates) -> Result<String, Fault> {
-    let number = updates.add().await?;
+async fn test_trigger_resource_change(handle: &Handle, backend: &Arc<dyn Backend>) -> Result<String, Fault> {
+    let number = Updates(backend).add().await?;
     handle.resource_updated(resource_uri::<watched_resource>(&[]));
     Ok(format!("Update {number} was made."))
 }
 
 /// A resource that clients subscribe to.
 #[resource("test://watched-resource", mime = "text/plain")]
-async fn watched_resource(updates: &Updates) -> Result<String, Fault> {
-    Ok(format!("The resource was updated {} times.", updates.count().await?))
+async fn watched_resource(backend: &Arc<dyn Backend>) -> Result<String, Fault> {
+    Ok(format!("The resource was updated {} times.", Updates(backend).count().await?))
 }
 
 /// A tool that is sometimes disabled.

@@ -1,10 +1,8 @@
-use std::sync::Arc;
-
-use mcp_runtime::{MemoryRecords, Revision, Server, ServerRequest, TestClient};
+use mcp_runtime::{Revision, Server, ServerRequest, TestClient};
 use serde_json::{Value, json};
 
 fn client(revision: Revision) -> TestClient {
-    crate::register(Server::new("everything", "0.1.0"), Arc::new(MemoryRecords::default())).test_client(revision)
+    crate::changes::register(Server::new("everything", "0.1.0")).test_client(revision)
 }
 
 /// Answers a request as a client with a cooperative user and model.

@@ -19,7 +19,6 @@ use super::{
     page::ConsentPage,
     random,
     refreshing::Refreshing,
-    registration::RegistrationLimit,
     routes::Routes,
     seal::Sealer,
     store::Store,
@@ -286,7 +285,6 @@ impl AuthorizationServerBuilder {
         let inner = Inner {
             audience: Audience::new(resource.clone()),
             cookies: Cookies { is_secure: options.origin.starts_with("https:") },
-            registrations: RegistrationLimit::new(clock.clone()),
             ended: EndedGrants::default(),
             refreshing: Refreshing::default(),
             options,

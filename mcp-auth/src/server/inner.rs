@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use super::{
     clients::Clients, cookies::Cookies, ended::EndedGrants, keys::SigningKeys, options::Options,
-    refreshing::Refreshing, registration::RegistrationLimit, seal::Sealer, store::Store, upstream::Upstream,
+    refreshing::Refreshing, seal::Sealer, store::Store, upstream::Upstream,
 };
 use crate::{audience::Audience, clock::Clock};
 
@@ -12,7 +12,6 @@ pub(super) struct Inner {
     pub(super) audience: Audience,
     pub(super) upstream: Upstream,
     pub(super) clients: Clients,
-    pub(super) registrations: RegistrationLimit,
     pub(super) keys: Arc<SigningKeys>,
     pub(super) ended: EndedGrants,
     pub(super) refreshing: Refreshing,

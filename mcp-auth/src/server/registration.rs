@@ -3,16 +3,13 @@
 //! See [RFC 7591](https://www.rfc-editor.org/rfc/rfc7591).
 
 use std::{
-    collections::VecDeque,
     net::{IpAddr, Ipv6Addr},
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use mcp_runtime::{BackendError, RecordCondition};
-use serde::{Deserialize, Serialize};
+use mcp_runtime::BackendError;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -21,91 +18,17 @@ use super::{
     clients::Clients,
     oauth_error::OAuthError,
     random, reply,
-    store::Store,
+    store::{Limits, Store},
 };
-use crate::{clock::Clock, json::parse_object};
+use crate::json::parse_object;
 
-/// The time over which registrations are counted: that after which an unused one expires.
-const WINDOW: Duration = Duration::from_secs(60 * 60);
+/// The maximum number of registrations of one address and of all senders, within the time after which an unused one expires.
+const LIMITS: Limits = Limits { per_account: 20, total: 1000, window: Duration::from_secs(60 * 60) };
 
-/// The maximum number of registrations in that time, of all senders and of one address.
-const MAX_REGISTRATIONS: usize = 1000;
-const MAX_REGISTRATIONS_OF_ADDRESS: usize = 20;
-
-/// The time over which registrations are counted together in the store.
-const GROUP: Duration = Duration::from_secs(60);
-
-/// The number of attempts if other processes register clients at the same time.
-const ATTEMPTS: usize = 5;
-
-/// The registrations of the last hour in this process. It refuses floods before they reach the store.
-pub(super) struct RegistrationLimit {
-    recent: Mutex<VecDeque<(Instant, Option<IpAddr>)>>,
-    clock: Clock,
-}
-
-impl RegistrationLimit {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { recent: Mutex::default(), clock }
-    }
-
-    /// Counts a registration, unless there are too many.
-    fn admit(&self, sender: Option<IpAddr>) -> bool {
-        let (now, sender) = (self.clock.monotonic(), sender.map(network));
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        while recent.front().is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
-            recent.pop_front();
-        }
-        let of_sender = recent.iter().filter(|(_, other)| *other == sender).count();
-        let is_admitted = recent.len() < MAX_REGISTRATIONS && of_sender < MAX_REGISTRATIONS_OF_ADDRESS;
-        if is_admitted {
-            recent.push_back((now, sender));
-        }
-        is_admitted
-    }
-}
-
-/// Counts a registration in the store, for all processes that share it. Returns `false` if there are too many.
-async fn admit_in_store(store: &Store, clock: &Clock, sender: Option<IpAddr>) -> Result<bool, BackendError> {
-    let of_sender = random::hash(&sender.map(network).map_or_else(String::new, |network| network.to_string()));
-    Ok(count(store, clock, &of_sender, MAX_REGISTRATIONS_OF_ADDRESS).await?
-        && count(store, clock, "all", MAX_REGISTRATIONS).await?)
-}
-
-/// Adds one to the count of a record, unless there are too many within the last hour.
-async fn count(store: &Store, clock: &Clock, id: &str, max: usize) -> Result<bool, BackendError> {
-    for _ in 0..ATTEMPTS {
-        let found = store.get::<Vec<Registrations>>("registrations", id).await?;
-        let (mut recent, condition) = match found {
-            Some((recent, version)) => (recent, RecordCondition::Version(version)),
-            None => (Vec::new(), RecordCondition::Absent),
-        };
-        let now = clock.unix();
-        recent.retain(|registrations| now - registrations.last < WINDOW.as_secs_f64());
-        if recent.iter().map(|registrations| registrations.count).sum::<usize>() >= max {
-            return Ok(false);
-        }
-        match recent.last_mut() {
-            Some(registrations) if now - registrations.first < GROUP.as_secs_f64() => {
-                registrations.last = now;
-                registrations.count += 1;
-            }
-            _ => recent.push(Registrations { first: now, last: now, count: 1 }),
-        }
-        if store.set("registrations", id, condition, &recent, WINDOW).await? {
-            return Ok(true);
-        }
-    }
-    Err(BackendError::Unavailable("the record of registrations keeps changing".to_owned()))
-}
-
-/// Registrations that are counted together, so that a record stays small.
-#[derive(Serialize, Deserialize)]
-struct Registrations {
-    /// The times of the first and the last one, in seconds since the Unix epoch.
-    first: f64,
-    last: f64,
-    count: usize,
+/// Counts a registration. Returns `false` if there are too many.
+async fn admit(store: &Store, sender: Option<IpAddr>) -> Result<bool, BackendError> {
+    let sender = sender.map(network).map_or_else(String::new, |network| network.to_string());
+    store.count("registrations", &random::hash(&sender), LIMITS).await
 }
 
 /// Returns the address, or the network of 64 bits that one sender of IPv6 usually has.
@@ -119,14 +42,13 @@ fn network(address: IpAddr) -> IpAddr {
 /// Registers a client.
 pub(super) async fn register(
     clients: &Clients,
-    limit: &RegistrationLimit,
     body: &[u8],
     sender: Option<IpAddr>,
 ) -> Result<Response<Bytes>, OAuthError> {
     let invalid = |description: &'static str| OAuthError::new("invalid_client_metadata", description);
     let metadata = parse_object(body).map_err(|_| invalid("expected a JSON object with unique names"))?;
     let (client, secret) = describe(&metadata)?;
-    if !limit.admit(sender) || !admit_in_store(&clients.store, &limit.clock, sender).await? {
+    if !admit(&clients.store, sender).await? {
         let error = OAuthError::new("temporarily_unavailable", "too many clients were registered within an hour");
         return Err(OAuthError { status: StatusCode::TOO_MANY_REQUESTS, ..error });
     }

@@ -59,7 +59,7 @@ impl Routes {
             revocation::revoke(&self.0, body, headers).await
         } else {
             let sender = peer.map(|address| address.ip());
-            registration::register(&self.0.clients, &self.0.registrations, body, sender).await
+            registration::register(&self.0.clients, body, sender).await
         }
     }
 }

@@ -4,14 +4,12 @@
 --
 -- KEYS: the record, the names, and the times of expiry, of the records of the group
 -- ARGV: the version, the account and the value, the account, the time to live in milliseconds, the name in the group, the
--- maximum numbers of records of the account and of the group, the name of a record of the account that may be deleted or
--- nothing, and whether the same command has been sent before, with an unknown result
+-- maximum numbers of records of the account and of the group, and the name of a record of the account that may be deleted
+-- or nothing
 local new = string.sub(ARGV[1], 1, 8)
-if ARGV[8] == 'repeated' and header() == new then
-    return {1, 0, 0}
-end
 if not redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3], 'NX') then
-    return {0, 0, 0}
+    -- The version is random, so a record that has it was written by this command, whose response was lost.
+    return {header() == new and 1 or 0, 0, 0}
 end
 local account, ttl, now = account_key(ARGV[2]), tonumber(ARGV[3]), current_time()
 local max_own, max_total = account and tonumber(ARGV[5]) or math.huge, tonumber(ARGV[6])
@@ -29,15 +27,15 @@ local function replace()
     return true
 end
 
--- The total includes records that have expired, and so does the number of the account while it is below the maximum. Where one record takes the place of another, the total stays the same.
-local own = account and redis.call('ZCARD', account) or 0
-if account and own >= max_own then
-    own = own - redis.call('ZREMRANGEBYSCORE', account, '-inf', text(now))
-end
-local has_replaced = own == max_own and replace()
-if not has_replaced and (own >= max_own or redis.call('ZCARD', KEYS[3]) >= max_total) then
+local own, total = account and redis.call('ZCARD', account) or 0, redis.call('ZCARD', KEYS[3])
+local has_replaced = false
+-- So far, both numbers may include records that have expired.
+if own >= max_own or total >= max_total then
+    if account then
+        own = own - redis.call('ZREMRANGEBYSCORE', account, '-inf', text(now))
+    end
     remove_expired(now)
-    local total = redis.call('ZCOUNT', KEYS[3], '(' .. text(now), '+inf')
+    total = redis.call('ZCOUNT', KEYS[3], '(' .. text(now), '+inf')
     if own >= max_own or total >= max_total then
         has_replaced = own <= max_own and total <= max_total and replace()
         if not has_replaced then

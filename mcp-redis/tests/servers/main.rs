@@ -9,8 +9,8 @@ use std::{
 
 use mcp_redis::Redis;
 use mcp_runtime::{
-    BackendError, LogBounds, LogPosition, Logs as _, RecordCondition, Records as _, TopicEvent, TopicSubscription,
-    Topics as _, backend_contract,
+    BackendError, Insertion, LogBounds, LogPosition, Logs as _, RecordCondition, RecordQuota, Records as _, TopicEvent,
+    TopicSubscription, Topics as _, backend_contract,
 };
 use process::{Server, cluster, cluster_url, programs};
 use tokio::{
@@ -136,7 +136,8 @@ async fn nothing_happens_twice_when_connections_are_cut() {
         let redis = Arc::new(server.connect().await);
         let bounds = LogBounds::new(1 << 20, 1 << 30, MINUTE);
         let mut tasks = JoinSet::new();
-        for _ in 0..16 {
+        let quota = RecordQuota { account: "", per_account: 0, total: usize::MAX, replaceable: None };
+        for writer in 0..16 {
             let redis = Arc::clone(&redis);
             tasks.spawn(async move {
                 let (mut changes, mut unknown, mut appended) = (0, 0, 0);
@@ -154,6 +155,9 @@ async fn nothing_happens_twice_when_connections_are_cut() {
                     }
                     redis.append("log", vec![b"x".to_vec()], bounds).await.expect("a change is repeated");
                     appended += 1;
+                    let name = format!("{writer} {appended}");
+                    let inserted = redis.insert("names", &name, vec![], MINUTE, quota).await;
+                    assert!(matches!(inserted, Ok(Insertion::Inserted { .. })), "{inserted:?}");
                 }
                 (changes, unknown, appended)
             });
@@ -173,6 +177,7 @@ async fn nothing_happens_twice_when_connections_are_cut() {
         assert!(unknown < changes / 4, "{changes} of {counter}, {unknown} unknown");
         let entries: u64 = server.command("XLEN mcp:{l:log}").await[1..].parse().unwrap();
         assert_eq!(entries, appended);
+        assert_eq!(redis.count("names").await.unwrap() as u64, appended);
     }
 }
 

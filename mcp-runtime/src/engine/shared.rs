@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     auth::{AccessRules, Identity},
-    backend::{Backend, MemoryBackend},
+    backend::Backend,
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
@@ -118,7 +118,14 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(registry: Registry, states: StateMap, profile: Profile, announces_changes: bool) -> Self {
+    /// Creates the engine of a server. `backend` is that of the profile, or one in memory.
+    pub(crate) fn new(
+        registry: Registry,
+        states: StateMap,
+        profile: Profile,
+        backend: Arc<dyn Backend>,
+        announces_changes: bool,
+    ) -> Self {
         let Profile {
             identity,
             instructions,
@@ -129,7 +136,7 @@ impl Engine {
             schemas: _,
             state_keys,
             visibility,
-            backend,
+            backend: shared,
             layers,
             roots_hook,
             names,
@@ -143,18 +150,17 @@ impl Engine {
         let is_private = visibility.is_some() || hides_unauthorized || authenticates;
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
-        let shared_changes = backend.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
-        let probe = backend.clone().map(BackendProbe::new);
-        let replica = backend.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
+        let shared_changes = shared.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
+        let probe = shared.clone().map(BackendProbe::new);
+        let replica = shared.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
         let sessions = Arc::default();
         let log = Arc::new(SessionLog::new(&sessions));
         let shared_log = replica.as_ref().map(|replica| SharedLog::new(replica, &log));
-        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, backend.clone()));
-        let layer_backend = backend.clone().map(|backend| {
+        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, shared.clone()));
+        let layer_backend = shared.map(|backend| {
             let server = identity.name.clone().into_boxed_str();
             Arc::new(SharedBackend { backend, server })
         });
-        let backend = backend.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),

@@ -29,9 +29,9 @@ impl StateMap {
         self.values.insert(TypeId::of::<T>(), state).is_none()
     }
 
-    /// Adds a built-in value, which is omitted from messages.
-    pub(crate) fn insert_builtin<T: Send + Sync + 'static>(&mut self, value: Arc<T>) {
-        self.values.insert(TypeId::of::<T>(), State { value: Box::new(value), type_name: None });
+    /// Adds a built-in value, which is omitted from messages. Returns `false` if it replaced a value of the same type.
+    pub(crate) fn insert_builtin<T: Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
+        self.values.insert(TypeId::of::<T>(), State { value: Box::new(value), type_name: None }).is_none()
     }
 
     pub(crate) fn get<T: ?Sized + 'static>(&self) -> Option<&T> {

@@ -1,9 +1,13 @@
-use std::{any::TypeId, sync::Arc};
+use std::{
+    any::{TypeId, type_name},
+    sync::Arc,
+};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Server, built::BuiltServer, error::ServeError};
 use crate::{
+    backend::{Backend, MemoryBackend},
     engine::{Engine, Profile},
     error::BuildError,
     handle::Handle,
@@ -99,7 +103,10 @@ impl Server {
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         #[cfg(feature = "lock")]
         crate::lock::intercept::reject_foreign_main();
-        self.states.insert_builtin(Arc::new(self.handle.clone()));
+        let backend: Arc<dyn Backend> =
+            self.profile.backend.clone().unwrap_or_else(|| Arc::new(MemoryBackend::default()));
+        self.add_builtin(self.handle.clone());
+        self.add_builtin(Arc::clone(&backend));
         #[cfg(feature = "skills")]
         let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {
             self.problems.extend(problems);
@@ -123,7 +130,7 @@ impl Server {
         };
         let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
         let changes = self.handle.is_issued() || registry.takes(TypeId::of::<Handle>());
-        let engine = Arc::new(Engine::new(registry, self.states, self.profile, changes));
+        let engine = Arc::new(Engine::new(registry, self.states, self.profile, backend, changes));
         self.handle.connect(&engine);
         engine.start_background();
         log_built(&engine);
@@ -131,6 +138,16 @@ impl Server {
         #[cfg(feature = "http")]
         let built = built.authorized(authorization);
         Ok(built)
+    }
+
+    /// Adds a value that functions of every server can take.
+    fn add_builtin<T: Send + Sync + 'static>(&mut self, value: T) {
+        if !self.states.insert_builtin(Arc::new(value)) {
+            let name = type_name::<T>();
+            self.problems.push(format!(
+                "state of type `{name}` was added, but functions of every server receive its own\nhelp: wrap the value in a newtype"
+            ));
+        }
     }
 }
 

@@ -5,9 +5,12 @@ mod errors;
 mod lists;
 mod schemas;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{Context, ResourceLink, Revision, Server, resource, tool};
+use mcp_runtime::{
+    Backend, Context, Fault, Handle, MemoryBackend, RecordCondition, Records as _, ResourceLink, Revision, Server,
+    resource, tool,
+};
 
 mod one {
     /// The first.
@@ -143,4 +146,38 @@ async fn state_can_be_a_trait_object() {
     let clock: Arc<dyn Clock> = Arc::new(Stopped);
     let mut client = empty().with::<time>().with_shared(clock).test_client(Revision::V2025_11_25);
     assert_eq!(client.call("time", ()).await.unwrap().text(), "7");
+}
+
+/// Takes the key.
+#[tool]
+async fn take_key(backend: &Arc<dyn Backend>) -> Result<bool, Fault> {
+    let taken = backend.set("house/key", RecordCondition::Absent, Vec::new(), Duration::from_secs(60)).await?;
+    Ok(taken.is_some())
+}
+
+#[tokio::test]
+async fn functions_receive_the_backend_of_their_server() {
+    let (house, other) = (Arc::new(MemoryBackend::default()), Arc::new(MemoryBackend::default()));
+    let alone = empty().with::<take_key>().build().unwrap();
+    let on = |backend: &Arc<MemoryBackend>| empty().with::<take_key>().backend(Arc::clone(backend)).build().unwrap();
+    for (server, expected) in
+        [(&alone, true), (&alone, false), (&on(&house), true), (&on(&house), false), (&on(&other), true)]
+    {
+        let mut client = server.test_client(Revision::V2026_07_28);
+        assert_eq!(client.call("take_key", ()).await.unwrap().text(), expected.to_string());
+    }
+}
+
+#[test]
+fn builtin_values_cannot_be_replaced() {
+    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+    let handle: Handle = empty().handle();
+    let error = empty().with_state(backend).with_state(handle).check().unwrap_err();
+    let problem = |name: &str| {
+        format!(
+            "state of type `{name}` was added, but functions of every server receive its own\nhelp: wrap the value in a newtype"
+        )
+    };
+    let names = ["mcp_runtime::handle::Handle", "alloc::sync::Arc<dyn mcp_runtime::backend::backend::Backend>"];
+    assert_eq!(error.problems(), names.map(problem));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Browser, ISSUER, REDIRECT, VERIFIER, World, authorize_path, form, hash};
+use super::{Browser, ISSUER, REDIRECT, VERIFIER, World, authorize_path, form, hash, records::age_records};
 
 /// Open redirects and manipulated redirect URIs: the user sees a page, and is not redirected.
 #[tokio::test]
@@ -280,10 +280,7 @@ async fn a_user_prolongs_a_limited_number_of_registrations() {
         assert!(world.log_in(&mut Browser::default(), &[("client_id", &id)]).await.parameter("code").is_some());
         clients.push(id);
     }
-    // The store has its own clock.
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(2 * 60 * 60)).await;
-    tokio::time::resume();
+    age_records(Duration::from_secs(2 * 60 * 60)).await;
     for (index, id) in clients.iter().enumerate() {
         let page = world.authorize(&mut Browser::default(), &[("client_id", id)]).await;
         assert_eq!(page.status, if index < 50 { 200 } else { 400 }, "{index}");

@@ -2,9 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use mcp_runtime::{RecordCondition, Records as _};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
-use super::{Browser, REDIRECT, VERIFIER, World};
+use super::{Browser, REDIRECT, VERIFIER, World, records::age_records};
 use crate::tests::issuer::{Reply, TestIssuer};
 
 #[tokio::test]
@@ -104,7 +106,7 @@ async fn registrations_are_limited_by_address_and_in_total() {
     }
     let refused = register("203.0.113.1:1".to_owned()).await;
     assert_eq!((refused.status, refused.header("retry-after")), (429, "60"));
-    world.clock.advance(Duration::from_secs(3600));
+    age_records(Duration::from_secs(3600)).await;
     assert_eq!(register("203.0.113.1:1".to_owned()).await.status, 201);
 }
 
@@ -125,10 +127,53 @@ async fn processes_that_share_a_store_count_registrations_together() {
         let status = register([&first, &second][index % 2], &sender).await;
         assert_eq!(status, if index < 980 { 201 } else { 429 }, "{index}");
     }
-    for world in [&first, &second] {
-        world.clock.advance(Duration::from_secs(3600));
-    }
+    age_records(Duration::from_secs(3600)).await;
     assert_eq!(register(&second, "198.51.100.1:1").await, 201);
+}
+
+#[tokio::test]
+async fn clients_register_at_several_processes_at_the_same_moment() {
+    let first = World::new().await;
+    let second = World::with(|builder| builder.records(Arc::clone(&first.records))).await;
+    let worlds = [Arc::new(first), Arc::new(second)];
+    let mut requests = JoinSet::new();
+    for index in 0..40 {
+        let world = Arc::clone(&worlds[index % 2]);
+        requests.spawn(async move {
+            let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+            world.send_from(&format!("198.51.100.{index}:1"), "POST", "/register", &[], &metadata).await
+        });
+    }
+    for response in requests.join_all().await {
+        assert_eq!(response.status, 201, "{response:?}");
+    }
+}
+
+#[tokio::test]
+async fn registrations_that_the_store_could_not_count_are_not_counted() {
+    let world = World::new().await;
+    let metadata = json!({"redirect_uris": [REDIRECT]});
+    world.records.set_down(true);
+    for _ in 0..20 {
+        assert_eq!(world.register(&metadata).await.status, 503);
+    }
+    world.records.set_down(false);
+    for index in 0..21 {
+        assert_eq!(world.register(&metadata).await.status, if index < 20 { 201 } else { 429 }, "{index}");
+    }
+}
+
+/// A server does not start with signing keys that it cannot read, so an operator who has lost the secret deletes them.
+#[tokio::test]
+async fn clients_register_after_the_secret_was_lost() {
+    let old = World::new().await;
+    let metadata = json!({"redirect_uris": [REDIRECT]});
+    assert_eq!(old.register(&metadata).await.status, 201);
+    let keys = "authorization-server/1/keys/signing";
+    assert_eq!(old.records.reliable().delete(keys, RecordCondition::Always).await, Ok(true));
+    let new = World::with_secret([8; 32], |builder| builder.records(Arc::clone(&old.records))).await;
+    let registered = new.register(&metadata).await;
+    assert_eq!(registered.status, 201, "{registered:?}");
 }
 
 /// Serves a metadata document at `/client.json`.

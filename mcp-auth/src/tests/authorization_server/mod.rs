@@ -103,6 +103,14 @@ impl World {
 
     /// Starts a server with further options.
     pub(super) async fn with(configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder) -> Self {
+        Self::with_secret([7; 32], configure).await
+    }
+
+    /// Starts a server with another secret for its records.
+    async fn with_secret(
+        secret: [u8; 32],
+        configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder,
+    ) -> Self {
         let signer = Signer::p256("key");
         let issuer = TestIssuer::start().await;
         let provider = Provider {
@@ -124,7 +132,7 @@ impl World {
         let builder = builder
             .clock(clock.clone())
             .records(Arc::clone(&records))
-            .secret([7; 32])
+            .secret(secret)
             .service_name("Notes")
             .scope("notes:read", "Read your notes")
             .scope("notes:write", "Change your notes")

@@ -6,6 +6,7 @@ use std::{
         Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use mcp_runtime::{
@@ -42,8 +43,19 @@ impl BackendHook for Outages {
         if operation.method == BackendMethod::Set {
             self.keys.lock().unwrap().insert(operation.key.to_owned());
         }
-        run
+        // Other requests may proceed, as with a store on another machine.
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            run.await
+        })
     }
+}
+
+/// Lets time pass for the store, which has its own clock.
+pub(in crate::tests) async fn age_records(by: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(by).await;
+    tokio::time::resume();
 }
 
 /// Returns the records that exist, with their keys.

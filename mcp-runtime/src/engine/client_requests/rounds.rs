@@ -4,9 +4,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt,
     future::{pending, ready},
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context as TaskContext, Poll, Waker},
+    task::{self, Context as TaskContext, Poll, Waker},
 };
 
 use super::{
@@ -88,7 +90,18 @@ struct Round {
     /// The keys of the questions whose last invalid answer the function knows about, at most one for each response. If
     /// the function asks again, the client is asked again.
     failed: HashSet<String>,
+    /// The wait for a key that seals the state, if there was none when the round could end.
+    key_wait: Option<KeyWait>,
     waker: Option<Waker>,
+}
+
+/// The future that waits for a key.
+struct KeyWait(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl fmt::Debug for KeyWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyWait").finish_non_exhaustive()
+    }
 }
 
 /// A question to which this round has no response.
@@ -247,11 +260,20 @@ impl ClientRequester for RoundsRequester {
 
     fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
         let mut round = lock(&self.round);
-        if !round.unanswered.is_empty() {
-            return Poll::Ready(self.encode_input_required(&mut round));
-        }
         round.waker = Some(cx.waker().clone());
-        Poll::Pending
+        if round.unanswered.is_empty() {
+            return Poll::Pending;
+        }
+        let is_plain = round.answered.is_empty() && self.once.lock().is_empty();
+        if round.key_wait.is_none() && !is_plain && !self.keys.is_ready() {
+            let keys = Arc::clone(&self.keys);
+            round.key_wait = Some(KeyWait(Box::pin(async move { keys.ready().await })));
+        }
+        if let Some(KeyWait(wait)) = &mut round.key_wait {
+            task::ready!(wait.as_mut().poll(cx));
+            round.key_wait = None;
+        }
+        Poll::Ready(self.encode_input_required(&mut round))
     }
 }
 

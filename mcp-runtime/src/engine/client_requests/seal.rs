@@ -89,6 +89,22 @@ impl StateKeys {
         }
     }
 
+    /// Returns whether a state can be sealed now.
+    pub(super) fn is_ready(&self) -> bool {
+        match &self.source {
+            KeySource::Shared(keys) => keys.is_ready(),
+            KeySource::Own(_) => true,
+        }
+    }
+
+    /// Waits until a state can be sealed, but not longer than for a response of the backend.
+    pub(super) async fn ready(&self) {
+        match &self.source {
+            KeySource::Shared(keys) => keys.ready().await,
+            KeySource::Own(_) => {}
+        }
+    }
+
     /// Encodes a state for the client to return.
     ///
     /// # Errors

@@ -5,14 +5,17 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use super::{
     key_ring::{KeyRing, ROTATION},
     state_key::{KEY_ID_LEN, StateKey},
 };
 use crate::{
-    backend::{Backend, BackendError, Backoff, Record, RecordCondition, Timestamp, respond},
+    backend::{BACKEND_TIMEOUT, Backend, BackendError, Backoff, Record, RecordCondition, Timestamp, respond},
     error::Fault,
     race::race,
 };
@@ -35,6 +38,8 @@ pub(crate) struct SharedKeys {
     known: Mutex<Known>,
     /// Wakes [`run`](Self::run).
     unknown_key: Notify,
+    /// Wakes [`ready`](Self::ready).
+    was_read: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +51,28 @@ struct Known {
 
 impl SharedKeys {
     pub(super) fn new(backend: Arc<dyn Backend>, ttl: Duration) -> Self {
-        Self { backend, ttl, known: Mutex::default(), unknown_key: Notify::new() }
+        Self { backend, ttl, known: Mutex::default(), unknown_key: Notify::new(), was_read: Notify::new() }
+    }
+
+    /// Returns whether there is a key that seals.
+    pub(super) fn is_ready(&self) -> bool {
+        self.known().ring.sealing(Timestamp::now()).is_some()
+    }
+
+    /// Waits until there is a key that seals, but not longer than for a response of the backend.
+    pub(super) async fn ready(&self) {
+        let was_read = async {
+            loop {
+                // Registered before the check, so that no read is missed.
+                let was_read = self.was_read.notified();
+                if self.is_ready() {
+                    return;
+                }
+                self.unknown_key.notify_one();
+                was_read.await;
+            }
+        };
+        let _ = timeout(BACKEND_TIMEOUT, was_read).await;
     }
 
     /// Returns the key that seals.
@@ -115,6 +141,7 @@ impl SharedKeys {
                 continue;
             }
             *self.known() = Known { ring, read: Some(Instant::now()) };
+            self.was_read.notify_waiters();
             return Ok(());
         }
         Err(BackendError::Unavailable("other processes keep changing the state keys".to_owned()))

@@ -78,6 +78,7 @@ impl Account {
         }
         if let Some(known) = self.known
             && self.exhausted_until <= now
+            && rate.written_after(known.full_at) <= now
             && rate.available(known.full_at, now) == 0
         {
             self.exhaust(rate, rate.start(known.full_at, now));
@@ -119,9 +120,9 @@ impl Account {
         !self.is_asking
     }
 
-    /// Forgets a record that has expired.
-    pub(super) fn forget_expired(&mut self, now: u64) {
-        self.known = self.known.filter(|known| known.full_at > now);
+    /// Forgets a record that has expired, or that must be read again because the clock was set back.
+    pub(super) fn forget_invalid(&mut self, rate: Rate, now: u64) {
+        self.known = self.known.filter(|known| (rate.written_after(known.full_at)..known.full_at).contains(&now));
     }
 
     /// Plans to take a lease, or more if more calls wait. Returns `None` if the budget is exhausted, which

@@ -12,6 +12,9 @@ use crate::backend::{Backend, BackendError};
 /// The time after which the backend is asked again, since clocks run at slightly different speeds.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
+/// Backends tell the time in milliseconds.
+const PRECISION: Duration = Duration::from_millis(1);
+
 /// An estimate of the backend's clock. It is late by at most the time of one request.
 #[derive(Debug, Default)]
 pub(super) struct BackendClock {
@@ -26,10 +29,11 @@ impl BackendClock {
         self.measured().map_or(0, |(time, at)| time + nanos(at.elapsed()))
     }
 
-    /// Asks the backend if that has not happened for a while.
-    pub(super) async fn update(&self, backend: &dyn Backend) -> Result<(), BackendError> {
+    /// Asks the backend if that has not happened for a while, or if the estimate is before `earliest`, which the clock of
+    /// the backend has passed.
+    pub(super) async fn update(&self, backend: &dyn Backend, earliest: u64) -> Result<(), BackendError> {
         let _asking = self.asking.lock().await;
-        if self.measured().is_none_or(|(_, at)| at.elapsed() > MAX_AGE) {
+        if self.measured().is_none_or(|(_, at)| at.elapsed() > MAX_AGE) || self.now() + nanos(PRECISION) < earliest {
             let time = Duration::from_millis(backend.now().await?.as_unix_millis());
             *self.measured.lock().unwrap_or_else(PoisonError::into_inner) = Some((nanos(time), Instant::now()));
         }

@@ -44,6 +44,11 @@ impl Rate {
         full_at.clamp(now, now + self.period())
     }
 
+    /// Returns the earliest time at which a process can have written when a budget is full again.
+    pub(super) fn written_after(self, full_at: u64) -> u64 {
+        full_at.saturating_sub(self.period())
+    }
+
     /// Returns the number of calls that a budget allows now.
     pub(super) fn available(self, full_at: u64, now: u64) -> u64 {
         (now + self.period()).saturating_sub(full_at.max(now)) / self.interval

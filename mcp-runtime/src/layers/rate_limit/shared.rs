@@ -20,7 +20,7 @@ use super::{
     local::{Limiter, Uptime},
     rate::Rate,
 };
-use crate::backend::{BACKEND_TIMEOUT, Backend, BackendError, Record, RecordVersion, respond};
+use crate::backend::{BACKEND_TIMEOUT, Backend, BackendError, Record, respond};
 
 /// The time for which a backend that has failed is not asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -158,8 +158,8 @@ impl SharedBudgets {
 
     /// Takes a share of the budget.
     async fn take(&self, budget: &Budget) -> Result<(), BackendError> {
-        self.clock.update(&*self.backend).await?;
-        budget.lock().forget_expired(self.clock.now());
+        self.clock.update(&*self.backend, 0).await?;
+        budget.lock().forget_invalid(self.rate, self.clock.now());
         for _ in 0..MAX_ATTEMPTS {
             let now = self.clock.now();
             let Some(change) = budget.lock().plan(self.rate, now) else { return Ok(()) };
@@ -170,7 +170,13 @@ impl SharedBudgets {
                 return Ok(());
             }
             let found = self.backend.get(&budget.record).await?;
-            budget.lock().learn(found.as_ref().map(decode).transpose()?);
+            let found = found.map(|record| (record.version, decode(&record)));
+            if let Some((_, full_at)) = found {
+                // The clock of the process that has written the record is right, unless the backend's was set back. This
+                // one is late if the response to its last request was slow.
+                self.clock.update(&*self.backend, self.rate.written_after(full_at)).await?;
+            }
+            budget.lock().learn(found);
         }
         // The others use the budget at the same time, so it will soon be exhausted.
         budget.lock().give_up(self.rate, self.clock.now());
@@ -189,6 +195,7 @@ impl SharedBudgets {
         }
     }
 
+    /// Records whether the backend has responded. An error concerns all budgets, since their records are of the same size.
     fn record_availability(&self, error: Option<&BackendError>) {
         let retry_at = error.map(|_| Instant::now() + RETRY_AFTER);
         let before = std::mem::replace(&mut *self.lock_retry(), retry_at);
@@ -230,8 +237,12 @@ impl Drop for Asking {
     }
 }
 
-fn decode(record: &Record) -> Result<(RecordVersion, u64), BackendError> {
+/// Returns when a budget is full again. One that cannot be read is full, so that its record is replaced: after an error,
+/// each process would count the calls of all budgets on its own.
+fn decode(record: &Record) -> u64 {
     let full_at = std::str::from_utf8(&record.value).ok().and_then(|text| text.parse().ok());
-    let malformed = || BackendError::Unavailable("the record of a rate limit is malformed".to_owned());
-    Ok((record.version, full_at.ok_or_else(malformed)?))
+    full_at.unwrap_or_else(|| {
+        tracing::warn!("replacing the malformed record of a rate limit");
+        0
+    })
 }

@@ -1,17 +1,48 @@
 //! What several processes allow together, with a clock that stands still.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use governor::Quota;
-use tokio::time::{Instant, advance};
+use tokio::time::{Instant, advance, sleep};
 
-use super::{local::Uptime, shared::SharedBudgets};
-use crate::backend::{Backend, MemoryBackend, Records as _};
+use super::{account::Account, local::Uptime, rate::Rate, shared::SharedBudgets};
+use crate::{
+    backend::{BackendFuture, RecordCondition, RecordVersion, Records as _},
+    testing::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+};
 
 const PROCESSES: usize = 3;
 
+/// Makes responses with the time slow.
+#[derive(Debug, Default)]
+struct SlowTime(AtomicBool);
+
+impl BackendHook for SlowTime {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        let is_slow = operation.method == BackendMethod::Now && self.0.load(Ordering::Relaxed);
+        Box::pin(async move {
+            let result = run.await;
+            if is_slow {
+                sleep(Duration::from_millis(1500)).await;
+            }
+            result
+        })
+    }
+}
+
 struct Service {
-    backend: Arc<MemoryBackend>,
+    backend: Arc<TestBackend<SlowTime>>,
     processes: Vec<Arc<SharedBudgets>>,
     quota: Quota,
 }
@@ -19,14 +50,20 @@ struct Service {
 impl Service {
     fn new(interval: Duration, burst: u32) -> Self {
         let quota = Quota::with_period(interval).unwrap().allow_burst(NonZeroU32::new(burst).unwrap());
-        let mut service = Self { backend: Arc::default(), processes: Vec::new(), quota };
-        (0..PROCESSES).for_each(|_| service.start(10_000));
+        let backend = Arc::new(TestBackend::new(SlowTime::default()));
+        let mut service = Self { backend, processes: Vec::new(), quota };
+        for _ in 0..PROCESSES {
+            service.start(10_000);
+        }
         service
     }
 
-    fn start(&mut self, max_keys: usize) {
-        let backend = Arc::clone(&self.backend) as Arc<dyn Backend>;
-        self.processes.push(Arc::new(SharedBudgets::new(backend, self.quota, max_keys, Uptime::start())));
+    /// Starts a process. Returns its connection to the backend.
+    fn start(&mut self, max_keys: usize) -> Arc<TestBackend<SlowTime>> {
+        let backend = Arc::new(self.backend.other_process());
+        let budgets = SharedBudgets::new(Arc::clone(&backend) as _, self.quota, max_keys, Uptime::start());
+        self.processes.push(Arc::new(budgets));
+        backend
     }
 
     async fn call(&self, process: usize, key: &str) -> bool {
@@ -162,4 +199,49 @@ async fn the_number_of_records_is_bounded_and_evicted_budgets_are_kept() {
         }
         assert!(!service.call(last, &key).await, "{key}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_has_learnt_the_time_late_gets_its_share() {
+    let mut service = Service::new(Duration::from_millis(10), 100);
+    let slow = service.start(10_000);
+    slow.0.store(true, Ordering::Relaxed);
+    assert!(service.call(PROCESSES, "").await);
+    slow.0.store(false, Ordering::Relaxed);
+    let (calls, mut passing) = (slow.operations(), [0; 2]);
+    for round in 0..1000 {
+        advance(Duration::from_millis(10)).await;
+        for index in [round % 2, (round + 1) % 2] {
+            passing[index] += service.passing([0, PROCESSES][index], 5).await;
+        }
+    }
+    assert!(passing.iter().all(|passing| *passing > 300), "{passing:?} of about 1100");
+    assert!(slow.operations() - calls < 3000, "{} operations", slow.operations() - calls);
+}
+
+#[test]
+fn a_budget_from_the_future_is_read_again() {
+    let quota = Quota::with_period(Duration::from_millis(10)).unwrap().allow_burst(NonZeroU32::new(100).unwrap());
+    let (rate, mut account) = (Rate::new(quota), Account::default());
+    let now = 3_600_000_000_000;
+    // The clock of the backend was set back since.
+    account.learn(Some((RecordVersion::new(1), now + 3 * rate.period())));
+    assert!(account.decide(rate, now).is_none(), "rejected without reading the record");
+    account.forget_invalid(rate, now);
+    assert_eq!(account.plan(rate, now).unwrap().condition, RecordCondition::Absent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_cannot_be_read_is_replaced_and_concerns_no_other_budget() {
+    let service = Service::new(Duration::from_secs(1), 100);
+    let hour = Duration::from_secs(3600);
+    service.backend.set("rates:malformed", RecordCondition::Absent, b"x".to_vec(), hour).await.unwrap().unwrap();
+    for _ in 0..100 {
+        assert!(service.call(0, "used up").await);
+    }
+    for _ in 0..100 {
+        assert!(service.call(1, "malformed").await);
+    }
+    assert!(!service.call(2, "malformed").await, "the record was not replaced");
+    assert!(!service.call(1, "used up").await, "another budget is not shared");
 }

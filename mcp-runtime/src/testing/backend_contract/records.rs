@@ -7,6 +7,9 @@ use tokio::task::JoinSet;
 use super::{LONG, Pair, long_key, pause, soon};
 use crate::backend::{BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion};
 
+/// The time to live of what expires during the test.
+const SOON_GONE: Duration = Duration::from_millis(50);
+
 pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     a_change_requires_its_condition(pair).await?;
     concurrent_changes_exclude_each_other(pair).await?;
@@ -16,6 +19,7 @@ pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     long_groups_are_listed_completely(pair).await?;
     insertions_keep_the_quota(pair).await?;
     expired_records_make_room(pair).await?;
+    only_records_that_exist_are_replaced_or_counted(pair).await?;
     concurrent_insertions_keep_the_quota(pair).await?;
     processes_agree_on_the_time(pair).await
 }
@@ -106,20 +110,18 @@ async fn records_expire(pair: &Pair) -> Result<(), BackendError> {
     let key = |name| format!("{group}:{name}");
     let set = async |name, ttl| pair.one.set(&key(name), RecordCondition::Always, b"x".to_vec(), ttl).await;
     set("short", LONG).await?;
-    set("long", Duration::from_millis(50)).await?;
+    set("long", SOON_GONE).await?;
     // The last change decides.
-    set("short", Duration::from_millis(50)).await?;
+    set("short", SOON_GONE).await?;
     set("long", LONG).await?;
     let gone = async {
         while pair.other.get(&key("short")).await?.is_some() {
             pause().await;
         }
-        while pair.other.count(&group).await? != 1 {
-            pause().await;
-        }
         Ok::<_, BackendError>(())
     };
     soon("a record does not expire", gone).await?;
+    until_count(pair, &group, 1).await?;
     assert_eq!(names(&pair.one.list(&group, None, 9).await?), ["long"], "an expired record was listed");
     assert!(!pair.one.delete(&key("short"), RecordCondition::Always).await?, "an expired record was deleted");
     let again = pair.one.set(&key("short"), RecordCondition::Absent, Vec::new(), LONG).await?;
@@ -252,12 +254,11 @@ async fn expired_records_make_room(pair: &Pair) -> Result<(), BackendError> {
         let quota = RecordQuota { account, ..TWO_OF_THREE };
         pair.one.insert(&group, name, Vec::new(), ttl, quota).await.map(Outcome::from)
     };
-    let soon_gone = Duration::from_millis(50);
-    for (name, account, ttl) in [("1", "a", soon_gone), ("2", "a", LONG), ("3", "", soon_gone)] {
+    for (name, account, ttl) in [("1", "a", SOON_GONE), ("2", "a", LONG), ("3", "", SOON_GONE)] {
         assert_eq!(insert(name, account, ttl).await?, Outcome::Inserted);
     }
     // A change decides when a record no longer counts.
-    pair.other.set(&format!("{group}:2"), RecordCondition::Always, Vec::new(), soon_gone).await?;
+    pair.other.set(&format!("{group}:2"), RecordCondition::Always, Vec::new(), SOON_GONE).await?;
     for (name, account) in [("4", "a"), ("5", "a"), ("6", "")] {
         let inserted = async {
             while insert(name, account, LONG).await? != Outcome::Inserted {
@@ -270,6 +271,54 @@ async fn expired_records_make_room(pair: &Pair) -> Result<(), BackendError> {
     assert_eq!(insert("7", "a", LONG).await?, Outcome::Full(2, 3));
     assert_eq!(names(&pair.other.list(&group, None, 9).await?), ["4", "5", "6"]);
     Ok(())
+}
+
+/// Records that have expired do not count, so none is replaced if they leave room.
+async fn only_records_that_exist_are_replaced_or_counted(pair: &Pair) -> Result<(), BackendError> {
+    // The accounts of the records 1, 2 and 3, of which the first one expires; and the replaceable record of account `a`.
+    for (case, accounts, replaceable, expected, kept) in [
+        ("room in the account", &["a", "a"] as &[&str], "2", Outcome::Inserted, "2new"),
+        ("room in the group", &["b", "a", "c"], "2", Outcome::Inserted, "23new"),
+        ("room in both", &["a", "a", "b"], "2", Outcome::Inserted, "23new"),
+        ("an expired record is replaceable", &["a", "a", "b"], "1", Outcome::Inserted, "23new"),
+        ("no room in the account", &["b", "a", "a"], "2", Outcome::Replaced, "3new"),
+    ] {
+        let group = pair.key(&format!("replaceable/{case}"));
+        let insert = async |name: &str, account, ttl, replaceable| {
+            let quota = RecordQuota { account, replaceable, ..TWO_OF_THREE };
+            pair.one.insert(&group, name, Vec::new(), ttl, quota).await.map(Outcome::from)
+        };
+        for (account, (name, ttl)) in accounts.iter().zip([("1", SOON_GONE), ("2", LONG), ("3", LONG)]) {
+            assert_eq!(insert(name, *account, ttl, None).await?, Outcome::Inserted, "{case}");
+        }
+        until_count(pair, &group, accounts.len() - 1).await?;
+        assert_eq!(insert("new", "a", LONG, Some(replaceable)).await?, expected, "{case}");
+        assert_eq!(names(&pair.other.list(&group, None, 9).await?).concat(), kept, "{case}");
+    }
+    let group = pair.key("exact");
+    let insert = async |name, account, ttl, total, replaceable| {
+        let quota = RecordQuota { account, total, replaceable, ..TWO_OF_THREE };
+        pair.other.insert(&group, name, Vec::new(), ttl, quota).await.map(Outcome::from)
+    };
+    for (name, account, ttl) in [("1", "b", SOON_GONE), ("2", "a", LONG), ("3", "a", LONG)] {
+        assert_eq!(insert(name, account, ttl, 3, None).await?, Outcome::Inserted);
+    }
+    until_count(pair, &group, 2).await?;
+    let full = insert("4", "a", LONG, 1, Some("3")).await?;
+    assert_eq!(full, Outcome::Full(2, 2), "a record was replaced that leaves too many others");
+    assert_eq!(insert("4", "b", LONG, 2, None).await?, Outcome::Full(0, 2), "an expired record is counted");
+    Ok(())
+}
+
+/// Waits until a group has this number of records, because others have expired.
+async fn until_count(pair: &Pair, group: &str, expected: usize) -> Result<(), BackendError> {
+    let reached = async {
+        while pair.other.count(group).await? != expected {
+            pause().await;
+        }
+        Ok(())
+    };
+    soon("a record does not expire", reached).await
 }
 
 async fn concurrent_insertions_keep_the_quota(pair: &Pair) -> Result<(), BackendError> {

@@ -79,6 +79,13 @@ async fn every_round_may_go_to_another_process() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_first_call_waits_for_the_keys() {
+    for replica in replicas::<2>(server) {
+        round(&mut client(&replica), &Value::Null).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_configured_key_takes_the_place_of_the_shared_ones() {
     let key = |byte| move || server().state_keys([StateKey::new([byte; 32])]);
     let [mut first, mut second] = replicas::<2>(key(1)).each_ref().map(client);
