@@ -59,6 +59,11 @@ impl Interruption {
         if matches!(self, Self::Expire) { (SHORT, 16) } else { (LONG, 1) }
     }
 
+    /// Returns whether the session may end, so that the next POST needs another one.
+    fn may_end_session(self) -> bool {
+        matches!(self, Self::Delete | Self::Open | Self::Expire)
+    }
+
     async fn happen(self, session: &Session<'_>) {
         let request = match self {
             Self::Nothing | Self::Disconnect => return,
@@ -133,8 +138,8 @@ async fn a_call_that_is_interrupted_at_any_byte_has_at_most_one_response() {
         let (idle, step) = interruption.setting();
         let (gate, endpoint) = serve_one(idle).await;
         let mut at = 0;
+        let mut session = open(&endpoint).await;
         loop {
-            let session = open(&endpoint).await;
             let post = session.call(1, "yields");
             let length = post.bytes().len();
             let is_complete = at == length;
@@ -149,12 +154,17 @@ async fn a_call_that_is_interrupted_at_any_byte_has_at_most_one_response() {
                 let has_run = gate.begun.load(Ordering::SeqCst) > begun;
                 assert_eq!(has_run, status == 200, "{interruption:?} at byte {at}: {messages:?}");
             }
-            end(&session).await;
             if is_complete {
                 break;
             }
+            if interruption.may_end_session() {
+                end(&session).await;
+                session = open(&endpoint).await;
+            }
             at = length.min(at + step);
         }
+        // The session is not in use any more, so that another one evicts it.
+        soon(async { while endpoint.send(&initialize(VERSION)).await.status != 200 {} }).await;
         until(|| gate.begun.load(Ordering::SeqCst) == gate.dropped.load(Ordering::SeqCst)).await;
         // The only permit is free.
         assert_eq!(endpoint.send(&call("yields")).await.text(), "yielded", "{interruption:?}");
