@@ -1,6 +1,6 @@
 //! The server to connect to: a package of this workspace with the arguments after `--`, a command after `--`, or a URL.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::OnceLock, time::Duration};
 
 use crate::{
     failure::Failure,
@@ -35,6 +35,8 @@ pub(crate) struct TargetArgs {
     pub(crate) connect_timeout: u64,
     #[command(flatten)]
     pub(crate) build: BuildArgs,
+    #[arg(skip)]
+    workspace: OnceLock<Workspace>,
 }
 
 /// A resolved server.
@@ -79,7 +81,7 @@ impl TargetArgs {
                 Ok(Target::Url { url: url.to_owned(), headers: self.headers()? })
             }
             (name, None) => {
-                let workspace = Workspace::read(&self.build)?;
+                let workspace = self.workspace()?;
                 let server = workspace.server(name, self.build.bin.as_deref())?;
                 let program = workspace.build(&server, &self.build)?;
                 Ok(Target::Program {
@@ -95,9 +97,22 @@ impl TargetArgs {
     /// Removes the first word if it names a server: a URL or a package of this workspace.
     pub(crate) fn take_server(&self, words: &mut Vec<String>) -> Option<String> {
         let first = words.first()?;
-        let is_server = self.program().is_none()
-            && (is_url(first) || Workspace::read(&self.build).is_ok_and(|workspace| workspace.has(first)));
+        let is_server =
+            self.program().is_none() && (is_url(first) || self.workspace().is_ok_and(|workspace| workspace.has(first)));
         is_server.then(|| words.remove(0))
+    }
+
+    /// Returns the workspace that contains the current directory or the given manifest. Reads it once.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Workspace::read`] does.
+    pub(crate) fn workspace(&self) -> Result<&Workspace, Failure> {
+        if let Some(workspace) = self.workspace.get() {
+            return Ok(workspace);
+        }
+        let workspace = Workspace::read(&self.build)?;
+        Ok(self.workspace.get_or_init(|| workspace))
     }
 
     /// Returns the headers of HTTP requests.

@@ -38,6 +38,7 @@ pub(crate) struct Server {
     pub(crate) bin: String,
 }
 
+#[derive(Clone, Debug)]
 pub(crate) struct Workspace {
     pub(crate) metadata: Metadata,
     /// The manifest from the command line.

@@ -13,7 +13,6 @@ use crate::{
     output::{out, outln},
     probe,
     target::{SHUTDOWN_TIMEOUT, TargetArgs, is_url},
-    workspace::Workspace,
 };
 
 /// Record the server's tools, resources and prompts in `mcp.lock.json`
@@ -96,7 +95,7 @@ pub(super) fn path(named: Option<PathBuf>, server: Option<&str>, target: &Target
     if is_elsewhere {
         return Ok(PathBuf::from(FILE_NAME));
     }
-    let server = Workspace::read(&target.build)?.server(server, target.build.bin.as_deref())?;
+    let server = target.workspace()?.server(server, target.build.bin.as_deref())?;
     let directory = server.package.manifest_path.parent().map(|parent| parent.as_std_path().to_owned());
     Ok(directory.unwrap_or_default().join(FILE_NAME))
 }

@@ -17,7 +17,6 @@ use crate::{
     near::nearest,
     program::ProcessObserver,
     target::{Target, TargetArgs},
-    workspace::Workspace,
 };
 use rmcp::{
     RoleClient, ServiceError,
@@ -70,7 +69,7 @@ pub(crate) struct Server<'a> {
 
 /// Adds help if a word that was not recognized as a package is similar to the name of one.
 pub(crate) fn suggest_package(args: &TargetArgs, word: &str, failure: Failure) -> Failure {
-    let Ok(workspace) = Workspace::read(&args.build) else { return failure };
+    let Ok(workspace) = args.workspace() else { return failure };
     let names: Vec<&str> = workspace.servers().into_iter().map(|package| package.name.as_str()).collect();
     match nearest(word, names) {
         Some(near) => failure.help(format_args!("`{word}` is not a package of this workspace; did you mean `{near}`?")),

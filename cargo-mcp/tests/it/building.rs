@@ -1,6 +1,6 @@
-//! What is shown of the build of a server.
+//! Builds of a server: what is shown of them, and what cargo is asked.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use tempfile::TempDir;
 
@@ -31,13 +31,16 @@ impl Package {
         fs::write(path, text).expect("a file");
     }
 
+    /// Returns a command in the directory of the package.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = cargo_mcp(args);
+        command.current_dir(self.0.path()).env("CARGO_TARGET_DIR", self.0.path().join("target"));
+        command
+    }
+
     /// Runs a command that fails because the program is not a server, and returns what it printed.
     fn run(&self, args: &[&str]) -> String {
-        let output = cargo_mcp(args)
-            .current_dir(self.0.path())
-            .env("CARGO_TARGET_DIR", self.0.path().join("target"))
-            .output()
-            .expect("cargo-mcp starts");
+        let output = self.command(args).output().expect("cargo-mcp starts");
         CommandOutput::from(output).expect_failure(3)
     }
 }
@@ -73,5 +76,31 @@ fn options_after_two_dashes_are_passed_to_the_server() {
     ] {
         let stderr = package.run(args);
         assert_eq!(stderr.lines().next(), Some(shown), "{args:?}: {stderr}");
+    }
+}
+
+/// Commands ask cargo for the workspace to recognize the name of a package in their arguments, and to build it.
+#[cfg(unix)]
+#[test]
+fn cargo_is_asked_once_for_the_workspace() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let package = Package::new();
+    package.write("src/main.rs", "fn main() {}");
+    // Builds fail at once.
+    let script = format!("#!/bin/sh\necho $1 >> log\n[ $1 = metadata ] && exec {} \"$@\"\n", env!("CARGO"));
+    package.write("cargo", &script);
+    let (cargo, log) = (package.0.path().join("cargo"), package.0.path().join("log"));
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("the script is executable");
+    for (args, code, expected) in [
+        (&["call", "small", "tool"][..], 3, "metadata\nbuild\n"),
+        (&["prompt", "tool"], 3, "metadata\nbuild\n"),
+        (&["lock", "small"], 3, "metadata\nbuild\n"),
+        (&["complete", "smal", "prompt", "x", "y"], 2, "metadata\n"),
+    ] {
+        let output = package.command(args).env("CARGO", &cargo).output().expect("cargo-mcp starts");
+        CommandOutput::from(output).expect_failure(code);
+        assert_eq!(fs::read_to_string(&log).expect("cargo was started"), expected, "{args:?}");
+        fs::remove_file(&log).expect("the log is removed");
     }
 }

@@ -1,13 +1,30 @@
 //! `cargo mcp` in a pseudo-terminal.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{
+    fs::File,
+    io::{Read as _, Write as _},
+    mem,
+    path::Path,
+    process::Command,
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    time::{Duration, Instant},
+};
 
-use expectrl::{Eof, Expect, Session, process::unix::WaitStatus, session::OsSession};
+use ptyprocess::{PtyProcess, WaitStatus};
 
 use crate::common::{command, repository};
 
+/// A time limit that is generous even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
 /// A pseudo-terminal that runs `cargo mcp`.
-pub(crate) struct Terminal(OsSession);
+pub(crate) struct Terminal {
+    process: PtyProcess,
+    keyboard: File,
+    screen: Receiver<Vec<u8>>,
+    /// The output that no test has waited for yet.
+    unread: Vec<u8>,
+}
 
 impl Terminal {
     pub(crate) fn start(args: &[&str]) -> Self {
@@ -43,45 +60,88 @@ impl Terminal {
             };
         }
         shell.env("NO_COLOR", "1").env("TERM", "xterm");
-        let mut session = Session::spawn(shell).expect("a pseudo-terminal");
-        session.get_process_mut().set_window_size(160, 50).expect("the size is set");
-        session.set_expect_timeout(Some(Duration::from_secs(60)));
-        Self(session)
+        let mut process = PtyProcess::spawn(shell).expect("a pseudo-terminal");
+        process.set_window_size(160, 50).expect("the size is set");
+        let keyboard = process.get_raw_handle().expect("the terminal is open");
+        let screen = read_chunks(process.get_raw_handle().expect("the terminal is open"));
+        Self { process, keyboard, screen, unread: Vec::new() }
     }
 
     /// Waits until the terminal shows a text. Returns the output before it.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
-        match self.0.expect(text) {
-            Ok(captures) => String::from_utf8_lossy(captures.before()).into_owned(),
-            Err(error) => {
-                let mut rest = vec![0; 10_000];
-                let read = self.0.try_read(&mut rest).unwrap_or_default();
-                panic!("expected {text:?} ({error}), found: {}", String::from_utf8_lossy(&rest[..read]))
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            if let Some(at) = self.unread.windows(text.len()).position(|part| part == text.as_bytes()) {
+                let rest = self.unread.split_off(at + text.len());
+                let before = mem::replace(&mut self.unread, rest);
+                return lossy(&before[..at]);
             }
+            let more = self.receive(deadline);
+            assert!(more.is_ok(), "expected {text:?} ({more:?}), found: {}", lossy(&self.unread));
         }
     }
 
     /// Sends key presses.
     pub(crate) fn send_keys(&mut self, keys: &str) {
-        self.0.send(keys).expect("the terminal accepts input");
+        self.keyboard.write_all(keys.as_bytes()).expect("the terminal accepts input");
     }
 
     /// Waits for the command to exit and returns its output.
+    #[track_caller]
     pub(crate) fn output(mut self) -> String {
-        let captures = self.0.expect(Eof).expect("the command exits");
-        String::from_utf8_lossy(captures.as_bytes()).into_owned()
+        self.wait_for_end();
+        lossy(&self.unread)
     }
 
     /// Waits for the command to exit and returns its exit code.
     #[track_caller]
     pub(crate) fn exit_code(mut self) -> i32 {
-        self.0.expect(Eof).expect("the command exits");
-        match self.0.get_process().wait().expect("the process exits") {
+        self.wait_for_end();
+        match self.process.wait().expect("the process exits") {
             WaitStatus::Exited(_, code) => code,
             other => panic!("{other:?}"),
         }
     }
+
+    #[track_caller]
+    fn wait_for_end(&mut self) {
+        let deadline = Instant::now() + TIMEOUT;
+        let end = loop {
+            if let Err(end) = self.receive(deadline) {
+                break end;
+            }
+        };
+        assert_eq!(end, RecvTimeoutError::Disconnected, "the command does not exit: {}", lossy(&self.unread));
+    }
+
+    /// Waits for more output.
+    ///
+    /// # Errors
+    ///
+    /// Fails at the end of the output or of the time.
+    fn receive(&mut self, deadline: Instant) -> Result<(), RecvTimeoutError> {
+        let chunk = self.screen.recv_timeout(deadline.saturating_duration_since(Instant::now()))?;
+        self.unread.extend(chunk);
+        Ok(())
+    }
+}
+
+/// Reads the output of a terminal on another thread, since reading has no time limit.
+fn read_chunks(mut terminal: File) -> Receiver<Vec<u8>> {
+    let (sender, chunks) = channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        // At the end of the output, Linux reports an error.
+        while let Ok(length @ 1..) = terminal.read(&mut buffer) {
+            let _ = sender.send(buffer[..length].to_vec());
+        }
+    });
+    chunks
+}
+
+fn lossy(output: &[u8]) -> String {
+    String::from_utf8_lossy(output).into_owned()
 }
 
 pub(crate) const ENTER: &str = "\r";

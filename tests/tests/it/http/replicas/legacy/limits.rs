@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_runtime::Records as _;
+use mcp_runtime::{RecordCondition, Records as _};
 use mcp_tests::backend::Health;
 use serde_json::json;
-use tokio::task::JoinSet;
+use tokio::{io::AsyncWriteExt as _, task::JoinSet};
 
 use super::{accepted, authenticated, call_with, cluster, configure, options, post};
 use crate::http::{
@@ -149,15 +149,28 @@ async fn a_stored_body_is_deleted_if_its_client_hangs_up() {
     cluster.gate(0).has_begun(1).await;
     let mut leaving = cluster.at(1).connect().await;
     leaving.write(&post(&path, &call_with(2, "measure", &json!({"text": "x".repeat(5_000)}))).bytes()).await;
-    soon(async { while cluster.backend().count(&group).await.unwrap() == 0 {} }).await;
-    drop(leaving);
-    // Gives the server time to notice that.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let (name, stored) = soon(async {
+        loop {
+            match cluster.backend().list(&group, None, 1).await.unwrap().pop() {
+                Some(found) => break found,
+                None => tokio::time::sleep(Duration::from_millis(2)).await,
+            }
+        }
+    })
+    .await;
+    // The record does not expire during the test.
+    let (key, hour) = (format!("{group}:{name}"), Duration::from_secs(3600));
+    assert!(cluster.backend().set(&key, RecordCondition::Always, stored.value.to_vec(), hour).await.unwrap().is_some());
+    leaving.0.get_mut().shutdown().await.unwrap();
+    leaving.closed().await;
     cluster.gate(0).is_released.store(true, Ordering::SeqCst);
     for id in [1, 2] {
         assert_eq!(next(&mut stream).await["id"], id);
     }
-    // Without being deleted, the record would exist for 30 seconds.
-    let deleted = async { while cluster.backend().count(&group).await.unwrap() > 0 {} };
-    tokio::time::timeout(Duration::from_secs(15), deleted).await.expect("the record was not deleted");
+    soon(async {
+        while cluster.backend().get(&key).await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
 }

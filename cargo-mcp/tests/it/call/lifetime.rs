@@ -1,0 +1,89 @@
+//! How calls and servers end: tasks, Ctrl-C, and servers that do not exit.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use super::{ELICITATION_REVISIONS, call};
+use crate::{
+    common::{cargo_mcp, run},
+    servers::{HttpServer, for_each_at_once, respond_to_call, script},
+};
+
+#[test]
+fn the_result_of_a_task_is_printed() {
+    let server = HttpServer::start("everything", &[]);
+    let calls = [
+        // Runs as a task only with `--task`.
+        (&["slow_compute", "seconds=0.1"][..], 0, "The computation took 0.1 s\n"),
+        (&["slow_compute", "seconds=0.1", "--task"], 0, "The computation took 0.1 s\n"),
+        (&["confirm_delete", "filename=x", "--answer=confirm=true", "--task"], 0, "Deleted x\n"),
+        (&["confirm_delete", "filename=x", "--answer-json=decline", "--task"], 0, "Kept x\n"),
+        (&["multi_input", "--answer=name=Ann", "--answer=confirm=true", "--task"], 0, "Ann answered true\n"),
+        // Always runs as a task.
+        (&["failing_job"], 1, "error: `failing_job` failed: This job intentionally fails for testing\n"),
+        (&["protocol_error_job", "--task"], 1, "This job intentionally ends with a protocol error for testing"),
+    ];
+    let rows = ELICITATION_REVISIONS.iter().flat_map(|revision| calls.iter().map(move |row| (revision, row)));
+    for_each_at_once(rows, |(revision, (args, code, expected))| {
+        let args = [args, &["--revision", revision][..]].concat();
+        let mut calls = vec![call("everything", &args)];
+        if args[0] == "confirm_delete" {
+            calls.push(run(&[&["call", &server.url], &args[..]].concat()));
+        }
+        for done in calls {
+            let is_task = done.stderr.contains(&format!("`{}` runs as task ", args[0]));
+            assert_eq!(is_task, args.contains(&"--task") || args[0] == "failing_job", "{args:?}: {done:?}");
+            assert_eq!(done.code, Some(*code), "{args:?}: {done:?}");
+            assert!(done.stdout == *expected || done.stderr.contains(expected), "{args:?}: {done:?}");
+        }
+    });
+}
+
+/// Interrupts a call after a line on stderr contains `marker`. Returns the exit code.
+fn interrupt(args: &[&str], marker: &str) -> Option<i32> {
+    let mut child = cargo_mcp(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("cargo-mcp starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("its stderr")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains(marker)), "the call is running");
+    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill starts");
+    assert!(signal.success());
+    assert!(lines.any(|line| line == "error: cancelled"), "the interruption is reported");
+    child.wait().expect("the process exits").code()
+}
+
+#[test]
+fn ctrl_c_cancels_the_call_at_the_server() {
+    let server = HttpServer::start("jobs", &[]);
+    for revision in ELICITATION_REVISIONS {
+        for (args, marker) in [
+            (&["print", "document=Thesis", "pages=1000"][..], "page 1 of Thesis"),
+            (&["print", "document=Thesis", "pages=1000", "--task"], "runs as task "),
+        ] {
+            let args = [&["call", &server.url], args, &["--revision", revision]].concat();
+            assert_eq!(interrupt(&args, marker), Some(130), "{args:?}");
+            // The server stops the work when it receives the cancellation.
+            let idle = || run(&["call", &server.url, "active"]).expect_success() == "none\n";
+            assert!((0..50).any(|_| idle()), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_does_not_exit_is_killed() {
+    // Ignores both the end of stdin and SIGTERM.
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("pid");
+    let then = format!(
+        "echo $$ > {}; trap '' TERM; {} ; while :; do sleep 1; done",
+        file.display(),
+        respond_to_call(r#"{"content":[]}"#)
+    );
+    let script = script(&then);
+    let args: Vec<&str> = ["call", "it"].into_iter().chain(script.iter().map(String::as_str)).collect();
+    run(&args).expect_success();
+    let pid = fs::read_to_string(file).expect("the server has started");
+    let alive = Command::new("kill").args(["-0", pid.trim()]).stderr(Stdio::null()).status().expect("kill starts");
+    assert!(!alive.success(), "{pid} is still running");
+}

@@ -1,0 +1,75 @@
+//! Pages that a server asks the user to visit.
+
+use crate::{
+    common::run,
+    servers::{modern_script, script},
+    terminal::{DOWN, ENTER, Terminal},
+};
+
+/// Returns servers that ask the user to visit a page and return the reply, one per revision.
+fn url_elicitation_scripts() -> [Vec<String>; 2] {
+    let page = r#"{"mode":"url","message":"Sign in","url":"https://example.com/a?b=c","elicitationId":"1"}"#;
+    let request =
+        format!(r#"echo '{{"jsonrpc":"2.0","id":9,"method":"elicitation/create","params":{page}}}'; read a; "#);
+    let result = format!(
+        r#"echo '{{"jsonrpc":"2.0","id":2,"result":{{"resultType":"input_required","inputRequests":{{"page":{{"method":"elicitation/create","params":{page}}}}}}}}}'; read a; "#
+    );
+    let respond = |id: u32| {
+        let choose = r#"case "$a" in *'"accept"'*) t=accept;; *'"decline"'*) t=decline;; *) t=cancel;; esac; "#;
+        let echo = format!(
+            r#"echo "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":\"$t\"}}]}}}}"; read l"#
+        );
+        format!("{choose}{echo}")
+    };
+    [script(&format!("{request}{}", respond(2))), modern_script(&format!("{result}{}", respond(3)))]
+}
+
+#[test]
+fn a_page_is_visited_only_with_consent() {
+    for script in url_elicitation_scripts() {
+        let script: Vec<&str> = script.iter().map(String::as_str).collect();
+        let args = |options: &[&'static str]| [&["call", "it"], options, &script].concat();
+        for (answer, expected) in [("{}", "accept\n"), ("decline", "decline\n"), ("cancel", "cancel\n")] {
+            assert_eq!(run(&args(&["--answer-json", answer])).expect_success(), expected);
+        }
+        assert_eq!(
+            run(&args(&[])).expect_failure(2),
+            "error: the server asks the user to visit `https://example.com/a?b=c`: Sign in\n\
+             help: visit it and add `--answer-json '{}'`, or add `--answer-json decline`\n"
+        );
+        for (keys, expected) in [(DOWN.to_owned(), "accept"), (DOWN.repeat(2), "decline"), (DOWN.repeat(3), "cancel")] {
+            let mut terminal = Terminal::start(&args(&[]));
+            terminal.wait_for("script asks: Sign in");
+            terminal.wait_for("https://example.com/a?b=c");
+            terminal.wait_for("Open it in the browser");
+            terminal.send_keys(&keys);
+            terminal.send_keys(ENTER);
+            terminal.wait_for(expected);
+            assert_eq!(terminal.exit_code(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_call_is_retried_after_the_user_visits_a_page() {
+    let page = r#"{"mode":"url","message":"Sign in","url":"https://example.com/a","elicitationId":"1"}"#;
+    let error = format!(
+        r#"echo '{{"jsonrpc":"2.0","id":2,"error":{{"code":-32042,"message":"visit it","data":{{"elicitations":[{page}]}}}}}}'; read l; "#
+    );
+    let then = r#"echo '{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"thank you"}]}}'; read l"#;
+    let script = script(&format!("{error}{then}"));
+    let script: Vec<&str> = script.iter().map(String::as_str).collect();
+    let args = |options: &[&'static str]| [&["call", "it"], options, &script].concat();
+    assert_eq!(run(&args(&["--answer-json", "{}"])).expect_success(), "thank you\n");
+    let message = run(&args(&["--answer-json", "decline"])).expect_failure(1);
+    assert!(message.starts_with("error: `it`: visit it (code -32042)\n"), "{message}");
+
+    let mut terminal = Terminal::start(&args(&[]));
+    terminal.wait_for("script asks: Sign in");
+    terminal.wait_for("Open it in the browser");
+    terminal.send_keys(&format!("{DOWN}{ENTER}"));
+    terminal.wait_for("Done, continue");
+    terminal.send_keys(ENTER);
+    terminal.wait_for("thank you");
+    assert_eq!(terminal.exit_code(), 0);
+}
