@@ -9,10 +9,17 @@ use super::{
     random,
     seal::{Purpose, Sealer},
 };
+use crate::Error;
 
 /// The beginning of every key. The number changes with the form of the values, so that two releases can run at the same
 /// time.
 const PREFIX: &str = "authorization-server/1";
+
+/// The number of attempts to change a record while other requests change it, too.
+const ATTEMPTS: usize = 16;
+
+/// The longest pause between these attempts. Pauses are random, so that the next attempts do not coincide.
+const MAX_PAUSE: Duration = Duration::from_millis(20);
 
 /// How many events may happen within a time, of each account and of all.
 #[derive(Debug, Clone, Copy)]
@@ -60,16 +67,46 @@ impl Store {
         ttl: Duration,
     ) -> Result<bool, BackendError> {
         let key = key(kind, id);
-        let sealed = self.sealer.seal(Purpose::Record(&key), value);
-        let sealed = sealed.map_err(|error| BackendError::Unavailable(error.to_string()))?;
+        let sealed = self.sealer.seal(Purpose::Record(&key), value).map_err(unavailable)?;
         Ok(self.records.set(&key, condition, sealed, ttl).await?.is_some())
+    }
+
+    /// Changes a record. `change` receives the default value if there is none, or if it was sealed with a secret that is
+    /// lost, and is called again if the record was changed meanwhile.
+    pub(super) async fn update<T: Default + Serialize + DeserializeOwned>(
+        &self,
+        kind: &str,
+        id: &str,
+        ttl: Duration,
+        mut change: impl FnMut(&mut T),
+    ) -> Result<(), BackendError> {
+        let key = key(kind, id);
+        for _ in 0..ATTEMPTS {
+            let (mut value, condition) = match self.records.get(&key).await? {
+                Some(record) => {
+                    let value = self.sealer.open(Purpose::Record(&key), &record.value).unwrap_or_else(|| {
+                        tracing::warn!(key, "replacing a record that was written with another secret");
+                        T::default()
+                    });
+                    (value, RecordCondition::Version(record.version))
+                }
+                None => (T::default(), RecordCondition::Absent),
+            };
+            change(&mut value);
+            if self.set(kind, id, condition, &value, ttl).await? {
+                return Ok(());
+            }
+            let [random] = random::bytes().map_err(unavailable)?;
+            tokio::time::sleep(MAX_PAUSE * u32::from(random) / 256).await;
+        }
+        Err(BackendError::Unavailable(format!("`{key}` keeps changing")))
     }
 
     /// Counts an event of an account, as an empty record that expires. Returns `false` if there are too many within the
     /// window.
     pub(super) async fn count(&self, kind: &str, account: &str, limits: Limits) -> Result<bool, BackendError> {
         let Limits { per_account, total, window } = limits;
-        let name = random::token().map_err(|error| BackendError::Unavailable(error.to_string()))?;
+        let name = random::token().map_err(unavailable)?;
         let quota = RecordQuota { account, per_account, total, replaceable: None };
         let inserted = self.records.insert(&format!("{PREFIX}/{kind}"), &name, Vec::new(), window, quota).await?;
         Ok(!matches!(inserted, Insertion::Full { .. }))
@@ -83,4 +120,36 @@ impl Store {
 
 fn key(kind: &str, id: &str) -> String {
     format!("{PREFIX}/{kind}/{id}")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
+fn unavailable(error: Error) -> BackendError {
+    BackendError::Unavailable(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::tests::authorization_server::records::TestRecords;
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_at_the_same_moment_are_all_made() {
+        let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]]).unwrap());
+        let mut changes = JoinSet::new();
+        for number in 0..30 {
+            let store = store.clone();
+            changes.spawn(async move {
+                let hour = Duration::from_secs(60 * 60);
+                store.update("user", "ada", hour, |numbers: &mut Vec<usize>| numbers.push(number)).await
+            });
+        }
+        for changed in changes.join_all().await {
+            assert_eq!(changed, Ok(()));
+        }
+        let (mut numbers, _) = store.get::<Vec<usize>>("user", "ada").await.unwrap().unwrap();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq(0..30));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{BackendError, RecordCondition};
+use mcp_runtime::BackendError;
 use serde::{Deserialize, Serialize};
 
 use super::{codes, inner::Inner, random};
@@ -20,9 +20,6 @@ const MAX_BROWSERS: usize = 10;
 
 /// The maximum number of clients whose registrations live on because a user has approved them.
 const MAX_CLIENTS: usize = 50;
-
-/// The number of attempts if other requests change the record at the same time.
-const ATTEMPTS: usize = 5;
 
 #[derive(Default, Serialize, Deserialize)]
 struct User {
@@ -97,19 +94,6 @@ pub(super) async fn add_client(
     Ok(is_admitted)
 }
 
-async fn update(server: &Inner, subject: &str, mut change: impl FnMut(&mut User)) -> Result<(), BackendError> {
-    let id = random::hash(subject);
-    for _ in 0..ATTEMPTS {
-        let found = server.store.get::<User>("user", &id).await?;
-        let (mut user, condition) = match found {
-            Some((user, version)) => (user, RecordCondition::Version(version)),
-            None => (User::default(), RecordCondition::Absent),
-        };
-        change(&mut user);
-        let lifetime = server.options.registration_lifetime();
-        if server.store.set("user", &id, condition, &user, lifetime).await? {
-            return Ok(());
-        }
-    }
-    Err(BackendError::Unavailable("the record of a user keeps changing".to_owned()))
+async fn update(server: &Inner, subject: &str, change: impl FnMut(&mut User)) -> Result<(), BackendError> {
+    server.store.update("user", &random::hash(subject), server.options.registration_lifetime(), change).await
 }

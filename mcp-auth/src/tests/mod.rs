@@ -3,7 +3,7 @@
 mod any_of;
 mod api_keys;
 #[cfg(feature = "server")]
-mod authorization_server;
+pub(crate) mod authorization_server;
 mod dpop;
 mod introspection;
 mod issuer;

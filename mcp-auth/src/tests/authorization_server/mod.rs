@@ -5,7 +5,7 @@ mod clients;
 mod consent;
 mod flow;
 mod provider;
-mod records;
+pub(crate) mod records;
 mod store;
 mod tokens;
 

@@ -15,10 +15,10 @@ use mcp_runtime::{
 };
 
 /// Records that a test can interrupt and inspect.
-pub(in crate::tests) type TestRecords = TestBackend<Outages, MemoryRecords>;
+pub(crate) type TestRecords = TestBackend<Outages, MemoryRecords>;
 
 #[derive(Debug, Default)]
-pub(in crate::tests) struct Outages {
+pub(crate) struct Outages {
     is_down: AtomicBool,
     /// The keys that were set.
     keys: Mutex<BTreeSet<String>>,

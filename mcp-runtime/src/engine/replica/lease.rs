@@ -43,19 +43,22 @@ impl Lease {
 
     /// Renews the lease until that fails: until its time has passed, or until the record is gone.
     pub(super) async fn keep(&mut self, backend: &Arc<dyn Backend>) {
-        let mut pause = self.ttl / 3;
+        let (interval, retry) = (self.ttl / 3, self.ttl / 20);
+        let mut pause = interval;
         loop {
             sleep(pause).await;
             let valid_until = Instant::now() + self.ttl;
             match timeout_at(self.valid_until, self.renew(backend)).await {
                 Ok(Ok(true)) => {
                     self.valid_until = valid_until;
-                    pause = self.ttl / 3;
+                    pause = interval;
                 }
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "cannot renew the lease of this replica");
-                    pause = self.ttl / 20;
+                    if pause != retry {
+                        tracing::warn!(%error, "cannot renew the lease of this replica: retrying");
+                    }
+                    pause = retry;
                 }
                 Err(_) => return,
             }

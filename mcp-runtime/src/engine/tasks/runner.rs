@@ -21,6 +21,7 @@ use super::{
     task::{StoredOutcome, Task, TaskState, TaskStatus},
 };
 use crate::{
+    backend::Backoff,
     engine::call::{callee::Callee, guard::GuardedCall},
     error::Fault,
     handler::{CallFuture, Context, Encoding, Finished},
@@ -32,9 +33,6 @@ const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The number of times that the runner tries to store a question, after which the task fails.
 const MAX_ATTEMPTS: u32 = 6;
-/// The delay after the first attempt to store something. It doubles with every attempt, up to the maximum.
-const FIRST_DELAY: Duration = Duration::from_millis(100);
-const MAX_DELAY: Duration = Duration::from_secs(3);
 
 /// The output of a function, or `None` if it timed out.
 type Output = Option<Result<Finished, Fault>>;
@@ -133,12 +131,13 @@ impl Runner {
                 (self.failed(backend_failed()), None)
             }
         };
-        let mut delay = FIRST_DELAY;
+        let mut backoff = Backoff::default();
         // Nobody else can end the task. If the backend fails for longer than the task exists, it has expired.
         while let Err(error) = self.finish(latest.take(), &end).await {
-            tracing::warn!(%error, task = log_id(self.task.id()), "cannot store how a task ended, trying again");
-            sleep(delay).await;
-            delay = (delay * 2).min(MAX_DELAY);
+            if backoff.is_reset() {
+                tracing::warn!(%error, task = log_id(self.task.id()), "cannot store how a task ended: retrying");
+            }
+            backoff.wait().await;
         }
     }
 
@@ -306,11 +305,12 @@ async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<
         state.set_unfinished_status();
     };
     let mut updated = store.update(task.clone(), &mut apply).await;
-    for attempt in 0..MAX_ATTEMPTS {
+    let mut backoff = Backoff::default();
+    for _ in 0..MAX_ATTEMPTS {
         if updated.is_ok() {
             break;
         }
-        sleep(FIRST_DELAY * 2_u32.pow(attempt)).await;
+        backoff.wait().await;
         updated = store.update(task.clone(), &mut apply).await;
     }
     if let Ok(Updated::Applied(_)) = updated {
