@@ -11,8 +11,6 @@
 
 mod theatre;
 
-use std::sync::Arc;
-
 // Registers the backend for `--backend redis://…`.
 #[cfg(feature = "redis")]
 use mcp_redis as _;
@@ -78,7 +76,7 @@ enum Extra {
 #[tool(destructive)]
 async fn cancel_booking(
     ctx: &Context,
-    backend: &Arc<dyn Backend>,
+    backend: &dyn Backend,
     /// The number of the booking.
     number: u32,
 ) -> Result<String, Fault> {
@@ -102,7 +100,7 @@ async fn cancel_booking(
 #[tool(destructive = false)]
 async fn book_seats(
     ctx: &Context,
-    backend: &Arc<dyn Backend>,
+    backend: &dyn Backend,
     /// The play's title.
     play: String,
 ) -> Result<String, Fault> {

@@ -12,7 +12,7 @@ type ScriptedAnswer = (&'static str, fn() -> Value);
 /// Connects a client that answers each question as scripted, however often it is asked. Booking 1 has three seats.
 async fn client(revision: Revision, answers: &[ScriptedAnswer]) -> TestClient {
     let answers = answers.to_vec();
-    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+    let backend = MemoryBackend::default();
     let theatre = Theatre(&backend);
     let number = theatre.hold("Faust", Hall::Stalls, 3).await.unwrap().unwrap();
     assert!(theatre.book(number, "Ada").await.unwrap());
@@ -91,7 +91,7 @@ async fn a_client_without_elicitation_is_rejected() {
 
 #[tokio::test]
 async fn a_repeated_answer_changes_nothing() {
-    let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+    let backend = MemoryBackend::default();
     let theatre = Theatre(&backend);
     let sold = theatre.hold("Faust", Hall::Balcony, 8).await.unwrap().unwrap();
     assert!(theatre.book(sold, "Ada").await.unwrap());

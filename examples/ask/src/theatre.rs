@@ -1,6 +1,6 @@
 //! The bookings of a theatre, in a record that all processes of the server share.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 use mcp_runtime::{Backend, BackendError, Record, RecordCondition, Records as _};
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(crate) struct Booking {
 }
 
 /// The held and sold seats of all plays.
-pub(crate) struct Theatre<'a>(pub(crate) &'a Arc<dyn Backend>);
+pub(crate) struct Theatre<'a>(pub(crate) &'a dyn Backend);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct State {

@@ -51,6 +51,6 @@ async fn test_cancellation(ctx: &Context, backend: &Arc<dyn Backend>) -> Result<
 
 /// Count the running calls of `test_cancellation`.
 #[tool(read_only)]
-async fn test_running_calls(backend: &Arc<dyn Backend>) -> Result<String, Fault> {
+async fn test_running_calls(backend: &dyn Backend) -> Result<String, Fault> {
     Ok(backend.count(GROUP).await?.to_string())
 }

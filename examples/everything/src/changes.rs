@@ -1,6 +1,6 @@
 //! Changes at run time: tools, resources and prompts are enabled and disabled, and a resource is updated.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use mcp_runtime::{
     Backend, BackendError, Fault, Handle, RecordCondition, Records as _, Server, prompt, resource, resource_uri, tool,
@@ -16,7 +16,7 @@ pub(crate) fn register(server: Server) -> Server {
 }
 
 /// The number of updates of the watched resource, in all processes of the server.
-struct Updates<'a>(&'a Arc<dyn Backend>);
+struct Updates<'a>(&'a dyn Backend);
 
 impl Updates<'_> {
     async fn count(&self) -> Result<u64, BackendError> {
@@ -73,7 +73,7 @@ fn test_trigger_resource_list_change(handle: &Handle) -> &'static str {
 
 /// Update the resource `test://watched-resource`.
 #[tool]
-async fn test_trigger_resource_change(handle: &Handle, backend: &Arc<dyn Backend>) -> Result<String, Fault> {
+async fn test_trigger_resource_change(handle: &Handle, backend: &dyn Backend) -> Result<String, Fault> {
     let number = Updates(backend).add().await?;
     handle.resource_updated(resource_uri::<watched_resource>(&[]));
     Ok(format!("Update {number} was made."))
@@ -81,7 +81,7 @@ async fn test_trigger_resource_change(handle: &Handle, backend: &Arc<dyn Backend
 
 /// A resource that clients subscribe to.
 #[resource("test://watched-resource", mime = "text/plain")]
-async fn watched_resource(backend: &Arc<dyn Backend>) -> Result<String, Fault> {
+async fn watched_resource(backend: &dyn Backend) -> Result<String, Fault> {
     Ok(format!("The resource was updated {} times.", Updates(backend).count().await?))
 }
 

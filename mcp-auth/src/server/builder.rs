@@ -232,6 +232,9 @@ impl AuthorizationServerBuilder {
     /// Sets the secret from which the keys for encryption are derived: at least 32 random bytes, the same in every
     /// process. If it is called several times, the first secret encrypts, and the others decrypt what was encrypted
     /// before a change. Default: random.
+    ///
+    /// Keep the old secret after a change: a server that cannot decrypt its signing keys cannot be built. If the secret
+    /// is lost, delete the record `authorization-server/1/keys/signing`, and all users log in again.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
         self.secrets.push(secret.into());
         self

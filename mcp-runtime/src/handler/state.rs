@@ -30,7 +30,7 @@ impl StateMap {
     }
 
     /// Adds a built-in value, which is omitted from messages. Returns `false` if it replaced a value of the same type.
-    pub(crate) fn insert_builtin<T: Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
+    pub(crate) fn insert_builtin<T: ?Sized + Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
         self.values.insert(TypeId::of::<T>(), State { value: Box::new(value), type_name: None }).is_none()
     }
 

@@ -105,8 +105,9 @@ impl Server {
         crate::lock::intercept::reject_foreign_main();
         let backend: Arc<dyn Backend> =
             self.profile.backend.clone().unwrap_or_else(|| Arc::new(MemoryBackend::default()));
-        self.add_builtin(self.handle.clone());
+        self.add_builtin(Arc::new(self.handle.clone()));
         self.add_builtin(Arc::clone(&backend));
+        self.add_builtin(Arc::new(Arc::clone(&backend)));
         #[cfg(feature = "skills")]
         let skills = Skills::read(&self.skills).unwrap_or_else(|problems| {
             self.problems.extend(problems);
@@ -141,8 +142,8 @@ impl Server {
     }
 
     /// Adds a value that functions of every server can take.
-    fn add_builtin<T: Send + Sync + 'static>(&mut self, value: T) {
-        if !self.states.insert_builtin(Arc::new(value)) {
+    fn add_builtin<T: ?Sized + Send + Sync + 'static>(&mut self, value: Arc<T>) {
+        if !self.states.insert_builtin(value) {
             let name = type_name::<T>();
             self.problems.push(format!(
                 "state of type `{name}` was added, but functions of every server receive its own\nhelp: wrap the value in a newtype"

@@ -150,21 +150,36 @@ async fn state_can_be_a_trait_object() {
 
 /// Takes the key.
 #[tool]
-async fn take_key(backend: &Arc<dyn Backend>) -> Result<bool, Fault> {
+async fn take_key(backend: &dyn Backend) -> Result<bool, Fault> {
     let taken = backend.set("house/key", RecordCondition::Absent, Vec::new(), Duration::from_secs(60)).await?;
     Ok(taken.is_some())
+}
+
+/// Gives the key back, even if the call is cancelled.
+#[tool]
+async fn return_key(backend: &Arc<dyn Backend>) -> Result<bool, Fault> {
+    let backend = Arc::clone(backend);
+    let returned = tokio::spawn(async move { backend.delete("house/key", RecordCondition::Always).await });
+    Ok(returned.await.unwrap()?)
 }
 
 #[tokio::test]
 async fn functions_receive_the_backend_of_their_server() {
     let (house, other) = (Arc::new(MemoryBackend::default()), Arc::new(MemoryBackend::default()));
-    let alone = empty().with::<take_key>().build().unwrap();
-    let on = |backend: &Arc<MemoryBackend>| empty().with::<take_key>().backend(Arc::clone(backend)).build().unwrap();
-    for (server, expected) in
-        [(&alone, true), (&alone, false), (&on(&house), true), (&on(&house), false), (&on(&other), true)]
-    {
+    let functions = || empty().with::<take_key>().with::<return_key>();
+    let alone = functions().build().unwrap();
+    let on = |backend: &Arc<MemoryBackend>| functions().backend(Arc::clone(backend)).build().unwrap();
+    for (server, tool, expected) in [
+        (&alone, "take_key", true),
+        (&alone, "take_key", false),
+        (&on(&house), "take_key", true),
+        (&on(&house), "take_key", false),
+        (&on(&other), "take_key", true),
+        (&on(&house), "return_key", true),
+        (&on(&house), "take_key", true),
+    ] {
         let mut client = server.test_client(Revision::V2026_07_28);
-        assert_eq!(client.call("take_key", ()).await.unwrap().text(), expected.to_string());
+        assert_eq!(client.call(tool, ()).await.unwrap().text(), expected.to_string(), "{tool}");
     }
 }
 
