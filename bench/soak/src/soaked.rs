@@ -147,7 +147,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::new("soaked", "1.0.0");
     let handle = server.handle();
     let server = server
-        .with_state(handle.clone())
         .timeout(Duration::from_secs(8))
         .ask_timeout(Duration::from_secs(3))
         .task_ttl(Duration::from_secs(5))

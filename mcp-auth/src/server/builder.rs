@@ -233,8 +233,9 @@ impl AuthorizationServerBuilder {
     /// process. If it is called several times, the first secret encrypts, and the others decrypt what was encrypted
     /// before a change. Default: random.
     ///
-    /// Keep the old secret after a change: a server that cannot decrypt its signing keys cannot be built. If the secret
-    /// is lost, delete the record `authorization-server/1/keys/signing`, and all users log in again.
+    /// To change the secret, first add the new one as the last in every process, and then make it the first. Keep the
+    /// old one: a server that cannot decrypt its signing keys cannot be built. If the secret is lost, delete all records
+    /// whose keys begin with `authorization-server/1/`. Clients then register again, and users log in again.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
         self.secrets.push(secret.into());
         self

@@ -21,7 +21,7 @@ const ATTEMPTS: usize = 16;
 /// The longest pause between these attempts. Pauses are random, so that the next attempts do not coincide.
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 
-/// How many events may happen within a time, of each account and of all.
+/// The maximum number of events within a time window, for each account and in total.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) per_account: usize,
@@ -71,8 +71,12 @@ impl Store {
         Ok(self.records.set(&key, condition, sealed, ttl).await?.is_some())
     }
 
-    /// Changes a record. `change` receives the default value if there is none, or if it was sealed with a secret that is
-    /// lost, and is called again if the record was changed meanwhile.
+    /// Changes a record. `change` receives the default value if the record does not exist, and is called again if the
+    /// record was changed meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`get`](Self::get), and an error if the record keeps changing.
     pub(super) async fn update<T: Default + Serialize + DeserializeOwned>(
         &self,
         kind: &str,
@@ -80,16 +84,9 @@ impl Store {
         ttl: Duration,
         mut change: impl FnMut(&mut T),
     ) -> Result<(), BackendError> {
-        let key = key(kind, id);
         for _ in 0..ATTEMPTS {
-            let (mut value, condition) = match self.records.get(&key).await? {
-                Some(record) => {
-                    let value = self.sealer.open(Purpose::Record(&key), &record.value).unwrap_or_else(|| {
-                        tracing::warn!(key, "replacing a record that was written with another secret");
-                        T::default()
-                    });
-                    (value, RecordCondition::Version(record.version))
-                }
+            let (mut value, condition) = match self.get::<T>(kind, id).await? {
+                Some((value, version)) => (value, RecordCondition::Version(version)),
                 None => (T::default(), RecordCondition::Absent),
             };
             change(&mut value);
@@ -99,7 +96,7 @@ impl Store {
             let [random] = random::bytes().map_err(unavailable)?;
             tokio::time::sleep(MAX_PAUSE * u32::from(random) / 256).await;
         }
-        Err(BackendError::Unavailable(format!("`{key}` keeps changing")))
+        Err(BackendError::Unavailable(format!("`{}` keeps changing", key(kind, id))))
     }
 
     /// Counts an event of an account, as an empty record that expires. Returns `false` if there are too many within the

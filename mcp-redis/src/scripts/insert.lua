@@ -7,9 +7,10 @@
 -- maximum numbers of records of the account and of the group, and the name of a record of the account that may be deleted
 -- or nothing
 local new = string.sub(ARGV[1], 1, 8)
-if not redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3], 'NX') then
+local found = header()
+if found ~= '' then
     -- The version is random, so a record that has it was written by this command, whose response was lost.
-    return {header() == new and 1 or 0, 0, 0}
+    return {found == new and 1 or 0, 0, 0}
 end
 local account, ttl, now = account_key(ARGV[2]), tonumber(ARGV[3]), current_time()
 local max_own, max_total = account and tonumber(ARGV[5]) or math.huge, tonumber(ARGV[6])
@@ -39,10 +40,10 @@ if own >= max_own or total >= max_total then
     if own >= max_own or total >= max_total then
         has_replaced = own <= max_own and total <= max_total and replace()
         if not has_replaced then
-            redis.call('DEL', KEYS[1])
             return {2, own, total}
         end
     end
 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
 add(ARGV[4], account, now, ttl, new)
 return {1, has_replaced and 1 or 0, 0}

@@ -41,7 +41,7 @@ pub struct MemoryBackend {
 /// The maximum number of records.
 const MAX_RECORDS: usize = 200_000;
 
-/// The maximum size of all records in bytes: that of tasks, which is limited to 256 MiB, and of everything else.
+/// The maximum size of all records in bytes: that of tasks, which is limited to 256 MiB, and of what functions store.
 const MAX_RECORD_BYTES: usize = 320 << 20;
 
 impl Default for MemoryBackend {

@@ -118,7 +118,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Creates the engine of a server. `backend` is that of the profile, or one in memory.
+    /// Creates the engine of a server. `backend` is the backend of the profile or, if there is none, one in memory.
     pub(crate) fn new(
         registry: Registry,
         states: StateMap,

@@ -68,10 +68,10 @@ pub(crate) trait ClientRequester: Send + Sync {
     /// Returns the values of `ctx.once` that the call stored in this round or an earlier one.
     fn once_values(&self) -> &OnceValues;
 
-    /// Returns `Ready` with the result that ends the call if it cannot continue before the client retries it. Calls that
-    /// wait for their answers can always continue.
-    fn poll_suspended(&self, _: &mut task::Context<'_>) -> Poll<Result<Vec<u8>, Fault>> {
-        Poll::Pending
+    /// Returns the result that ends the call if it cannot continue before the client retries it, or `None` if it can.
+    /// Calls that wait for their answers can always continue. While the result is pending, the function must not run.
+    fn poll_suspended(&self, _: &mut task::Context<'_>) -> Poll<Option<Result<Vec<u8>, Fault>>> {
+        Poll::Ready(None)
     }
 }
 

@@ -14,7 +14,8 @@ impl Server {
     /// The option `--backend` and the environment variable `MCP_BACKEND` take precedence. They contain the URL of a
     /// backend that a crate of the program provides, such as `redis://127.0.0.1:6379` with `mcp-runtime-redis`.
     ///
-    /// Functions receive the backend as a parameter of type `&dyn Backend`, to [share state of their own](crate::guide::replicas#state-of-your-own-functions).
+    /// Functions that take `&dyn Backend` receive it, and can
+    /// [share state of their own](crate::guide::replicas#state-of-your-own-functions) through it.
     ///
     /// Processes share their state if they use the same backend. An `Arc` of a backend is a backend, so several servers
     /// of one process can share it, too.

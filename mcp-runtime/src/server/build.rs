@@ -146,7 +146,7 @@ impl Server {
         if !self.states.insert_builtin(value) {
             let name = type_name::<T>();
             self.problems.push(format!(
-                "state of type `{name}` was added, but functions of every server receive its own\nhelp: wrap the value in a newtype"
+                "state of type `{name}` cannot be added: it is built in\nhelp: remove it, or wrap a different value in a newtype"
             ));
         }
     }

@@ -185,10 +185,9 @@ impl Server {
     ///
     /// By default, the server generates a random key that no other process knows, unless processes share a
     /// [backend](Self::backend): then, they share keys through it, which are replaced every 24 hours and kept until the
-    /// states that they sealed have expired. A process that has not read the keys yet reads them before it seals its
-    /// first state; if the backend does not respond within two seconds, the call is refused with status 503. Replicas
-    /// without a backend must share a key. The option `--state-key` and the environment variable `MCP_STATE_KEY` take
-    /// precedence.
+    /// states that they sealed have expired. The first call that needs a key waits until the process has read them, for
+    /// at most two seconds; if the backend does not respond, the call is refused with status 503. Replicas without a
+    /// backend must share a key. The option `--state-key` and the environment variable `MCP_STATE_KEY` take precedence.
     ///
     /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests
     /// of the request and its questions, and is accepted only together with them.

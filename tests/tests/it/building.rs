@@ -190,7 +190,7 @@ fn builtin_values_cannot_be_replaced() {
     let error = empty().with_state(backend).with_state(handle).check().unwrap_err();
     let problem = |name: &str| {
         format!(
-            "state of type `{name}` was added, but functions of every server receive its own\nhelp: wrap the value in a newtype"
+            "state of type `{name}` cannot be added: it is built in\nhelp: remove it, or wrap a different value in a newtype"
         )
     };
     let names = ["mcp_runtime::handle::Handle", "alloc::sync::Arc<dyn mcp_runtime::backend::backend::Backend>"];

@@ -64,9 +64,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             _ => return Err(format!("unknown option `{word}`").into()),
         }
     }
-    let server = Server::new("replica", "1.0.0").session_rates(SessionRates::default().task_requests(None));
-    let handle = server.handle();
-    let mut server = server.with_state(handle);
+    let mut server = Server::new("replica", "1.0.0").session_rates(SessionRates::default().task_requests(None));
     if let Some(redis) = backend {
         server = server.backend(redis);
     }

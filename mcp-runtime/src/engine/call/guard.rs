@@ -21,6 +21,8 @@ pub(crate) type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
 pub(crate) struct GuardedCall {
     /// `None` once it has finished.
     running: Option<CallFuture>,
+    /// Whether the call ends with questions to the client, which are being encoded.
+    is_suspended: bool,
     /// The context of the function. `None` if an inner guard handles it.
     context: Option<Arc<Context>>,
     /// Whether log events of the function are sent to the client.
@@ -41,7 +43,7 @@ impl GuardedCall {
         name: &'static str,
     ) -> Self {
         let running = Some(running);
-        Self { running, context, forwards_log, warns_if_slow: false, handoff_context: None, name }
+        Self { running, is_suspended: false, context, forwards_log, warns_if_slow: false, handoff_context: None, name }
     }
 
     /// Guards the future of a layer. The function that it wraps has its own guard.
@@ -53,6 +55,23 @@ impl GuardedCall {
     pub(crate) fn with_slow_warning(mut self) -> Self {
         self.warns_if_slow = true;
         self
+    }
+
+    /// If the call ends with questions to the client, polls the result that contains them. Otherwise, the function
+    /// continues, here or in a task.
+    fn poll_suspended(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+        let requester = self.context.as_ref().and_then(|context| context.requester());
+        match requester.map(|requester| requester.poll_suspended(cx)) {
+            Some(Poll::Ready(Some(Ok(body)))) => Poll::Ready(Ok(Finished { body, outcome: Ok(()) })),
+            Some(Poll::Ready(Some(Err(fault)))) => {
+                Poll::Ready(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) }))
+            }
+            Some(Poll::Pending) => {
+                self.is_suspended = true;
+                Poll::Pending
+            }
+            Some(Poll::Ready(None)) | None => self.poll_handoff(cx),
+        }
     }
 
     /// If the function has requested a handoff, moves the rest of the call into a task, and polls the future of the
@@ -73,6 +92,9 @@ impl Future for GuardedCall {
     type Output = GuardedResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+        if self.is_suspended {
+            return self.poll_suspended(cx);
+        }
         let Self { running: slot, context, forwards_log, warns_if_slow, name, .. } = &mut *self;
         let log_context = context.as_deref().filter(|_| *forwards_log);
         let Some(mut running) = slot.take() else { return Poll::Pending };
@@ -91,14 +113,7 @@ impl Future for GuardedCall {
             }
             Ok(Err(running)) => {
                 *slot = Some(running);
-                let requester = context.as_ref().and_then(|context| context.requester());
-                match requester.map(|requester| requester.poll_suspended(cx)) {
-                    Some(Poll::Ready(Ok(body))) => Poll::Ready(Ok(Finished { body, outcome: Ok(()) })),
-                    Some(Poll::Ready(Err(fault))) => {
-                        Poll::Ready(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) }))
-                    }
-                    Some(Poll::Pending) | None => self.poll_handoff(cx),
-                }
+                self.poll_suspended(cx)
             }
             Err(panic) => Poll::Ready(Err(panic)),
         }

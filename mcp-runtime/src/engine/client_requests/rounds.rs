@@ -90,7 +90,7 @@ struct Round {
     /// The keys of the questions whose last invalid answer the function knows about, at most one for each response. If
     /// the function asks again, the client is asked again.
     failed: HashSet<String>,
-    /// The wait for a key that seals the state, if there was none when the round could end.
+    /// Waits for a key, if the round could end but no key can seal its state yet.
     key_wait: Option<KeyWait>,
     waker: Option<Waker>,
 }
@@ -258,11 +258,11 @@ impl ClientRequester for RoundsRequester {
         &self.once
     }
 
-    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
+    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Vec<u8>, Fault>>> {
         let mut round = lock(&self.round);
-        round.waker = Some(cx.waker().clone());
         if round.unanswered.is_empty() {
-            return Poll::Pending;
+            round.waker = Some(cx.waker().clone());
+            return Poll::Ready(None);
         }
         let is_plain = round.answered.is_empty() && self.once.lock().is_empty();
         if round.key_wait.is_none() && !is_plain && !self.keys.is_ready() {
@@ -273,7 +273,7 @@ impl ClientRequester for RoundsRequester {
             task::ready!(wait.as_mut().poll(cx));
             round.key_wait = None;
         }
-        Poll::Ready(self.encode_input_required(&mut round))
+        Poll::Ready(Some(self.encode_input_required(&mut round)))
     }
 }
 

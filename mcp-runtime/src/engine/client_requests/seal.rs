@@ -97,7 +97,7 @@ impl StateKeys {
         }
     }
 
-    /// Waits until a state can be sealed, but not longer than for a response of the backend.
+    /// Waits until a state can be sealed, for as long as a response of the backend may take.
     pub(super) async fn ready(&self) {
         match &self.source {
             KeySource::Shared(keys) => keys.ready().await,

@@ -38,7 +38,7 @@ pub(crate) struct SharedKeys {
     known: Mutex<Known>,
     /// Wakes [`run`](Self::run).
     unknown_key: Notify,
-    /// Wakes [`ready`](Self::ready).
+    /// Wakes [`ready`](Self::ready) after each read.
     was_read: Notify,
 }
 
@@ -47,6 +47,8 @@ struct Known {
     ring: KeyRing,
     /// The time of the last successful read.
     read: Option<Instant>,
+    /// Whether the last read has failed.
+    has_failed: bool,
 }
 
 impl SharedKeys {
@@ -59,13 +61,13 @@ impl SharedKeys {
         self.known().ring.sealing(Timestamp::now()).is_some()
     }
 
-    /// Waits until there is a key that seals, but not longer than for a response of the backend.
+    /// Waits for at most [`BACKEND_TIMEOUT`] until there is a key that seals. Does not wait for a backend that has failed.
     pub(super) async fn ready(&self) {
         let was_read = async {
             loop {
                 // Registered before the check, so that no read is missed.
                 let was_read = self.was_read.notified();
-                if self.is_ready() {
+                if self.is_ready() || self.known().has_failed {
                     return;
                 }
                 self.unknown_key.notify_one();
@@ -116,6 +118,8 @@ impl SharedKeys {
                     tokio::time::sleep_until(start + MIN_INTERVAL).await;
                 }
                 Err(error) => {
+                    self.known().has_failed = true;
+                    self.was_read.notify_waiters();
                     if backoff.is_reset() {
                         tracing::warn!(%error, "the keys for request states cannot be read: retrying");
                     }
@@ -140,7 +144,7 @@ impl SharedKeys {
             if ring != stored && !self.write(&ring, record).await? {
                 continue;
             }
-            *self.known() = Known { ring, read: Some(Instant::now()) };
+            *self.known() = Known { ring, read: Some(Instant::now()), has_failed: false };
             self.was_read.notify_waiters();
             return Ok(());
         }

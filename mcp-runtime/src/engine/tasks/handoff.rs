@@ -158,7 +158,7 @@ impl ClientRequester for DeferredTask {
         self.call_requester.once_values()
     }
 
-    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Result<Vec<u8>, Fault>> {
+    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Vec<u8>, Fault>>> {
         self.requester().poll_suspended(cx)
     }
 }

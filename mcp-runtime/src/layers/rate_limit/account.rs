@@ -120,7 +120,7 @@ impl Account {
         !self.is_asking
     }
 
-    /// Forgets a record that has expired, or that must be read again because the clock was set back.
+    /// Forgets a record that has expired, or that lies too far in the future because the clock was set back.
     pub(super) fn forget_invalid(&mut self, rate: Rate, now: u64) {
         self.known = self.known.filter(|known| (rate.written_after(known.full_at)..known.full_at).contains(&now));
     }

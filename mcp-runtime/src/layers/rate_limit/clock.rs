@@ -29,8 +29,8 @@ impl BackendClock {
         self.measured().map_or(0, |(time, at)| time + nanos(at.elapsed()))
     }
 
-    /// Asks the backend if that has not happened for a while, or if the estimate is before `earliest`, which the clock of
-    /// the backend has passed.
+    /// Asks the backend if that has not happened for a while, or if the estimate is earlier than `earliest`, a time that
+    /// the backend's clock has already passed.
     pub(super) async fn update(&self, backend: &dyn Backend, earliest: u64) -> Result<(), BackendError> {
         let _asking = self.asking.lock().await;
         if self.measured().is_none_or(|(_, at)| at.elapsed() > MAX_AGE) || self.now() + nanos(PRECISION) < earliest {

@@ -44,7 +44,7 @@ impl Rate {
         full_at.clamp(now, now + self.period())
     }
 
-    /// Returns the earliest time at which a process can have written when a budget is full again.
+    /// Returns the earliest time at which a process can have written this `full_at`.
     pub(super) fn written_after(self, full_at: u64) -> u64 {
         full_at.saturating_sub(self.period())
     }

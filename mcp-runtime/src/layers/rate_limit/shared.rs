@@ -172,8 +172,8 @@ impl SharedBudgets {
             let found = self.backend.get(&budget.record).await?;
             let found = found.map(|record| (record.version, decode(&record)));
             if let Some((_, full_at)) = found {
-                // The clock of the process that has written the record is right, unless the backend's was set back. This
-                // one is late if the response to its last request was slow.
+                // The record shows that the backend's clock has passed this time, unless it was set back. The estimate of
+                // this process is late if the last response was slow.
                 self.clock.update(&*self.backend, self.rate.written_after(full_at)).await?;
             }
             budget.lock().learn(found);
@@ -195,7 +195,8 @@ impl SharedBudgets {
         }
     }
 
-    /// Records whether the backend has responded. An error concerns all budgets, since their records are of the same size.
+    /// Records whether the backend has responded. Every error, even `Full`, applies to all budgets, because their records
+    /// have the same size.
     fn record_availability(&self, error: Option<&BackendError>) {
         let retry_at = error.map(|_| Instant::now() + RETRY_AFTER);
         let before = std::mem::replace(&mut *self.lock_retry(), retry_at);
@@ -237,8 +238,8 @@ impl Drop for Asking {
     }
 }
 
-/// Returns when a budget is full again. One that cannot be read is full, so that its record is replaced: after an error,
-/// each process would count the calls of all budgets on its own.
+/// Returns when a budget is full again. A malformed record counts as a full budget and is replaced. Failing instead would
+/// make each process count the calls of all budgets on its own.
 fn decode(record: &Record) -> u64 {
     let full_at = std::str::from_utf8(&record.value).ok().and_then(|text| text.parse().ok());
     full_at.unwrap_or_else(|| {

@@ -29,8 +29,18 @@ async fn ask(ctx: &Context) -> Result<String, Fault> {
     Ok(format!("{number} {answers:?}"))
 }
 
+/// Ask once, and do not wait long for the answer.
+#[tool]
+async fn ask_briefly(ctx: &Context) -> Result<String, Fault> {
+    ctx.once("number", async { 7 }).await?;
+    match tokio::time::timeout(Duration::from_millis(500), ctx.elicit::<Sure>("first", "first")).await {
+        Ok(answer) => Ok(format!("{:?}", answer?)),
+        Err(_) => Ok("no answer".to_owned()),
+    }
+}
+
 fn server() -> Server {
-    Server::empty("asking", "1.0.0").with::<ask>()
+    Server::empty("asking", "1.0.0").with::<ask>().with::<ask_briefly>()
 }
 
 fn client(replica: &Replica) -> TestClient {
@@ -83,6 +93,18 @@ async fn the_first_call_waits_for_the_keys() {
     for replica in replicas::<2>(server) {
         round(&mut client(&replica), &Value::Null).await.unwrap();
     }
+}
+
+/// The function cannot continue before the client has answered, whatever it waits for.
+#[tokio::test(start_paused = true)]
+async fn a_function_does_not_run_while_its_call_waits_for_the_keys() {
+    let [replica] = replicas::<1>(server);
+    replica.backend.set_health(Health::Hanging);
+    let mut client = client(&replica);
+    let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}});
+    let params = json!({"name": "ask_briefly", "arguments": {}, "_meta": capabilities});
+    let error = client.request("tools/call", params).await.unwrap_err();
+    assert!(is_retryable(&error), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]

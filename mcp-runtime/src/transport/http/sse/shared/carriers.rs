@@ -67,18 +67,10 @@ impl Carriers {
         self.add((Arc::clone(session), stream), stream, true)
     }
 
-    /// Registers a response that resumes a stream, and announces it to all replicas, so that the earlier one ends. The
-    /// number must be unique among all replicas.
-    pub(super) async fn resume(
-        self: &Arc<Self>,
-        replica: &Replica,
-        session: &Arc<str>,
-        stream: u64,
-        number: u64,
-    ) -> Result<Carrier, BackendError> {
-        let carrier = self.add((Arc::clone(session), stream), number, false);
-        replica.announce(KIND, format!("{session} {stream} {number}").as_bytes()).await?;
-        Ok(carrier)
+    /// Registers a response that resumes a stream. The number must be unique among all replicas. From now on,
+    /// announcements of earlier responses are ignored.
+    pub(super) fn resume(self: &Arc<Self>, session: &Arc<str>, stream: u64, number: u64) -> Carrier {
+        self.add((Arc::clone(session), stream), number, false)
     }
 
     fn add(self: &Arc<Self>, stream: Stream, number: u64, is_announced: bool) -> Carrier {
@@ -127,6 +119,12 @@ impl ReplicaHandler for Carriers {
 }
 
 impl Carrier {
+    /// Announces the response to all replicas, so that the earlier one ends.
+    pub(super) async fn announce(&self) -> Result<(), BackendError> {
+        let (session, stream) = &self.stream;
+        self.carriers.replica.announce(KIND, format!("{session} {stream} {}", self.number).as_bytes()).await
+    }
+
     /// Becomes ready when another response carries the stream.
     pub(super) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         Pin::new(&mut self.ended).poll(cx).map(drop)
@@ -149,6 +147,16 @@ mod tests {
 
     impl GeneralStreams for () {
         fn moved_to(&self, _: &str, _: u64) {}
+    }
+
+    /// The responses to which a stream has moved.
+    #[derive(Debug, Default)]
+    struct Moves(Mutex<Vec<u64>>);
+
+    impl GeneralStreams for Moves {
+        fn moved_to(&self, _: &str, response: u64) {
+            self.0.lock().unwrap().push(response);
+        }
     }
 
     fn carriers() -> Arc<Carriers> {
@@ -174,6 +182,26 @@ mod tests {
             }
             assert_eq!([has_ended(&mut first), has_ended(&mut second)], expected, "{order:?}");
         }
+    }
+
+    /// Announcements arrive late. Those of earlier responses must not make a replica give up the stream that its client
+    /// has just opened.
+    #[test]
+    fn a_stream_that_is_opened_again_does_not_move_to_an_earlier_response() {
+        let (session, moves) = (Arc::<str>::from("session"), Arc::new(Moves::default()));
+        let replica = carriers();
+        let general = Arc::downgrade(&moves);
+        let carriers = Arc::new(Carriers::new(Arc::clone(&replica.replica), general as Weak<dyn GeneralStreams>));
+        let announce = |number: u64| carriers.message(format!("session {GENERAL} {number}").as_bytes());
+        announce(1);
+        let response = carriers.resume(&session, GENERAL, 3);
+        announce(2);
+        announce(3);
+        assert_eq!(*moves.0.lock().unwrap(), [1]);
+        announce(4);
+        drop(response);
+        announce(5);
+        assert_eq!(*moves.0.lock().unwrap(), [1, 4, 5]);
     }
 
     #[test]

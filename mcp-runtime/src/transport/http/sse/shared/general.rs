@@ -93,11 +93,13 @@ impl GeneralStream {
             None => Reader::load(replica, session_id).await?.map_or(0, |known| known.position),
         };
         let number = slot.id(self.context.next_number());
+        let carriers = &self.context.carriers;
+        // Registered before this replica becomes the collector: a late announcement of an earlier response would end that.
+        let carrier = carriers.resume(session_id, GENERAL, number);
         let is_incomplete = self.collector.begin();
         let record = ReaderRecord { slot, position: at, is_open: true };
         let reader = Reader::open(replica, session_id, record).await?;
-        let carriers = &self.context.carriers;
-        let carrier = carriers.resume(replica, session_id, GENERAL, number).await?;
+        carrier.announce().await?;
         let (feed, items) = Feed::new(at);
         let response = GeneralResponse {
             collector: Arc::clone(&self.collector),

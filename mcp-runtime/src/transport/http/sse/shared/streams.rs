@@ -99,7 +99,8 @@ impl SharedStreams {
             return Ok(Resumption::Complete);
         }
         let number = replica.join().await?.id(self.context.next_number());
-        let carrier = carriers.resume(replica, session, stream, number).await?;
+        let carrier = carriers.resume(session, stream, number);
+        carrier.announce().await?;
         let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));
         Ok(Resumption::Events(SharedEvents::resumed(carriers, session, stream, items, carrier)))
