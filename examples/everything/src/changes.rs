@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_runtime::{
-    Backend, BackendError, Fault, Handle, RecordCondition, Records as _, Server, prompt, resource, resource_uri, tool,
+    Backend, BackendError, Fault, Handle, RecordCondition, Server, prompt, resource, resource_uri, tool,
 };
 
 /// The key of the number of updates, and its time to live.
