@@ -78,7 +78,7 @@ impl Channels {
                     channel.latest = Some(Latest { position, known_at: Instant::now() });
                 }
                 (Some(position), Some(latest)) if position == latest.position => {}
-                // The log was deleted or replaced by a new one, or an answer that is under way may be older than this entry.
+                // The log was deleted or replaced, or an answer that is under way may be older than this entry.
                 _ => channel.forget(),
             }
             let message: Arc<[u8]> = message.into();

@@ -22,7 +22,8 @@ use super::{
 };
 use crate::json::parse_object;
 
-/// The maximum number of registrations of one address and in total, within the time after which an unused registration expires.
+/// The maximum number of registrations of one address and in total, within the time after which an unused registration
+/// expires.
 const LIMITS: Limits = Limits { per_account: 20, total: 1000, window: Duration::from_secs(60 * 60) };
 
 /// Counts a registration. Returns `false` if there are too many.

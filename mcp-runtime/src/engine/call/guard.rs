@@ -61,15 +61,14 @@ impl GuardedCall {
     /// continues, here or in a task.
     fn poll_suspended(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
         let requester = self.context.as_ref().and_then(|context| context.requester());
-        match requester.map(|requester| requester.poll_suspended(cx)) {
+        let polled = requester.map(|requester| requester.poll_suspended(cx));
+        self.is_suspended = matches!(polled, Some(Poll::Pending));
+        match polled {
             Some(Poll::Ready(Some(Ok(body)))) => Poll::Ready(Ok(Finished { body, outcome: Ok(()) })),
             Some(Poll::Ready(Some(Err(fault)))) => {
                 Poll::Ready(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) }))
             }
-            Some(Poll::Pending) => {
-                self.is_suspended = true;
-                Poll::Pending
-            }
+            Some(Poll::Pending) => Poll::Pending,
             Some(Poll::Ready(None)) | None => self.poll_handoff(cx),
         }
     }
@@ -93,7 +92,11 @@ impl Future for GuardedCall {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
         if self.is_suspended {
-            return self.poll_suspended(cx);
+            let polled = self.as_mut().poll_suspended(cx);
+            if self.is_suspended || polled.is_ready() {
+                return polled;
+            }
+            // Another task has withdrawn the questions, so the function continues.
         }
         let Self { running: slot, context, forwards_log, warns_if_slow, name, .. } = &mut *self;
         let log_context = context.as_deref().filter(|_| *forwards_log);

@@ -88,8 +88,8 @@ impl Account {
         (1..=rate.period()).contains(&wait).then(|| Err(Duration::from_nanos(wait)))
     }
 
-    /// Lets a call wait for the backend, unless as many wait as the budget can admit at once. Each of them is in flight, which
-    /// bounds their number.
+    /// Lets a call wait for the backend, unless as many wait as the budget can admit at once. The limits on calls in
+    /// flight bound their number, too.
     pub(super) fn wait(&mut self, rate: Rate) -> Admission {
         if self.waiting.len() as u64 >= rate.burst {
             return Admission::Decided(Err(Duration::from_nanos(rate.interval)));

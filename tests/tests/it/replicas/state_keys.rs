@@ -39,8 +39,18 @@ async fn ask_briefly(ctx: &Context) -> Result<String, Fault> {
     }
 }
 
+/// Ask from another task, which does not wait long for the answer.
+#[tool]
+async fn ask_elsewhere(ctx: &Context) -> Result<String, Fault> {
+    ctx.once("number", async { 7 }).await?;
+    let ctx = ctx.clone();
+    let asking =
+        async move { tokio::time::timeout(Duration::from_millis(500), ctx.elicit::<Sure>("first", "first")).await };
+    Ok(if tokio::spawn(asking).await.unwrap().is_ok() { "answered" } else { "no answer" }.to_owned())
+}
+
 fn server() -> Server {
-    Server::empty("asking", "1.0.0").with::<ask>().with::<ask_briefly>()
+    Server::empty("asking", "1.0.0").with::<ask>().with::<ask_briefly>().with::<ask_elsewhere>()
 }
 
 fn client(replica: &Replica) -> TestClient {
@@ -95,16 +105,22 @@ async fn the_first_call_waits_for_the_keys() {
     }
 }
 
-/// The function cannot continue before the client has answered, whatever it waits for.
+/// The function cannot continue before the client has answered, whatever it waits for, unless another task has withdrawn
+/// the question.
 #[tokio::test(start_paused = true)]
 async fn a_function_does_not_run_while_its_call_waits_for_the_keys() {
-    let [replica] = replicas::<1>(server);
-    replica.backend.set_health(Health::Hanging);
-    let mut client = client(&replica);
-    let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}});
-    let params = json!({"name": "ask_briefly", "arguments": {}, "_meta": capabilities});
-    let error = client.request("tools/call", params).await.unwrap_err();
-    assert!(is_retryable(&error), "{error:?}");
+    for (tool, is_withdrawn) in [("ask_briefly", false), ("ask_elsewhere", true)] {
+        let [replica] = replicas::<1>(server);
+        replica.backend.set_health(Health::Hanging);
+        let mut client = client(&replica);
+        let capabilities = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}});
+        let params = json!({"name": tool, "arguments": {}, "_meta": capabilities});
+        let call = client.request("tools/call", params);
+        match tokio::time::timeout(Duration::from_secs(60), call).await.expect("a response") {
+            Ok(result) => assert!(is_withdrawn && result["content"][0]["text"] == "no answer", "{tool} {result}"),
+            Err(error) => assert!(!is_withdrawn && is_retryable(&error), "{tool} {error:?}"),
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
