@@ -1,7 +1,5 @@
 //! A client of any revision over any transport.
 
-use std::{cell::RefCell, rc::Rc};
-
 use mcp_runtime::Revision;
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
@@ -29,7 +27,7 @@ pub(crate) trait Transport {
 pub(crate) struct Client {
     transport: Box<dyn Transport>,
     pub(crate) revision: Revision,
-    official: Rc<RefCell<Option<Official>>>,
+    official: Option<&'static Official>,
     next_id: u64,
     /// The result of `initialize`, or of `server/discover`.
     pub(crate) server_info: Value,
@@ -52,15 +50,11 @@ impl RpcError {
 
 impl Client {
     /// Connects, and opens a session if the revision has sessions.
-    pub(crate) fn connect(
-        transport: Box<dyn Transport>,
-        revision: Revision,
-        official: Rc<RefCell<Option<Official>>>,
-    ) -> Self {
+    pub(crate) fn connect(transport: Box<dyn Transport>, revision: Revision) -> Self {
         let mut client = Self {
             transport,
             revision,
-            official,
+            official: Official::load(revision),
             next_id: 1,
             server_info: Value::Null,
             notifications: Vec::new(),
@@ -202,8 +196,7 @@ impl Client {
     }
 
     fn validate(&mut self, message: &Value, method: Option<&str>) {
-        let mut official = self.official.borrow_mut();
-        let Some(official) = official.as_mut() else { return };
+        let Some(official) = self.official else { return };
         self.problems.extend(official.problems(message, method).into_iter().map(|why| format!("{why}: {message}")));
     }
 }

@@ -9,12 +9,11 @@ mod http;
 mod play;
 mod stdio;
 
-use std::{cell::RefCell, path::Path, process::Command, rc::Rc, thread, time::Duration};
+use std::{path::Path, process::Command, thread, time::Duration};
 
 use client::{Client, Transport, next_round};
 use http::{HttpServer, Legacy, Streamable};
 use mcp_runtime::Revision;
-use mcp_tests::schemas::Official;
 use play::SCENARIOS;
 use serde_json::json;
 use stdio::Stdio;
@@ -30,9 +29,8 @@ fn program() -> &'static Path {
 fn play_all(revision: Revision, transport: &str, connect: impl Fn() -> Box<dyn Transport>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut played = 0;
-    let official = Rc::new(RefCell::new(Official::load(revision)));
     for scenario in SCENARIOS.iter().filter(|scenario| (scenario.applies_to)(revision)) {
-        let mut client = Client::connect(connect(), revision, Rc::clone(&official));
+        let mut client = Client::connect(connect(), revision);
         let outcome = (scenario.play)(&mut client);
         let found = outcome.err().into_iter().chain(client.end());
         problems.extend(found.map(|problem| format!("{revision} over {transport}, {}: {problem}", scenario.name)));
@@ -71,8 +69,7 @@ fn scenarios_succeed_over_streamable_http() {
 #[test]
 fn processes_with_the_same_key_continue_each_others_requests() {
     let (key, new, other) = ("ab".repeat(32), "cd".repeat(32), "ef".repeat(32));
-    let connect =
-        |command: &mut Command| Client::connect(Box::new(Stdio::run(command)), Revision::V2026_07_28, Rc::default());
+    let connect = |command: &mut Command| Client::connect(Box::new(Stdio::run(command)), Revision::V2026_07_28);
     let params = json!({"name": "test_input_required_result_multi_round", "arguments": {}});
     let mut first = connect(Command::new(program()).env("MCP_STATE_KEY", &key));
     let begun = first.request_once("tools/call", params.clone()).unwrap();

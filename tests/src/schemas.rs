@@ -7,6 +7,7 @@ use std::{
     collections::HashMap,
     fs,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use jsonschema::Validator;
@@ -29,31 +30,38 @@ pub fn find(revision: Revision) -> Option<PathBuf> {
     files.into_iter().find(|file| file.is_file())
 }
 
-/// The schema of one revision.
+/// The schema of one revision, which all tests of a process share.
 #[derive(Debug)]
 pub struct Official {
     revision: Revision,
     schema: Value,
-    validators: HashMap<String, Validator>,
+    /// The validators of the definitions that were needed so far.
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
 }
 
 impl Official {
-    /// Loads the schema of a revision. Returns `None` if it is missing: the check is skipped, and the test target
+    /// Returns the schema of a revision, which is loaded once. Returns `None` if it is missing: the check is skipped, and the test target
     /// `skipped` reports it.
     ///
     /// # Panics
     ///
     /// Panics if the schema is not valid JSON, or if it is missing although `MCP_SCHEMAS` is set.
-    pub fn load(revision: Revision) -> Option<Self> {
+    pub fn load(revision: Revision) -> Option<&'static Self> {
+        static LOADED: [OnceLock<Option<Official>>; Revision::ALL.len()] =
+            [const { OnceLock::new() }; Revision::ALL.len()];
+        LOADED[revision as usize].get_or_init(|| Self::read(revision)).as_ref()
+    }
+
+    fn read(revision: Revision) -> Option<Self> {
         let file = find(revision)?;
         let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}\n{HELP}", file.display()));
         let schema = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        Some(Self { revision, schema, validators: HashMap::new() })
+        Some(Self { revision, schema, validators: Mutex::default() })
     }
 
     /// Returns the violations of a message of the server. `method` is that of the request, if the message is a
     /// response.
-    pub fn problems(&mut self, message: &Value, method: Option<&str>) -> Vec<String> {
+    pub fn problems(&self, message: &Value, method: Option<&str>) -> Vec<String> {
         if let Value::Array(batch) = message {
             return batch.iter().flat_map(|message| self.problems(message, None)).collect();
         }
@@ -111,16 +119,20 @@ impl Official {
     /// # Panics
     ///
     /// Panics if the schema is invalid.
-    pub fn validate(&mut self, definition: &str, value: &Value) -> Vec<String> {
-        let keyword = self.keyword();
-        let schema = &self.schema;
-        let validator = self.validators.entry(definition.to_owned()).or_insert_with(|| {
-            let mut schema = schema.clone();
-            schema["$ref"] = json!(format!("#/{keyword}/{definition}"));
-            jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{definition}: {error}"))
-        });
+    pub fn validate(&self, definition: &str, value: &Value) -> Vec<String> {
+        let validator = self.validator(definition);
         let problems = validator.iter_errors(value);
         problems.map(|error| format!("{definition}{}: {error}", error.instance_path())).collect()
+    }
+
+    fn validator(&self, definition: &str) -> Arc<Validator> {
+        let mut validators = self.validators.lock().unwrap_or_else(PoisonError::into_inner);
+        let validator = validators.entry(definition.to_owned()).or_insert_with(|| {
+            let mut schema = self.schema.clone();
+            schema["$ref"] = json!(format!("#/{}/{definition}", self.keyword()));
+            Arc::new(jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{definition}: {error}")))
+        });
+        Arc::clone(validator)
     }
 }
 

@@ -101,7 +101,7 @@ fn methods(client: &mut TestClient) -> Vec<String> {
 
 /// Validates messages against the official schema of a revision, if it is available.
 fn check(revision: Revision, messages: &[Value]) {
-    let Some(mut official) = Official::load(revision) else { return };
+    let Some(official) = Official::load(revision) else { return };
     for message in messages {
         assert_eq!(official.problems(message, None), Vec::<String>::new(), "{revision} {message}");
     }

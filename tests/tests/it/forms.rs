@@ -247,7 +247,7 @@ fn requests_match_the_official_schemas() {
                 }
             };
             assert!(revision >= since, "{revision}: {question}");
-            let Some(mut official) = Official::load(revision) else { continue };
+            let Some(official) = Official::load(revision) else { continue };
             let mut question: Value = serde_json::from_str(&question).unwrap();
             question["jsonrpc"] = json!("2.0");
             question["id"] = json!(1);

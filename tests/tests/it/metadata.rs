@@ -115,7 +115,7 @@ async fn request(revision: Revision, method: &str, params: Value) -> Value {
     let mut client = server().test_client(revision);
     let result = client.request(method, params).await.unwrap_or_else(|error| panic!("{revision} {method}: {error}"));
     let response = json!({"jsonrpc": "2.0", "id": 1, "result": result});
-    let problems = Official::load(revision).map(|mut official| official.problems(&response, Some(method)));
+    let problems = Official::load(revision).map(|official| official.problems(&response, Some(method)));
     assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{revision} {method}: {response}");
     result
 }
@@ -279,9 +279,9 @@ async fn notifications_have_meta() {
         let meta = json!({"progressToken": "token", "io.modelcontextprotocol/logLevel": "debug"});
         client.request("tools/call", json!({"name": "notify", "_meta": meta})).await.unwrap();
         let notifications = client.notifications();
-        let mut official = Official::load(revision);
+        let official = Official::load(revision);
         for notification in &notifications {
-            let problems = official.as_mut().map(|official| official.problems(notification, None));
+            let problems = official.map(|official| official.problems(notification, None));
             assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{revision}: {notification}");
         }
         let found: Vec<_> = notifications.iter().map(|notification| notification["params"].get("_meta")).collect();
@@ -375,7 +375,7 @@ async fn declared_capabilities_are_sent_where_the_revision_has_them() {
         };
         let result = client.request(method, params).await.unwrap();
         let response = json!({"jsonrpc": "2.0", "id": 1, "result": result});
-        let problems = Official::load(revision).map(|mut official| official.problems(&response, Some(method)));
+        let problems = Official::load(revision).map(|official| official.problems(&response, Some(method)));
         assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{revision}");
         let capabilities = &result["capabilities"];
         assert_eq!(capabilities["experimental"], json!({"com.example/a": {"level": 3}, "b": {}}), "{revision}");

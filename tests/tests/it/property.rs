@@ -2,7 +2,6 @@
 //! that is valid in its revision.
 
 use std::{
-    cell::RefCell,
     collections::{HashMap, HashSet},
     time::Duration,
 };
@@ -230,10 +229,6 @@ fn requests_in(line: &[u8], revision: Revision) -> Vec<(String, String)> {
     }
 }
 
-thread_local! {
-    static OFFICIAL: RefCell<HashMap<Revision, Option<Official>>> = RefCell::new(HashMap::new());
-}
-
 /// Sends the lines, then answers the requests of the server, each with the next of `answers`. Returns the number of
 /// these requests.
 fn check(revision: Revision, script: &[Line], pieces: &[usize], answers: &[usize]) -> Result<usize, TestCaseError> {
@@ -330,10 +325,7 @@ fn check(revision: Revision, script: &[Line], pieces: &[usize], answers: &[usize
             Some([method]) => Some(method.as_str()),
             _ => None,
         };
-        let problems = OFFICIAL.with_borrow_mut(|official| {
-            let official = official.entry(revision).or_insert_with(|| Official::load(revision));
-            official.as_mut().map_or(Vec::new(), |official| official.problems(&message, method))
-        });
+        let problems = Official::load(revision).map_or(Vec::new(), |official| official.problems(&message, method));
         prop_assert!(problems.is_empty(), "{revision}: {problems:?} in {message}");
         if is_pure {
             let problems = messages::problems(&message, revision, method);

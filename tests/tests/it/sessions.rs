@@ -41,7 +41,7 @@ pub(crate) fn server() -> Server {
 pub(crate) struct Client {
     inner: TestClient,
     unread: VecDeque<Value>,
-    official: Option<Official>,
+    official: Option<&'static Official>,
 }
 
 impl Client {

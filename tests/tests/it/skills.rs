@@ -156,7 +156,7 @@ fn manifest(uri: &str, path: &str) -> Value {
 #[tokio::test]
 async fn results_match_the_official_schemas() {
     for revision in Revision::ALL {
-        let Some(mut official) = Official::load(revision) else { continue };
+        let Some(official) = Official::load(revision) else { continue };
         let mut client = server().test_client(revision);
         for (method, params) in [
             ("resources/list", json!({})),

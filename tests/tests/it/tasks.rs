@@ -202,7 +202,7 @@ pub(crate) fn server(gate: &Arc<Gate>) -> Server {
 /// A client that validates everything it receives.
 struct ValidatingClient {
     client: TestClient,
-    official: Option<Official>,
+    official: Option<&'static Official>,
     /// The capabilities that the client declares in 2026-07-28.
     capabilities: Value,
 }
@@ -247,7 +247,7 @@ impl ValidatingClient {
                 json!({"jsonrpc": "2.0", "id": id, "error": error})
             }
         };
-        let problems = self.official.as_mut().map(|official| official.problems(&message, Some(method)));
+        let problems = self.official.map(|official| official.problems(&message, Some(method)));
         assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{message:#}");
         answer
     }
@@ -315,7 +315,7 @@ impl ValidatingClient {
         let notifications = self.client.notifications();
         // The official schemas do not include the extension.
         for message in notifications.iter().filter(|message| message["method"] != "notifications/tasks") {
-            let problems = self.official.as_mut().map(|official| official.problems(message, None));
+            let problems = self.official.map(|official| official.problems(message, None));
             assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{message:#}");
         }
         notifications

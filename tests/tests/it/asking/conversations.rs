@@ -91,13 +91,13 @@ fn cases() -> Vec<Case> {
 async fn conversations_match_the_golden_files() {
     let mut problems = Vec::new();
     for revision in Revision::ALL {
-        let mut official = Official::load(revision);
+        let official = Official::load(revision);
         let mut golden = GoldenFiles::open("conversations", revision);
         for case in cases() {
             let (name, method) = (case.name, case.method);
             let transcript = converse(case, revision).await;
             for message in transcript.iter().filter_map(|line| line.get("server")) {
-                let found = official.as_mut().map(|official| official.problems(message, Some(method)));
+                let found = official.map(|official| official.problems(message, Some(method)));
                 let found = found.into_iter().flatten().chain(messages::problems(message, revision, Some(method)));
                 found.for_each(|problem| golden.report(name, &problem));
             }

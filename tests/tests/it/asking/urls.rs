@@ -127,7 +127,7 @@ fn stateless(client: &mut TestClient, capabilities: &Value, method: &str, mut pa
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     let mut lines = client.send_raw(request.to_string().as_bytes());
     assert_eq!(lines.len(), 1, "{lines:?}");
-    if let Some(mut official) = Official::load(Revision::V2026_07_28) {
+    if let Some(official) = Official::load(Revision::V2026_07_28) {
         assert_eq!(official.problems(&lines[0], Some(method)), [] as [String; 0], "{}", lines[0]);
     }
     lines.remove(0)
@@ -142,7 +142,7 @@ async fn required_pages_are_an_error_in_the_revision_that_defines_it() {
                 let mut client = open(url_server().0, revision, &json!({"elicitation": modes}));
                 client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
                 let response = client.next().await;
-                if let Some(mut official) = Official::load(revision) {
+                if let Some(official) = Official::load(revision) {
                     assert_eq!(official.problems(&response, None), [] as [String; 0], "{case}: {response}");
                 }
                 let error = &response["error"];

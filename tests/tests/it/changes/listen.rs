@@ -246,7 +246,7 @@ async fn subscriptions_end_with_a_response_at_the_end_of_input() {
         let meta = json!({ID: id, "io.modelcontextprotocol/serverInfo": {"name": "changes", "version": "1.0.0"}});
         let result = json!({"resultType": "complete", "_meta": meta});
         assert_eq!(answer, &json!({"jsonrpc": "2.0", "id": id, "result": result}));
-        if let Some(mut official) = Official::load(REVISION) {
+        if let Some(official) = Official::load(REVISION) {
             assert_eq!(official.problems(answer, Some("subscriptions/listen")), Vec::<String>::new());
         }
     }

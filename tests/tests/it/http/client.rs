@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use mcp_runtime::{BuiltServer, HttpAddress, HttpOptions, Server};
+use memchr::memmem;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -237,7 +238,7 @@ impl Response {
         assert_eq!(self.header("content-type"), Some("text/event-stream"), "{self:?}");
         let mut searched = 0;
         loop {
-            if let Some(end) = self.unread[searched..].windows(2).position(|pair| pair == b"\n\n") {
+            if let Some(end) = memmem::find(&self.unread[searched..], b"\n\n") {
                 let event: Vec<_> = self.unread.drain(..searched + end + 2).collect();
                 return Some(read_event(&String::from_utf8(event).unwrap()));
             }

@@ -59,24 +59,24 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn processes_share_a_budget() {
     let limit = |calls| RateLimit::new(calls, HOUR);
-    // How many calls of two users, each of whom calls both tools 150 times at every process, pass.
+    // How many calls of two users, each of whom calls both tools 50 times at every process, pass.
     for (configure, expected) in [
         (Box::new(move || limit(40)) as Box<dyn Fn() -> RateLimit>, 40),
         (Box::new(move || limit(400)), 400),
         (Box::new(move || limit(400).burst(10)), 10),
         (Box::new(move || limit(1)), 1),
-        (Box::new(move || limit(100).per_function()), 200),
-        (Box::new(move || limit(100).per_caller()), 200),
-        (Box::new(move || limit(100).per_caller().per_function()), 400),
-        (Box::new(move || limit(100).by(|call| call.name().to_owned())), 200),
-        (Box::new(move || limit(100).per_process()), 300),
+        (Box::new(move || limit(40).per_function()), 80),
+        (Box::new(move || limit(40).per_caller()), 80),
+        (Box::new(move || limit(40).per_caller().per_function()), 160),
+        (Box::new(move || limit(40).by(|call| call.name().to_owned())), 80),
+        (Box::new(move || limit(40).per_process()), 120),
     ] {
         let replicas = limited::<3>(&configure);
         let users = ["ada", "bob"]
             .map(|name| replicas.each_ref().map(|replica| client(replica).with_extension(Principal::new(name))));
         let mut clients: Vec<_> = users.into_iter().flatten().collect();
         let mut total = 0;
-        for _ in 0..150 {
+        for _ in 0..50 {
             for client in &mut clients {
                 for tool in ["roll", "toss"] {
                     total += usize::from(passes(client, tool).await);
