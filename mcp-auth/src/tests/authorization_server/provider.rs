@@ -1,6 +1,9 @@
 //! What happens if the provider fails, refuses, or responds with something else.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{Browser, REDIRECT, World};
 
@@ -134,5 +137,7 @@ async fn a_provider_that_hangs_ends_the_login() {
     world.provider(|provider| provider.hangs = true);
     // Nothing but the time limit ends the request, so that the clock advances to it.
     tokio::time::pause();
+    let began_at = Instant::now();
     assert_eq!(outcome(&world, &[("code", "x")]).await.as_deref(), Some("temporarily_unavailable"));
+    assert!(began_at.elapsed() < Duration::from_secs(10), "{:?}", began_at.elapsed());
 }
