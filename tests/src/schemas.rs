@@ -40,8 +40,8 @@ pub struct Official {
 }
 
 impl Official {
-    /// Returns the schema of a revision, which is loaded once. Returns `None` if it is missing: the check is skipped, and the test target
-    /// `skipped` reports it.
+    /// Returns the schema of a revision, which is read once in each process. Returns `None` if it is missing: the check
+    /// is skipped, and the test target `skipped` reports it.
     ///
     /// # Panics
     ///

@@ -66,9 +66,9 @@ fn skip_to_quote_or_backslash(bytes: &[u8], at: usize) -> usize {
 /// Skips blocks at `at` without a byte that must be escaped in a JSON string.
 #[inline(never)]
 fn skip_clean_blocks(bytes: &[u8], at: usize) -> usize {
-    // Without branches, and with operations that SSE2 has for bytes, so that the compiler vectorizes it. Exchanging
-    // 0x20 to 0x21 with 0x22 to 0x23 places the quote next to the control characters. A loop without calls, because
-    // unoptimized programs spend much of their time here.
+    // The compiler vectorizes this: it computes two minimums per byte, which SSE2 can. Exchanging 0x20 to 0x21 with 0x22
+    // to 0x23 places the quote next to the control characters. A loop over indices instead of an iterator and `min`,
+    // because calls make it six times slower in unoptimized programs.
     let is_clean = |block: &[u8; BLOCK]| {
         let (mut control_or_quote, mut backslash) = (u8::MAX, u8::MAX);
         let mut index = 0;

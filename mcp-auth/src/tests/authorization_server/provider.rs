@@ -135,7 +135,7 @@ async fn a_refresh_asks_the_provider_whether_the_login_still_exists() {
 async fn a_provider_that_hangs_ends_the_login() {
     let world = World::new().await;
     world.provider(|provider| provider.hangs = true);
-    // Nothing but the time limit ends the request, so that the clock advances to it.
+    // A paused clock advances to the next timer when nothing else can happen, here to the time limit of the request.
     tokio::time::pause();
     let began_at = Instant::now();
     assert_eq!(outcome(&world, &[("code", "x")]).await.as_deref(), Some("temporarily_unavailable"));

@@ -119,6 +119,7 @@ async fn abandoned_calls_and_sessions_of_one_peer_leave_room_for_others() {
     assert!(statuses[accepted..].iter().all(|status| *status == 503));
     assert_eq!(quick(&service, &id).await.as_deref(), Ok("quick"));
 
+    // More than the limit of sessions.
     for _ in 0..2_050 {
         assert_eq!(send_as(&service, EVE, initialize("2025-11-25")).await.status(), 200);
     }
