@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RUST_TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target"))
+EXAMPLES = Path(os.environ.get("MCP_EXAMPLES") or Path(os.environ.get("CARGO_TARGET_DIR", HERE.parents[1] / "target"), "debug/examples"))
 
 
 def node(directory: Path) -> str | None:
@@ -39,11 +39,13 @@ def python(number: int) -> str | None:
 
 
 def rust() -> str | None:
-    """Builds the client of rmcp."""
+    """Builds the clients of rmcp, unless `MCP_EXAMPLES` names a directory that contains them."""
+    if "MCP_EXAMPLES" in os.environ:
+        return None
     if shutil.which("cargo") is None:
         return "cargo is not installed"
-    manifest = str(HERE / "rmcp-client/Cargo.toml")
-    return step(["cargo", "build", "--quiet", "--locked", "--manifest-path", manifest, "--target-dir", str(RUST_TARGET)])
+    # With the features of the whole workspace, so that nothing else is compiled again.
+    return step(["cargo", "build", "--quiet", "--locked", "--workspace", "--example", "rmcp-client", "--example", "rmcp-authorize"])
 
 
 def step(command: list[str], directory: Path = HERE) -> str | None:

@@ -25,8 +25,8 @@ use crate::{
 
 const WATCHED: &str = "test://watched-resource";
 const DEADLINE: Duration = Duration::from_secs(10);
-const PNG: &[u8] = include_bytes!("../../../../examples/everything/media/pixel.png");
-const WAV: &[u8] = include_bytes!("../../../../examples/everything/media/silence.wav");
+const PNG: &[u8] = include_bytes!("../../../examples/everything/media/pixel.png");
+const WAV: &[u8] = include_bytes!("../../../examples/everything/media/silence.wav");
 
 /// A connection. `level` is sent with each call in revisions in which the server does not store the log level.
 struct Client<'a> {
@@ -40,7 +40,7 @@ struct Client<'a> {
 /// # Errors
 ///
 /// Returns a description of the first check that fails.
-pub async fn run(
+pub(crate) async fn run(
     service: &RunningService<RoleClient, User>,
     revision: &str,
     without: &BTreeSet<String>,

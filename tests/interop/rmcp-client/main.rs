@@ -33,6 +33,7 @@ const REVISIONS: [&str; 6] = ["auto", "2026-07-28", "2025-11-25", "2025-06-18", 
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let mut args = std::env::args().skip(1).peekable();
     let mut suite = None;
     if args.next_if_eq("--suite").is_some() {
@@ -136,59 +137,59 @@ enum Server {
 }
 
 /// A connection of rmcp's client that returns results as plain JSON.
-pub struct Client {
+pub(crate) struct Client {
     service: RunningService<RoleClient, ClientConfig>,
 }
 
 /// A JSON-RPC error.
 #[derive(Debug)]
-pub struct Failure {
-    pub code: i32,
-    pub message: String,
+pub(crate) struct Failure {
+    pub(crate) code: i32,
+    pub(crate) message: String,
 }
 
 type Response = Result<Value, Failure>;
 
 impl Client {
-    pub fn negotiated(&self) -> String {
+    pub(crate) fn negotiated(&self) -> String {
         self.service.peer_info().map(|info| info.protocol_version.to_string()).unwrap_or_default()
     }
 
-    pub async fn tools(&self) -> Response {
+    pub(crate) async fn tools(&self) -> Response {
         json(self.service.list_all_tools().await)
     }
 
-    pub async fn call(&self, name: &str, arguments: Value) -> Response {
+    pub(crate) async fn call(&self, name: &str, arguments: Value) -> Response {
         json(
             self.service.call_tool(CallToolRequestParams::new(name.to_owned()).with_arguments(object(arguments))).await,
         )
     }
 
-    pub async fn resources(&self) -> Response {
+    pub(crate) async fn resources(&self) -> Response {
         json(self.service.list_all_resources().await)
     }
 
-    pub async fn templates(&self) -> Response {
+    pub(crate) async fn templates(&self) -> Response {
         json(self.service.list_all_resource_templates().await)
     }
 
-    pub async fn read(&self, uri: &str) -> Response {
+    pub(crate) async fn read(&self, uri: &str) -> Response {
         json(self.service.read_resource(ReadResourceRequestParams::new(uri)).await.map(|result| result.contents))
     }
 
-    pub async fn prompts(&self) -> Response {
+    pub(crate) async fn prompts(&self) -> Response {
         json(self.service.list_all_prompts().await)
     }
 
-    pub async fn prompt(&self, name: &str, arguments: Value) -> Response {
+    pub(crate) async fn prompt(&self, name: &str, arguments: Value) -> Response {
         json(self.service.get_prompt(GetPromptRequestParams::new(name).with_arguments(object(arguments))).await)
     }
 
-    pub async fn complete_prompt(&self, name: &str, argument: &str, value: &str) -> Response {
+    pub(crate) async fn complete_prompt(&self, name: &str, argument: &str, value: &str) -> Response {
         json(self.service.complete_prompt_simple(name, argument, value).await)
     }
 
-    pub async fn complete_template(&self, template: &str, argument: &str, value: &str) -> Response {
+    pub(crate) async fn complete_template(&self, template: &str, argument: &str, value: &str) -> Response {
         json(self.service.complete_resource_simple(template, argument, value).await)
     }
 }

@@ -11,7 +11,7 @@ use crate::{Client, Failure};
 /// # Errors
 ///
 /// Returns a description of the first check that fails.
-pub async fn run(client: &Client, revision: &str) -> Result<usize, String> {
+pub(crate) async fn run(client: &Client, revision: &str) -> Result<usize, String> {
     let mut t = Checks::default();
     let tag = format!("interop-{:x}", std::process::id());
     t.equal(client.negotiated().as_str(), revision, "the negotiated revision")?;
@@ -138,21 +138,21 @@ fn sorted<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
 
 /// Counts the checks.
 #[derive(Default)]
-pub struct Checks {
+pub(crate) struct Checks {
     count: usize,
 }
 
 impl Checks {
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    pub fn ok(&mut self, condition: bool, what: &str, found: &impl Debug) -> Result<(), String> {
+    pub(crate) fn ok(&mut self, condition: bool, what: &str, found: &impl Debug) -> Result<(), String> {
         self.count += 1;
         if condition { Ok(()) } else { Err(format!("{what}\n  found: {found:?}")) }
     }
 
-    pub fn equal<T: PartialEq + Debug>(&mut self, actual: T, expected: T, what: &str) -> Result<(), String> {
+    pub(crate) fn equal<T: PartialEq + Debug>(&mut self, actual: T, expected: T, what: &str) -> Result<(), String> {
         self.count += 1;
         if actual == expected {
             Ok(())

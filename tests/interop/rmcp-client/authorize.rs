@@ -28,6 +28,7 @@ type Failure = Box<dyn Error>;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let target: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: authorize TARGET")?)?;
     let text = |name: &str| target[name].as_str().unwrap_or_default().to_owned();
     let kinds: &[bool] = if text("clients").is_empty() { &[false] } else { &[false, true] };

@@ -20,23 +20,23 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 /// Answers requests for roots, and records notifications.
-pub struct User {
+pub(crate) struct User {
     config: ClientConfig,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-pub struct State {
-    pub roots: Vec<Root>,
-    pub progress: Vec<ProgressNotificationParam>,
+pub(crate) struct State {
+    pub(crate) roots: Vec<Root>,
+    pub(crate) progress: Vec<ProgressNotificationParam>,
     /// The level and the data of log messages.
-    pub messages: Vec<Value>,
+    pub(crate) messages: Vec<Value>,
     changes: VecDeque<String>,
 }
 
 impl User {
     /// Adds the capabilities of the user to a configuration.
-    pub fn new(mut config: ClientConfig) -> Self {
+    pub(crate) fn new(mut config: ClientConfig) -> Self {
         let mut roots = RootsCapabilities::default();
         roots.list_changed = Some(true);
         config.capabilities.roots = Some(roots);
@@ -45,7 +45,7 @@ impl User {
         Self { config, state: Mutex::default() }
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,7 +89,7 @@ impl ClientHandler for User {
 }
 
 /// Where notifications about changes arrive.
-pub enum Watcher<'a> {
+pub(crate) enum Watcher<'a> {
     Handler(&'a User),
     Subscription(Box<Subscription>),
 }
@@ -100,7 +100,7 @@ impl Watcher<'_> {
     /// # Errors
     ///
     /// Returns a description if no notification arrives before the deadline.
-    pub async fn next(&mut self, deadline: Duration) -> Result<String, String> {
+    pub(crate) async fn next(&mut self, deadline: Duration) -> Result<String, String> {
         let next = async {
             match self {
                 Watcher::Handler(user) => loop {
@@ -123,7 +123,7 @@ impl Watcher<'_> {
     /// # Errors
     ///
     /// Returns a description if the cancellation cannot be sent.
-    pub async fn close(self) -> Result<(), String> {
+    pub(crate) async fn close(self) -> Result<(), String> {
         match self {
             Watcher::Handler(_) => Ok(()),
             Watcher::Subscription(mut subscription) => {
