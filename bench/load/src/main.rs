@@ -38,7 +38,7 @@ use workload::{Programs, Samples};
 /// The packages whose build cost is measured.
 const SMALLEST: [&str; 4] = ["peer-stdio", "ours-stdio", "peer-http", "ours-http"];
 
-/// The markers around the table in the project's README.
+/// The markers around the table in `bench/README.md`.
 const BEFORE_TABLE: &str = "<!-- the table of bench/run -->\n";
 const AFTER_TABLE: &str = "<!-- end of the table -->\n";
 
@@ -214,12 +214,12 @@ impl Options {
         Ok(())
     }
 
-    /// Replaces the table between the markers in the project's README.
+    /// Replaces the table between the markers in `bench/README.md`.
     fn update_readme(&self, text: &str) -> Result<()> {
-        let path = self.bench.join("../README.md");
+        let path = self.bench.join("README.md");
         let readme = fs::read_to_string(&path)?;
         let parts = readme.split_once(BEFORE_TABLE).zip(readme.split_once(AFTER_TABLE));
-        let ((before, _), (_, after)) = parts.ok_or_else(|| Failure::new("README.md has no markers for the table"))?;
+        let ((before, _), (_, after)) = parts.ok_or_else(|| Failure::new("bench/README.md has no markers for the table"))?;
         write(&path, &format!("{before}{BEFORE_TABLE}\n{text}{AFTER_TABLE}{after}"))
     }
 }

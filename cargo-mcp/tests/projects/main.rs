@@ -1,5 +1,5 @@
 //! Tests that build whole packages: those of `cargo mcp new`, packages that change while `cargo mcp dev` serves them,
-//! bundles, and the session in README.md. They take minutes, so only `cargo test --workspace --test projects` runs them.
+//! bundles, and the session in its README. They take minutes, so only `cargo test --workspace --test projects` runs them.
 
 mod bundle;
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! Runs the commands of the README's console session and compares their output.
+//! Runs the commands of the console session in the README of `cargo mcp`, and compares their output.
 
 use std::{env, fs, path::Path, process::Stdio};
 
@@ -27,7 +27,7 @@ fn session(readme: &str) -> Vec<(&str, String)> {
 #[test]
 fn the_readme_session_shows_the_actual_output() {
     let _turn = Turn::take();
-    let readme = fs::read_to_string(repository().join("README.md")).expect("README.md exists");
+    let readme = fs::read_to_string(repository().join("cargo-mcp/README.md")).expect("README.md exists");
     let steps = session(&readme);
     assert!(steps.len() >= 7, "{steps:?}");
     let programs = Path::new(env!("CARGO_BIN_EXE_cargo-mcp")).parent().expect("the executable has a parent directory");
