@@ -47,7 +47,7 @@ impl fmt::Display for Style {
 
 const ESCAPE: char = '\x1b';
 
-/// What stands for an escape character that this program writes. A server cannot guess it.
+/// Stands for an escape character that this program writes. A server cannot guess it.
 static MARK: LazyLock<String> = LazyLock::new(|| format!("{ESCAPE}{:016x}", RandomState::new().hash_one(0)));
 
 /// Replaces control characters and bidirectional formatting, so that text from a server can neither control the terminal

@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use tempfile::{NamedTempFile, TempDir};
 
-/// Who may read a new file.
+/// The readers of a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Only the user.

@@ -1,4 +1,4 @@
-//! What the fuzz targets share: a server without functions that panic, and an independent reader of messages.
+//! Shared by the fuzz targets: a server without functions that panic, and an independent reader of messages.
 //!
 //! A panic anywhere ends a target, even where the runtime would catch it.
 

@@ -1,4 +1,4 @@
-//! What must hold for everything that a server writes.
+//! Invariants of everything that a server writes.
 
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ pub enum Error {
     Url {
         /// The URL as it was passed.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The metadata of an issuer could not be read.
@@ -26,19 +26,19 @@ pub enum Error {
     Keys {
         /// Where the keys come from.
         source: String,
-        /// What is wrong with them.
+        /// The reason.
         reason: String,
     },
     /// The file of the API keys could not be read or understood.
     File {
         /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// An option is invalid, or what it names cannot be used.
     Options {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The random number generator of the system failed.

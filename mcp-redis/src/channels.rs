@@ -25,7 +25,7 @@ struct Subscribers {
 #[derive(Default)]
 struct Channel {
     senders: Vec<TopicSender>,
-    /// What is known about the log of the channel. `None` for a topic.
+    /// The state of the log of the channel. `None` for a topic.
     latest: Option<Latest>,
     /// The time at which announcements may have been lost, or at which the log was deleted.
     forgotten_at: Option<Instant>,

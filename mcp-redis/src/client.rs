@@ -168,7 +168,7 @@ impl Call<'_> {
     }
 }
 
-/// What to do after an error.
+/// The action to take after an error.
 enum Reaction {
     Fail,
     /// Send the command to another node.

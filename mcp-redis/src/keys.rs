@@ -11,7 +11,7 @@ const MAX_KEY: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Keys {
     prefix: String,
-    /// What channels begin with. Unlike keys, channels are shared by all databases of a server.
+    /// The prefix of channels. Unlike keys, channels are shared by all databases of a server.
     channels: String,
 }
 

@@ -21,7 +21,7 @@ const RECENT: &[u8] = b"1000";
 /// The largest bound that a script can compare exactly.
 const MAX_BOUND: usize = 1 << 50;
 
-/// What `XRANGE` returns: ids, and the name and the value of the only field.
+/// The reply of `XRANGE`: ids, and the name and the value of the only field.
 type StreamEntries = Vec<(String, (Value, Vec<u8>))>;
 
 impl Logs for Redis {

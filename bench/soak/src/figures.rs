@@ -1,4 +1,4 @@
-//! What a process uses, as the operating system and the process itself report it.
+//! The resources of a process, as reported by the operating system and by the process itself.
 
 use std::{fmt, fs, io};
 

@@ -1,4 +1,4 @@
-//! What all clients share: whether they go on, and what they have seen.
+//! State shared by all clients: whether they go on, and what they have seen.
 
 use std::{
     fmt::Display,

@@ -38,7 +38,7 @@ impl Drop for Running {
     }
 }
 
-/// What is alive in this process.
+/// The objects that are alive in this process.
 #[derive(Debug, Serialize, schemars::JsonSchema)]
 struct Alive {
     heap_bytes: usize,

@@ -144,7 +144,7 @@ impl User {
     }
 }
 
-/// What the metadata names is not necessarily a website.
+/// Metadata may name URLs that are no websites.
 #[test]
 fn only_websites_are_opened_and_receive_codes() {
     let cases = [

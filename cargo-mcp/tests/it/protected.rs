@@ -17,7 +17,7 @@ use axum::{
 use serde_json::{Value, json};
 use url::{Url, form_urlencoded};
 
-/// What the servers do. `{origin}` in any text is replaced by their origin.
+/// The behaviour of the servers. `{origin}` in any text is replaced by their origin.
 #[derive(Clone)]
 pub(crate) struct Behaviour {
     /// The status and the challenge of responses to requests without a valid token.
@@ -60,7 +60,7 @@ impl Default for Behaviour {
 pub(crate) const CHALLENGE: &str =
     "Bearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\", scope=\"notes:read\"";
 
-/// What has happened so far.
+/// The events so far.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) behaviour: Behaviour,

@@ -21,7 +21,7 @@ pub(super) struct KeyFile {
     identities: Vec<Identity>,
 }
 
-/// What distinguishes one version of a file from another. Without a file, all members are absent.
+/// Identifies a version of a file. Without a file, all members are absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Version {
     modified: Option<SystemTime>,

@@ -91,7 +91,7 @@ impl Dpop {
     }
 }
 
-/// What verifies the proofs for a resource.
+/// Verifies the proofs for a resource.
 pub(crate) struct Proofs {
     url: SecureUrl,
     required: bool,

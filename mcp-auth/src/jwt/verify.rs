@@ -69,7 +69,7 @@ impl Keys {
     }
 }
 
-/// What verifies tokens.
+/// Verifies tokens.
 pub(super) struct Verifier {
     pub(super) keys: Keys,
     pub(super) rules: ClaimRules,
@@ -79,7 +79,7 @@ pub(super) struct Verifier {
     pub(super) proofs: Option<Proofs>,
 }
 
-/// What a verified token says.
+/// The content of a verified token.
 #[derive(Clone)]
 pub(super) struct VerifiedToken {
     identity: Identity,

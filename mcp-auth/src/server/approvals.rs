@@ -1,4 +1,4 @@
-//! What users have approved, by browser.
+//! The approvals of users, by browser.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The maximum number of approvals of a browser. The oldest is forgotten first.
 const MAX_APPROVALS: usize = 20;
 
-/// What the user of a browser has approved.
+/// The approvals of the user of a browser.
 #[derive(Serialize, Deserialize)]
 struct Approvals {
     subject: String,

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::redirect_uri;
 
-/// What the server knows about a client.
+/// A client that the server knows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Client {
     pub(super) id: String,

@@ -1,4 +1,4 @@
-//! What clients state about themselves, when they register or in a metadata document.
+//! Client metadata, from a registration or a metadata document.
 
 use serde_json::{Map, Value};
 

@@ -20,7 +20,7 @@ const USED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// The beginning of the subject of a machine, which no user has.
 pub(super) const MACHINE: &str = "client:";
 
-/// What a code stands for.
+/// The grant that a code stands for.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Code {
     pub(super) request: AuthorizationRequest,

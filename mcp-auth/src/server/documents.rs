@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// Whatever is not written as an address is resolved, and only public addresses are connected to.
+    /// Resolves hosts that are not addresses, and connects to public addresses only.
     #[tokio::test]
     async fn names_of_addresses_that_are_not_public_are_not_connected_to() {
         let fetcher = Fetcher::public(MAX_DOCUMENT);

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{audience::Audience, clock::Clock};
 
-/// What all requests to an authorization server share.
+/// State shared by all requests to an authorization server.
 pub(super) struct Inner {
     pub(super) options: Options,
     pub(super) audience: Audience,

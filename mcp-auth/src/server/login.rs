@@ -25,7 +25,7 @@ pub(super) struct Tokens {
     pub(super) expires: Option<f64>,
 }
 
-/// What the server keeps while a user logs in.
+/// A login in progress.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Attempt {
     pub(super) state: String,

@@ -22,7 +22,7 @@ const MIN_SECRET: usize = 32;
 #[derive(Clone)]
 pub(super) struct Sealer(Arc<[XChaCha20Poly1305]>);
 
-/// What a sealed value is for. A value that was sealed for one purpose cannot be opened for another.
+/// The purpose of a sealed value. A value that was sealed for one purpose cannot be opened for another.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose<'a> {
     /// The value of a record, which cannot be moved to another key.

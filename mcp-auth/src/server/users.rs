@@ -1,4 +1,4 @@
-//! What the server keeps for each user, so that one user cannot use up the store.
+//! Limits per user, so that one user cannot use up the store.
 
 use std::time::Duration;
 

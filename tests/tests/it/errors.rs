@@ -1,4 +1,4 @@
-//! What clients and models read when something does not fit: errors in the terms of the protocol, of bounded size.
+//! Errors as clients and models read them: in the terms of the protocol, and of bounded size.
 
 use std::{
     net::IpAddr,

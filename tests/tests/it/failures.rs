@@ -1,4 +1,4 @@
-//! What the client and the log see of the errors of functions.
+//! Errors of functions, as seen by the client and the log.
 
 use std::{
     error::Error,

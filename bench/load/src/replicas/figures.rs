@@ -1,4 +1,4 @@
-//! What was measured, as tables.
+//! The measurements, as tables.
 
 use std::{cmp::Reverse, fmt, time::Duration};
 

@@ -26,7 +26,7 @@ use crate::{
 const REPLICAS: usize = 3;
 /// The resource that changes.
 const URI: &str = "bench://resource";
-/// What each listener receives when the resource has changed.
+/// The message that each listener receives when the resource has changed.
 const UPDATED: &[u8] = b"notifications/resources/updated";
 /// The time in which a change must reach the listeners. It is longer than the target, so that a missed target is still
 /// measured.

@@ -21,7 +21,7 @@ use crate::{
     workload::Programs,
 };
 
-/// What a measurement needs.
+/// The environment of a measurement.
 pub struct Bench<'a> {
     pub programs: &'a Programs<'a>,
     pub cores: &'a Cores,

@@ -36,7 +36,7 @@ pub(crate) struct Client {
     pub(super) extra_list: Option<(&'static str, &'static str)>,
     /// The text that starts a variable in any string.
     pub(super) variable_prefix: Option<&'static str>,
-    /// What the user must do to activate a new server.
+    /// The step by which the user activates a new server.
     pub(crate) activation: &'static str,
 }
 

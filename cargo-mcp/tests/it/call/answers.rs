@@ -1,4 +1,4 @@
-//! What the command line provides for requests of the server: answers, sampling responses and roots.
+//! Requests of the server that the command line answers: forms, sampling and roots.
 
 use super::{ELICITATION_REVISIONS, assert_call, call};
 

@@ -30,7 +30,7 @@ pub(super) const ISSUER: &str = "https://mcp.example.com";
 pub(super) const REDIRECT: &str = "https://app.example/callback";
 pub(super) const VERIFIER: &str = "a-verifier-with-at-least-forty-three-characters";
 
-/// What the provider does next.
+/// The next action of the provider.
 #[derive(Clone)]
 struct Provider {
     subject: String,

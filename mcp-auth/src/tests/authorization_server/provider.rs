@@ -1,4 +1,4 @@
-//! What happens if the provider fails, refuses, or responds with something else.
+//! A provider that fails, refuses, or responds with something else.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What happens if the store of records fails.
+//! A store of records that fails.
 
 use serde_json::json;
 

@@ -32,7 +32,7 @@ const VERSION: &str = "2025-11-25";
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(50);
 
-/// What happens after the first bytes of a POST.
+/// The event after the first bytes of a POST.
 #[derive(Debug, Clone, Copy)]
 enum Interruption {
     Nothing,

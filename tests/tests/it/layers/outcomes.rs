@@ -1,4 +1,4 @@
-//! What layers see of calls and outcomes, and what they can change.
+//! Calls and outcomes as layers see and change them.
 
 use std::sync::{Arc, Mutex};
 

@@ -41,7 +41,7 @@ fn server() -> Server {
 /// A client of one replica that is subscribed to all lists and to one resource.
 struct Subscriber {
     client: TestClient,
-    /// What the client was notified of, in the order of arrival: the method, or the URI.
+    /// The notifications of the client, in the order of arrival: the method, or the URI.
     received: Vec<String>,
 }
 
@@ -154,7 +154,7 @@ async fn a_burst_of_changes_is_few_messages() {
     }
 }
 
-/// Whatever happens to the connection of the process that makes a change or to that of the one that is to hear of it.
+/// Interrupts the connection of the process that makes a change, or of the process that is to hear of it.
 #[tokio::test(start_paused = true)]
 async fn changes_survive_an_interruption() {
     type Interrupt = fn(&Replica);

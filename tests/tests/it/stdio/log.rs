@@ -1,4 +1,4 @@
-//! What a server writes to stderr, and the log that it forwards to its client.
+//! The log of a server on stderr, and the part that it forwards to its client.
 
 use std::io::Read as _;
 

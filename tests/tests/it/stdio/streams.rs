@@ -1,4 +1,4 @@
-//! What stdin and stdout can be, and how their bytes are divided into messages.
+//! Kinds of stdin and stdout, and how their bytes are divided into messages.
 
 use std::{
     fs,

@@ -33,7 +33,7 @@ pub(crate) struct TokenArgs {
     token_in_query: bool,
 }
 
-/// What a server says about its authorization.
+/// The authorization that a server announces.
 #[derive(Debug, Default)]
 pub(crate) struct Protection {
     /// The URL of its metadata.

@@ -33,7 +33,7 @@ impl<S: tracing::Subscriber> Layer<S> for Log {
     }
 }
 
-/// What a request is answered with: status, challenges, and the line of the log.
+/// The response to a request: status, challenges, and the line of the log.
 struct Expected {
     status: u16,
     challenges: Vec<String>,

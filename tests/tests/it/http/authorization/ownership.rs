@@ -1,4 +1,4 @@
-//! What a request creates belongs to the principal of its identity, whatever its scopes.
+//! Sessions, tasks and questions belong to the principal of the request that creates them, whatever its scopes.
 
 use mcp_runtime::{HttpOptions, Identity, IdentityFromExtensions, Principal};
 use serde_json::json;

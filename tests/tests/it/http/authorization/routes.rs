@@ -23,7 +23,7 @@ use crate::http::client::{Endpoint, until};
 #[derive(Debug, Clone, Default)]
 struct Pages {
     tokens: Tokens,
-    /// What happens at `/waits`.
+    /// The events at `/waits`.
     gate: Arc<Gate>,
 }
 

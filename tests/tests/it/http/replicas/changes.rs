@@ -1,4 +1,4 @@
-//! What a client changes in its session at one replica, as the others see it.
+//! Changes that a client makes to its session at one replica, as seen by the others.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a client may send to all replicas together.
+//! Rate limits over all replicas together.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the messages of a session do, at whichever replica they arrive.
+//! Messages of a session that arrive at any replica.
 
 use serde_json::json;
 
