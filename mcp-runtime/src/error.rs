@@ -100,7 +100,7 @@ pub enum Fault {
     InvalidAnswer {
         /// The key of the request.
         key: String,
-        /// What is wrong with the answer.
+        /// The reason why the answer is invalid.
         reason: String,
     },
     /// The user has not completed an interaction that the call requires, such as visiting a web page.

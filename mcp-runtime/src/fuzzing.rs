@@ -7,7 +7,7 @@ use crate::{
     jsonrpc::{self, Id, Incoming, Malformed, Message, ResponseBody, Transmission},
 };
 
-/// What the message reader makes of a text.
+/// A text as the message reader understands it.
 #[derive(Debug)]
 pub enum Parsed {
     /// The text is not JSON.

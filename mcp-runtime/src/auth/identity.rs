@@ -39,7 +39,7 @@ pub struct Identity {
     response_headers: Option<Box<http::HeaderMap>>,
 }
 
-/// What is known about the sender.
+/// The sender, as the authenticator knows it.
 #[derive(Clone)]
 struct Known {
     principal: Principal,

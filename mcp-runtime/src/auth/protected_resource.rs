@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::challenge::Challenge;
 
-/// What clients are told about a server that requires authorization: its identifier, and who issues tokens for it.
+/// Metadata about a server that requires authorization: its identifier, and the issuers of its tokens.
 ///
 /// The runtime serves it as the metadata of the protected resource at the well-known URIs, and refers to it in every
 /// challenge.

@@ -18,7 +18,7 @@ use crate::{
     replace_file::{Readers, replace_file},
 };
 
-/// The name of the principal: everybody who knows the token.
+/// The name of the principal: all clients that know the token.
 const PRINCIPAL: &str = "token-file";
 
 /// An authenticator for a server on the user's own machine: every request must carry the one token in a file, as

@@ -2,7 +2,7 @@
 
 use super::{logs::Logs, records::Records, topics::Topics};
 
-/// What the processes of one service share: [`Records`], [`Logs`] and [`Topics`]. Implemented by every type that
+/// State shared by the processes of one service: [`Records`], [`Logs`] and [`Topics`]. Implemented by every type that
 /// implements the three.
 ///
 /// A backend knows only bytes. What a session, an event stream or a task is, is decided by the runtime.

@@ -1,4 +1,4 @@
-//! What the methods of a backend return.
+//! Errors and results of backends.
 
 use std::{error::Error, fmt, pin::Pin};
 

@@ -98,7 +98,7 @@ impl LogPosition {
     }
 }
 
-/// What a log keeps at most, and for how long.
+/// Limits on the size and age of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogBounds {

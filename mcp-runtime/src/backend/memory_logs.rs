@@ -23,10 +23,10 @@ const MAX_BYTES: usize = 64 << 20;
 /// The maximum length of a key in bytes.
 const MAX_KEY: usize = 1024;
 
-/// What a log uses beside its key, which is stored twice, and its entries.
+/// Per-log overhead, excluding the entries and the key, which is stored twice.
 const OVERHEAD: usize = 256;
 
-/// What an entry uses beside its value.
+/// Per-entry overhead, excluding the value.
 const ENTRY_OVERHEAD: usize = 48;
 
 /// The longest time to live, which keeps the arithmetic of times within its range.

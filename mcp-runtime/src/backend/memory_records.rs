@@ -29,7 +29,7 @@ const MAX_KEY: usize = 1024;
 /// The maximum length of an account in bytes.
 const MAX_ACCOUNT: usize = 64;
 
-/// What a record uses beside its key, which is stored twice, and its value.
+/// Per-record overhead, excluding the value and the key, which is stored twice.
 const OVERHEAD: usize = 160;
 
 /// The longest time to live, which keeps the arithmetic of times within its range.
@@ -66,7 +66,7 @@ struct Store {
 struct Entry {
     record: Record,
     expires: Instant,
-    /// Whom the record is counted for, as `GROUP:ACCOUNT`. Empty if that is nobody.
+    /// The account charged for this record, as `GROUP:ACCOUNT`. Empty if there is none.
     account: Box<str>,
 }
 

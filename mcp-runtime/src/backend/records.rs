@@ -23,7 +23,7 @@ use super::{error::BackendFuture, time::Timestamp};
 /// let first = records.set("app/greeting", RecordCondition::Absent, b"hello".to_vec(), hour).await?;
 /// assert!(first.is_some());
 ///
-/// // Somebody else has written the key.
+/// // Another process has written the key.
 /// assert_eq!(records.set("app/greeting", RecordCondition::Absent, b"bye".to_vec(), hour).await?, None);
 /// assert_eq!(*records.get("app/greeting").await?.unwrap().value, *b"hello");
 /// # Ok::<(), mcp_runtime::BackendError>(())
@@ -188,7 +188,7 @@ impl RecordVersion {
     }
 }
 
-/// What must hold for a record to be changed.
+/// A precondition for a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordCondition {
     /// Nothing: the record is changed whether or not it exists.
@@ -230,7 +230,7 @@ impl RecordCondition {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordQuota<'a> {
-    /// Whom the record is counted for in its group: ASCII text of at most 64 bytes. If it is empty, the record is counted
+    /// The account charged for this record in its group: ASCII text of at most 64 bytes. If it is empty, the record is counted
     /// in its group only.
     pub account: &'a str,
     /// The maximum number of records of the account, including the new one. Ignored without an account.

@@ -56,7 +56,7 @@ const MAX_MESSAGES: usize = 1024;
 /// The maximum number of bytes of the messages that wait for one subscriber, unless it is a single message.
 const MAX_BYTES: usize = 4 << 20;
 
-/// What a subscriber of a topic receives.
+/// An event that a subscriber of a topic receives.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopicEvent {

@@ -30,7 +30,7 @@ pub(super) struct Options {
     pub(super) token_file: Option<std::path::PathBuf>,
 }
 
-/// What the program does.
+/// The action of the program.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Serve,

@@ -19,7 +19,7 @@ use super::{
 #[cfg(feature = "http")]
 use crate::revision;
 
-/// What the server declared in `initialize`.
+/// The capabilities that the server declared in `initialize`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Declared {
     pub(super) announces_changes: bool,

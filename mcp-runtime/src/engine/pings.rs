@@ -71,7 +71,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(1);
 
-    /// The client cannot answer a ping that was not sent, or whose answer would reach nobody.
+    /// The client cannot answer a ping that was not sent, or whose answer could not be received.
     #[tokio::test(start_paused = true)]
     async fn a_client_is_alive_while_its_replica_has_no_slot() {
         let mut session = Session::for_test();

@@ -60,7 +60,7 @@ pub(crate) struct Session {
     /// Whether the server declared in `initialize` that it sends log messages.
     pub(super) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
-    /// What the other replicas know about the session. Unset if it is known to this process only.
+    /// The session as shared with other replicas. Unset if it is known to this process only.
     pub(super) shared: OnceLock<Box<SharedSession>>,
     /// Pings the client when it is silent. `None` if pings are disabled.
     pub(super) liveness: Option<Liveness>,
@@ -75,7 +75,7 @@ pub(crate) struct SessionInfo {
     pub(crate) client: Option<ClientInfo>,
     /// The JSON of the client's capabilities.
     pub(crate) capabilities: Arc<str>,
-    /// The principal that opened the session. Nobody else may use the session.
+    /// The principal that opened the session, and the only one that may use it.
     pub(crate) principal: Option<Box<str>>,
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct Profile {
     pub(crate) state_keys: Vec<StateKey>,
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
     pub(crate) visibility: Option<Visibility>,
-    /// What the processes of the service share. `None` for a single process, which keeps its state in memory.
+    /// The backend that the processes of the service share. `None` for a single process, which keeps its state in memory.
     pub(crate) backend: Option<Arc<dyn Backend>>,
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,

@@ -84,7 +84,7 @@ impl IntoFailure for Fault {
     }
 }
 
-/// What the model, the client and the log see of an error. See [`IntoFailure`].
+/// An error as the model, the client and the log see it. See [`IntoFailure`].
 ///
 /// | constructor | tool | resource, prompt | log |
 /// | --- | --- | --- | --- |
@@ -103,7 +103,7 @@ pub struct Failure {
     pub(super) log: Option<String>,
 }
 
-/// What the client receives.
+/// The part that the client receives.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shown {
     Message(String),

@@ -24,7 +24,7 @@ struct Rule {
     is_used: AtomicBool,
 }
 
-/// What a rule does to a name.
+/// The effect of a rule on a name.
 pub(crate) enum Change {
     /// Replaces it.
     Rename(String),

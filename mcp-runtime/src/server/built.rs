@@ -184,7 +184,7 @@ impl BuiltServer {
         Listener::bind(engine, authorization, self.legacy.clone(), address, options).await
     }
 
-    /// Checks that nobody reaches functions with scopes without authentication.
+    /// Checks that functions with scopes are unreachable without authentication.
     #[cfg(feature = "http")]
     fn check_authorization(&self) -> Result<(), String> {
         let registry = self.engine.registry();

@@ -268,7 +268,7 @@ impl TestClient {
         self.request(method, params).await
     }
 
-    /// Answers questions. Returns `None` if nobody answers them.
+    /// Answers questions. Returns `None` if there is no handler for them.
     pub(super) fn input_responses(&mut self, requests: &Value) -> Option<Value> {
         self.responder.as_mut().map(|responder| responder.input_responses(requests))
     }

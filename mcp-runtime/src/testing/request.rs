@@ -2,7 +2,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::client::TestClient;
 
-/// What functions read from the HTTP request.
+/// The HTTP request as functions read it.
 impl TestClient {
     /// Opens a new connection whose requests have a value in their extensions, as if a middleware had inserted it.
     ///

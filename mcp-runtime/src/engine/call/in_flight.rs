@@ -128,7 +128,7 @@ impl InFlight {
         self.remove_listener(id).map(Listener::cancel).is_some()
     }
 
-    /// Cancels every call and every listener without a response, because nobody would receive it.
+    /// Cancels every call and every listener without a response, because its connection is gone.
     pub(crate) fn cancel_all(&self) {
         self.take_listeners().into_values().for_each(Listener::cancel);
         self.take_calls().into_values().for_each(InFlightCall::cancel);

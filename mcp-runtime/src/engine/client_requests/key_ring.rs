@@ -22,7 +22,7 @@ const MAX_KEYS: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct KeyRing {
     keys: Vec<DatedKey>,
-    /// What a newer release has added, which is kept.
+    /// Members that a newer release has added, which are kept.
     #[serde(flatten)]
     other: Map<String, Value>,
 }
@@ -32,7 +32,7 @@ struct DatedKey {
     #[serde(with = "base64_key")]
     key: StateKey,
     created: Timestamp,
-    /// What a newer release has added, which is kept.
+    /// Members that a newer release has added, which are kept.
     #[serde(flatten)]
     other: Map<String, Value>,
 }

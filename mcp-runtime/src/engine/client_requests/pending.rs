@@ -55,7 +55,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Tells the client that nobody waits for its response any more.
+    /// Tells the client that its response is no longer expected.
     fn cancel(self) {
         let params = &self.cancelled_params;
         let message = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);

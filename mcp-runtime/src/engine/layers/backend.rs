@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::backend::Backend;
 
-/// The number of bytes of a hash. Nobody can find two names with the same hash.
+/// The number of bytes of a hash. Finding two names with the same hash is infeasible.
 const HASH_BYTES: usize = 24;
 
 /// The backend that the processes of a service share, and the name of the server.

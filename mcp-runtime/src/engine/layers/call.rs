@@ -123,7 +123,7 @@ pub(crate) struct CallInfo {
     pub(crate) encoding: Arc<Encoding>,
     /// The permits that limit the slow checks of the request's sender, if the transport has several senders.
     pub(crate) check_share: Option<Arc<Semaphore>>,
-    /// What the processes of the service share. `None` for a single process.
+    /// The backend that the processes of the service share. `None` for a single process.
     pub(crate) shared: Option<Arc<SharedBackend>>,
 }
 

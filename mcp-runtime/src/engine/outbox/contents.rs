@@ -22,7 +22,7 @@ pub(in crate::engine) trait PendingNotifications: Send + Sync {
     fn is_ended(&self) -> bool;
 }
 
-/// What an outbox contains, and who will write or read it.
+/// The contents of an outbox, with its writers and its reader.
 #[derive(Default)]
 pub(super) struct Contents {
     /// Encoded lines.

@@ -43,7 +43,7 @@ pub(crate) struct Replica {
     task: Mutex<Option<Task>>,
 }
 
-/// What the replica shares with its task.
+/// State shared by the replica and its task.
 #[derive(Debug)]
 struct Membership {
     backend: Arc<dyn Backend>,

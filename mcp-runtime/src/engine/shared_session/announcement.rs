@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::handler::ask::ClientProgress;
 
-/// What replicas tell each other about a session. Variants that a newer release adds are ignored.
+/// A message between replicas about a session. Variants that a newer release adds are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Announcement {

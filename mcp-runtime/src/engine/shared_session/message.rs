@@ -1,7 +1,7 @@
 use super::record::SessionChange;
 use crate::{engine::client_requests::InputResponse, handler::ask::ClientProgress};
 
-/// What other replicas must learn about a message of a client.
+/// A message of a client that concerns other replicas.
 #[derive(Debug)]
 pub(crate) enum SessionMessage {
     Change(SessionChange),

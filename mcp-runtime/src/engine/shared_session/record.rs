@@ -41,7 +41,7 @@ pub(crate) struct SessionRecord {
     /// The number of changes since the session was opened.
     #[serde(default)]
     pub(crate) revision: u64,
-    /// What a newer release has added, which is kept.
+    /// Members that a newer release has added, which are kept.
     #[serde(flatten)]
     pub(crate) other: Map<String, Value>,
 }
@@ -61,7 +61,7 @@ pub(crate) enum SessionChange {
 pub(crate) struct RecordFull;
 
 impl SessionRecord {
-    /// Returns whether the session belongs to a principal, or to nobody if there is none.
+    /// Returns whether the session belongs to this principal, or, without one, to no principal.
     pub(crate) fn belongs_to(&self, principal: Option<&str>) -> bool {
         self.principal.as_deref() == principal
     }

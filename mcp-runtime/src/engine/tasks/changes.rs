@@ -51,7 +51,7 @@ impl TaskChanges {
         format!("{id} {version}")
     }
 
-    /// Wakes everybody: changes may have been missed.
+    /// Wakes all waiting requests: changes may have been missed.
     fn announce_all(&self) {
         for latest in self.waiting().values() {
             latest.send_replace(None);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::backend::{Record, Timestamp};
 
-/// What decides whether a task is evicted.
+/// The properties that decide whether a task is evicted.
 #[derive(Debug)]
 pub(super) struct TaskSummary {
     pub(super) task: StoredTask,

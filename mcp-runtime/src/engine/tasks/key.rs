@@ -13,7 +13,7 @@ pub(super) const TASKS: &str = "mcp/1/task";
 const RANDOM_LEN: usize = 32;
 /// The length of the creation time in an id: milliseconds in hexadecimal, until the year 2527.
 const TIME_LEN: usize = 11;
-/// The number of bytes of a hash. Nobody can find two owners with the same hash.
+/// The number of bytes of a hash. Finding two owners with the same hash is infeasible.
 const HASH_BYTES: usize = 24;
 
 /// The owner and the id of a task, which name its records.

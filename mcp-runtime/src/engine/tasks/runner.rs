@@ -132,7 +132,7 @@ impl Runner {
             }
         };
         let mut backoff = Backoff::default();
-        // Nobody else can end the task. If the backend fails for longer than the task exists, it has expired.
+        // Only this runner can end the task. If the backend fails for longer than the task exists, it has expired.
         while let Err(error) = self.finish(latest.take(), &end).await {
             if backoff.is_reset() {
                 tracing::warn!(%error, task = log_id(self.task.id()), "cannot store the outcome of a task: retrying");

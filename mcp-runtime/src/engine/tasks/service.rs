@@ -43,7 +43,7 @@ pub(crate) struct NewTask {
     pub(crate) argument_bytes: usize,
 }
 
-/// Whom a task belongs to.
+/// The owner of a task.
 #[derive(Debug)]
 pub(crate) struct TaskOwner {
     /// The principal or session that may use the task. Empty if knowing the id is enough.

@@ -81,7 +81,7 @@ impl TaskStore {
     ///
     /// # Cancel safety
     ///
-    /// A task whose insertion was dropped or has failed may exist. No process runs it, and nobody knows its id.
+    /// A task whose insertion was dropped or has failed may exist. No process runs it, and its id was never sent.
     pub(super) async fn insert(&self, task: &mut Task, limits: TaskLimits) -> Result<bool, BackendError> {
         let insert = async {
             let _inserting = self.inserting.lock().await;

@@ -1,4 +1,4 @@
-//! What is stored about one task.
+//! The stored state of a task.
 
 use std::time::Duration;
 
@@ -223,7 +223,7 @@ pub(super) struct TaskInput {
     pub(super) capabilities: Vec<Capability>,
     /// The client's response, until the function has received it.
     pub(super) response: Option<InputResponse>,
-    /// What a newer release has added, which is kept.
+    /// Members that a newer release has added, which are kept.
     #[serde(flatten)]
     other: Map<String, Value>,
 }

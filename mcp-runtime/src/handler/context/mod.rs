@@ -1,4 +1,4 @@
-//! What a function knows about its call, and what it can send to the client meanwhile.
+//! The context of a call: the request, and messages to the client while the function runs.
 
 mod amount;
 #[allow(clippy::module_inception)]

@@ -1,4 +1,4 @@
-//! What a process knows of a budget that it shares with others.
+//! A budget shared with other processes, as this process knows it.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -51,7 +51,7 @@ impl Lease {
     }
 }
 
-/// What becomes of a call.
+/// The decision about a call.
 #[derive(Debug)]
 pub(super) enum Admission {
     Decided(Verdict),
@@ -99,7 +99,7 @@ impl Account {
         Admission::Waiting(receiver)
     }
 
-    /// Returns whether the caller is to ask the backend, because nobody does.
+    /// Returns whether the caller is to ask the backend, because no other call does.
     pub(super) fn begin_asking(&mut self) -> bool {
         !std::mem::replace(&mut self.is_asking, true)
     }

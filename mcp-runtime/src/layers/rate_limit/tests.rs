@@ -1,4 +1,4 @@
-//! What several processes allow together, with a clock that stands still.
+//! The calls that several processes allow together, with a paused clock.
 
 use std::{
     num::NonZeroU32,
@@ -80,7 +80,7 @@ impl Service {
     }
 }
 
-/// What one process would allow: the generic cell rate algorithm.
+/// The calls that one process would allow: the generic cell rate algorithm.
 struct Reference {
     interval: Duration,
     burst: u32,

@@ -1,4 +1,4 @@
-//! What [`Logs`](crate::Logs) promise.
+//! The contract of [`Logs`](crate::Logs).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What every backend must do, as a test.
+//! The contract of a backend, as a test.
 
 mod logs;
 mod records;
@@ -50,7 +50,7 @@ pub async fn backend_contract(one: impl Backend, other: impl Backend) -> Result<
 struct Pair {
     one: Arc<dyn Backend>,
     other: Arc<dyn Backend>,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     prefix: String,
 }
 

@@ -1,4 +1,4 @@
-//! What [`Records`](crate::Records) promise.
+//! The contract of [`Records`](crate::Records).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What [`Topics`](crate::Topics) promise.
+//! The contract of [`Topics`](crate::Topics).
 
 use super::{Pair, long_key, soon};
 use crate::backend::{BackendError, TopicEvent, TopicSubscription};

@@ -67,7 +67,7 @@ impl Remote {
     }
 }
 
-/// What clients without a principal have in common that limits treat as one.
+/// Identifies clients without a principal that limits treat as one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     /// An IPv4 address or the first 64 bits of an IPv6 address.

@@ -50,7 +50,7 @@ struct Exchange {
     lines: Vec<u8>,
     /// Cancels the calls of a stateless request when the client disconnects.
     cancels: Option<CancelOnDrop>,
-    /// What other replicas must learn before the response is sent.
+    /// Messages for other replicas, which must be sent before the response.
     outgoing: Vec<SessionMessage>,
     /// The requests, if their responses are pending and other processes share the session.
     calls: StreamCalls,
@@ -246,7 +246,7 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     let version = session.info.dialect.name();
     let open = || endpoint.sessions().open(Arc::clone(session), exchange.source.peer());
     let Some(id) = exchange.opened.take().or_else(open) else {
-        // Nobody knows the session, so nothing else would stop its pings.
+        // The session was never announced, so nothing else would stop its pings.
         session.end();
         return response::overloaded("too many sessions");
     };
@@ -329,7 +329,7 @@ impl Exchange {
         };
         told.map_err(|fault| {
             if let Some(session) = self.connection.session().filter(|_| self.session.is_none()) {
-                // Nobody knows the session, so nothing else would stop its pings.
+                // The session was never announced, so nothing else would stop its pings.
                 session.end();
             }
             Box::new(response::overloaded_with(replace_with_error(&self.lines, &fault)))

@@ -45,7 +45,7 @@ impl SocketListener {
         let socket = UnixSocket::new_stream()?;
         socket.bind(&path)?;
         let file = SocketFile::new(path)?;
-        // Connections are refused until the socket listens, so nobody connects before the permissions are set.
+        // Connections are refused until the socket listens, so none is possible before the permissions are set.
         fs::set_permissions(&file.path, Permissions::from_mode(mode & 0o777))?;
         Ok(Self { listener: socket.listen(BACKLOG)?, file })
     }

@@ -317,7 +317,7 @@ impl ReplicaHandler for SharedSessions {
                     local.session.in_flight.cancel(&id);
                 }
             }
-            // A client can make up answers to questions that nobody has asked.
+            // A client can make up answers to questions that were never asked.
             Announcement::Answered { session, request } => {
                 if self.waiting_for(&session, request).is_some() {
                     self.work.answers.add((session, request));

@@ -93,7 +93,7 @@ enum Events {
     Shared(SharedEvents),
 }
 
-/// What the next events of a stream are.
+/// The next events of a stream.
 enum NextEvent {
     /// The stream exists, so the client can resume it.
     Opened,

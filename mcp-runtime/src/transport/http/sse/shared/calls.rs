@@ -40,7 +40,7 @@ impl StreamCalls {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Encodes the responses of calls whose results nobody can know.
+    /// Encodes the responses of calls whose results are lost.
     pub(super) fn lost(&self, dialect: &'static Dialect) -> Vec<u8> {
         let fault = Fault::internal(
             "the call was lost, because the process that ran it is gone or could not store the result: the function may \

@@ -14,7 +14,7 @@ use crate::race::race;
 /// The maximum number of bytes that wait for the client of one response, unless it is a single event.
 const MAX_UNREAD_BYTES: u32 = 1 << 20;
 
-/// What an event counts beside its message, which bounds the number of events to 4,096.
+/// Per-event overhead, which bounds the number of events to 4,096.
 const OVERHEAD: u32 = 256;
 
 /// The items that a response has yet to send.

@@ -38,7 +38,7 @@ pub(in crate::transport::http) struct GeneralStream {
     collector: Arc<Collector>,
     log: StreamLog,
     local: Arc<LocalEntries>,
-    /// What the log counts towards.
+    /// The budget that the log counts towards.
     memory: StreamMemory,
 }
 

@@ -28,7 +28,7 @@ const RECENT_MESSAGES: usize = 256;
 pub(super) struct GeneralResponse {
     pub(super) collector: Arc<Collector>,
     pub(super) log: StreamLog,
-    /// What this replica has appended to the log.
+    /// The entries that this replica has appended to the log.
     pub(super) local: LocalFollower,
     pub(super) session: Weak<Session>,
     /// The number of the response.

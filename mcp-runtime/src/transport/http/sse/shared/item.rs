@@ -5,7 +5,7 @@ use bytes::Bytes;
 /// The id of the stream for messages that belong to no request.
 pub(in crate::transport::http) const GENERAL: u64 = 0;
 
-/// What a response receives from a stream.
+/// An item that a response receives from a stream.
 #[derive(Debug)]
 pub(in crate::transport::http) enum StreamItem {
     /// The stream exists, so the client can resume it.
