@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Start Redis, three replicas of a server, and nginx in front of them, which distributes requests without stickiness.
+"""Start Redis, three replicas of a server, and nginx in front of them, which distributes requests without stickiness, except for those of
+the transport of 2024-11-05.
 
     examples/cluster/cluster.py [--http ADDRESS] [PROGRAM [ARGUMENT…]]
 
@@ -41,14 +42,22 @@ http {{
         {replicas}
         keepalive 32;
     }}
+    upstream sticky {{
+        # The messages of a session of 2024-11-05 must reach the replica with its stream.
+        hash $remote_addr consistent;
+        {replicas}
+    }}
     server {{
         listen {address};
         client_max_body_size 4m;
+        proxy_http_version 1.1;
+        proxy_set_header Connection "";
+        proxy_set_header Host $http_host;
         location / {{
             proxy_pass http://replicas;
-            proxy_http_version 1.1;
-            proxy_set_header Connection "";
-            proxy_set_header Host $http_host;
+        }}
+        location ~ ^/(sse|message)$ {{
+            proxy_pass http://sticky;
         }}
     }}
 }}

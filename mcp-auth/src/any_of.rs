@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use http::{HeaderName, request::Parts};
+use http::request::Parts;
 use mcp_runtime::{
     AuthenticateFuture, AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, AuthorizationRoutes,
     Identity, ProtectedResource,
@@ -60,10 +60,6 @@ impl Authenticator for AnyOf {
     fn protected_resource(&self) -> ProtectedResource {
         let descriptions = self.0.iter().map(|authenticator| authenticator.protected_resource());
         descriptions.reduce(ProtectedResource::or).unwrap_or_default()
-    }
-
-    fn credential_headers(&self) -> Vec<HeaderName> {
-        self.0.iter().flat_map(|authenticator| authenticator.credential_headers()).collect()
     }
 
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {

@@ -43,6 +43,7 @@ class Client:
     def __init__(self, url, revision, key=None, frozen=lambda start: False):
         self.address, self.revision, self.key, self.frozen = urlsplit(url), revision, key, frozen
         self.session, self.last_id = None, 0
+        self.source = None  # the address of the client
         self.on_session = self.on_question = self.on_event = lambda *_: None
 
     @property
@@ -216,7 +217,7 @@ class Client:
 
     def send(self, verb, message=None, headers=None, session=None):
         """Sends an HTTP request, and returns the head of its response."""
-        connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=BOUND)
+        connection = http.client.HTTPConnection(self.address.hostname, self.address.port, timeout=BOUND, source_address=self.source)
         start = time.monotonic()
         what = f"{verb} {message.get('method', 'answer') if message else ''}".strip()
         session = session or self.session
@@ -236,8 +237,8 @@ class Client:
             if elapsed > UNAVAILABLE and not self.frozen(start):
                 raise Violation(f"{what}: 503 after {elapsed:.1f} s")
             raise Unavailable("503")
-        # From nginx if it has lost a replica, or from a replica without a reply from another one: the message may have been received.
-        if response.status in (502, 504) and (b"nginx" in body or b"may have received the message" in body):
+        # From nginx if it has lost a replica: the message may have been received.
+        if response.status in (502, 504) and b"nginx" in body:
             raise Unavailable(str(response.status))
         raise Refused(what, response.status, body)
 

@@ -1,7 +1,9 @@
-"""Clients of 2024-11-05, whose sessions end with their event stream, which carries all messages of the server."""
+"""Clients of 2024-11-05, whose sessions end with their event stream, which carries all messages of the server. The load balancer sends all
+requests of an address to the same replica."""
 
 import json
 from http.client import HTTPException
+from itertools import count
 from time import monotonic, sleep
 from urllib.parse import parse_qs, urljoin, urlsplit
 
@@ -9,9 +11,9 @@ from client import ANSWERS, BOUND, CAPABILITIES, INFO, SURE, Client, Refused, Un
 from load import LOST, PAUSE, RETRY, User
 
 REVISION = "2024-11-05"
-LONG = 20_000  # bytes of a message that replicas do not pass on in one piece
+LONG = 20_000  # bytes of a long message
+ADDRESSES = count()
 BAKES = 150  # tenths of a second until a call ends that is cancelled
-ENDED = "the session has ended"  # the beginning of the error if the holder of the stream could not renew its lease
 
 
 class LegacyClient(Client):
@@ -20,6 +22,7 @@ class LegacyClient(Client):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.stream = None
+        self.source = (f"127.0.1.{next(ADDRESSES) % 250 + 1}", 0)
         # What is known about requests without a response: `sent` (it may or may not have been accepted), `accepted` or `cancelled`.
         self.open, self.responses, self.progress, self.updated = {}, {}, set(), set()
 
@@ -54,7 +57,7 @@ class LegacyClient(Client):
         self.stream = self.session = None
 
     def disconnect(self):
-        """Closes the stream. Every replica must then refuse messages of the session."""
+        """Closes the stream. The replica must then refuse messages of the session."""
         session, deadline = self.session, monotonic() + BOUND
         self.close()
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -112,7 +115,7 @@ class LegacyClient(Client):
         self._post_until_accepted({"jsonrpc": "2.0", "method": method, "params": params})
 
     def _post(self, message):
-        """Sends a message. If the server does not know the session, its stream must end."""
+        """Sends a message. If a replica without its stream has received it, the session is over."""
         if not self.session:
             raise Unavailable("the stream broke off")
         try:
@@ -120,9 +123,8 @@ class LegacyClient(Client):
         except Refused as refused:
             if refused.status != 404:
                 raise
-            deadline = monotonic() + BOUND
-            while True:  # until the stream ends
-                self._receive(self._event(deadline), answers=False)
+            self.close()
+            raise Unavailable("the session is at another replica, or has ended") from refused
         self.read(response)
         if response.status != 202:
             raise Violation(f"POST {message.get('method', 'answer')}: status {response.status}")
@@ -162,7 +164,7 @@ class LegacyClient(Client):
             raise Unavailable("the stream broke off")
         return event[1:]
 
-    def _receive(self, event, answers=True):
+    def _receive(self, event):
         name, data = event
         message = json.loads(data)
         if name != "message":
@@ -174,8 +176,7 @@ class LegacyClient(Client):
             self.responses[message["id"]] = message
         elif "id" in message:
             self.on_question(self.session, message["id"])
-            if answers:
-                self._post_until_accepted({"jsonrpc": "2.0", "id": message["id"], "result": ANSWERS[message["method"]]})
+            self._post_until_accepted({"jsonrpc": "2.0", "id": message["id"], "result": ANSWERS[message["method"]]})
         elif message["method"] == "notifications/progress":
             self.progress.add(message["params"]["progressToken"])
         elif message["method"] == "notifications/resources/updated":
@@ -269,6 +270,3 @@ class LegacyUser(User):
     def forge_question(self, session, question):
         answer = {"jsonrpc": "2.0", "id": question, "result": SURE}
         return self.expect(404, "POST", answer, session)
-
-    def failure(self, error):
-        return "error the session has ended" if error["message"].startswith(ENDED) else super().failure(error)

@@ -159,10 +159,6 @@ impl Authenticator for ApiKeys {
     fn authenticate<'a>(&'a self, request: &'a Parts) -> AuthenticateFuture<'a> {
         Box::pin(self.identify(request))
     }
-
-    fn credential_headers(&self) -> Vec<HeaderName> {
-        self.header.iter().cloned().collect()
-    }
 }
 
 impl fmt::Debug for ApiKeys {

@@ -1,6 +1,6 @@
 use std::{pin::Pin, sync::Arc};
 
-use http::{HeaderName, request::Parts};
+use http::request::Parts;
 
 use super::{
     error::AuthenticationError, identity::Identity, protected_resource::ProtectedResource, routes::AuthorizationRoutes,
@@ -57,13 +57,6 @@ pub trait Authenticator: Send + Sync + 'static {
         ProtectedResource::new()
     }
 
-    /// Returns the headers from which credentials are read, in addition to `Authorization`, `Proxy-Authorization`,
-    /// `Cookie` and `DPoP`. A process that forwards a request to another process of the service omits these headers.
-    /// Called once, when the server is built.
-    fn credential_headers(&self) -> Vec<HeaderName> {
-        Vec::new()
-    }
-
     /// Returns the routes that are served next to the MCP endpoint, by an authorization server in the same process. It
     /// is called once, when the server is built.
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
@@ -80,10 +73,6 @@ impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
         (**self).protected_resource()
     }
 
-    fn credential_headers(&self) -> Vec<HeaderName> {
-        (**self).credential_headers()
-    }
-
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
         (**self).routes()
     }
@@ -96,10 +85,6 @@ impl<A: Authenticator + ?Sized> Authenticator for Box<A> {
 
     fn protected_resource(&self) -> ProtectedResource {
         (**self).protected_resource()
-    }
-
-    fn credential_headers(&self) -> Vec<HeaderName> {
-        (**self).credential_headers()
     }
 
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {

@@ -48,7 +48,7 @@ impl BuiltServer {
     pub(super) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
         Self {
             #[cfg(feature = "http")]
-            legacy: LegacySessions::new(&engine),
+            legacy: LegacySessions::default(),
             engine,
             handle,
             #[cfg(feature = "http")]

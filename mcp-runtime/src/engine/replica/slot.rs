@@ -36,12 +36,6 @@ impl Slot {
         u32::try_from(id >> Self::SHIFT).ok().and_then(Self::new)
     }
 
-    /// Parses exactly what [`Display`](fmt::Display) writes.
-    #[cfg(any(test, feature = "http"))]
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        if text.starts_with(['+', '0']) { None } else { text.parse().ok().and_then(Self::new) }
-    }
-
     fn new(number: u32) -> Option<Self> {
         NonZeroU32::new(number).filter(|number| number.get() >> Self::BITS == 0).map(Self)
     }
@@ -74,17 +68,6 @@ mod tests {
         }
         for id in [0, 1, u64::from(u32::MAX), 1 << 52, u64::MAX] {
             assert_eq!(Slot::of_id(id), None, "{id}");
-        }
-    }
-
-    #[test]
-    fn only_the_text_of_a_slot_is_parsed() {
-        for number in [1, 20, (1 << 20) - 1] {
-            let slot = Slot(NonZeroU32::new(number).unwrap());
-            assert_eq!(Slot::parse(&slot.to_string()), Some(slot));
-        }
-        for text in ["", "0", "05", "+5", "-5", " 5", "5 ", "x", "1048576", "4000000000", "4294967301"] {
-            assert_eq!(Slot::parse(text), None, "{text}");
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::{
     buffers::{ReusedBuffer, SpareBuffers},
     options::HttpOptions,
-    peers::{Peer, PeerPermit, Peers, Pool, Resource, Share},
+    peers::{Peer, PeerPermit, Peers, Pool, Resource},
     session::Sessions,
 };
 use crate::{
@@ -27,13 +27,6 @@ const FREE_FRACTION: usize = 16;
 const MAX_LISTENERS: usize = 10_000;
 /// The maximum number of requests to the routes of an authenticator that are handled at once.
 const MAX_AUTHORIZATION_REQUESTS: usize = 128;
-/// The maximum number of messages that other replicas have forwarded to this one and that are being received at once.
-const MAX_FORWARDED_MESSAGES: usize = 1024;
-/// The maximum number of messages that are being forwarded to other replicas at once, and how many of them a single
-/// peer may have. All peers share the topic of the other replica, and each message occupies it before that replica
-/// knows whether the session exists.
-const MAX_FORWARDING: usize = 256;
-const MAX_FORWARDING_OF_PEER: usize = 32;
 
 /// The limits that all clients share. Requests that exceed them are rejected with status 503.
 #[derive(Debug)]
@@ -41,8 +34,6 @@ pub(super) struct SharedLimits {
     pub(super) peers: Arc<Peers>,
     calls: Pool,
     authorization_requests: Pool,
-    forwarded_messages: Pool,
-    messages_to_forward: Pool,
     listeners: Pool,
     /// One permit for each byte.
     body_memory: Pool,
@@ -76,8 +67,6 @@ impl SharedLimits {
             peers: Arc::new(Peers::new(options.max_peer_share)),
             calls: pool(Resource::Calls, options.max_in_flight),
             authorization_requests: pool(Resource::AuthorizationRequests, MAX_AUTHORIZATION_REQUESTS),
-            forwarded_messages: pool(Resource::ForwardedMessages, MAX_FORWARDED_MESSAGES),
-            messages_to_forward: Pool::new(Resource::MessagesToForward, MAX_FORWARDING, Share::new(1.0)),
             listeners: pool(Resource::Listeners, MAX_LISTENERS),
             body_memory: pool(Resource::BodyBytes, options.body_memory()),
             response_memory: pool(Resource::ResponseBytes, options.max_unread_response_bytes),
@@ -104,19 +93,6 @@ impl SharedLimits {
     /// all peers or for this one.
     pub(super) fn admit_authorization_request(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         self.authorization_requests.try_acquire(peer, 1)
-    }
-
-    /// Returns a permit for a message that another replica has forwarded. Returns `None` if too many are being
-    /// received, in total or from this peer.
-    pub(super) fn admit_forwarded(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
-        self.forwarded_messages.try_acquire(peer, 1)
-    }
-
-    /// Returns a permit for a message that this replica forwards to another one. Returns `None` if too many are being
-    /// forwarded, in total or from this peer.
-    pub(super) fn admit_forwarding(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
-        let permit = self.messages_to_forward.try_acquire(peer, 1)?;
-        (peer.used(Resource::MessagesToForward) <= MAX_FORWARDING_OF_PEER).then_some(permit)
     }
 
     /// Checks that [`admit_call`](Self::admit_call) would succeed.

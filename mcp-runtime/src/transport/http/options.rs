@@ -398,8 +398,8 @@ impl HttpOptions {
     /// Sets whether to serve the HTTP transport of revision 2024-11-05 as well, with streams at `/sse` and messages at
     /// `/message`. The default is `false`. Mounted services ignore this option.
     ///
-    /// With a shared [backend](crate::Server::backend), messages may arrive at any process, which forwards them to the one
-    /// that holds the stream. Functions then see requests without the headers that contain credentials.
+    /// A session lives in the process that holds its stream, also with a shared [backend](crate::Server::backend): load
+    /// balancers must send all requests of a client to the same process. See [Replicas](crate::guide::replicas).
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;

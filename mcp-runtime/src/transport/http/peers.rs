@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::handler::{MAX_BLOCKING, max_checks};
@@ -21,8 +20,6 @@ pub(super) enum Resource {
     Sessions,
     Calls,
     AuthorizationRequests,
-    ForwardedMessages,
-    MessagesToForward,
     Listeners,
     BodyBytes,
     ResponseBytes,
@@ -48,7 +45,7 @@ struct Table {
 }
 
 /// The sender at the other end of a connection, as the operating system reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Remote {
     Address(SocketAddr),
     /// The id of the user whose process has connected to a Unix socket.

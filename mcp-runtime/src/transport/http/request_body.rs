@@ -122,23 +122,6 @@ where
     })
 }
 
-/// Reserves memory for a body that another replica has received.
-///
-/// # Errors
-///
-/// Returns the response that rejects the request if the memory of all bodies is exhausted.
-pub(super) fn reserve(
-    limits: &SharedLimits,
-    peer: &Arc<Peer>,
-    bytes: usize,
-) -> Result<Option<PeerPermit>, Box<HttpResponse>> {
-    let (mut memory, counted) = (None, bytes.saturating_sub(UNCOUNTED_BYTES));
-    if counted > 0 && !limits.reserve_body_memory(peer, &mut memory, counted) {
-        return Err(Box::new(response::overloaded(MEMORY_FULL)));
-    }
-    Ok(memory)
-}
-
 /// A body that is being read.
 struct BodyReader<'a, B> {
     body: Pin<Box<B>>,

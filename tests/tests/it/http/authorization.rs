@@ -32,9 +32,6 @@ use super::{
 
 const METADATA: &str = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
 
-/// A header that [`Tokens`] calls credentials.
-pub(super) const OWN_HEADER: &str = "x-user-key";
-
 /// Accepts bearer tokens of the form `user/scope/scope`, and counts how often it is asked.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tokens {
@@ -73,10 +70,6 @@ impl Authenticator for Tokens {
                 _ => Ok(identity),
             }
         })
-    }
-
-    fn credential_headers(&self) -> Vec<http::HeaderName> {
-        vec![http::HeaderName::from_static(OWN_HEADER)]
     }
 
     fn protected_resource(&self) -> ProtectedResource {

@@ -11,7 +11,7 @@ use super::{
     Gate,
     client::{Endpoint, Response, send_body, send_head, soon},
     request::{Request, initialize},
-    serve_with,
+    serve_with, server,
 };
 
 async fn legacy() -> (Arc<Gate>, Endpoint) {
@@ -258,4 +258,43 @@ async fn unread_output_is_limited() {
         assert_eq!(next(&mut stream).await["id"], id);
     }
     assert_eq!(endpoint.send(&long(accepted)).await.status, 202);
+}
+
+/// A server with a listener that allows only one call in flight, and another one.
+async fn two_listeners() -> (Arc<Gate>, [Endpoint; 2]) {
+    let (gate, server) = server();
+    let built = server.build().unwrap();
+    let serve = |options: HttpOptions| Endpoint::serve(built.clone(), options.legacy_sse(true));
+    (gate, [serve(HttpOptions::default().max_in_flight(1)).await, serve(HttpOptions::default()).await])
+}
+
+#[tokio::test]
+async fn every_listener_takes_every_message() {
+    let (_gate, listeners) = two_listeners().await;
+    for opened_at in &listeners {
+        let (mut stream, path) = session(opened_at, "2024-11-05").await;
+        for (id, listener) in (1..).zip(&listeners) {
+            assert_eq!(listener.send(&call(id, "quick").path(&path)).await.status, 202, "{id}");
+            assert_eq!(next(&mut stream).await["id"], id);
+        }
+    }
+}
+
+/// The limits are those of the listener at which the stream was opened.
+#[tokio::test]
+async fn messages_count_where_their_stream_was_opened() {
+    let (gate, listeners) = two_listeners().await;
+    let [strict, lenient] = &listeners;
+    let (mut limited, limited_path) = session(strict, "2024-11-05").await;
+    let (mut free, free_path) = session(lenient, "2024-11-05").await;
+    assert_eq!(lenient.send(&call(1, "waits").path(&limited_path)).await.status, 202);
+    gate.has_begun(1).await;
+    for listener in &listeners {
+        let refused = listener.send(&call(2, "quick").path(&limited_path)).await;
+        assert_eq!((refused.status, &refused.json()["id"]), (503, &json!(2)));
+        assert_eq!(listener.send(&call(2, "quick").path(&free_path)).await.status, 202);
+        assert_eq!(next(&mut free).await["id"], 2);
+    }
+    gate.open();
+    assert_eq!(next(&mut limited).await["id"], 1);
 }

@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use http::{HeaderMap, HeaderName, Uri, request::Parts};
+use http::{HeaderMap, Uri, request::Parts};
 
 use super::resource_url::{ResourceUrl, issuer_problem};
 use crate::auth::{Authenticator, AuthorizationRoutes, Challenge, ProtectedResource};
@@ -10,8 +10,6 @@ pub(crate) struct Authorization {
     authenticator: Arc<dyn Authenticator>,
     resource: ProtectedResource,
     routes: Vec<Arc<dyn AuthorizationRoutes>>,
-    /// The headers that contain credentials, apart from the standard ones.
-    credential_headers: Vec<HeaderName>,
     /// The identifier of the resource, if the author has set it.
     url: Option<ResourceUrl>,
 }
@@ -34,8 +32,7 @@ impl Authorization {
             return Err(problems);
         }
         let routes = authenticator.routes();
-        let credential_headers = authenticator.credential_headers();
-        Ok(Self { authenticator, resource, routes, credential_headers, url })
+        Ok(Self { authenticator, resource, routes, url })
     }
 
     pub(super) fn authenticator(&self) -> &dyn Authenticator {
@@ -44,11 +41,6 @@ impl Authorization {
 
     pub(super) fn resource(&self) -> &ProtectedResource {
         &self.resource
-    }
-
-    /// Returns the headers that contain credentials, apart from the standard ones.
-    pub(in crate::transport::http) fn credential_headers(&self) -> &[HeaderName] {
-        &self.credential_headers
     }
 
     /// Returns what the authenticator serves next to the endpoint.

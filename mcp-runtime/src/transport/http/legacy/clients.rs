@@ -9,10 +9,9 @@ use std::{
 
 use http::{StatusCode, request::Parts};
 
-use super::seen::SeenMessages;
 use crate::{
     engine::{Connection, InFlight, Outbox, RequestSource},
-    error::{Fault, FaultClass},
+    error::FaultClass,
     transport::http::{
         authorization::insufficient_scope,
         endpoint::Endpoint,
@@ -25,14 +24,14 @@ use crate::{
 };
 
 /// The clients with an open stream, by the ids of their sessions. Each has a permit for a session, which bounds the
-/// table.
-#[derive(Debug, Default)]
-pub(super) struct Clients(Mutex<HashMap<Arc<str>, Arc<Client>>>);
+/// table. All listeners of a server share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LegacySessions(Arc<Mutex<HashMap<Arc<str>, Arc<Client>>>>);
 
 /// A client with an open stream.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// The principal that opened the stream. To anybody else, the client does not exist.
+    /// The principal that opened the stream. To any other sender, the client does not exist.
     principal: Option<Box<str>>,
     /// The connection, which is locked while a message is received, so that messages are received one at a time.
     connection: tokio::sync::Mutex<Connection>,
@@ -40,8 +39,6 @@ pub(super) struct Client {
     /// The endpoint at which the stream was opened, for the connection that carries it.
     endpoint: Endpoint,
     in_flight: Arc<InFlight>,
-    /// The messages that other replicas have received.
-    pub(super) seen: Arc<SeenMessages>,
     /// Whether the stream has ended, although messages may still be received.
     is_closed: AtomicBool,
     _permit: PeerPermit,
@@ -50,28 +47,19 @@ pub(super) struct Client {
 /// A guard that removes a client and cancels its calls when its stream ends.
 #[derive(Debug)]
 pub(super) struct RemoveOnDrop {
-    clients: Arc<Clients>,
+    sessions: LegacySessions,
     id: Arc<str>,
 }
 
-impl Clients {
+impl LegacySessions {
     /// Adds a client until the returned guard is dropped.
-    pub(super) fn insert(self: &Arc<Self>, id: Arc<str>, client: Arc<Client>) -> RemoveOnDrop {
+    pub(super) fn insert(&self, id: Arc<str>, client: Arc<Client>) -> RemoveOnDrop {
         self.table().insert(Arc::clone(&id), client);
-        RemoveOnDrop { clients: Arc::clone(self), id }
+        RemoveOnDrop { sessions: self.clone(), id }
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Client>> {
         self.table().get(id).map(Arc::clone)
-    }
-
-    /// Fails the calls of the clients whose ids meet a condition, and ends their streams.
-    pub(super) fn end_if(&self, condition: impl Fn(&str) -> bool, fault: &Fault) {
-        let table = self.table();
-        let ended: Vec<_> =
-            table.iter().filter(|(id, _)| condition(id)).map(|(_, client)| Arc::clone(client)).collect();
-        drop(table);
-        ended.iter().for_each(|client| client.end(fault));
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Client>>> {
@@ -88,7 +76,6 @@ impl Client {
             in_flight: connection.in_flight_table(),
             connection: connection.into(),
             endpoint: endpoint.clone(),
-            seen: Arc::default(),
             is_closed: AtomicBool::new(false),
             _permit: permit,
         }
@@ -145,12 +132,6 @@ impl Client {
         response::empty(StatusCode::ACCEPTED)
     }
 
-    /// Fails the calls of the client, and ends its stream once all of it is written.
-    fn end(&self, fault: &Fault) {
-        self.outbox.close();
-        self.in_flight.fail_all(fault);
-    }
-
     /// Returns whether the stream has ended, or is about to because the session has ended.
     fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire) || self.outbox.is_closed()
@@ -173,7 +154,7 @@ impl DrainedStream for Client {
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         // The table must be unlocked before the calls are cancelled.
-        let removed = self.clients.table().remove(&self.id);
+        let removed = self.sessions.table().remove(&self.id);
         if let Some(client) = removed {
             client.is_closed.store(true, Ordering::Release);
             client.in_flight.cancel_all();

@@ -1,20 +1,13 @@
 //! The HTTP transport of 2024-11-05: an event stream carries all messages of the server, and the client posts its
 //! messages to a second path.
 //!
-//! A session lives as long as its stream, in the process that holds it. If other processes share the backend, any of them
-//! receives messages and [forwards](forwarder::Forwarder) them to that process.
+//! A session lives as long as its stream, in the process that holds it. Other processes do not know it, even if they share
+//! the backend: load balancers must send its messages to that process.
 //!
 //! See [HTTP with SSE](https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse).
 
-mod awaited;
 mod clients;
-mod forwarder;
-mod inbox;
-mod message;
-mod outgoing;
-mod seen;
 mod service;
-mod sessions;
 
+pub(crate) use self::clients::LegacySessions;
 pub(super) use self::service::LegacyService;
-pub(crate) use self::sessions::LegacySessions;

@@ -1,16 +1,16 @@
 use std::{convert::Infallible, sync::Arc, task, time::Instant};
 
 use bytes::Bytes;
-use http::{Method, Request, request::Parts};
+use http::{Method, Request, StatusCode, request::Parts};
 use http_body::Body;
 use hyper::body::Incoming;
 use tower_service::Service;
 
-use super::{clients::Client, forwarder::Forwarder, message::remove_credentials, sessions::LegacySessions};
+use super::clients::{Client, LegacySessions};
 use crate::{
-    engine::{Connection, Slot},
+    engine::Connection,
     transport::http::{
-        authorization::{Authorization, admit},
+        authorization::admit,
         endpoint::Endpoint,
         guard,
         peers::Remote,
@@ -34,12 +34,6 @@ const MESSAGES: &str = "/message";
 pub(in crate::transport::http) struct LegacyService {
     endpoint: Endpoint,
     sessions: LegacySessions,
-}
-
-/// Where the stream is of the client that sends a message.
-enum Holder<'a> {
-    Here(Arc<Client>),
-    Replica(&'a Forwarder, Slot),
 }
 
 impl LegacyService {
@@ -71,7 +65,7 @@ impl LegacyService {
             Err(rejection) => return *rejection,
         };
         let response = match (parts.uri.path(), &parts.method) {
-            (STREAM, &Method::GET) => self.open(&parts).await,
+            (STREAM, &Method::GET) => self.open(&parts),
             (STREAM, _) => response::method_not_allowed("GET"),
             (_, &Method::POST) => self.receive(parts, body).await,
             _ => response::method_not_allowed("POST"),
@@ -80,16 +74,8 @@ impl LegacyService {
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.
-    async fn open(&self, request: &Parts) -> HttpResponse {
-        let LegacySessions { clients, forwarder } = &self.sessions;
-        let id = match forwarder {
-            Some(forwarder) => match forwarder.new_id().await {
-                Ok(id) => Some(id),
-                Err(fault) => return response::overloaded_with(response::error_message(&fault)),
-            },
-            None => new_id(),
-        };
-        let Some(id) = id else { return response::overloaded("no session id could be generated") };
+    fn open(&self, request: &Parts) -> HttpResponse {
+        let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
         let sessions = self.endpoint.sessions();
         let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
             return response::overloaded("too many sessions");
@@ -99,11 +85,7 @@ impl LegacyService {
         let stream = Arc::new(EventStream::new(0, Arc::clone(connection.outbox()), false, &memory));
         let cancels = CancelOnDrop(connection.in_flight_table());
         let client = Arc::new(Client::new(&self.endpoint, request, connection, permit));
-        let remove = clients.insert(Arc::clone(&id), Arc::clone(&client));
-        // If the slot was lost before, nothing else would end the stream.
-        if forwarder.as_ref().is_some_and(|forwarder| !forwarder.holds(&id)) {
-            return response::overloaded("the server has lost its connection to the other replicas");
-        }
+        let remove = self.sessions.insert(Arc::clone(&id), Arc::clone(&client));
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
         let body = SseBody::new(stream.attach(), config, 0, self.endpoint.shutdown());
@@ -112,60 +94,46 @@ impl LegacyService {
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    async fn receive<B>(&self, mut request: Parts, body: B) -> HttpResponse
+    async fn receive<B>(&self, request: Parts, body: B) -> HttpResponse
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if self.sessions.forwarder.is_some() {
-            let others = self.endpoint.authorization().map_or(&[][..], Authorization::credential_headers);
-            remove_credentials(&mut request.headers, others);
-        }
-        let holder = match self.find(&request) {
-            Ok(holder) => holder,
+        let client = match self.find(&request) {
+            Ok(client) => client,
             Err(rejection) => {
                 linger(&request, Box::pin(body), self.endpoint.options().max_body_bytes);
                 return *rejection;
             }
         };
-        let endpoint = match &holder {
-            // The stream may have been opened at another endpoint.
-            Holder::Here(client) => client.endpoint().for_connection(&self.endpoint),
-            Holder::Replica(..) => self.endpoint.clone(),
-        };
+        // The stream may have been opened at another endpoint.
+        let endpoint = client.endpoint().for_connection(&self.endpoint);
         let source = endpoint.request_source(request);
         let mut body = match request_body::read(&endpoint, &source, body, Instant::now()).await {
             Ok(body) => body,
             Err(rejection) => return *rejection,
         };
-        match holder {
-            Holder::Here(client) => {
-                source.keep_memory(body.take_memory());
-                client.receive(source, body.bytes()).await
-            }
-            Holder::Replica(forwarder, slot) => {
-                let request = source.request();
-                forwarder.forward(slot, session_id(request), &endpoint, request, body).await
-            }
-        }
+        source.keep_memory(body.take_memory());
+        client.receive(source, body.bytes()).await
     }
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
-    fn find(&self, request: &Parts) -> Result<Holder<'_>, Box<HttpResponse>> {
-        let id = session_id(request);
-        let holder = match self.sessions.clients.get(id) {
-            Some(client) => client.is_sender_of(request).then_some(Holder::Here(client)),
-            None => self.sessions.forwarder.as_ref().and_then(|forwarder| {
-                let slot = forwarder.holder_of(id)?;
-                Some(Holder::Replica(forwarder, slot))
-            }),
-        };
-        let holder = holder.ok_or_else(|| Box::new(routing::session_not_found()))?;
+    fn find(&self, request: &Parts) -> Result<Arc<Client>, Box<HttpResponse>> {
+        let client = self.sessions.get(session_id(request)).filter(|client| client.is_sender_of(request));
+        let client = client.ok_or_else(|| Box::new(self.session_not_found()))?;
         routing::check_content(request)?;
-        if let Holder::Here(client) = &holder {
-            client.check_unread()?;
+        client.check_unread()?;
+        Ok(client)
+    }
+
+    /// Returns the response to a message of a session without a stream in this process.
+    fn session_not_found(&self) -> HttpResponse {
+        if self.endpoint.engine().replica().is_none() {
+            return routing::session_not_found();
         }
-        Ok(holder)
+        let why = "session not found or expired. Sessions of this transport exist in one process only: if there are several \
+                   behind a load balancer, it must send all requests of a client to the same one (sticky routing)";
+        response::invalid_request(StatusCode::NOT_FOUND, why)
     }
 }
 
@@ -192,7 +160,6 @@ impl Service<Request<Incoming>> for LegacyService {
 
 #[cfg(test)]
 mod tests {
-    use http::StatusCode;
     use http_body_util::{BodyExt as _, Full};
 
     use super::*;
@@ -209,7 +176,7 @@ mod tests {
         request
     }
 
-    /// To anybody but the principal that opened the stream, its session does not exist.
+    /// To any other sender than the principal that opened the stream, its session does not exist.
     #[test]
     fn messages_are_accepted_only_from_the_principal_that_opened_the_stream() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -220,7 +187,7 @@ mod tests {
         let built = Server::empty("legacy", "1.0.0").build().unwrap();
         for opener in PRINCIPALS {
             let endpoint = Endpoint::new(Arc::clone(built.engine()), None, HttpOptions::default());
-            let service = LegacyService::new(endpoint, LegacySessions::new(built.engine()));
+            let service = LegacyService::new(endpoint, LegacySessions::default());
             let mut stream = service.clone().handle(request(Method::GET, STREAM, opener, "")).await.into_body();
             let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();
             let path = std::str::from_utf8(&event).unwrap().lines().find_map(|line| line.strip_prefix("data: "));

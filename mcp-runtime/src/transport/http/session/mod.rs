@@ -14,5 +14,5 @@ mod worker;
 pub(super) use self::{
     session::{ActiveSession, HttpSession},
     sessions::{Sessions, new_id},
-    shared_sessions::{SharedSessions, is_id},
+    shared_sessions::SharedSessions,
 };

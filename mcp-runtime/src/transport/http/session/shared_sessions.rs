@@ -354,7 +354,7 @@ impl ReplicaHandler for SharedSessions {
 }
 
 /// Returns whether a text may be the id of a session, so that other texts cost no access to the backend.
-pub(in crate::transport::http) fn is_id(text: &str) -> bool {
+fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
