@@ -22,6 +22,8 @@ pub enum Health {
     Mute,
     /// With an error.
     Failing,
+    /// Like its inner backend, but nothing can be written, because it is full.
+    Full,
     /// Like its inner backend, but each operation takes this long.
     Slow(Duration),
     /// Not until its health changes.
@@ -89,6 +91,11 @@ impl BackendHook for Interruptions {
             if health == Health::Failing || health == Health::Mute && method == BackendMethod::Publish {
                 return Err(BackendError::Unavailable("the test interrupts it".to_owned()));
             }
+            if health == Health::Full
+                && matches!(method, BackendMethod::Set | BackendMethod::Insert | BackendMethod::Append)
+            {
+                return Err(BackendError::Full);
+            }
             run.await
         })
     }
@@ -104,7 +111,7 @@ impl BackendHook for Interruptions {
 /// Passes messages on as long as the backend is up, and reports afterwards that some were lost.
 async fn forward(mut from: TopicSubscription, to: TopicSender, mut health: watch::Receiver<Health>) {
     while let Some(event) = from.next().await {
-        let is_up = matches!(*health.borrow(), Health::Up | Health::Mute | Health::Slow(_));
+        let is_up = matches!(*health.borrow(), Health::Up | Health::Mute | Health::Slow(_) | Health::Full);
         match event {
             TopicEvent::Message(message) if is_up => to.send(message),
             _ => {

@@ -5,6 +5,7 @@
 #[allow(clippy::module_inception)]
 mod backend;
 mod backoff;
+pub(crate) mod clock;
 mod connector;
 mod deadline;
 mod error;
@@ -20,6 +21,7 @@ mod topics;
 
 pub use backend::Backend;
 pub(crate) use backoff::Backoff;
+pub(crate) use clock::BackendClock;
 pub use connector::{BackendConnector, connected};
 pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
 pub use error::{BackendError, BackendFuture};

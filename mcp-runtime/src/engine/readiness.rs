@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::backend::{Backend, respond};
+use super::replica::Replica;
+use crate::backend::respond;
 
 /// The record that is read to see whether the backend responds. It need not exist.
 const RECORD: &str = "mcp/1/ready";
@@ -13,31 +14,44 @@ const MAX_AGE: Duration = Duration::from_secs(1);
 
 /// A probe of the backend that processes share.
 pub(super) struct BackendProbe {
-    backend: Arc<dyn Backend>,
-    /// When the backend was asked last, and whether it has responded.
-    last: Mutex<Option<(Instant, bool)>>,
+    replica: Arc<Replica>,
+    /// When the backend was asked last, and why the server cannot do its work, if it cannot.
+    last: Mutex<Option<(Instant, Option<&'static str>)>>,
 }
 
 impl BackendProbe {
-    pub(super) fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, last: Mutex::default() }
+    pub(super) fn new(replica: Arc<Replica>) -> Self {
+        Self { replica, last: Mutex::default() }
     }
 
-    /// Returns whether the backend responds. Concurrent probes ask it once.
-    pub(super) async fn responds(&self) -> bool {
+    /// Returns why the server cannot do its work, or `None` if it can: the backend responds, and accepts changes. Concurrent
+    /// probes ask it once. Whether it accepts changes is known from the lease, so that probes need not write.
+    pub(super) async fn problem(&self) -> Option<&'static str> {
         let mut last = self.last.lock().await;
         let before = match *last {
-            Some((at, responds)) if at.elapsed() < MAX_AGE => return responds,
-            before => before.is_none_or(|(_, responds)| responds),
+            Some((at, problem)) if at.elapsed() < MAX_AGE => return problem,
+            before => before.and_then(|(_, problem)| problem),
         };
-        let response = respond(self.backend.get(RECORD)).await;
-        match &response {
-            Err(error) if before => tracing::warn!(%error, "not ready"),
-            Ok(_) if !before => tracing::info!("ready again: the backend responds"),
-            _ => {}
+        let problem = match respond(self.replica.backend().get(RECORD)).await {
+            Err(error) => {
+                if before.is_none() {
+                    tracing::warn!(%error, "not ready");
+                }
+                Some("the backend does not respond")
+            }
+            Ok(_) if self.replica.can_write().await => None,
+            Ok(_) => {
+                if before.is_none() {
+                    tracing::warn!("not ready: the backend accepts no changes");
+                }
+                Some("the backend accepts no changes")
+            }
+        };
+        if before.is_some() && problem.is_none() {
+            tracing::info!("ready again: the backend responds");
         }
-        *last = Some((Instant::now(), response.is_ok()));
-        response.is_ok()
+        *last = Some((Instant::now(), problem));
+        problem
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use super::{
     client_requests::InputResponse,
     replica::{Replica, Slot},
@@ -91,7 +93,7 @@ impl SessionStore {
             let rest = EVICTION_SAMPLE - sample.len();
             sample.extend(respond(self.backend().list(&group, None, rest)).await?);
         }
-        let now = Timestamp::now();
+        let now = self.replica.clock().now();
         let idle_for = |record: &Record| {
             let renewed = serde_json::from_slice::<Timestamp>(&record.value).ok()?;
             Some(now.saturating_duration_since(renewed)).filter(|idle| *idle > self.unused_after)
@@ -109,7 +111,10 @@ impl SessionStore {
 
     /// Reads a session. Returns `None` if it does not exist.
     pub(crate) async fn load(&self, id: &str) -> Result<Option<StoredSession>, BackendError> {
-        self.replica.join().await?;
+        // Without a slot, which a full backend does not provide, each message of the session reads the record.
+        if let Err(error) = self.replica.join().await {
+            tracing::debug!(%error, "reading a session that may change without notice");
+        }
         let found = respond(self.backend().get(&session_key(id))).await?;
         found
             .map(|found| Ok(StoredSession { record: SessionRecord::decode(&found.value)?, version: found.version }))
@@ -119,6 +124,17 @@ impl SessionStore {
     /// Connects a session to the record from which it was [loaded](Self::load), so that the replicas share it.
     pub(crate) fn share(&self, id: &Arc<str>, session: &Session, stored: StoredSession) {
         session.share(SharedSession::new(Arc::clone(id), stored), &self.replica);
+    }
+
+    /// Returns whether the local copy of a session must be read again before it is used.
+    pub(crate) fn is_outdated(&self, session: &Session, now: Instant) -> bool {
+        session.shared().is_some_and(|shared| shared.is_stale() || !self.replica.is_fresh(now))
+    }
+
+    /// Returns whether changes of sessions are announced to this replica. Otherwise, it may use no copy that it has not just
+    /// read.
+    pub(crate) fn hears_changes(&self) -> bool {
+        self.replica.is_fresh(Instant::now())
     }
 
     /// Reads a session again. Returns `false` if it has ended, which also ends the local copy.
@@ -286,7 +302,7 @@ impl SessionStore {
     /// Counts the session towards its peer, and records that it is in use.
     async fn write_peer(&self, id: &str, record: &SessionRecord) -> Result<(), BackendError> {
         let key = peer_key(&record.peer, id);
-        let now = Timestamp::now().as_unix_millis().to_string().into_bytes();
+        let now = self.replica.clock().now().as_unix_millis().to_string().into_bytes();
         respond(self.backend().set(&key, RecordCondition::Always, now, self.ttl)).await.map(drop)
     }
 

@@ -15,7 +15,7 @@ use super::{
     limits::Limits,
     live_requester::LiveRequester,
     readiness::BackendProbe,
-    replica::Replica,
+    replica::{Replica, ServerName},
     request::caller::Visibility,
     roots_hook::RootsHook,
     session::Session,
@@ -70,6 +70,8 @@ pub(crate) struct Profile {
     pub(crate) authenticates: bool,
     /// The identity of the sender on transports that do not identify senders.
     pub(crate) local_identity: Option<Identity>,
+    /// The names of servers with which this one may share a backend.
+    pub(crate) former_names: Vec<String>,
 }
 
 /// A built server: the state that its connections share.
@@ -145,18 +147,21 @@ impl Engine {
             hides_unauthorized,
             authenticates,
             local_identity,
+            former_names,
         } = profile;
         // What is listed for one caller is not for everybody.
         let is_private = visibility.is_some() || hides_unauthorized || authenticates;
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
         let shared_changes = shared.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
-        let probe = shared.clone().map(BackendProbe::new);
-        let replica = shared.clone().map(|backend| Arc::new(Replica::new(backend, limits.lease)));
+        let name = ServerName { name: identity.name.clone(), former: former_names };
+        let replica = shared.clone().map(|backend| Arc::new(Replica::of_server(backend, limits.lease, name)));
+        let probe = replica.clone().map(BackendProbe::new);
         let sessions = Arc::default();
         let log = Arc::new(SessionLog::new(&sessions));
         let shared_log = replica.as_ref().map(|replica| SharedLog::new(replica, &log));
-        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, shared.clone()));
+        let shared_clock = replica.as_ref().map(|replica| (Arc::clone(replica.backend()), Arc::clone(replica.clock())));
+        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, shared_clock));
         let layer_backend = shared.map(|backend| {
             let server = identity.name.clone().into_boxed_str();
             Arc::new(SharedBackend { backend, server })
@@ -312,12 +317,12 @@ impl Engine {
         }
     }
 
-    /// Returns whether the backend responds. Returns `true` if the state is kept in memory.
+    /// Returns what is wrong with the backend, or `None` if nothing is, or if the state is kept in memory.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has a readiness check"))]
-    pub(crate) async fn backend_responds(&self) -> bool {
+    pub(crate) async fn backend_problem(&self) -> Option<&'static str> {
         match &self.probe {
-            Some(probe) => probe.responds().await,
-            None => true,
+            Some(probe) => probe.problem().await,
+            None => None,
         }
     }
 

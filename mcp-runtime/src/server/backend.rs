@@ -33,6 +33,22 @@ impl Server {
         self.shared_backend(Arc::new(backend))
     }
 
+    /// Lets this server use a backend while processes of a server with another name use it, as during a rolling update to a
+    /// release with a new name. Otherwise, such a backend is an error at startup, since clients would find sessions whose
+    /// tools differ from those of the process that they reach.
+    ///
+    /// A backend belongs to a name as long as processes of that name run, and for a [lease](Self::lease) longer. Releases
+    /// with the same name and different versions may always share a backend.
+    ///
+    /// ```
+    /// # use mcp_runtime::{MemoryBackend, Server};
+    /// let server = Server::empty("tracker", "2.0.0").renamed_from("notes").backend(MemoryBackend::default());
+    /// ```
+    pub fn renamed_from(mut self, name: impl Into<String>) -> Self {
+        self.profile.former_names.push(name.into());
+        self
+    }
+
     pub(crate) fn shared_backend(mut self, backend: Arc<dyn Backend>) -> Self {
         self.profile.backend = Some(backend);
         self

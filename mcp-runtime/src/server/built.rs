@@ -76,12 +76,14 @@ impl BuiltServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if stdin or stdout fails, or if the client does not read the responses in time.
+    /// Returns an error if stdin or stdout fails, if the client does not read the responses in time, or if the
+    /// [backend](crate::Server::backend) belongs to a server with another name.
     pub async fn serve_stdio(&self) -> io::Result<()> {
         self.serve_claimed(Stdio::claim()?).await
     }
 
     pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
+        self.check_name().await?;
         let (reader, writer) = stdio.into_streams()?;
         let stop = transport::shutdown_signal(self.engine.limits.grace_period);
         let served = transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await;
@@ -113,13 +115,14 @@ impl BuiltServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if a stream fails, or if the client does not read the responses in time. A client that
-    /// disconnects is not an error.
+    /// Returns an error if a stream fails, if the client does not read the responses in time, or if the
+    /// [backend](crate::Server::backend) belongs to a server with another name. A client that disconnects is not an error.
     pub async fn serve<R, W>(&self, reader: R, writer: W) -> io::Result<()>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
+        self.check_name().await?;
         let served =
             transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, std::future::pending()).await;
         self.engine.flush_changes().await;
@@ -140,7 +143,8 @@ impl BuiltServer {
     ///
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is
     /// [allowed](HttpOptions::allow_host). The path of a [Unix socket](HttpAddress::Unix) cannot be bound if another
-    /// server listens on it, if the file is not a socket, or if the platform has no Unix sockets.
+    /// server listens on it, if the file is not a socket, or if the platform has no Unix sockets. Also returns an error if
+    /// the [backend](crate::Server::backend) belongs to a server with another name.
     #[cfg(feature = "http")]
     pub async fn serve_http(&self, address: impl Into<HttpAddress>, options: HttpOptions) -> io::Result<()> {
         let stop = transport::shutdown_signal(options.drain_delay.saturating_add(self.engine.limits.grace_period));
@@ -180,8 +184,15 @@ impl BuiltServer {
     #[cfg(feature = "http")]
     pub(crate) async fn bind_http(&self, address: HttpAddress, options: HttpOptions) -> io::Result<Listener> {
         self.check_authorization().map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
+        self.check_name().await?;
         let (engine, authorization) = (Arc::clone(&self.engine), self.authorization.clone());
         Listener::bind(engine, authorization, self.legacy.clone(), address, options).await
+    }
+
+    /// Checks that the backend belongs to this server.
+    async fn check_name(&self) -> io::Result<()> {
+        let Some(replica) = self.engine.replica() else { return Ok(()) };
+        replica.check_name().await.map_err(|mismatch| io::Error::new(io::ErrorKind::InvalidInput, mismatch))
     }
 
     /// Checks that functions with scopes are unreachable without authentication.

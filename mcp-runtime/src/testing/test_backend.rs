@@ -5,14 +5,14 @@ use std::{
     ops::Deref,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use crate::backend::{
     BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
-    RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics,
+    RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, time::whole_millis,
 };
 
 /// The methods of [`Records`], [`Logs`] and [`Topics`].
@@ -86,12 +86,14 @@ pub struct TestBackend<H, B = MemoryBackend> {
     inner: Arc<B>,
     hook: H,
     operations: AtomicUsize,
+    /// The number of milliseconds by which the clock of the backend is behind, for all processes.
+    behind: Arc<AtomicU64>,
 }
 
 impl<H, B: Default> TestBackend<H, B> {
     /// Creates a backend with a hook.
     pub fn new(hook: H) -> Self {
-        Self { inner: Arc::default(), hook, operations: AtomicUsize::new(0) }
+        Self { inner: Arc::default(), hook, operations: AtomicUsize::new(0), behind: Arc::default() }
     }
 }
 
@@ -99,7 +101,8 @@ impl<H: Default, B> TestBackend<H, B> {
     /// Returns another view of the same inner backend, with a count and a hook of its own, like the connection of
     /// another process.
     pub fn other_process(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), hook: H::default(), operations: AtomicUsize::new(0) }
+        let (inner, behind) = (Arc::clone(&self.inner), Arc::clone(&self.behind));
+        Self { inner, hook: H::default(), operations: AtomicUsize::new(0), behind }
     }
 }
 
@@ -107,6 +110,11 @@ impl<H, B> TestBackend<H, B> {
     /// Returns the inner backend, whose operations are neither counted nor intercepted.
     pub fn reliable(&self) -> &B {
         &self.inner
+    }
+
+    /// Sets the clock of the backend back, relative to the clocks of all processes.
+    pub fn set_clock_back(&self, by: Duration) {
+        self.behind.store(whole_millis(by), Ordering::Relaxed);
     }
 
     /// Returns the number of operations that were started.
@@ -188,7 +196,11 @@ impl<H: BackendHook, B: Records> Records for TestBackend<H, B> {
     }
 
     fn now(&self) -> BackendFuture<'_, Timestamp> {
-        self.run(BackendMethod::Now, "", b"", Box::pin(async move { self.inner.now().await }))
+        let now = async move {
+            let millis = self.inner.now().await?.as_unix_millis();
+            Ok(Timestamp::from_unix_millis(millis.saturating_sub(self.behind.load(Ordering::Relaxed))))
+        };
+        self.run(BackendMethod::Now, "", b"", Box::pin(now))
     }
 }
 

@@ -23,7 +23,7 @@ use super::{
     state_key::{KEY_ID_LEN, StateKey},
 };
 use crate::{
-    backend::{Backend, Timestamp},
+    backend::{Backend, BackendClock, Timestamp},
     error::Fault,
     random,
 };
@@ -43,6 +43,8 @@ const PLAIN: u8 = 0;
 pub(crate) struct StateKeys {
     source: KeySource,
     ttl: Duration,
+    /// The clock of the backend that processes share. Without one, the clock of this machine is used.
+    clock: Option<Arc<BackendClock>>,
 }
 
 #[derive(Debug)]
@@ -62,6 +64,9 @@ struct OwnKeys {
     generated: Option<Instant>,
 }
 
+/// The backend that processes share, and its clock.
+type SharedBackend = (Arc<dyn Backend>, Arc<BackendClock>);
+
 #[derive(Serialize, Deserialize)]
 struct SealedState {
     #[serde(rename = "t")]
@@ -73,12 +78,17 @@ struct SealedState {
 impl StateKeys {
     /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, they are read from the backend
     /// that processes share. Without one, a random key is generated on first use and rotated.
-    pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration, shared: Option<Arc<dyn Backend>>) -> Self {
+    pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration, shared: Option<SharedBackend>) -> Self {
+        let clock = shared.as_ref().map(|(_, clock)| Arc::clone(clock));
         let source = match shared.filter(|_| keys.is_empty()) {
-            Some(backend) => KeySource::Shared(SharedKeys::new(backend, ttl)),
+            Some((backend, clock)) => KeySource::Shared(SharedKeys::new(backend, clock, ttl)),
             None => KeySource::Own(Mutex::new(OwnKeys { keys, generated: None })),
         };
-        Self { source, ttl }
+        Self { source, ttl, clock }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.as_ref().map_or_else(Timestamp::now, |clock| clock.now())
     }
 
     /// Keeps keys that are shared up to date. Never completes.
@@ -126,7 +136,7 @@ impl StateKeys {
         let key = self.sealing_key()?;
         let mut nonce = [0; NONCE_LEN];
         random::fill(&mut nonce).then_some(()).ok_or_else(cannot_seal)?;
-        let expires = Timestamp::now().saturating_add(self.ttl);
+        let expires = self.now().saturating_add(self.ttl);
         let payload = json(&SealedState { expires, state })?;
         let payload = Payload { msg: &payload, aad: binding };
         let sealed = key.cipher().encrypt(&XNonce::from(nonce), payload).map_err(|_| cannot_seal())?;
@@ -177,7 +187,7 @@ impl StateKeys {
         let payload = key.cipher().decrypt(&XNonce::from(*nonce), payload);
         let payload = payload.map_err(|_| "tampered with, or bound to another request or principal")?;
         let SealedState { expires, state } = serde_json::from_slice(&payload).map_err(|_| "unknown version")?;
-        if Timestamp::now() >= expires { Err(Rejection::Invalid("expired")) } else { Ok(state) }
+        if self.now() >= expires { Err(Rejection::Invalid("expired")) } else { Ok(state) }
     }
 
     fn sealing_key(&self) -> Result<StateKey, Fault> {

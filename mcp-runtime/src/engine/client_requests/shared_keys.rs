@@ -15,7 +15,7 @@ use super::{
     state_key::{KEY_ID_LEN, StateKey},
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, Backend, BackendError, Backoff, Record, RecordCondition, Timestamp, respond},
+    backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, Record, RecordCondition, respond},
     error::Fault,
     race::race,
 };
@@ -33,6 +33,7 @@ const MAX_ATTEMPTS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct SharedKeys {
     backend: Arc<dyn Backend>,
+    clock: Arc<BackendClock>,
     /// How long a state lives.
     ttl: Duration,
     known: Mutex<Known>,
@@ -52,13 +53,13 @@ struct Known {
 }
 
 impl SharedKeys {
-    pub(super) fn new(backend: Arc<dyn Backend>, ttl: Duration) -> Self {
-        Self { backend, ttl, known: Mutex::default(), unknown_key: Notify::new(), was_read: Notify::new() }
+    pub(super) fn new(backend: Arc<dyn Backend>, clock: Arc<BackendClock>, ttl: Duration) -> Self {
+        Self { backend, clock, ttl, known: Mutex::default(), unknown_key: Notify::new(), was_read: Notify::new() }
     }
 
     /// Returns whether there is a key that seals.
     pub(super) fn is_ready(&self) -> bool {
-        self.known().ring.sealing(Timestamp::now()).is_some()
+        self.known().ring.sealing(self.clock.now()).is_some()
     }
 
     /// Waits for at most [`BACKEND_TIMEOUT`] until there is a key that seals. Does not wait for a backend that has failed.
@@ -83,7 +84,7 @@ impl SharedKeys {
     ///
     /// Fails if the backend has never responded.
     pub(super) fn sealing(&self) -> Result<StateKey, Fault> {
-        let key = self.known().ring.sealing(Timestamp::now()).cloned();
+        let key = self.known().ring.sealing(self.clock.now()).cloned();
         key.ok_or_else(|| {
             self.unknown_key.notify_one();
             BackendError::Unavailable("the state keys have not been read yet".to_owned()).into()
@@ -131,10 +132,12 @@ impl SharedKeys {
 
     /// Reads the keys, and changes them if one is due or if the record lacks keys that this process knows.
     async fn refresh(&self) -> Result<(), BackendError> {
+        // States contain times, so no key is used before the time is known.
+        respond(self.clock.update(&*self.backend, 0)).await?;
         for _ in 0..MAX_ATTEMPTS {
             let record = respond(self.backend.get(RECORD)).await?;
             let stored = record.as_ref().map_or_else(|| Ok(KeyRing::default()), decode)?;
-            let now = Timestamp::now();
+            let now = self.clock.now();
             let mut ring = stored.clone();
             ring.unite(&self.known().ring, now, self.ttl);
             if ring.is_due(now) {

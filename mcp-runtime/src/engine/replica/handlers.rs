@@ -17,6 +17,10 @@ pub(crate) trait ReplicaHandler: Send + Sync {
     /// announces a change is stale.
     fn missed(&self);
 
+    /// Handles that this process did not run for some time, so that messages which were sent before may not have been
+    /// handled yet. They were not lost.
+    fn paused(&self) {}
+
     /// Handles that the other replicas consider the replica that had this slot gone, and its calls lost. The replica
     /// gets a new slot.
     fn lost(&self, slot: Slot) {
@@ -47,6 +51,10 @@ impl Handlers {
 
     pub(super) fn missed(&self) {
         self.live().iter().for_each(|(_, handler)| handler.missed());
+    }
+
+    pub(super) fn paused(&self) {
+        self.live().iter().for_each(|(_, handler)| handler.paused());
     }
 
     pub(super) fn lost(&self, slot: Slot) {

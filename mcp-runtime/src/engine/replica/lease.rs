@@ -21,7 +21,9 @@ pub(super) struct Lease {
     version: RecordVersion,
     ttl: Duration,
     /// The time until which the record exists. The other replicas see the slot expire at this time or later.
-    valid_until: Instant,
+    pub(super) valid_until: Instant,
+    /// The time until the next attempt to renew the record.
+    pause: Duration,
 }
 
 impl Lease {
@@ -35,33 +37,29 @@ impl Lease {
             let valid_until = Instant::now() + ttl;
             let value = instance.clone().into_bytes();
             if let Some(version) = respond(backend.set(&key, RecordCondition::Absent, value, ttl)).await? {
-                return Ok(Self { slot, key, instance, version, ttl, valid_until });
+                let pause = ttl / 3;
+                return Ok(Self { slot, key, instance, version, ttl, valid_until, pause });
             }
         }
         Err(BackendError::Unavailable("no free number for the replica was found".to_owned()))
     }
 
-    /// Renews the lease until that fails: until its time has passed, or until the record is gone.
-    pub(super) async fn keep(&mut self, backend: &Arc<dyn Backend>) {
-        let (interval, retry) = (self.ttl / 3, self.ttl / 20);
-        let mut pause = interval;
-        loop {
-            sleep(pause).await;
-            let valid_until = Instant::now() + self.ttl;
-            match timeout_at(self.valid_until, self.renew(backend)).await {
-                Ok(Ok(true)) => {
-                    self.valid_until = valid_until;
-                    pause = interval;
-                }
-                Ok(Ok(false)) => return,
-                Ok(Err(error)) => {
-                    if pause != retry {
-                        tracing::warn!(%error, "cannot renew the lease of this replica: retrying");
-                    }
-                    pause = retry;
-                }
-                Err(_) => return,
+    /// Waits until the lease is to be renewed, and renews it. Returns the time at which that was requested, or an error if
+    /// it is tried again soon. Returns `None` if the lease is lost: its time has passed, or the record is gone.
+    pub(super) async fn renewal(&mut self, backend: &Arc<dyn Backend>) -> Option<Result<Instant, BackendError>> {
+        sleep(self.pause).await;
+        let sent = Instant::now();
+        match timeout_at(self.valid_until, self.renew(backend)).await {
+            Ok(Ok(true)) => {
+                self.valid_until = sent + self.ttl;
+                self.pause = self.ttl / 3;
+                Some(Ok(sent))
             }
+            Ok(Err(error)) if Instant::now() < self.valid_until => {
+                self.pause = self.ttl / 20;
+                Some(Err(error))
+            }
+            _ => None,
         }
     }
 

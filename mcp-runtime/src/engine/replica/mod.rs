@@ -5,16 +5,18 @@
 //! it, so the others see when a replica is gone. Messages are delivered at most once: whatever they announce must be
 //! found in a record as well, and is read again when a replica [missed](ReplicaHandler::missed) messages.
 
+mod freshness;
 mod handlers;
 mod lease;
 #[cfg(feature = "http")]
 mod reader;
 #[allow(clippy::module_inception)]
 mod replica;
+mod server_name;
 mod slot;
 
 #[cfg(feature = "http")]
 pub(crate) use self::reader::ReaderRecord;
-pub(crate) use self::replica::Replica;
 #[cfg_attr(not(feature = "http"), allow(unused_imports, reason = "only HTTP has sessions that replicas share"))]
 pub(crate) use self::{handlers::ReplicaHandler, slot::Slot};
+pub(crate) use self::{replica::Replica, server_name::ServerName};

@@ -3,7 +3,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -11,16 +11,18 @@ use std::{
 use tokio::{
     sync::{oneshot, watch},
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
+    freshness::Freshness,
     handlers::{Handlers, ReplicaHandler, encode},
     lease::Lease,
+    server_name::{NameClaim, ServerName},
     slot::Slot,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, Backend, BackendError, TopicEvent, TopicSubscription, respond},
+    backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, TopicEvent, TopicSubscription, respond},
     race::race,
 };
 
@@ -50,6 +52,12 @@ struct Membership {
     lease: Duration,
     status: watch::Sender<Status>,
     handlers: Handlers,
+    freshness: Arc<Freshness>,
+    clock: Arc<BackendClock>,
+    /// The name of the server, which all processes that share the backend must have. `None` in tests.
+    name: Option<ServerName>,
+    /// Whether the last attempt to renew the lease has failed.
+    is_failing: AtomicBool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +75,64 @@ struct Task {
 }
 
 impl Replica {
-    /// Creates a replica that has no slot yet. Without renewal, the slot expires after `lease`.
+    /// Creates a replica of a server without a name.
+    #[cfg(test)]
     pub(crate) fn new(backend: Arc<dyn Backend>, lease: Duration) -> Self {
-        let status = watch::Sender::new(Status::Joining);
-        let membership = Membership { backend, lease, status, handlers: Handlers::default() };
+        Self::with_name(backend, lease, None)
+    }
+
+    /// Creates a replica that has no slot yet. Without renewal, the slot expires after `lease`.
+    pub(crate) fn of_server(backend: Arc<dyn Backend>, lease: Duration, name: ServerName) -> Self {
+        Self::with_name(backend, lease, Some(name))
+    }
+
+    fn with_name(backend: Arc<dyn Backend>, lease: Duration, name: Option<ServerName>) -> Self {
+        let handlers = Handlers::default();
+        let freshness = Arc::new(Freshness::new(lease));
+        handlers.add(Freshness::KIND, Arc::downgrade(&freshness) as Weak<dyn ReplicaHandler>);
+        let membership = Membership {
+            backend,
+            lease,
+            status: watch::Sender::new(Status::Joining),
+            handlers,
+            freshness,
+            clock: Arc::default(),
+            name,
+            is_failing: AtomicBool::new(false),
+        };
         Self { membership: Arc::new(membership), last_number: AtomicU32::new(0), task: Mutex::default() }
+    }
+
+    /// Checks that no other server uses the backend.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message that names both servers. A backend that does not respond is not an error.
+    pub(crate) async fn check_name(&self) -> Result<(), String> {
+        match self.membership.claim_name().await {
+            Ok(NameClaim::Other(other)) => Err(self.membership.mismatch(&other)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether this replica has heard of everything that was announced more than a lease ago, and was not paused
+    /// since. Otherwise, what was read must be read again before it is used. This takes no lock, and does not use the
+    /// backend.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
+    pub(crate) fn is_fresh(&self, at: Instant) -> bool {
+        self.membership.freshness.is_fresh(at)
+    }
+
+    /// Returns whether the backend accepts changes, by the result of the last renewal of the lease. Takes a slot first if
+    /// there is none.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has a readiness check"))]
+    pub(crate) async fn can_write(&self) -> bool {
+        self.join().await.is_ok() && !self.membership.is_failing.load(Ordering::Acquire)
+    }
+
+    /// Returns the clock by which the replicas compare times. It is exact once the replica has [joined](Self::join).
+    pub(crate) fn clock(&self) -> &Arc<BackendClock> {
+        &self.membership.clock
     }
 
     /// Adds a handler of the messages of a kind, for as long as it exists. A kind contains no spaces.
@@ -185,13 +246,29 @@ struct ResetOnDrop<'a>(&'a Membership);
 
 impl Drop for ResetOnDrop<'_> {
     fn drop(&mut self) {
+        self.0.freshness.end();
         self.0.status.send_replace(Status::Joining);
     }
 }
 
 impl Membership {
+    async fn claim_name(&self) -> Result<NameClaim, BackendError> {
+        match &self.name {
+            Some(name) => name.claim(&self.backend, self.lease).await,
+            None => Ok(NameClaim::Former),
+        }
+    }
+
+    fn mismatch(&self, other: &str) -> String {
+        self.name.as_ref().map(|name| name.mismatch(other, self.lease)).unwrap_or_default()
+    }
+
     /// Takes a slot and subscribes to the topics.
     async fn enter(&self) -> Result<(Lease, [TopicSubscription; 2]), BackendError> {
+        if let NameClaim::Other(other) = self.claim_name().await? {
+            return Err(BackendError::Unavailable(self.mismatch(&other)));
+        }
+        respond(self.clock.update(&*self.backend, 0)).await?;
         let lease = Lease::acquire(&self.backend, self.lease).await?;
         let own = respond(self.backend.subscribe(&lease.slot.key())).await;
         let all = respond(self.backend.subscribe(ANNOUNCEMENTS)).await;
@@ -212,12 +289,62 @@ impl Membership {
         self.handlers.missed();
         let [own, all] = topics;
         let key = slot.key();
+        self.freshness.scheduled();
+        self.freshness.heard(lease.valid_until - self.lease);
         let messages = race(self.deliver(&key, own), self.deliver(ANNOUNCEMENTS, all));
         // The lease comes first, so that no flood of messages keeps it from being renewed.
-        let _ = race(lease.keep(&self.backend), messages).await;
+        let _ = race(self.keep(lease), race(self.watch_for_pauses(), messages)).await;
+        self.freshness.end();
         tracing::warn!(%slot, "this replica has lost its lease: the others consider its calls lost");
         self.status.send_replace(Status::Joining);
         self.handlers.lost(slot);
+    }
+
+    /// Renews the lease until it is lost.
+    async fn keep(&self, lease: &mut Lease) {
+        self.is_failing.store(false, Ordering::Release);
+        let topic = lease.slot.key();
+        while let Some(renewal) = lease.renewal(&self.backend).await {
+            let has_failed = self.is_failing.swap(renewal.is_err(), Ordering::AcqRel);
+            let sent = match renewal {
+                Ok(sent) => sent,
+                Err(error) => {
+                    if !has_failed {
+                        tracing::warn!(%error, "cannot renew the lease of this replica: retrying");
+                    }
+                    continue;
+                }
+            };
+            // None of this may delay the next renewal.
+            let _ = timeout(self.lease / 4, self.renewed(&topic, sent)).await;
+        }
+    }
+
+    /// Does what must be done as often as the lease is renewed.
+    async fn renewed(&self, topic: &str, sent: Instant) {
+        let echo = encode(Freshness::KIND, &self.freshness.echo(sent));
+        if let Err(error) = self.backend.publish(topic, echo).await {
+            tracing::debug!(%error, "cannot check whether messages of other replicas arrive");
+        }
+        if let Some(name) = &self.name
+            && let Err(error) = name.renew(&self.backend, self.lease).await
+        {
+            tracing::debug!(%error, "cannot renew the name of the server");
+        }
+        if let Err(error) = self.clock.update(&*self.backend, 0).await {
+            tracing::debug!(%error, "cannot read the clock of the backend");
+        }
+    }
+
+    /// Notices when the process was stopped, or was too busy to handle messages.
+    async fn watch_for_pauses(&self) -> Infallible {
+        loop {
+            sleep(self.freshness.max_pause() / 4).await;
+            if self.freshness.has_paused() {
+                self.handlers.paused();
+            }
+            self.freshness.scheduled();
+        }
     }
 
     /// Passes the messages of a topic to the handlers.

@@ -2,7 +2,7 @@
 
 use std::{
     future::ready,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -37,7 +37,8 @@ pub(crate) struct TaskClient {
 
 /// The session in which a task was created. It receives the notifications of the task for as long as it exists.
 pub(crate) struct TaskSession {
-    pub(crate) task_id: String,
+    /// The id of the task, which exists before its function runs.
+    pub(crate) task_id: OnceLock<String>,
     pub(crate) session: Weak<Session>,
     pub(crate) encoding: Arc<Encoding>,
 }
@@ -52,6 +53,14 @@ impl TaskSession {
 impl TaskClient {
     pub(crate) fn new(capabilities: &str, session: Option<TaskSession>) -> Self {
         Self { inbox: Arc::default(), capabilities: capabilities.into(), once: OnceValues::default(), session }
+    }
+
+    /// Sets the id of the task that has been created.
+    pub(super) fn set_task_id(&self, id: &str) {
+        if let Some(session) = &self.session {
+            // A call becomes a task once.
+            let _ = session.task_id.set(id.to_owned());
+        }
     }
 
     pub(super) fn inbox(&self) -> &Arc<TaskInbox> {
@@ -159,11 +168,12 @@ impl Peer for TaskClient {
         let Some(session) = &self.session else { return true };
         let Some(outbox) = session.outbox() else { return true };
         let Ok(text) = std::str::from_utf8(message) else { return false };
+        let task_id = session.task_id.get().map(String::as_str).unwrap_or_default();
         let mut out = Vec::with_capacity(message.len() + 128);
         let mut notification = Object::begin(&mut out);
         for (name, value) in raw::members(text) {
             match &*name {
-                "params" => notification.raw(&name, &encode::with_related_task(value, &session.task_id)),
+                "params" => notification.raw(&name, &encode::with_related_task(value, task_id)),
                 _ => notification.raw(&name, value.as_bytes()),
             }
         }

@@ -12,7 +12,6 @@ use std::{
 
 use super::{
     client::TaskClient,
-    key::new_task_id,
     runner::Job,
     service::{NewTask, Rejected, TaskOwner, Tasks},
 };
@@ -86,7 +85,7 @@ impl PendingTask {
         let Self { tasks, owner, scopes, encoding, id, callee, forwards_log, is_layered, argument_bytes } = self;
         let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
         let scopes = scopes.map(|scopes| Scopes::clone(&scopes)).unwrap_or_default();
-        let new = NewTask { id: new_task_id()?, owner, scopes, ttl: None, argument_bytes };
+        let new = NewTask { owner, scopes, ttl: None, argument_bytes };
         let inbox = Arc::clone(client.inbox());
         let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, client };
         let Rejected { fault, running } = match tasks.create(new, job, rest).await {

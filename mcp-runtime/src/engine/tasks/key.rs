@@ -26,7 +26,13 @@ pub(crate) struct TaskKey {
 }
 
 impl TaskKey {
-    /// Creates the key of a task. Returns `None` if the id is not one that [`new_task_id`] returned.
+    /// Creates the key of a new task: its id consists of 192 random bits and the time, so it cannot be guessed.
+    pub(super) fn random(owner: &str, created: Timestamp) -> Result<Self, Fault> {
+        let random = random::id().ok_or_else(|| Fault::internal("the server cannot generate random ids"))?;
+        Ok(Self { owner: hash(owner), id: id_at(&random, created), created })
+    }
+
+    /// Creates the key of a task. Returns `None` if the id is not one of a [`random`](Self::random) key.
     pub(crate) fn new(owner: &str, id: &str) -> Option<Self> {
         Self::of(hash(owner), id)
     }
@@ -82,12 +88,6 @@ pub(super) fn hash(name: &str) -> String {
     URL_SAFE_NO_PAD.encode(&Sha256::digest(name)[..HASH_BYTES])
 }
 
-/// Returns a new id of a task: 192 random bits, and the time. It cannot be guessed.
-pub(crate) fn new_task_id() -> Result<String, Fault> {
-    let random = random::id().ok_or_else(|| Fault::internal("the server cannot generate random ids"))?;
-    Ok(id_at(&random, Timestamp::now()))
-}
-
 fn id_at(random: &str, created: Timestamp) -> String {
     format!("{random}{:0TIME_LEN$x}", created.as_unix_millis())
 }
@@ -108,11 +108,13 @@ mod tests {
 
     #[test]
     fn only_ids_of_tasks_have_keys() {
-        let id = new_task_id().unwrap();
-        let key = TaskKey::new("ada", &id).unwrap();
+        let created = Timestamp::from_unix_millis(1_764_066_600_000);
+        let key = TaskKey::random("ada", created).unwrap();
+        let id = key.id().to_owned();
+        assert_eq!(TaskKey::new("ada", &id), Some(key.clone()));
         assert_eq!(TaskKey::of_name(&key.name()), Some(key.clone()));
         assert!(key.name().starts_with(&TaskKey::prefix("ada")));
-        assert!(Timestamp::now().saturating_duration_since(key.created()).as_secs() < 60);
+        assert_eq!(key.created(), created);
         let random = "x".repeat(RANDOM_LEN);
         for (id, is_id) in [
             (String::new(), false),

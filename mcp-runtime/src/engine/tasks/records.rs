@@ -1,19 +1,40 @@
 use std::{sync::Arc, time::Duration};
 
+use super::task::Task;
 use crate::backend::{
-    Backend, BackendError, BackendFuture, Insertion, Record, RecordCondition, RecordQuota, RecordVersion, respond,
+    Backend, BackendClock, BackendError, BackendFuture, Insertion, Record, RecordCondition, RecordQuota, RecordVersion,
+    Timestamp, respond,
 };
 
 /// The records of tasks in a backend. Operations fail if a backend that other processes share does not respond in time.
 #[derive(Debug, Clone)]
 pub(super) struct TaskRecords {
     backend: Arc<dyn Backend>,
-    is_shared: bool,
+    /// The clock of the backend. `None` if no other process uses it.
+    clock: Option<Arc<BackendClock>>,
 }
 
 impl TaskRecords {
-    pub(super) fn new(backend: Arc<dyn Backend>, is_shared: bool) -> Self {
-        Self { backend, is_shared }
+    pub(super) fn new(backend: Arc<dyn Backend>, clock: Option<Arc<BackendClock>>) -> Self {
+        Self { backend, clock }
+    }
+
+    /// Returns the time by which all processes measure the lives of tasks.
+    pub(super) async fn now(&self) -> Result<Timestamp, BackendError> {
+        if let Some(clock) = &self.clock {
+            respond(clock.update(&*self.backend, 0)).await?;
+        }
+        Ok(self.estimated_now())
+    }
+
+    /// Returns the time without asking the backend, if it has been asked before.
+    pub(super) fn estimated_now(&self) -> Timestamp {
+        self.clock.as_ref().map_or_else(Timestamp::now, |clock| clock.now())
+    }
+
+    /// Returns the time for which a task still exists.
+    pub(super) async fn remaining(&self, task: &Task) -> Result<Duration, BackendError> {
+        Ok(task.remaining(self.now().await?))
     }
 
     pub(super) async fn get(&self, key: &str) -> Result<Option<Record>, BackendError> {
@@ -56,6 +77,6 @@ impl TaskRecords {
 
     /// Bounds the time of an operation, unless it uses only the memory of this process.
     pub(super) async fn in_time<T>(&self, operation: BackendFuture<'_, T>) -> Result<T, BackendError> {
-        if self.is_shared { respond(operation).await } else { operation.await }
+        if self.clock.is_some() { respond(operation).await } else { operation.await }
     }
 }

@@ -57,7 +57,8 @@ impl TaskRoom {
                 total: limits.total,
                 replaceable: oldest.as_deref(),
             };
-            let inserted = self.records.insert(TASKS, &name, task.state.encode(), task.remaining(), quota).await?;
+            let ttl = self.records.remaining(task).await?;
+            let inserted = self.records.insert(TASKS, &name, task.state.encode(), ttl, quota).await?;
             let has_room = match inserted {
                 Insertion::Inserted { version, has_replaced } => {
                     if has_replaced {

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use super::{
     arguments::TaskArguments,
     encode,
-    key::{TaskKey, hash, log_id},
+    key::{hash, log_id},
     options::{TaskLimits, TaskOptions},
     runner::{Job, Runner},
     store::TaskStore,
@@ -33,7 +33,6 @@ pub(crate) struct Tasks {
 /// A task that is about to be created.
 #[derive(Debug)]
 pub(crate) struct NewTask {
-    pub(crate) id: String,
     pub(crate) owner: TaskOwner,
     /// The scopes that its function requires.
     pub(crate) scopes: Scopes,
@@ -74,15 +73,17 @@ impl Tasks {
     ///
     /// Fails if there are too many tasks, if their arguments are too large, or if the backend fails.
     pub(crate) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Rejected> {
-        let NewTask { id, owner: TaskOwner { name: owner, peer }, scopes, ttl, argument_bytes } = new;
+        let NewTask { owner: TaskOwner { name: owner, peer }, scopes, ttl, argument_bytes } = new;
         let Some(arguments) = self.arguments.reserve(&peer, argument_bytes) else {
             let fault = Fault::overloaded("the arguments of unfinished tasks are too large");
             return Err(Rejected { fault, running });
         };
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
-        let Some(key) = TaskKey::new(&owner, &id) else {
-            return Err(Rejected { fault: Fault::internal("the id of the task is invalid"), running });
+        let key = match self.store.new_key(&owner).await {
+            Ok(key) => key,
+            Err(fault) => return Err(Rejected { fault, running }),
         };
+        job.client.set_task_id(key.id());
         let peer = if peer.is_empty() { peer } else { hash(&peer) };
         let mut task = Task::new(key, peer, ttl, self.options.poll_interval);
         task.state.scopes = scopes;

@@ -24,8 +24,9 @@ use super::{
     task::{StoredOutcome, Task, TaskState},
 };
 use crate::{
-    backend::{Backend, BackendError, RecordCondition, Timestamp},
+    backend::{Backend, BackendError, RecordCondition},
     engine::replica::{Replica, ReplicaHandler, Slot},
+    error::Fault,
 };
 
 /// The kind of the messages between processes that announce a change of a task.
@@ -72,9 +73,14 @@ impl TaskStore {
         if let Some(replica) = &replica {
             replica.add_handler(CHANGED, Arc::downgrade(&changes) as Weak<dyn ReplicaHandler>);
         }
-        let records = TaskRecords::new(backend, replica.is_some());
+        let records = TaskRecords::new(backend, replica.as_ref().map(|replica| Arc::clone(replica.clock())));
         let room = TaskRoom::new(records.clone(), max_bytes);
         Self { records, room, replica, changes, inserting: Mutex::default(), last_request: AtomicU64::new(0) }
+    }
+
+    /// Returns the key of a new task of an owner.
+    pub(super) async fn new_key(&self, owner: &str) -> Result<TaskKey, Fault> {
+        TaskKey::random(owner, self.records.now().await?)
     }
 
     /// Adds a task that this process runs. Returns `false` if there are too many.
@@ -112,7 +118,8 @@ impl TaskStore {
     pub(super) async fn read(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
         let Some(record) = self.records.get(&key.record()).await? else { return Ok(None) };
         let task = Task::decode(key.clone(), &record)?;
-        Ok(Some(task).filter(|task| !task.remaining().is_zero()))
+        let remaining = self.records.remaining(&task).await?;
+        Ok(Some(task).filter(|_| !remaining.is_zero()))
     }
 
     /// Lists at most `limit` tasks of an owner in the order of their creation, after the task `after` if there is one,
@@ -181,7 +188,7 @@ impl TaskStore {
             // Clients do not see which requests read or watch the task, so these changes leave the time of the last update
             // as it was.
             if changed.reader == task.state.reader && changed.is_watched == task.state.is_watched {
-                changed.updated = Timestamp::now();
+                changed.updated = self.records.now().await?;
             }
             if let Some(replaced) = self.replace(&task, changed).await? {
                 return Ok(Updated::Applied(replaced));
@@ -197,7 +204,7 @@ impl TaskStore {
     ///
     /// If this fails, the state may have been replaced or not.
     pub(super) async fn replace(&self, task: &Task, state: TaskState) -> Result<Option<Task>, BackendError> {
-        let ttl = task.remaining();
+        let ttl = self.records.remaining(task).await?;
         if ttl.is_zero() {
             return Ok(None);
         }
@@ -235,7 +242,7 @@ impl TaskStore {
         if !self.room.for_bytes(&task.state.peer, bytes).await? {
             return Ok(None);
         }
-        let (key, ttl) = (task.key.result(), task.remaining());
+        let (key, ttl) = (task.key.result(), self.records.remaining(task).await?);
         match self.records.set(&key, RecordCondition::Always, json.into(), ttl).await {
             Ok(_) => Ok(Some(StoredOutcome::Separate { bytes })),
             Err(BackendError::Full) => Ok(None),
@@ -265,7 +272,7 @@ impl TaskStore {
     /// Begins to wait for changes of a task that this process has just inserted.
     pub(super) fn watch_own(&self, key: &TaskKey) -> TaskWaiter {
         let interval = self.replica.as_ref().map_or(Duration::MAX, |replica| replica.lease() / CHECKS_PER_LEASE);
-        TaskWaiter { watch: self.changes.watch(key.id()), interval }
+        TaskWaiter { watch: self.changes.watch(key.id()), interval, records: self.records.clone() }
     }
 
     /// Begins to wait for changes of a task.
@@ -331,12 +338,14 @@ pub(super) struct TaskWaiter {
     watch: ChangeReceiver,
     /// The time after which a task has to be loaded even if no change was announced.
     interval: Duration,
+    records: TaskRecords,
 }
 
 impl TaskWaiter {
     /// Waits until the task has to be loaded again: it may have changed, expired, or been lost. Dropping the future
     /// loses nothing.
     pub(super) async fn changed(&mut self, task: &Task) {
-        let _ = timeout(task.remaining().min(self.interval), self.watch.changed(task.state.version)).await;
+        let remaining = task.remaining(self.records.estimated_now());
+        let _ = timeout(remaining.min(self.interval), self.watch.changed(task.state.version)).await;
     }
 }

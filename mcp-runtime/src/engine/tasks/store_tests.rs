@@ -14,13 +14,28 @@ use super::{
     task::{StoredOutcome, Task, TaskStatus},
 };
 use crate::{
-    backend::{Backend, MemoryBackend, Records as _, Timestamp},
+    backend::{Backend, BackendFuture, MemoryBackend, Records as _, Timestamp},
     engine::replica::Replica,
+    testing::{BackendHook, BackendOperation, TestBackend},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(10);
 const LIMITS: TaskLimits = TaskLimits { total: 3, per_owner: 2 };
+
+/// Runs every operation.
+#[derive(Debug, Default)]
+struct Unhooked;
+
+impl BackendHook for Unhooked {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        _: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        run
+    }
+}
 
 fn store() -> (Arc<MemoryBackend>, TaskStore) {
     let backend = Arc::new(MemoryBackend::default());
@@ -263,4 +278,19 @@ async fn changes_wake_those_who_wait_in_other_processes() {
     assert_eq!(began.elapsed(), Duration::ZERO, "a message wakes, not a timer");
     let found = second.load(&TaskKey::new("a", task.id()).unwrap()).await.unwrap().unwrap();
     assert_eq!(found.state.status, TaskStatus::Completed);
+}
+
+/// The clock of this process is ahead by more than the task lives.
+#[tokio::test]
+async fn a_task_of_a_process_with_another_clock_exists_until_it_expires() {
+    let backend = Arc::new(TestBackend::<Unhooked>::default());
+    backend.set_clock_back(Duration::from_secs(70));
+    let replica = Arc::new(Replica::new(Arc::clone(&backend) as Arc<dyn Backend>, LEASE));
+    let store = TaskStore::new(Arc::clone(&backend) as Arc<dyn Backend>, Some(replica));
+    let key = test_key("a", '1', backend.now().await.unwrap());
+    let mut created = Task::new(key, hash("a"), Duration::from_secs(60), Duration::from_secs(1));
+    assert!(store.insert(&mut created, LIMITS).await.unwrap());
+    assert!(store.read(&created.key).await.unwrap().is_some());
+    assert!(finish(&store, &created, "{}").await);
+    assert_eq!(names(&store, "a").await, "1");
 }

@@ -178,8 +178,8 @@ impl Task {
     }
 
     /// Returns the time for which the task still exists.
-    pub(super) fn remaining(&self) -> Duration {
-        self.key.created().saturating_add(self.state.ttl).saturating_duration_since(Timestamp::now())
+    pub(super) fn remaining(&self, now: Timestamp) -> Duration {
+        self.key.created().saturating_add(self.state.ttl).saturating_duration_since(now)
     }
 }
 

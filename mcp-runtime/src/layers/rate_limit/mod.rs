@@ -1,5 +1,4 @@
 mod account;
-mod clock;
 mod local;
 mod rate;
 mod shared;

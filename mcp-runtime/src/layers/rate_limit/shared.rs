@@ -16,11 +16,10 @@ use tokio::{
 
 use super::{
     account::{Account, Admission, Verdict},
-    clock::BackendClock,
     local::{Limiter, Uptime},
     rate::Rate,
 };
-use crate::backend::{BACKEND_TIMEOUT, Backend, BackendError, Record, respond};
+use crate::backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Record, respond};
 
 /// The time for which a backend that has failed is not asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -100,7 +99,7 @@ impl SharedBudgets {
             return None;
         }
         let mut account = budget.lock();
-        if let Some(verdict) = account.decide(self.rate, self.clock.now()) {
+        if let Some(verdict) = account.decide(self.rate, self.clock.nanos()) {
             return Some(Admission::Decided(verdict));
         }
         let runtime = Handle::try_current().ok()?;
@@ -121,7 +120,7 @@ impl SharedBudgets {
 
     fn budget(&self, record: String) -> Arc<Budget> {
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.now();
+        let now = self.clock.nanos();
         while budgets.evicted.peek().is_some_and(|Reverse(expires)| *expires <= now) {
             budgets.evicted.pop();
         }
@@ -149,7 +148,7 @@ impl SharedBudgets {
             if taken.is_err() {
                 return;
             }
-            if budget.lock().has_finished(self.rate, self.clock.now()) {
+            if budget.lock().has_finished(self.rate, self.clock.nanos()) {
                 asking.0 = None;
                 return;
             }
@@ -159,14 +158,14 @@ impl SharedBudgets {
     /// Takes a share of the budget.
     async fn take(&self, budget: &Budget) -> Result<(), BackendError> {
         self.clock.update(&*self.backend, 0).await?;
-        budget.lock().forget_invalid(self.rate, self.clock.now());
+        budget.lock().forget_invalid(self.rate, self.clock.nanos());
         for _ in 0..MAX_ATTEMPTS {
-            let now = self.clock.now();
+            let now = self.clock.nanos();
             let Some(change) = budget.lock().plan(self.rate, now) else { return Ok(()) };
             let ttl = Duration::from_nanos(change.full_at - now) + TTL_PRECISION;
             let value = change.full_at.to_string().into_bytes();
             if let Some(version) = self.backend.set(&budget.record, change.condition, value, ttl).await? {
-                budget.lock().settle(self.rate, &change, version, self.clock.now());
+                budget.lock().settle(self.rate, &change, version, self.clock.nanos());
                 return Ok(());
             }
             let found = self.backend.get(&budget.record).await?;
@@ -179,7 +178,7 @@ impl SharedBudgets {
             budget.lock().learn(found);
         }
         // The others use the budget at the same time, so it will soon be exhausted.
-        budget.lock().give_up(self.rate, self.clock.now());
+        budget.lock().give_up(self.rate, self.clock.nanos());
         Ok(())
     }
 

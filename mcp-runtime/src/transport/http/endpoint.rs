@@ -214,7 +214,7 @@ impl Endpoint {
         if *self.shared.shutdown.borrow() != ShutdownPhase::Running {
             return Some("the server is shutting down");
         }
-        (!self.engine().backend_responds().await).then_some("the backend does not respond")
+        self.engine().backend_problem().await
     }
 
     /// Answers every subscription request, and ends the streams of 2024-11-05 whose clients have nothing in flight. Calls

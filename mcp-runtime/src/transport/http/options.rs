@@ -362,7 +362,7 @@ impl HttpOptions {
     /// the checks. Mounted services ignore this option, see [`HttpService::is_ready`](crate::HttpService::is_ready).
     ///
     /// The readiness check fails with status 503 once the server shuts down, and while the
-    /// [backend](crate::Server::backend) does not respond.
+    /// [backend](crate::Server::backend) does not respond or accepts no changes.
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;

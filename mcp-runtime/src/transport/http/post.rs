@@ -88,6 +88,14 @@ where
     if route.has_ended() {
         return routing::session_not_found();
     }
+    let route = if route.is_outdated(endpoint) {
+        match Box::pin(routing::load(endpoint, &source, Instant::now())).await {
+            Ok(route) => route,
+            Err(rejection) => return *rejection,
+        }
+    } else {
+        route
+    };
     match try_respond(endpoint, source, route, body) {
         Ok(response) => response,
         Err(exchange) => Box::pin(wait(endpoint, exchange)).await,

@@ -18,7 +18,7 @@ use crate::{error::Fault, excerpt::excerpt, revision};
 /// The route of a POST, as far as its headers determine it.
 pub(super) enum Route {
     Session(ActiveSession),
-    /// A session that is unknown to this replica, or stale. [`load`] finds it.
+    /// A session that is unknown to this replica, or outdated. [`load`] finds it.
     Unloaded,
     Stateless,
     /// The headers do not determine the route. The message may open a session, or its body may declare a stateless
@@ -27,6 +27,15 @@ pub(super) enum Route {
 }
 
 impl Route {
+    /// Returns whether the session must be read again, because this process did not run while the body arrived, or because
+    /// of what it has heard.
+    pub(super) fn is_outdated(&self, endpoint: &Endpoint) -> bool {
+        match (self, endpoint.shared_sessions()) {
+            (Self::Session(session), Some(shared)) => shared.is_outdated(session, Instant::now()),
+            _ => false,
+        }
+    }
+
     /// Returns whether the session has ended since the request was routed.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self, Self::Session(session) if session.session.has_ended())
@@ -79,7 +88,8 @@ pub(super) fn route(endpoint: &Endpoint, request: &Parts, now: Instant) -> Resul
     })
 }
 
-/// Finds the session of an [unloaded](Route::Unloaded) request in the backend.
+/// Finds the session of a request in the backend that is [unloaded](Route::Unloaded) or
+/// [outdated](Route::is_outdated).
 ///
 /// # Errors
 ///
@@ -122,7 +132,7 @@ pub(super) async fn session(
 /// The session that a request names.
 enum Found {
     Session(ActiveSession),
-    /// The session is unknown to this replica, or stale.
+    /// The session is unknown to this replica, or outdated.
     Unloaded,
     /// The request names no session.
     Unnamed,
@@ -135,7 +145,9 @@ fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Fo
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
     let id = id.ok_or_else(|| Box::new(session_not_found()))?;
     let found = endpoint.sessions().find(id, sender::principal(request), now);
-    if endpoint.shared_sessions().is_some() && found.as_ref().is_none_or(|found| found.is_stale()) {
+    if let Some(shared) = endpoint.shared_sessions()
+        && found.as_ref().is_none_or(|found| shared.is_outdated(found, now))
+    {
         return Ok(Found::Unloaded);
     }
     found.map(Found::Session).ok_or_else(|| Box::new(session_not_found()))

@@ -102,8 +102,8 @@ impl HttpService {
     }
 
     /// Returns whether this service should receive requests, as the readiness check of a server does that is not mounted:
-    /// it is not being shut down, and the [backend](crate::Server::backend) responds within two seconds. The backend is
-    /// asked at most once a second.
+    /// it is not being shut down, and the [backend](crate::Server::backend) responds within two seconds and accepts changes.
+    /// The backend is asked at most once a second.
     ///
     /// ```
     /// # use mcp_runtime::HttpService;

@@ -3,6 +3,7 @@
 mod announcements;
 mod changes;
 mod legacy;
+mod names;
 mod rate_limits;
 mod readiness;
 mod renewals;
@@ -59,7 +60,17 @@ impl Cluster {
         options: impl Fn() -> HttpOptions,
         configure: impl Fn(Server) -> Server,
     ) -> Self {
-        let shared = UnreliableBackend::default();
+        Self::start_sharing(&UnreliableBackend::default(), threads, replicas, options, configure).await
+    }
+
+    /// Starts replicas of which each has a view of a backend.
+    pub(super) async fn start_sharing(
+        shared: &UnreliableBackend,
+        threads: usize,
+        replicas: usize,
+        options: impl Fn() -> HttpOptions,
+        configure: impl Fn(Server) -> Server,
+    ) -> Self {
         let mut started = Vec::new();
         for _ in 0..replicas {
             let (gate, server) = server();
@@ -103,6 +114,25 @@ impl Cluster {
         let key = format!("mcp/1/session/{id}");
         let found = self.replicas[0].backend.reliable().get(&key).await.unwrap();
         found.map_or(0, |record| key.len() + record.value.len())
+    }
+
+    /// Keeps a replica with one thread from running for some time, like `SIGSTOP`, during which `meanwhile` runs.
+    pub(super) async fn stop_for<T>(&self, replica: usize, time: Duration, meanwhile: impl Future<Output = T>) -> T {
+        let runtime = self.replicas[replica].runtime.as_ref().expect("the replica runs");
+        let (stopped, has_stopped) = tokio::sync::oneshot::channel();
+        let stop = runtime.spawn(async move {
+            let _ = stopped.send(());
+            std::thread::sleep(time);
+        });
+        has_stopped.await.unwrap();
+        let result = meanwhile.await;
+        stop.await.unwrap();
+        result
+    }
+
+    /// Returns the time of the backend, as tasks display it.
+    pub(super) async fn now(&self) -> String {
+        self.replicas[0].backend.now().await.unwrap().to_string()
     }
 
     /// Returns how many operations of the backend a replica has attempted.

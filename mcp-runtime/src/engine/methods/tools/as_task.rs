@@ -1,6 +1,10 @@
 //! Tool calls that are tasks or may become tasks.
 
-use std::{future::ready, sync::Arc, time::Duration};
+use std::{
+    future::ready,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use crate::{
     engine::{
@@ -17,7 +21,6 @@ use crate::{
         tasks::{
             client::{TaskClient, TaskSession},
             handoff::{DeferredTask, PendingTask},
-            key::new_task_id,
             runner::Job,
             service::NewTask,
         },
@@ -43,8 +46,8 @@ pub(crate) fn call_as_task(
     check_in_flight(request)?;
     let engine = request.engine();
     let scopes = function.scopes.as_deref().cloned().unwrap_or_default();
-    let new = NewTask { id: new_task_id()?, owner: task_owner(request)?, scopes, ttl, argument_bytes: arguments.len() };
-    let client = Arc::new(task_client(request, &new.id));
+    let new = NewTask { owner: task_owner(request)?, scopes, ttl, argument_bytes: arguments.len() };
+    let client = Arc::new(task_client(request));
     let options = CallOptions {
         requester: Some(Arc::clone(&client) as _),
         peer: Some(Arc::clone(&client) as _),
@@ -129,7 +132,7 @@ pub(crate) fn call_deferred(
     };
     let engine = request.engine();
     // The task has no id yet. With the extension, no message needs the id before the task exists.
-    let client = Arc::new(task_client(request, ""));
+    let client = Arc::new(task_client(request));
     let pending = PendingTask {
         tasks: Arc::downgrade(&engine.tasks),
         owner: task_owner(request)?,
@@ -154,12 +157,11 @@ pub(crate) fn call_deferred(
 }
 
 /// Creates the client of a task, with the capabilities that were declared in the session or in the request.
-fn task_client(request: &RequestContext<'_>, task_id: &str) -> TaskClient {
+fn task_client(request: &RequestContext<'_>) -> TaskClient {
     match request.session().filter(|_| request.has(Feature::SessionTasks)) {
         Some(session) => {
             let encoding = Arc::clone(request.engine().encoding(session.info.dialect));
-            let task_id = task_id.to_owned();
-            let session_of_task = TaskSession { task_id, session: Arc::downgrade(session), encoding };
+            let session_of_task = TaskSession { task_id: OnceLock::new(), session: Arc::downgrade(session), encoding };
             TaskClient::new(&session.info.capabilities, Some(session_of_task))
         }
         None => TaskClient::new(request.params.meta.client_capabilities.unwrap_or("{}"), None),

@@ -35,7 +35,8 @@ use crate::{
 /// How often a session is read again because announcements overlap with reading it.
 const MAX_LOADS: usize = 3;
 
-/// The time after which stale sessions are read again if that has failed. In the meantime, they remain usable.
+/// The time after which outdated sessions are read again if that has failed. In the meantime, they remain usable while
+/// this replica has its lease.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The sessions that several replicas share. [`Sessions`] contains the copies of those that this replica uses.
@@ -47,7 +48,7 @@ pub(in crate::transport::http) struct SharedSessions {
     streams: Arc<SharedStreams>,
     /// The number of announcements of changes. A session that was read while it changed is read again.
     announcements: AtomicU64,
-    /// The time before which stale sessions are used as they are, because the backend has failed.
+    /// The time before which outdated sessions are not read again, because the backend has failed.
     retry_at: Mutex<Option<Instant>>,
     /// The time between two renewals of the sessions in use.
     pub(super) renewal_interval: Duration,
@@ -117,7 +118,8 @@ impl SharedSessions {
     ///
     /// # Errors
     ///
-    /// Fails if the backend fails and this replica does not know the session, or if there are too many sessions.
+    /// Fails if the backend fails and this replica does not know the session or has lost its lease, or if there are too many
+    /// sessions.
     pub(in crate::transport::http) async fn find(
         self: &Arc<Self>,
         id: &str,
@@ -127,7 +129,7 @@ impl SharedSessions {
     ) -> Result<Option<ActiveSession>, Fault> {
         self.ensure_worker();
         if let Some(local) = self.sessions.find(id, principal, now) {
-            return Ok(self.refresh(&local).await.then_some(local));
+            return Ok(self.refresh(&local).await?.then_some(local));
         }
         if !is_id(id) || !respond(self.load(id, principal, peer)).await? {
             return Ok(None);
@@ -163,22 +165,31 @@ impl SharedSessions {
         Ok(true)
     }
 
-    /// Reads a session again if it is stale. Returns `false` if it has ended. If the backend fails, the session remains
-    /// usable, and is read again later.
-    async fn refresh(&self, local: &HttpSession) -> bool {
-        let is_stale = local.session.shared().is_some_and(|shared| shared.is_stale());
-        let retry_at = *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_stale || retry_at.is_some_and(|at| Instant::now() < at) {
-            return true;
+    /// Returns whether a session must be read again before a message is processed that has arrived at `now`.
+    pub(in crate::transport::http) fn is_outdated(&self, local: &HttpSession, now: Instant) -> bool {
+        self.store.is_outdated(&local.session, now.into())
+    }
+
+    /// Reads a session again if it is outdated. Returns `false` if it has ended. If the backend fails, the session remains
+    /// usable for as long as this replica has its lease, and is read again later.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails and the lease is over: the session may have ended long ago.
+    async fn refresh(&self, local: &HttpSession) -> Result<bool, BackendError> {
+        if !self.is_outdated(local, Instant::now()) {
+            return Ok(true);
         }
-        match respond(self.store.refresh(&local.session)).await {
-            Ok(exists) => exists,
-            Err(error) => {
+        let retry_at = *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let refreshed = if retry_at.is_some_and(|at| Instant::now() < at) {
+            Err(BackendError::Unavailable("it has just failed".to_owned()))
+        } else {
+            respond(self.store.refresh(&local.session)).await.inspect_err(|error| {
                 tracing::debug!(%error, "cannot read a session again");
                 *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + RETRY);
-                true
-            }
-        }
+            })
+        };
+        refreshed.or_else(|error| if self.store.hears_changes() { Ok(true) } else { Err(error) })
     }
 
     /// Tells other replicas about the messages of a client that concern them. Returns `false` if the session has ended.
@@ -337,6 +348,11 @@ impl ReplicaHandler for SharedSessions {
         self.sessions.all().iter().for_each(|(_, local)| local.session.invalidate());
         self.work.refreshes.add_all();
         self.work.answers.add_all();
+    }
+
+    fn paused(&self) {
+        self.announcements.fetch_add(1, Ordering::AcqRel);
+        self.sessions.all().iter().for_each(|(_, local)| local.session.invalidate());
     }
 
     fn lost(&self, slot: Slot) {

@@ -8,7 +8,7 @@ use mcp_tests::backend::Health;
 use super::Cluster;
 use crate::http::{
     client::{Endpoint, Session, soon},
-    request::{Request, call},
+    request::{Request, call, initialize},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -48,6 +48,22 @@ async fn a_replica_is_ready_while_the_backend_responds() {
         cluster.set_backend(0, Health::Up);
         until_ready(cluster.at(0), 200).await;
     }
+}
+
+/// A full backend can still be read, but new sessions and tasks cannot be stored.
+#[tokio::test]
+async fn a_replica_is_not_ready_while_the_backend_is_full() {
+    let cluster = Cluster::start(2).await;
+    assert_eq!(status(cluster.at(0), "/readyz").await, 200);
+    cluster.set_backend(0, Health::Full);
+    assert_eq!(cluster.at(0).send(&initialize("2025-11-25")).await.status, 503);
+    until_ready(cluster.at(0), 503).await;
+    assert_eq!(cluster.at(0).send(&get("/readyz")).await.body, b"the backend accepts no changes");
+    assert_eq!(status(cluster.at(0), "/healthz").await, 200);
+    assert_eq!(status(cluster.at(1), "/readyz").await, 200);
+    cluster.set_backend(0, Health::Up);
+    until_ready(cluster.at(0), 200).await;
+    assert_eq!(cluster.at(0).send(&initialize("2025-11-25")).await.status, 200);
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Records as _, TaskLimits, tool};
+use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Records as _, Server, TaskLimits, tool};
+use mcp_tests::backend::UnreliableBackend;
 use serde_json::{Value, json};
 
 use super::{
@@ -116,4 +117,25 @@ async fn a_small_task_needs_few_operations_of_the_backend() {
     counts.sort_unstable();
     assert!(counts[TASKS / 2] <= 5, "{counts:?}");
     assert_eq!(cluster.backend().count("mcp/1/task").await, Ok(KEPT));
+}
+
+/// The clocks of the replicas differ from that of the backend, which decides.
+#[tokio::test]
+async fn tasks_live_by_the_clock_of_the_backend() {
+    let shared = UnreliableBackend::default();
+    shared.set_clock_back(Duration::from_secs(3600));
+    let configure = |server: Server| server.with::<small>();
+    let cluster = Cluster::start_sharing(&shared, 1, 2, HttpOptions::default, configure).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let before = cluster.now().await;
+    let call = json!({"name": "small", "arguments": {}, "task": {"ttl": 60_000}});
+    let task = send(cluster.at(0), &session, "tools/call", &call).await["task"].clone();
+    let id = json!({"taskId": task["taskId"]});
+    assert_eq!(send(cluster.at(1), &session, "tasks/result", &id).await["content"][0]["text"], "small");
+    let task = send(cluster.at(1), &session, "tasks/get", &id).await;
+    let after = cluster.now().await;
+    for time in ["createdAt", "lastUpdatedAt"] {
+        let at = task[time].as_str().unwrap();
+        assert!(*before <= *at && *at <= *after, "{time} is {at}, from {before} to {after}");
+    }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::{notification, open, request, until_method, until_status};
 use crate::{
     http::{
-        client::{Session, soon},
+        client::{Session, send_body, send_head, soon},
         replicas::{Cluster, LEASE},
         request::initialize,
     },
@@ -170,4 +170,91 @@ async fn calls_of_a_batch_are_answered_although_other_replicas_cannot_be_told() 
         assert!(answered.json()[0]["result"].is_object(), "{tool} {answered:?}");
     }
     assert_eq!(cluster.at(0).send(&session.post(&json!([cancelled]))).await.status, 503);
+}
+
+/// The message and the end of the session reach a replica while it is stopped. The announcement is lost.
+#[tokio::test]
+async fn a_replica_that_was_stopped_reads_a_session_before_it_trusts_its_copy() {
+    let cluster = Cluster::start(2).await;
+    for is_begun in [false, true] {
+        let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+        let (ping, mut begun) = (session.ping(), None);
+        assert_eq!(cluster.at(1).send(&ping).await.status, 200);
+        if is_begun {
+            let expecting = session.ping().and("expect", "100-continue");
+            begun = Some((send_head(cluster.at(1), &expecting).await, expecting));
+        }
+        cluster.set_backend(1, Health::Deaf);
+        let delete = async { assert_eq!(cluster.at(0).send(&session.delete()).await.status, 204) };
+        cluster.stop_for(1, LEASE / 2, delete).await;
+        let answered = match begun {
+            Some((begun, request)) => send_body(begun, &request).await,
+            None => cluster.at(1).send(&ping).await,
+        };
+        assert_eq!(answered.status, 404, "the head arrived before: {is_begun}");
+        cluster.set_backend(1, Health::Up);
+        // The replica has a lease again, and trusts its copies of other sessions.
+        let other = open(cluster.at(0), "2025-11-25", json!({})).await;
+        assert_eq!(cluster.at(1).send(&other.ping()).await.status, 200);
+    }
+}
+
+/// A replica whose announcements do not arrive notices that no later than its lease ends.
+#[tokio::test]
+async fn a_copy_of_a_session_is_not_trusted_for_longer_than_a_lease() {
+    let cluster = Cluster::start(2).await;
+    let [ended, kept] =
+        [open(cluster.at(0), "2025-11-25", json!({})).await, open(cluster.at(0), "2025-11-25", json!({})).await];
+    for session in [&ended, &kept] {
+        assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+    }
+    cluster.set_backend(1, Health::Deaf);
+    assert_eq!(cluster.at(0).send(&ended.delete()).await.status, 204);
+    tokio::time::sleep(LEASE + LEASE / 2).await;
+    for (session, status) in [(&ended, 404), (&kept, 200)] {
+        assert_eq!(cluster.at(1).send(&session.ping()).await.status, status);
+    }
+}
+
+#[tokio::test]
+async fn a_replica_without_a_lease_serves_no_session_that_it_cannot_read() {
+    for health in [Health::Failing, Health::Hanging] {
+        let cluster = Cluster::start(2).await;
+        let [ended, kept] =
+            [open(cluster.at(0), "2025-11-25", json!({})).await, open(cluster.at(0), "2025-11-25", json!({})).await];
+        for session in [&ended, &kept] {
+            assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+        }
+        cluster.set_backend(1, health);
+        assert_eq!(cluster.at(0).send(&ended.delete()).await.status, 204);
+        tokio::time::sleep(LEASE + LEASE / 2).await;
+        for request in [ended.ping(), kept.ping(), kept.call(1, "quick"), kept.get()] {
+            let refused = cluster.at(1).send(&request).await;
+            assert_eq!(
+                (refused.status, refused.header("retry-after").is_some()),
+                (503, true),
+                "{health:?} {refused:?}"
+            );
+        }
+        cluster.set_backend(1, Health::Up);
+        until_status(cluster.at(1), &ended.ping(), 404).await;
+        until_status(cluster.at(1), &kept.ping(), 200).await;
+    }
+}
+
+/// Reading suffices to confirm that a session exists.
+#[tokio::test]
+async fn a_backend_that_is_full_does_not_end_sessions() {
+    let cluster = Cluster::start(2).await;
+    let [ended, kept] =
+        [open(cluster.at(0), "2025-11-25", json!({})).await, open(cluster.at(0), "2025-11-25", json!({})).await];
+    for session in [&ended, &kept] {
+        assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+    }
+    cluster.set_backend(1, Health::Full);
+    tokio::time::sleep(LEASE + LEASE / 2).await;
+    assert_eq!(cluster.at(0).send(&ended.delete()).await.status, 204);
+    for (session, status) in [(&ended, 404), (&kept, 200)] {
+        assert_eq!(cluster.at(1).send(&session.ping()).await.status, status);
+    }
 }
