@@ -75,7 +75,7 @@ impl SessionStore {
         if count >= self.max_per_peer && !self.evict(&peer, id).await? {
             return Ok(NewSession::TooMany);
         }
-        let record = new_record(session, peer);
+        let record = new_record(session, peer, self.replica.server_name());
         self.write_peer(id, &record).await?;
         let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
         let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
@@ -109,16 +109,16 @@ impl SessionStore {
         Ok(!unused.is_empty())
     }
 
-    /// Reads a session. Returns `None` if it does not exist.
+    /// Reads a session. Returns `None` if it does not exist, or if it belongs to another server.
     pub(crate) async fn load(&self, id: &str) -> Result<Option<StoredSession>, BackendError> {
         // Without a slot, which a full backend does not provide, each message of the session reads the record.
         if let Err(error) = self.replica.join().await {
             tracing::debug!(%error, "reading a session that may change without notice");
         }
-        let found = respond(self.backend().get(&session_key(id))).await?;
-        found
-            .map(|found| Ok(StoredSession { record: SessionRecord::decode(&found.value)?, version: found.version }))
-            .transpose()
+        let Some(found) = respond(self.backend().get(&session_key(id))).await? else { return Ok(None) };
+        let record = SessionRecord::decode(&found.value)?;
+        let is_of_server = self.replica.accepts_server(&record.server);
+        Ok(is_of_server.then_some(StoredSession { record, version: found.version }))
     }
 
     /// Connects a session to the record from which it was [loaded](Self::load), so that the replicas share it.
@@ -312,12 +312,13 @@ impl SessionStore {
 }
 
 /// Returns the record of a session that was opened on this replica.
-fn new_record(session: &Session, peer: String) -> SessionRecord {
+fn new_record(session: &Session, peer: String, server: &str) -> SessionRecord {
     SessionRecord {
         version: session.info.dialect.name().to_owned(),
         capabilities: session.info.capabilities.as_ref().to_owned(),
         client: session.info.client.clone(),
         principal: session.info.principal.as_deref().map(str::to_owned),
+        server: server.to_owned(),
         peer,
         announces_changes: session.subscriber.is_some(),
         declares_logging: session.declares_logging,

@@ -115,6 +115,18 @@ impl Replica {
         }
     }
 
+    /// Returns the name of the server, which is empty in tests.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
+    pub(crate) fn server_name(&self) -> &str {
+        self.membership.name.as_ref().map_or("", |name| &name.name)
+    }
+
+    /// Returns whether this server may use what a server with this name has stored. The name is empty if it is unknown.
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
+    pub(crate) fn accepts_server(&self, name: &str) -> bool {
+        name.is_empty() || self.membership.name.as_ref().is_none_or(|own| own.accepts(name))
+    }
+
     /// Returns whether this replica has heard of everything that was announced more than a lease ago, and was not paused
     /// since. Otherwise, what was read must be read again before it is used. This takes no lock, and does not use the
     /// backend.

@@ -37,6 +37,11 @@ struct NameRecord {
 }
 
 impl ServerName {
+    /// Returns whether this server may use what a server with this name has stored.
+    pub(super) fn accepts(&self, name: &str) -> bool {
+        name == self.name || self.former.iter().any(|former| former == name)
+    }
+
     /// Claims the backend for this server, unless processes of another server use it.
     pub(super) async fn claim(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<NameClaim, BackendError> {
         for _ in 0..MAX_ATTEMPTS {
@@ -46,7 +51,7 @@ impl ServerName {
                 };
                 return Ok(if name == self.name {
                     NameClaim::Own
-                } else if self.former.contains(&name) {
+                } else if self.accepts(&name) {
                     NameClaim::Former
                 } else {
                     NameClaim::Other(name)

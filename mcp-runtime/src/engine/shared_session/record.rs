@@ -19,6 +19,9 @@ pub(crate) struct SessionRecord {
     pub(crate) client: Option<ClientInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) principal: Option<String>,
+    /// The name of the server that opened the session. Empty if a release did that does not write it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) server: String,
     /// The peer whose share of the sessions this one uses.
     pub(crate) peer: String,
     /// Whether the server declared in `initialize` that its lists may change.

@@ -1,11 +1,11 @@
 //! Request states that any process can open, without a configured key.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
     Answer, Context, Elicit, Fault, RecordCondition, Records, Revision, RpcError, Server, StateKey, TestClient, tool,
 };
-use mcp_tests::backend::Health;
+use mcp_tests::backend::{Health, UnreliableBackend};
 use serde_json::{Value, json};
 
 use super::{Replica, replicas};
@@ -208,4 +208,17 @@ async fn a_record_that_is_malformed_is_kept() {
     let error = round(&mut client(&replica), &Value::Null).await.unwrap_err();
     assert!(is_retryable(&error), "{error:?}");
     assert_eq!(*reliable.get(RECORD).await.unwrap().unwrap().value, *b"?");
+}
+
+/// The clocks of the replicas differ from that of the backend, which decides when a key is due.
+#[tokio::test(start_paused = true)]
+async fn keys_are_dated_by_the_clock_of_the_backend() {
+    let backend = Arc::new(UnreliableBackend::default());
+    backend.set_clock_back(Duration::from_secs(3600));
+    let server = server().backend(Arc::clone(&backend)).build().unwrap();
+    sealed(&mut server.test_client(Revision::V2026_07_28)).await;
+    let record = backend.reliable().get(RECORD).await.unwrap().unwrap();
+    let record: Value = serde_json::from_slice(&record.value).unwrap();
+    let created = record["keys"][0]["created"].as_u64().unwrap();
+    assert!(created <= backend.now().await.unwrap().as_unix_millis(), "{record}");
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use mcp_runtime::{HttpOptions, MemoryBackend, Server};
 
 use super::LEASE;
-use crate::http::{client::Endpoint, request::Request};
+use crate::http::{
+    client::{Endpoint, Session},
+    request::Request,
+};
 
 fn server(backend: &Arc<MemoryBackend>, name: &'static str, version: &'static str) -> Server {
     Server::empty(name, version).backend(Arc::clone(backend)).lease(LEASE)
@@ -53,4 +56,23 @@ async fn a_mounted_server_with_another_name_is_not_ready() {
     let (notes, tracker) = (service("notes"), service("tracker"));
     assert!(notes.is_ready().await);
     assert!(!tracker.is_ready().await);
+}
+
+/// A session outlives the processes that have used it.
+#[tokio::test]
+async fn sessions_of_another_server_are_unknown() {
+    let backend = Arc::new(MemoryBackend::default());
+    let mut notes = Endpoint::start(server(&backend, "notes", "1.0.0"), HttpOptions::default()).await;
+    let Session { version, id, .. } = notes.session("2025-11-25").await;
+    notes.stop();
+    notes.stopped().await;
+    tokio::time::sleep(LEASE * 2).await;
+    for (name, former, status) in [("tracker", "", 404), ("tracker", "notes", 200), ("notes", "", 200)] {
+        let replica = server(&backend, name, "1.0.0").renamed_from(former).renamed_from("tracker");
+        let mut replica = Endpoint::start(replica, HttpOptions::default()).await;
+        let ping = Session { endpoint: &replica, version, id: id.clone() }.ping();
+        assert_eq!(replica.send(&ping).await.status, status, "{name}, formerly {former}");
+        replica.stop();
+        replica.stopped().await;
+    }
 }
