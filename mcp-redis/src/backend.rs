@@ -109,7 +109,7 @@ pub struct RedisBuilder {
 
 impl RedisBuilder {
     /// Sets what all keys and channels begin with, `mcp:` by default. Services that share a server need different
-    /// prefixes.
+    /// prefixes: a service does not start while another one uses its prefix.
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.to_owned();
         self
