@@ -33,12 +33,13 @@ impl Server {
         self.shared_backend(Arc::new(backend))
     }
 
-    /// Lets this server use a backend while processes of a server with another name use it, as during a rolling update to a
-    /// release with a new name. Otherwise, such a backend is an error at startup, since clients would find sessions whose
-    /// tools differ from those of the process that they reach.
+    /// Lets this server use a backend while processes of a server with another name use it, as during a rolling update
+    /// to a release with a new name. Otherwise, such a backend is an error at startup, since clients would find
+    /// sessions whose tools differ from those of the process that they reach.
     ///
-    /// A backend belongs to a name as long as processes of that name run, and for a [lease](Self::lease) longer. A session
-    /// belongs to the name for as long as it exists: to servers with other names, it is unknown. Releases with the same name and different versions may always share a backend.
+    /// A backend belongs to a name as long as processes of that name run, and for a [lease](Self::lease) longer. A
+    /// session belongs to the name for as long as it exists: to servers with other names, it is unknown. Releases with
+    /// the same name and different versions may always share a backend.
     ///
     /// ```
     /// # use mcp_runtime::{MemoryBackend, Server};
