@@ -88,7 +88,7 @@ async fn every_append_has_its_own_bounds(pair: &Pair) -> Result<(), BackendError
         (100, 1 << 20, 1),
         (LONG_ENTRY, (1 << 20) + LONG_ENTRY, 1),
         (1, (1 << 20) + LONG_ENTRY, 1),
-        (1 << 20, (1 << 20) + LONG_ENTRY, 2),
+        ((1 << 20) - 1, (1 << 20) + LONG_ENTRY, 2),
         (1, usize::MAX, 2),
         (1, 1 << 20, 5),
     ];
