@@ -88,6 +88,26 @@ async fn bake(
     format!("baked by {} for {}", *REPLICA, guest(ctx))
 }
 
+/// Print the menu, and report the progress.
+///
+/// A long result survives the loss of the connection, too.
+#[tool(read_only)]
+async fn menu(
+    ctx: &Context,
+    /// The length of the menu.
+    #[arg(range = 1..=4096)]
+    kilobytes: usize,
+    /// The time in tenths of a second.
+    #[arg(range = 1..=600)]
+    time: u32,
+) -> String {
+    for passed in 1..=time {
+        sleep(Duration::from_millis(100)).await;
+        ctx.progress(passed, time, "printing");
+    }
+    "Pizza with tomatoes and cheese.\n".repeat(32 * kilobytes)
+}
+
 /// Announce that a topping was delivered, to the clients of all replicas.
 #[tool(destructive = false)]
 fn deliver(handle: &Handle, topping: String) -> String {

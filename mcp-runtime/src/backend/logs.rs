@@ -43,7 +43,7 @@ use super::error::BackendFuture;
 /// [`BackendError::Full`](crate::BackendError::Full).
 pub trait Logs: fmt::Debug + Send + Sync + 'static {
     /// Appends entries and returns the position of the last one. Creates the log if it does not exist, sets the time
-    /// after which it expires, and drops its oldest entries beyond the bounds.
+    /// after which it expires, and drops its oldest entries beyond the bounds, which are those of this append only.
     fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition>;
 
     /// Returns at most `limit` entries after a position, none if there are no newer ones.

@@ -2,6 +2,8 @@
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{
@@ -12,7 +14,7 @@ use super::{
         Announcement, RecordFull, SessionChange, SessionMessage, SessionRecord, SharedSession, StoredSession,
     },
 };
-use crate::backend::{Backend, BackendError, Record, RecordCondition, RecordVersion, Timestamp, respond};
+use crate::backend::{Backend, BackendError, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, respond};
 
 /// The kind of the messages between replicas about sessions.
 pub(crate) const KIND: &str = "session";
@@ -34,6 +36,14 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// replica that asked knows whether an answer is expected, so a client could otherwise store any number of invented
 /// answers.
 const MAX_ANSWERS: usize = 16;
+
+/// The minimum time for which a cancellation is kept for the replica that runs the call. A replica that has missed the
+/// announcement of a cancellation looks for it within this time.
+const CANCELLATION_TTL: Duration = Duration::from_secs(60);
+
+/// The maximum number of cancellations of a session that are kept. Further ones are only announced. Only the replica that
+/// runs a call knows its id, so a client could otherwise store any number of invented ids.
+const MAX_CANCELLATIONS: usize = 64;
 
 /// The sessions in the backend.
 #[derive(Debug)]
@@ -164,10 +174,7 @@ impl SessionStore {
                         self.replica.send(owner, KIND, &progressed.encode()).await?;
                     }
                 }
-                SessionMessage::Cancel(request) => {
-                    let cancelled = Announcement::Cancelled { session: shared.id.to_string(), request };
-                    self.announce(&cancelled).await?;
-                }
+                SessionMessage::Cancel(request) => self.cancel(shared, request).await?,
             }
         }
         self.save(session, shared, &changes).await
@@ -284,6 +291,28 @@ impl SessionStore {
         Ok(serde_json::from_slice(&found.value).ok())
     }
 
+    /// Stores the cancellation of a call, and tells the other replicas, one of which may run the call.
+    async fn cancel(&self, shared: &SharedSession, request: String) -> Result<(), BackendError> {
+        // A replica that does not hear messages for longer than its lease fails its calls.
+        let ttl = CANCELLATION_TTL.max(self.replica.lease() * 2);
+        let (group, name) = (cancellation_group(&shared.id), cancellation_name(&request));
+        let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS, replaceable: None };
+        respond(self.backend().insert(&group, &name, request.clone().into_bytes(), ttl, quota)).await?;
+        self.announce(&Announcement::Cancelled { session: shared.id.to_string(), request }).await
+    }
+
+    /// Returns the ids, as JSON, of the calls of a session whose cancellations are stored.
+    pub(crate) async fn cancellations(&self, id: &str) -> Result<Vec<String>, BackendError> {
+        let found = respond(self.backend().list(&cancellation_group(id), None, MAX_CANCELLATIONS)).await?;
+        Ok(found.into_iter().filter_map(|(_, record)| String::from_utf8(record.value.to_vec()).ok()).collect())
+    }
+
+    /// Deletes the cancellation of a call that has taken effect. If this fails, the record expires.
+    pub(crate) async fn forget_cancellation(&self, id: &str, request: &str) {
+        let key = format!("{}:{}", cancellation_group(id), cancellation_name(request));
+        let _ = respond(self.backend().delete(&key, RecordCondition::Always)).await;
+    }
+
     /// Returns the other replica that has sent a request with this id.
     fn owner(&self, request: u64) -> Option<Slot> {
         Slot::of_id(request).filter(|owner| self.replica.slot() != Some(*owner))
@@ -349,6 +378,15 @@ fn answer_group(id: &str) -> String {
 
 fn answer_key(id: &str, request: u64) -> String {
     format!("{}:{request}", answer_group(id))
+}
+
+fn cancellation_group(id: &str) -> String {
+    format!("mcp/1/cancelled/{id}")
+}
+
+/// Returns the name of the record of a cancellation, since the id of a request may contain any text.
+fn cancellation_name(request: &str) -> String {
+    URL_SAFE_NO_PAD.encode(&Sha256::digest(request)[..16])
 }
 
 /// Encodes an answer, or the error that replaces it if it is too long.

@@ -13,6 +13,7 @@ const WIDE: LogBounds = LogBounds { entries: 1000, bytes: 1 << 20, ttl: LONG };
 pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     entries_are_numbered(pair).await?;
     the_oldest_entries_are_dropped(pair).await?;
+    every_append_has_its_own_bounds(pair).await?;
     concurrent_appends_do_not_mix(pair).await?;
     readers_wait_for_entries(pair).await?;
     logs_end(pair).await
@@ -74,6 +75,30 @@ async fn the_oldest_entries_are_dropped(pair: &Pair) -> Result<(), BackendError>
             let found = pair.other.read(&key, LogPosition::new(after), 99).await?;
             assert_eq!(found.is_some(), after + 1 >= first, "case {case}, after {after}");
             assert!(found.is_none_or(|found| found.len() as u64 == position - after), "case {case}, after {after}");
+        }
+    }
+    Ok(())
+}
+
+/// A writer that must keep a long entry raises the bound for it and for the entries that follow.
+async fn every_append_has_its_own_bounds(pair: &Pair) -> Result<(), BackendError> {
+    const LONG_ENTRY: usize = 2 << 20;
+    // The size of each entry, the bound in bytes, and the first entry that is kept.
+    const APPENDS: [(usize, usize, u64); 6] = [
+        (100, 1 << 20, 1),
+        (LONG_ENTRY, (1 << 20) + LONG_ENTRY, 1),
+        (1, (1 << 20) + LONG_ENTRY, 1),
+        ((1 << 20) - 1, (1 << 20) + LONG_ENTRY, 2),
+        (1, usize::MAX, 2),
+        (1, 1 << 20, 5),
+    ];
+    let key = pair.key("own-bounds");
+    for (position, (size, bytes, first)) in (1..).zip(APPENDS) {
+        let last = pair.one.append(&key, vec![vec![b'x'; size]], LogBounds::new(1000, bytes, LONG)).await?;
+        assert_eq!(last.number(), position);
+        for after in 0..position {
+            let found = pair.other.read(&key, LogPosition::new(after), 99).await?;
+            assert_eq!(found.is_some(), after + 1 >= first, "append {position}, after {after}");
         }
     }
     Ok(())

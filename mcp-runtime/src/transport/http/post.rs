@@ -52,7 +52,7 @@ struct Exchange {
     cancels: Option<CancelOnDrop>,
     /// Messages for other replicas, which must be sent before the response.
     outgoing: Vec<SessionMessage>,
-    /// The requests, if their responses are pending and other processes share the session.
+    /// The requests, if an event stream may carry their responses and other processes share the session.
     calls: StreamCalls,
 }
 
@@ -151,7 +151,8 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         session.fail_if_ended();
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
-    let calls = if endpoint.shared_streams().is_some() && session.is_some() && connection.outbox().call_count() > 0 {
+    let is_stream = || connection.outbox().call_count() > 0 || !is_single_line(&lines);
+    let calls = if endpoint.shared_streams().is_some() && session.is_some() && is_stream() {
         StreamCalls::read(body.bytes().trim_ascii())
     } else {
         StreamCalls::default()
@@ -285,8 +286,8 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     };
     let body = if let (Some(session), Some(streams)) = (&exchange.session, endpoint.shared_streams()) {
         let id = session_requests::session_id(exchange.source.request());
-        let memory = session.memory().clone();
-        let events = streams.open(id, exchange.calls, outbox, exchange.lines, memory);
+        let (dialect, memory) = (session.session.info.dialect, session.memory().clone());
+        let events = streams.open(id, exchange.calls, dialect, outbox, exchange.lines, memory);
         SseBody::shared(events, config, 0, endpoint.shutdown())
     } else {
         let stream = match &exchange.session {

@@ -47,7 +47,7 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> H
             (stream, at)
         }
     };
-    let config = StreamConfig { primed: false, ..endpoint.session_stream_config(&session.session) };
+    let config = stream_config(endpoint, request, &session);
     respond(endpoint, request, session, SseBody::new(stream, config, at, endpoint.shutdown()))
 }
 
@@ -71,7 +71,7 @@ async fn get_shared(
     match resumed {
         Ok(Resumption::Events(events)) => {
             let at = event.map_or(0, |(_, at)| at);
-            let config = StreamConfig { primed: false, ..endpoint.session_stream_config(&session.session) };
+            let config = stream_config(endpoint, request, &session);
             respond(endpoint, request, session, SseBody::shared(events, config, at, endpoint.shutdown()))
         }
         // This status stops the client from reconnecting.
@@ -79,6 +79,13 @@ async fn get_shared(
         Ok(Resumption::Unknown) => unknown_event(),
         Err(error) => response::overloaded_with(response::error_message(&error.into())),
     }
+}
+
+/// Returns how the response encodes its stream. If it resumes a stream, it starts with the id that the client has named:
+/// the client may lose the response before the next event, and some clients know only ids that the response contains.
+fn stream_config(endpoint: &Endpoint, request: &Parts, session: &HttpSession) -> StreamConfig {
+    let config = endpoint.session_stream_config(&session.session);
+    StreamConfig { primed: config.primed && request.headers.contains_key("last-event-id"), ..config }
 }
 
 fn respond(endpoint: &Endpoint, request: &Parts, session: ActiveSession, body: SseBody) -> HttpResponse {

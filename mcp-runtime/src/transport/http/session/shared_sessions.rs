@@ -280,6 +280,33 @@ impl SharedSessions {
         Ok(())
     }
 
+    /// Returns the sessions with calls of this replica.
+    pub(super) fn with_calls(&self) -> Vec<String> {
+        let has_calls = |local: &HttpSession| local.session.in_flight.count() > 0;
+        self.sessions.all().into_iter().filter(|(_, local)| has_calls(local)).map(|(id, _)| id.to_string()).collect()
+    }
+
+    /// Cancels the calls of a session that other replicas were told to cancel.
+    pub(super) async fn take_cancellations(&self, id: &str) -> Result<(), BackendError> {
+        for request in self.store.cancellations(id).await? {
+            if self.cancel(id, &request) {
+                self.store.forget_cancellation(id, &request).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes a cancellation that has taken effect: a later call may have the same id.
+    pub(super) async fn forget_cancellation(&self, id: &str, request: &str) {
+        self.store.forget_cancellation(id, request).await;
+    }
+
+    /// Cancels a call of this replica, whose id is JSON. Returns whether there is one.
+    fn cancel(&self, id: &str, request: &str) -> bool {
+        let call = self.sessions.get(id).zip(Id::from_json(request));
+        call.is_some_and(|(local, request)| local.session.in_flight.cancel(&request))
+    }
+
     /// Announces that a session may have changed or ended.
     pub(super) async fn announce(&self, id: &str, revision: u64) -> Result<(), BackendError> {
         self.store.announce(&Announcement::Changed { session: id.to_owned(), revision }).await
@@ -324,8 +351,8 @@ impl ReplicaHandler for SharedSessions {
                 self.sessions.close(&session);
             }
             Announcement::Cancelled { session, request } => {
-                if let Some((local, id)) = self.sessions.get(&session).zip(Id::from_json(&request)) {
-                    local.session.in_flight.cancel(&id);
+                if self.cancel(&session, &request) {
+                    self.work.cancellations.add((session, request));
                 }
             }
             // A client can make up answers to questions that were never asked.
@@ -348,6 +375,7 @@ impl ReplicaHandler for SharedSessions {
         self.sessions.all().iter().for_each(|(_, local)| local.session.invalidate());
         self.work.refreshes.add_all();
         self.work.answers.add_all();
+        self.work.cancellations.add_all();
     }
 
     fn paused(&self) {

@@ -53,7 +53,9 @@ async fn run(shared: Weak<SharedSessions>, work: Arc<SharedWork>, interval: Dura
     let answers = take_answers(&shared, &work, retry);
     let refreshes = refresh(&shared, &work, retry);
     let announcements = announce(&shared, &work, retry);
-    let _ = race(race(answers, refreshes), race(announcements, renew(&shared, interval))).await;
+    let cancellations = cancel(&shared, &work, retry);
+    let (messages, records) = (race(answers, cancellations), race(refreshes, renew(&shared, interval)));
+    let _ = race(race(messages, records), announcements).await;
 }
 
 async fn take_answers(shared: &Weak<SharedSessions>, work: &Arc<SharedWork>, retry: Duration) -> Infallible {
@@ -75,6 +77,38 @@ async fn take_answers(shared: &Weak<SharedSessions>, work: &Arc<SharedWork>, ret
                     }
                 })
                 .await;
+        }
+    }
+}
+
+async fn cancel(shared: &Weak<SharedSessions>, work: &Arc<SharedWork>, retry: Duration) -> Infallible {
+    let mut tasks = BoundedTasks::default();
+    loop {
+        match work.cancellations.next().await {
+            Due::One((session, request)) => {
+                let shared = Weak::clone(shared);
+                tasks
+                    .spawn(async move {
+                        let Some(sessions) = shared.upgrade() else { return };
+                        sessions.forget_cancellation(&session, &request).await;
+                    })
+                    .await;
+            }
+            Due::All => {
+                for session in shared.upgrade().map_or_else(Vec::new, |shared| shared.with_calls()) {
+                    let (shared, work) = (Weak::clone(shared), Arc::clone(work));
+                    tasks
+                        .spawn(async move {
+                            let Some(sessions) = shared.upgrade() else { return };
+                            if let Err(error) = sessions.take_cancellations(&session).await {
+                                drop(sessions);
+                                wait(&error, retry).await;
+                                work.cancellations.add_all();
+                            }
+                        })
+                        .await;
+                }
+            }
         }
     }
 }

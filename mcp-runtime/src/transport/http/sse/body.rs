@@ -18,6 +18,7 @@ use tokio::{
 use super::{
     shared::{SharedEvents, StreamItem},
     stream::AttachedStream,
+    wait::Wait,
 };
 use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSession};
 
@@ -65,7 +66,7 @@ pub(in crate::transport::http) struct SseBody {
     shutdown: watch::Receiver<ShutdownPhase>,
     /// The phase of the shutdown that ends this response.
     ends_at: ShutdownPhase,
-    shutdown_wait: Option<ShutdownWait>,
+    shutdown_wait: Option<Wait>,
     /// A stream that ends when nothing of its client is in flight, from the phase `ends_at` on, which then becomes
     /// [`ShutdownPhase::Closed`].
     drained: Option<Arc<dyn DrainedStream>>,
@@ -84,13 +85,19 @@ pub(in crate::transport::http) struct SseBody {
 #[derive(Debug)]
 enum Events {
     /// A stream of this process.
-    Local {
-        stream: AttachedStream,
-        /// The number of this response among those that have carried the stream.
-        carrier: u64,
-    },
+    Local(LocalEvents),
     /// A stream that other processes share.
     Shared(SharedEvents),
+}
+
+/// The events of a stream of this process.
+#[derive(Debug)]
+struct LocalEvents {
+    stream: AttachedStream,
+    /// The number of this response among those that have carried the stream.
+    carrier: u64,
+    /// The wait for the end of the response that has replaced this one.
+    replaced: Option<Wait>,
 }
 
 /// The next events of a stream.
@@ -106,15 +113,6 @@ enum NextEvent {
     End,
 }
 
-/// The wait for the shutdown phase that ends a response.
-struct ShutdownWait(Pin<Box<dyn Future<Output = ()> + Send>>);
-
-impl fmt::Debug for ShutdownWait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ShutdownWait")
-    }
-}
-
 type Guard = Box<dyn Any + Send + Sync>;
 
 /// A guard that cancels calls when the response that carries their results is dropped.
@@ -128,7 +126,7 @@ impl Drop for CancelOnDrop {
 }
 
 impl SseBody {
-    /// Creates a body that carries `stream` after event `at`. Any other response that carries the stream ends.
+    /// Creates a body that carries `stream` after event `at`, and replaces any other response that carries the stream.
     pub(in crate::transport::http) fn new(
         stream: AttachedStream,
         config: StreamConfig,
@@ -136,7 +134,8 @@ impl SseBody {
         shutdown: watch::Receiver<ShutdownPhase>,
     ) -> Self {
         let carrier = stream.carry(at);
-        Self { primed: !config.primed, ..Self::of(Events::Local { stream, carrier }, config, at, shutdown) }
+        let events = Events::Local(LocalEvents { stream, carrier, replaced: None });
+        Self { primed: !config.primed, ..Self::of(events, config, at, shutdown) }
     }
 
     /// Creates a body that carries the events of a stream that other processes share, which follow event `at`.
@@ -146,7 +145,9 @@ impl SseBody {
         at: u64,
         shutdown: watch::Receiver<ShutdownPhase>,
     ) -> Self {
-        Self::of(Events::Shared(events), config, at, shutdown)
+        // The id of a stream that is about to be opened is not known yet.
+        let primed = !config.primed || !events.is_open();
+        Self { primed, ..Self::of(Events::Shared(events), config, at, shutdown) }
     }
 
     fn of(events: Events, config: StreamConfig, at: u64, shutdown: watch::Receiver<ShutdownPhase>) -> Self {
@@ -218,7 +219,7 @@ impl SseBody {
         if let Some(preamble) = self.preamble.take() {
             return Poll::Ready(Some(preamble));
         }
-        if self.over || self.events.has_moved() {
+        if self.over {
             return Poll::Ready(None);
         }
         if !std::mem::replace(&mut self.primed, true) {
@@ -292,11 +293,11 @@ impl SseBody {
         }
         let mut shutdown = self.shutdown.clone();
         let shutdown_wait = self.shutdown_wait.get_or_insert_with(|| {
-            ShutdownWait(Box::pin(async move {
+            Wait::new(async move {
                 let _ = shutdown.wait_for(|phase| *phase >= ends_at).await;
-            }))
+            })
         });
-        shutdown_wait.0.as_mut().poll(cx).is_ready()
+        shutdown_wait.poll(cx).is_ready()
     }
 
     fn event(&self, number: Option<u64>, line: &[u8]) -> Bytes {
@@ -323,24 +324,15 @@ impl Events {
     /// Returns the id of the stream.
     fn stream(&self) -> u64 {
         match self {
-            Self::Local { stream, .. } => stream.id(),
+            Self::Local(events) => events.stream.id(),
             Self::Shared(events) => events.stream(),
-        }
-    }
-
-    /// Returns whether another response of this process carries the stream.
-    fn has_moved(&self) -> bool {
-        match self {
-            Self::Local { stream, carrier } => !stream.is_carried_by(*carrier),
-            // The next poll notices it.
-            Self::Shared(_) => false,
         }
     }
 
     /// Returns what follows event `at`. `is_resumable` is whether the client could resume the stream.
     fn poll_next(&mut self, at: u64, is_resumable: bool, cx: &mut Context<'_>) -> Poll<NextEvent> {
         match self {
-            Self::Local { stream, carrier } => poll_local(stream, *carrier, at, is_resumable, cx),
+            Self::Local(events) => events.poll_next(at, is_resumable, cx),
             Self::Shared(events) => events.poll_next(cx).map(|item| match item {
                 Some(StreamItem::Opened { .. }) => NextEvent::Opened,
                 Some(StreamItem::Event { position, line }) => NextEvent::Message(position, line),
@@ -352,30 +344,32 @@ impl Events {
     }
 }
 
-fn poll_local(
-    stream: &AttachedStream,
-    carrier: u64,
-    at: u64,
-    is_resumable: bool,
-    cx: &mut Context<'_>,
-) -> Poll<NextEvent> {
-    loop {
-        // Read before the log is filled: any later output wakes this task.
-        let is_over = stream.is_over();
-        if let Some((number, line)) = stream.after(at) {
-            return Poll::Ready(NextEvent::Message(number, line));
+impl LocalEvents {
+    fn poll_next(&mut self, at: u64, is_resumable: bool, cx: &mut Context<'_>) -> Poll<NextEvent> {
+        let stream = &self.stream;
+        while stream.is_carried_by(self.carrier) {
+            // Read before the log is filled: any later output wakes this task.
+            let is_over = stream.is_over();
+            if let Some((number, line)) = stream.after(at) {
+                return Poll::Ready(NextEvent::Message(number, line));
+            }
+            if is_over {
+                return Poll::Ready(NextEvent::End);
+            }
+            // Without event ids, the client could not resume the stream.
+            if let Some(retry) = stream.take_close_request().filter(|_| is_resumable) {
+                return Poll::Ready(NextEvent::Close(at, retry));
+            }
+            ready!(stream.poll_output(self.carrier, at, cx));
         }
-        if is_over {
-            return Poll::Ready(NextEvent::End);
-        }
-        // Without event ids, the client could not resume the stream.
-        if let Some(retry) = stream.take_close_request().filter(|_| is_resumable) {
-            return Poll::Ready(NextEvent::Close(at, retry));
-        }
-        ready!(stream.poll_output(carrier, at, cx));
-        if !stream.is_carried_by(carrier) {
-            return Poll::Ready(NextEvent::End);
-        }
+        let replaced = self.replaced.get_or_insert_with(|| Wait::new(stream.replaced()));
+        replaced.poll(cx).map(|()| NextEvent::End)
+    }
+}
+
+impl Drop for LocalEvents {
+    fn drop(&mut self) {
+        self.stream.release(self.carrier);
     }
 }
 

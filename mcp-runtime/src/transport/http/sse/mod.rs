@@ -3,3 +3,4 @@
 pub(super) mod body;
 pub(super) mod shared;
 pub(super) mod stream;
+mod wait;

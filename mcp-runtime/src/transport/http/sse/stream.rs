@@ -12,6 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::sync::Notify;
 
 use crate::{
     engine::{Meter, Outbox},
@@ -20,7 +21,7 @@ use crate::{
 
 /// The maximum number of messages in the log of one stream.
 pub(super) const MAX_LOGGED_MESSAGES: usize = 256;
-/// The maximum number of bytes in the log of one stream, unless its only message is longer.
+/// The maximum number of bytes in the log of one stream. Long responses are kept beyond it.
 pub(super) const MAX_LOGGED_BYTES: usize = 1 << 20;
 /// The number of bytes that all streams of one server may keep for clients that may reconnect.
 const MAX_KEPT_BYTES: usize = 64 << 20;
@@ -116,6 +117,8 @@ pub(in crate::transport::http) struct EventStream {
     /// The number of [`AttachedStream`]s.
     attached: AtomicUsize,
     log: Mutex<Log>,
+    /// The signal that no response carries the stream any more.
+    released: Notify,
 }
 
 #[derive(Debug)]
@@ -128,15 +131,16 @@ struct Log {
     last: u64,
     /// The number of the event written last. Later events must not be dropped.
     written: u64,
-    /// The number of responses that have carried the stream. Only the newest one still does.
+    /// The number of responses that have carried the stream. Only the newest one may still do so.
     carrier: u64,
+    is_carried: bool,
 }
 
 impl EventStream {
     pub(in crate::transport::http) fn new(id: u64, outbox: Arc<Outbox>, ends: bool, memory: &StreamMemory) -> Self {
         memory.watch(&outbox);
         let log = Mutex::new(Log::new(memory.clone()));
-        Self { id, outbox, ends, opened: Instant::now(), attached: AtomicUsize::new(0), log }
+        Self { id, outbox, ends, opened: Instant::now(), attached: AtomicUsize::new(0), log, released: Notify::new() }
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -195,13 +199,24 @@ impl EventStream {
     }
 
     /// Hands the stream over to a new response, which starts after event `at`, and returns the number of the response.
-    /// Any earlier response ends.
+    /// Earlier responses receive nothing more.
     pub(super) fn carry(&self, at: u64) -> u64 {
         let mut log = self.log();
         log.carrier += 1;
+        log.is_carried = true;
         log.written = at;
         self.outbox.wake();
         log.carrier
+    }
+
+    /// Records that a response has ended.
+    pub(super) fn release(&self, carrier: u64) {
+        let mut log = self.log();
+        if log.carrier == carrier {
+            log.is_carried = false;
+            drop(log);
+            self.released.notify_waiters();
+        }
     }
 
     pub(super) fn is_carried_by(&self, carrier: u64) -> bool {
@@ -247,6 +262,27 @@ impl EventStream {
 #[derive(Debug)]
 pub(in crate::transport::http) struct AttachedStream(Arc<EventStream>);
 
+impl AttachedStream {
+    /// Returns a future that completes when a response that was replaced has to end.
+    ///
+    /// If the stream ends with its session, its client may read it on two connections. It opens each of them again when
+    /// it ends, so if each replaced the other, that would never stop. Therefore, the earlier response stays open, without
+    /// events, as long as another one carries the stream.
+    pub(super) fn replaced(&self) -> impl Future<Output = ()> + Send + use<> {
+        let stream = Arc::clone(&self.0);
+        async move {
+            loop {
+                // Registered before the check, so that no change is missed.
+                let released = stream.released.notified();
+                if stream.ends || !stream.log().is_carried {
+                    return;
+                }
+                released.await;
+            }
+        }
+    }
+}
+
 impl Deref for AttachedStream {
     type Target = EventStream;
 
@@ -264,7 +300,7 @@ impl Drop for AttachedStream {
 
 impl Log {
     fn new(memory: StreamMemory) -> Self {
-        Self { memory, events: VecDeque::new(), bytes: 0, last: 0, written: 0, carrier: 0 }
+        Self { memory, events: VecDeque::new(), bytes: 0, last: 0, written: 0, carrier: 0, is_carried: false }
     }
 
     fn append(&mut self, lines: &[u8]) {

@@ -107,6 +107,39 @@ async fn a_stream_is_resumed_from_every_event_at_every_replica() {
     }
 }
 
+/// Whatever its length, and wherever its connection was cut: before the first event, while the call runs, or after it.
+#[tokio::test]
+async fn a_response_outlives_its_connection() {
+    let cluster = Cluster::start(2).await;
+    for length in [900_000, 1_100_000, 4_000_000] {
+        for (resuming, ends_first) in [(0, true), (0, false), (1, true), (1, false)] {
+            let session = cluster.at(0).session("2025-11-25").await;
+            let params =
+                json!({"name": "reports_long", "arguments": {"length": length}, "_meta": {"progressToken": 1}});
+            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            let mut lost = cluster.at(0).open(&session.post(&call)).await;
+            let primer = lost.event().await.unwrap().id.unwrap();
+            let progress = first_id(&mut lost).await;
+            drop(lost);
+            let mut early =
+                if ends_first { None } else { Some(cluster.at(resuming).open(&session.resume(&primer)).await) };
+            cluster.gate(0).open();
+            if let Some(early) = &mut early {
+                let events = rest(early).await;
+                assert_eq!(events.len(), 2, "{length} {resuming}");
+                assert_eq!(text(&events[1].1).len(), length);
+            }
+            for (event, expected) in [(&primer, 2), (&progress, 1)] {
+                let response = cluster.at(resuming).open(&session.resume(event)).await;
+                assert_eq!(response.status, 200, "{length} {resuming} {ends_first}");
+                let events = rest(&mut { response }).await;
+                let length_found = events.last().map_or(0, |(_, message)| text(message).len());
+                assert_eq!((events.len(), length_found), (expected, length), "{resuming} {ends_first}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn events_belong_to_their_session_at_every_replica() {
     let cluster = Cluster::start(2).await;
@@ -147,6 +180,41 @@ async fn of_two_resumptions_one_carries_the_stream() {
         assert_eq!(events, []);
         cluster.gate(0).open();
         assert_rest_of_report(&rest(stream).await);
+    }
+}
+
+/// A client opens two streams for messages outside of calls, and a client that loses such a stream opens it again: if the
+/// second one ended the first, both would be opened again for ever.
+#[tokio::test]
+async fn two_streams_of_a_client_do_not_replace_each_other_in_turn() {
+    let options = || HttpOptions::default().keep_alive(Duration::from_millis(10));
+    let handles = RefCell::new(Vec::new());
+    let configure = |server: Server| {
+        handles.borrow_mut().push(server.handle());
+        server
+    };
+    let cluster = Cluster::start_with(2, options, configure).await;
+    for (first, second) in [(0, 0), (0, 1), (1, 0)] {
+        let session = cluster.at(0).session("2025-06-18").await;
+        assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200);
+        let mut replaced = cluster.at(first).open(&session.get()).await;
+        assert!(replaced.event().await.unwrap().is_comment);
+        let mut stream = cluster.at(second).open(&session.get()).await;
+        for number in 0..3 {
+            handles.borrow()[0].log(Level::Error, number);
+            // A replica that has yet to learn of the second stream repeats the first message.
+            while stream.message().await.expect("the second stream ended")["params"]["data"] != number {}
+            // What the first stream receives between the messages shows that it is still open.
+            for _ in 0..3 {
+                assert!(replaced.event().await.expect("the first stream ended").is_comment, "{first} {second}");
+            }
+        }
+        // The client opens another stream when no stream is left that receives messages.
+        drop(stream);
+        while replaced.message().await.is_some() {}
+        let mut again = cluster.at(first).open(&session.get()).await;
+        handles.borrow()[1].log(Level::Error, "again");
+        assert_eq!(again.message().await.unwrap()["params"]["data"], "again", "{first} {second}");
     }
 }
 

@@ -42,10 +42,23 @@ impl StreamCalls {
 
     /// Encodes the responses of calls whose results are lost.
     pub(super) fn lost(&self, dialect: &'static Dialect) -> Vec<u8> {
-        let fault = Fault::internal(
+        self.fail(
+            dialect,
             "the call was lost, because the process that ran it is gone or could not store the result: the function may \
              have run, completely or in part",
-        );
+        )
+    }
+
+    /// Encodes the responses of calls whose results the backend has no room for.
+    pub(super) fn too_long(&self, dialect: &'static Dialect) -> Vec<u8> {
+        self.fail(
+            dialect,
+            "the function has run, but its result is too long to be stored for a client that has lost its connection",
+        )
+    }
+
+    fn fail(&self, dialect: &'static Dialect, message: &'static str) -> Vec<u8> {
+        let fault = Fault::internal(message);
         let responses = self.ids.iter().filter_map(|id| {
             let mut response = Vec::new();
             write_error(&mut response, dialect, Some(&Id::from_json(id)?), &fault);

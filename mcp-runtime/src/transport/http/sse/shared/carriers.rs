@@ -6,13 +6,16 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::sleep};
 
-use super::item::GENERAL;
+use super::{item::GENERAL, reader::ReaderRecord};
 use crate::{
     backend::BackendError,
     engine::{Replica, ReplicaHandler, Slot},
 };
+
+/// How often a response that was replaced looks for the one that carries its stream, in the time of a lease.
+const CHECKS: u32 = 5;
 
 /// The kind of the messages that announce that a response carries a stream.
 pub(super) const KIND: &str = "carried";
@@ -71,6 +74,26 @@ impl Carriers {
     /// announcements of earlier responses are ignored.
     pub(super) fn resume(self: &Arc<Self>, session: &Arc<str>, stream: u64, number: u64) -> Carrier {
         self.add((Arc::clone(session), stream), number, false)
+    }
+
+    /// Returns a future that completes when a response has to end that carried the stream of a session for messages that
+    /// belong to no request, and was replaced.
+    ///
+    /// A client may read this stream on two connections. It opens each of them again when it ends, so if each replaced the
+    /// other, that would never stop. Therefore, the earlier response stays open, without events, as long as another one
+    /// carries the stream, at whichever replica.
+    pub(super) fn replaced(&self, session: &Arc<str>) -> impl Future<Output = ()> + Send + use<> {
+        let (replica, session) = (Arc::clone(&self.replica), Arc::clone(session));
+        async move {
+            loop {
+                sleep(replica.lease() / CHECKS).await;
+                match ReaderRecord::is_read(&replica, &session).await {
+                    Ok(false) => return,
+                    Ok(true) => {}
+                    Err(error) => tracing::debug!(%error, "cannot read who carries an event stream"),
+                }
+            }
+        }
     }
 
     fn add(self: &Arc<Self>, stream: Stream, number: u64, is_announced: bool) -> Carrier {

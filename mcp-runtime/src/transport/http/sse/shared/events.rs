@@ -6,8 +6,9 @@ use std::{
 use super::{
     carriers::{Carrier, Carriers},
     feed::FeedReceiver,
-    item::StreamItem,
+    item::{GENERAL, StreamItem},
 };
+use crate::transport::http::sse::wait::Wait;
 
 /// The events of a stream, for the response that carries it.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(in crate::transport::http) struct SharedEvents {
     carriers: Arc<Carriers>,
     /// The registration of the response, once the stream is opened.
     carrier: Option<Carrier>,
+    /// The wait for the end of the response that has replaced this one.
+    replaced: Option<Wait>,
 }
 
 /// The result of a request to resume a stream.
@@ -34,7 +37,7 @@ pub(in crate::transport::http) enum Resumption {
 impl SharedEvents {
     /// Creates the events of a stream that is about to be opened.
     pub(super) fn unopened(carriers: &Arc<Carriers>, session: Arc<str>, items: FeedReceiver) -> Self {
-        Self { session, stream: 0, items, carriers: Arc::clone(carriers), carrier: None }
+        Self { session, stream: 0, items, carriers: Arc::clone(carriers), carrier: None, replaced: None }
     }
 
     /// Creates the events of a stream that a response resumes.
@@ -46,7 +49,7 @@ impl SharedEvents {
         carrier: Carrier,
     ) -> Self {
         let session = Arc::clone(session);
-        Self { session, stream, items, carriers: Arc::clone(carriers), carrier: Some(carrier) }
+        Self { session, stream, items, carriers: Arc::clone(carriers), carrier: Some(carrier), replaced: None }
     }
 
     /// Returns the id of the stream.
@@ -54,11 +57,23 @@ impl SharedEvents {
         self.stream
     }
 
+    /// Returns whether the stream is open, so that its id is known.
+    pub(in crate::transport::http) fn is_open(&self) -> bool {
+        self.carrier.is_some()
+    }
+
     /// Returns the next item, or `None` if the response ends before the stream, for example because another response
     /// carries the stream.
     pub(in crate::transport::http) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
-        if self.carrier.as_mut().is_some_and(|carrier| carrier.poll_ended(cx).is_ready()) {
-            return Poll::Ready(None);
+        if self.replaced.is_none() && self.carrier.as_mut().is_some_and(|carrier| carrier.poll_ended(cx).is_ready()) {
+            if self.stream != GENERAL {
+                return Poll::Ready(None);
+            }
+            self.items.close();
+            self.replaced = Some(Wait::new(self.carriers.replaced(&self.session)));
+        }
+        if let Some(replaced) = &mut self.replaced {
+            return replaced.poll(cx).map(|()| None);
         }
         let item = ready!(self.items.poll_next(cx));
         if let Some(StreamItem::Opened { stream }) = item {

@@ -73,6 +73,12 @@ impl Feed {
 }
 
 impl FeedReceiver {
+    /// Discards the items, and refuses further ones.
+    pub(super) fn close(&mut self) {
+        self.items.close();
+        while self.items.try_recv().is_ok() {}
+    }
+
     /// Takes the next item. Returns `None` if there will not be any more.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         let item = ready!(self.items.poll_recv(cx)).map(|queued| queued.item);

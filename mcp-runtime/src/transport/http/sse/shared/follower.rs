@@ -4,7 +4,6 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     cursor::Cursor,
-    entry::Entry,
     feed::{Closed, Feed},
     item::StreamItem,
     log::{PAGE, StreamLog},
@@ -15,7 +14,6 @@ use crate::{
     engine::{Replica, Slot},
     race::race,
     revision::Dialect,
-    transport::http::sse::stream::MAX_LOGGED_BYTES,
 };
 
 /// How often the lease of the owner is checked in the time of a lease.
@@ -140,7 +138,7 @@ impl Follower {
             return Ok(self.read().await? == Some(true));
         };
         // If others find the same, or if the owner has completed the stream before, the first entry counts.
-        self.log.complete(vec![Entry::Lost(&calls.lost(self.dialect)).encode()], MAX_LOGGED_BYTES).await?;
+        self.log.lose(&calls.lost(self.dialect)).await?;
         self.is_at_end = false;
         Ok(true)
     }

@@ -33,7 +33,7 @@ impl StreamLog {
         respond(self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL)).await.map(drop)
     }
 
-    /// Appends entries to the log of a running stream, which then keeps at most `max_bytes` unless its newest entry is
+    /// Appends entries to the log of a running stream, which then keeps at most `max_bytes`, or its newest entry if that is
     /// longer. Returns the position of the newest entry.
     pub(super) async fn append(&self, entries: Vec<Vec<u8>>, max_bytes: usize) -> Result<u64, BackendError> {
         self.append_for(entries, max_bytes, RUNNING_TTL).await
@@ -50,6 +50,12 @@ impl StreamLog {
         // Only a running stream can be lost. If this fails, the record expires.
         let _ = respond(self.backend.delete(&self.key, RecordCondition::Always)).await;
         Ok(last)
+    }
+
+    /// Completes a stream whose owner is gone, unless it is complete. Drops no entries to limit their bytes, since the log
+    /// may contain a long response.
+    pub(super) async fn lose(&self, message: &[u8]) -> Result<u64, BackendError> {
+        self.complete(vec![Entry::Lost(message).encode()], usize::MAX).await
     }
 
     async fn append_for(&self, entries: Vec<Vec<u8>>, max_bytes: usize, ttl: Duration) -> Result<u64, BackendError> {

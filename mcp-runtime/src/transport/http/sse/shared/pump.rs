@@ -12,7 +12,9 @@ use super::{
     retry::persist_unless_full,
     writer::Writer,
 };
-use crate::{backend::BACKEND_TIMEOUT, engine::Outbox, race::race, transport::http::sse::stream::StreamMemory};
+use crate::{
+    backend::BACKEND_TIMEOUT, engine::Outbox, race::race, revision::Dialect, transport::http::sse::stream::StreamMemory,
+};
 
 /// Moves the messages of a stream from its outbox to its log, and then to the response of the call as long as that
 /// exists.
@@ -28,6 +30,7 @@ pub(super) struct Pump {
     pub(super) session_id: Arc<str>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) calls: StreamCalls,
+    pub(super) dialect: &'static Dialect,
     /// The messages that the outbox no longer contains.
     pub(super) lines: Vec<u8>,
     pub(super) feed: Feed,
@@ -51,13 +54,13 @@ impl Pump {
     /// Runs until the stream is complete.
     pub(super) async fn run(self) {
         let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
-        let Self { context, session_id, outbox, calls, mut lines, feed, memory, unwritten } = self;
+        let Self { context, session_id, outbox, calls, dialect, mut lines, feed, memory, unwritten } = self;
         let Some((stream, log, at)) = opened else {
             tracing::warn!("an event stream cannot be resumed: the backend is full or has failed");
             let _ = send_without_log(&outbox, &mut lines, &feed).await;
             return;
         };
-        let mut writer = Writer::new(log, calls, at, LogUse::new(memory.clone()), feed);
+        let mut writer = Writer::new(log, calls, dialect, at, LogUse::new(memory.clone()), feed);
         writer.feed(StreamItem::Opened { stream }).await;
         let mut unwritten = Some(unwritten);
         while !writer.is_over() {

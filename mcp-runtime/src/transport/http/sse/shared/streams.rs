@@ -49,6 +49,7 @@ impl SharedStreams {
         &self,
         session_id: Arc<str>,
         calls: StreamCalls,
+        dialect: &'static Dialect,
         outbox: Arc<Outbox>,
         lines: Vec<u8>,
         memory: StreamMemory,
@@ -57,7 +58,7 @@ impl SharedStreams {
         let events = SharedEvents::unopened(&self.context.carriers, Arc::clone(&session_id), items);
         let context = Arc::clone(&self.context);
         let unwritten = context.start_writing();
-        tokio::spawn(Pump { context, session_id, outbox, calls, lines, feed, memory, unwritten }.run());
+        tokio::spawn(Pump { context, session_id, outbox, calls, dialect, lines, feed, memory, unwritten }.run());
         events
     }
 

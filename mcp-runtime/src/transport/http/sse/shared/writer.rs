@@ -17,6 +17,7 @@ use super::{
 use crate::{
     backend::{BackendError, LogEntry, LogPosition},
     engine::Outbox,
+    revision::Dialect,
     transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
 };
 
@@ -30,6 +31,7 @@ const MAX_GAP_TIME: Duration = Duration::from_secs(10);
 pub(super) struct Writer {
     log: StreamLog,
     calls: StreamCalls,
+    dialect: &'static Dialect,
     /// The position and state of the log.
     cursor: Cursor,
     log_use: LogUse,
@@ -38,6 +40,11 @@ pub(super) struct Writer {
     pending: VecDeque<Vec<u8>>,
     /// The mark of the last entry, including the pending ones.
     mark: Mark,
+    /// The number of bytes of the entries that arrived together with the answers. The log keeps them beyond its limit, so
+    /// that it never drops an answer.
+    answer_bytes: usize,
+    /// Whether the pending entries contain the answers.
+    has_pending_answers: bool,
     /// The mark of the last entry whose message the response has received without an id.
     sent: Mark,
     /// Whether the last entry completes the stream.
@@ -51,14 +58,24 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Creates the writer of a log whose last entry has a position.
-    pub(super) fn new(log: StreamLog, calls: StreamCalls, at: u64, log_use: LogUse, feed: Feed) -> Self {
+    pub(super) fn new(
+        log: StreamLog,
+        calls: StreamCalls,
+        dialect: &'static Dialect,
+        at: u64,
+        log_use: LogUse,
+        feed: Feed,
+    ) -> Self {
         Self {
             log,
             calls,
+            dialect,
             cursor: Cursor::new(at),
             log_use,
             pending: VecDeque::new(),
             mark: Mark::default(),
+            answer_bytes: 0,
+            has_pending_answers: false,
             sent: Mark::default(),
             is_finished: false,
             outage: None,
@@ -128,12 +145,17 @@ impl Writer {
             outbox.drain(lines);
         }
         self.is_finished = outbox.is_finished();
+        let earlier = self.pending.len();
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             self.mark.number += 1;
             self.pending.push_back(Entry::Message { mark: self.mark, line }.encode());
         }
         lines.clear();
         let was_answered = std::mem::replace(&mut self.mark.is_answered, is_answered);
+        if is_answered && !was_answered {
+            self.answer_bytes += self.pending.range(earlier..).map(Vec::len).sum::<usize>();
+            self.has_pending_answers = true;
+        }
         if self.is_finished {
             self.pending.push_back(Entry::End.encode());
         } else if is_answered && !was_answered {
@@ -164,10 +186,24 @@ impl Writer {
             self.feed = None;
         }
         while self.pending.len() > MAX_LOGGED_MESSAGES
-            || (self.pending.len() > 1 && self.pending_bytes() > MAX_LOGGED_BYTES)
+            || (self.pending.len() > 1 && self.pending_bytes() > MAX_LOGGED_BYTES + self.answer_bytes)
         {
             self.pending.pop_front();
         }
+        self.count_pending();
+    }
+
+    /// Replaces the pending answers, and what precedes them, with errors.
+    fn replace_answers(&mut self) {
+        tracing::error!(
+            bytes = self.answer_bytes,
+            "the backend has no room for a response: a client that has lost its connection receives an error"
+        );
+        let error = self.calls.too_long(self.dialect);
+        let mark = Mark { is_answered: false, ..self.mark };
+        let last = if self.is_finished { Entry::End } else { Entry::Answered };
+        self.pending = [Entry::Message { mark, line: &error }.encode(), last.encode()].into();
+        self.answer_bytes = 0;
         self.count_pending();
     }
 
@@ -186,10 +222,12 @@ impl Writer {
         if self.pending.is_empty() {
             self.pending.push_back(Entry::Alive.encode());
         }
-        let max_bytes = self.log_use.max_bytes(self.pending_bytes(), self.feed.as_ref().map(Feed::taken));
+        let taken = self.feed.as_ref().map(Feed::taken);
+        let max_bytes = self.log_use.max_bytes(self.pending_bytes(), taken) + self.answer_bytes;
         match self.try_write(keeps, max_bytes).await {
             Ok(last) => {
                 self.outage = None;
+                self.has_pending_answers = false;
                 let entries = Vec::from(std::mem::take(&mut self.pending));
                 self.log_use.append(last, entries.iter().map(Vec::len), max_bytes);
                 if keeps {
@@ -197,7 +235,14 @@ impl Writer {
                 }
                 self.publish(entries, last).await;
             }
-            Err(error) => self.outage.get_or_insert_with(|| Outage::new(began)).failed(&error),
+            Err(error) => {
+                let is_too_long = self.has_pending_answers && self.pending_bytes() > MAX_LOGGED_BYTES;
+                if is_too_long && error == BackendError::Full {
+                    self.send_pending().await;
+                    self.replace_answers();
+                }
+                self.outage.get_or_insert_with(|| Outage::new(began)).failed(&error);
+            }
         }
     }
 

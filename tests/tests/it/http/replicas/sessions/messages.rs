@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use mcp_runtime::Records as _;
 use mcp_tests::backend::Health;
 use serde_json::json;
 
@@ -88,6 +89,39 @@ async fn a_call_is_cancelled_by_any_replica() {
         let (answered, ()) = tokio::join!(cluster.at(running).send(&call), cancel);
         assert_eq!(answered.body, b"", "a cancelled request has no response");
     }
+}
+
+/// The replica that runs the call misses the announcement, and finds the cancellation when it hears messages again.
+#[tokio::test]
+async fn a_cancellation_outlives_a_cut_of_the_connection_to_the_backend() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let (cancelled, other) = (session.call(1, "waits"), session.call(2, "waits"));
+    let cancel = async {
+        cluster.gate(0).has_begun(2).await;
+        cluster.set_backend(0, Health::Deaf);
+        assert_eq!(cluster.at(1).send(&session.cancel(1)).await.status, 202);
+        cluster.set_backend(0, Health::Up);
+    };
+    let call = async {
+        let answered = cluster.at(0).send(&cancelled).await;
+        assert_eq!(answered.body, b"", "a cancelled request has no response");
+        cluster.gate(0).open();
+    };
+    let ((), other, ()) = tokio::join!(call, cluster.at(0).send(&other), cancel);
+    assert_eq!(other.text(), "waited");
+}
+
+/// No replica runs these calls, and a client can invent any number of ids.
+#[tokio::test]
+async fn cancellations_of_unknown_calls_do_not_fill_the_backend() {
+    let cluster = Cluster::start(1).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    for id in 0..100 {
+        assert_eq!(cluster.at(0).send(&session.cancel(id)).await.status, 202, "{id}");
+    }
+    let stored = cluster.backend().count(&format!("mcp/1/cancelled/{}", session.id)).await.unwrap();
+    assert!((1..100).contains(&stored), "{stored}");
 }
 
 /// Returns whether the call of a round of [`a_call_is_cancelled_by_any_replica`] has begun.

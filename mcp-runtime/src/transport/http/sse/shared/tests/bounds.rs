@@ -7,9 +7,14 @@ use tokio::time::sleep;
 
 use super::{
     super::{events::Resumption, kept::MAX_SESSION_LOGS},
-    CALL, Call, Flaky, LEASE, event, notify, replica, rest, resume, resumed, texts,
+    CALL, Call, Flaky, LEASE,
+    backend::Failure,
+    event, messages, notify, replica, rest, resume, resumed, texts,
 };
-use crate::transport::http::sse::stream::{MAX_LOGGED_MESSAGES, StreamMemory};
+use crate::{
+    backend::{RecordCondition, Records as _},
+    transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+};
 
 /// A slow response receives everything that the outbox of the call and the log have kept for it.
 #[tokio::test(start_paused = true)]
@@ -97,4 +102,68 @@ async fn the_logs_of_running_streams_count_towards_the_memory_of_their_peer() {
     assert!((2 * LENGTH..3 * LENGTH).contains(&peer.load(Ordering::Relaxed)));
     streams.remove_logs("session");
     assert_eq!(peer.load(Ordering::Relaxed), 0);
+}
+
+/// The log keeps the response beyond its limit of bytes, whatever follows, and although its owner seems to be gone.
+#[tokio::test(start_paused = true)]
+async fn a_response_of_any_length_is_resumed_at_every_replica() {
+    for length in [MAX_LOGGED_BYTES / 10 * 9, MAX_LOGGED_BYTES, 4 * MAX_LOGGED_BYTES] {
+        for (failures, stays_open) in [(0, false), (0, true), (15, false), (15, true)] {
+            let case = format!("{length} {failures} {stays_open}");
+            let backend = Arc::new(Flaky::default());
+            let replicas = [(); 2].map(|()| replica(&backend, LEASE));
+            let mut call = Call::begin(&replicas[0], CALL);
+            let stream = call.opened().await;
+            notify(&call.outbox, "first");
+            let (position, _) = event(&mut call.response).await;
+            let mut waiting = resumed(&replicas[1], stream, position).await;
+            drop(call.response);
+            if stays_open {
+                // An open question keeps the stream open after the response.
+                call.outbox.begin_question();
+            }
+            let response = "x".repeat(length);
+            backend.fail(&vec![Failure::Before; failures]);
+            call.outbox.finish_call(&response);
+            assert!(event(&mut waiting).await.1 == response, "{case}");
+            if stays_open {
+                sleep(Duration::from_secs(60)).await;
+                notify(&call.outbox, "later");
+                assert_eq!(event(&mut waiting).await.1, "later", "{case}");
+                let slot = replicas[0].replica().slot().unwrap();
+                assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+            }
+            assert!(rest(&mut waiting).await.is_empty(), "{case}");
+            for streams in &replicas {
+                for (after, expected) in [(0, "first"), (position, response.as_str())] {
+                    let events = rest(&mut resumed(streams, stream, after).await).await;
+                    assert!(events[0].1 == expected && events.iter().any(|(_, text)| *text == response), "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// A backend has no room for a response. The client of its call receives it without an id, and a client that resumes the
+/// stream receives an error.
+#[tokio::test(start_paused = true)]
+async fn an_error_replaces_a_response_that_the_backend_refuses() {
+    for is_connected in [true, false] {
+        let backend = Arc::new(Flaky::default());
+        let replicas = [(); 2].map(|()| replica(&backend, LEASE));
+        let mut call = Call::begin(&replicas[0], CALL);
+        let stream = call.opened().await;
+        notify(&call.outbox, "first");
+        let (position, _) = event(&mut call.response).await;
+        let response = "x".repeat(2 * MAX_LOGGED_BYTES);
+        let mut connected = is_connected.then_some(call.response);
+        backend.fail(&[Failure::Full]);
+        call.outbox.finish_call(&response);
+        if let Some(connected) = &mut connected {
+            assert!(messages(connected).await == [(None, response)]);
+        }
+        let events = rest(&mut resumed(&replicas[1], stream, position).await).await;
+        let [(_, error)] = events.as_slice() else { panic!("{events:?}") };
+        assert!(error.contains(r#""id":1,"error":{"code":-32603"#) && error.contains("too long"), "{error}");
+    }
 }

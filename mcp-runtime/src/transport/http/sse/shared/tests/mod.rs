@@ -53,7 +53,8 @@ impl Call {
         let outbox = Outbox::for_test();
         outbox.begin_call();
         let calls = StreamCalls::read(message.as_bytes());
-        let response = streams.open("session".into(), calls, Arc::clone(&outbox), Vec::new(), memory.clone());
+        let (dialect, memory) = (revision::newest_handshake(), memory.clone());
+        let response = streams.open("session".into(), calls, dialect, Arc::clone(&outbox), Vec::new(), memory);
         Self { outbox, response }
     }
 
