@@ -225,6 +225,20 @@ fn events_of_functions_and_layers_are_inside_the_span_of_their_request() {
     }
 }
 
+/// By default, no span is created. A filter adds it to warnings.
+#[test]
+fn the_span_has_a_target_of_its_own() {
+    for (filter, span) in
+        [("warn", ""), ("warn,mcp_runtime::request=info", r#"mcp.request{method="tools/call" id="1" entry="logs"}: "#)]
+    {
+        let mut server = Running::start(fixture().env("RUST_LOG", filter));
+        server.send(&call(1, "logs", json!({})));
+        assert_eq!(text(&server.receive()), "logged");
+        let log = log_of(server);
+        assert!(log.contains(&format!(" WARN {span}mcp_tests: traced count=3\n")), "{filter}: {log}");
+    }
+}
+
 #[test]
 fn the_log_can_be_json() {
     for (arguments, variable, is_json) in [
