@@ -110,9 +110,15 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
     if errors.is_empty() {
         return emit::server(&server, &function, &crate_name::private(server.krate.as_ref()));
     }
-    let function = unused(&function);
+    let (visibility, name, unused) = (&function.visibility, &server.function, unused(&function));
     // A `main` with parameters would cause a second error.
-    let item = if server.function == "main" { quote!(fn main() { #function }) } else { function };
+    let item = quote! {
+        #[allow(dead_code)]
+        #visibility fn #name() -> ::std::process::ExitCode {
+            #unused
+            ::std::process::ExitCode::SUCCESS
+        }
+    };
     with_errors(item, errors)
 }
 

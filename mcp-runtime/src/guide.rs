@@ -24,6 +24,7 @@
 //! - [Organizing](organizing): tools over modules and crates.
 //! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
 //! - [Authorization](authorization): who may call, and with which scopes.
+//! - [Logging and tracing](logging): events, spans, JSON, and your own subscriber.
 //! - [Deploying](deploying): a container, a systemd service, nginx.
 //! - [Replicas](replicas): several processes of one server, with Redis, on Kubernetes.
 //!
@@ -66,6 +67,10 @@ pub mod testing {
 }
 pub mod organizing {
     #![doc = include_str!("../docs/organizing.md")]
+}
+#[cfg(any(feature = "log", not(doctest)))]
+pub mod logging {
+    #![doc = include_str!("../docs/logging.md")]
 }
 #[cfg(any(feature = "http", not(doctest)))]
 pub mod http {

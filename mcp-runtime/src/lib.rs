@@ -37,6 +37,7 @@
 //! | progress, cancellation, timeouts, background work | [Long calls](guide::long_calls), [Tasks](guide::tasks) |
 //! | how to test a server | [Testing](guide::testing) |
 //! | how to structure a larger one | [Organizing](guide::organizing) |
+//! | what the operator sees | [Logging and tracing](guide::logging) |
 //! | how to serve many clients | [HTTP](guide::http), [Deploying](guide::deploying), [Replicas](guide::replicas) |
 //! | how to write tools that models use correctly | [Tool design](guide::tool_design) |
 //! | what agent frameworks make of schemas | [Frameworks](guide::frameworks) |

@@ -8,7 +8,7 @@ use tracing::{
     field::{Field, Visit},
 };
 use tracing_subscriber::{
-    filter::{LevelFilter, Targets},
+    filter::{FilterExt as _, LevelFilter, Targets, filter_fn},
     layer::{Context as LayerContext, Layer, SubscriberExt},
     registry::LookupSpan,
     util::SubscriberInitExt,
@@ -36,13 +36,13 @@ pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Se
     ForwardToClient
 }
 
-/// Installs a subscriber that writes to stderr, unless the program has installed one. If stderr is not read, events are
-/// dropped.
+/// Installs a subscriber that writes to stderr, as text or as a JSON object on each line, unless the program has installed
+/// one. If stderr is not read, events are dropped.
 ///
 /// `RUST_LOG` sets the filter, such as `info,my_crate=debug`. It applies to stderr and to what is forwarded to clients.
 /// Without it, stderr shows warnings only, since many clients start a process for each conversation and show its stderr
 /// to the user, and clients receive the levels that they request.
-pub(crate) fn install() {
+pub(crate) fn install(as_json: bool) {
     let requested = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
     let all_from = |level| Targets::new().with_default(level);
     let (filter, forwarded, invalid) = match requested {
@@ -50,9 +50,13 @@ pub(crate) fn install() {
         Some(Err(error)) => (all_from(LevelFilter::WARN), all_from(LevelFilter::WARN), Some(error)),
         None => (all_from(LevelFilter::WARN), all_from(LevelFilter::TRACE), None),
     };
-    let stderr = tracing_subscriber::fmt::layer().with_writer(|| stderr::writer().clone()).with_filter(filter);
+    let stderr = tracing_subscriber::fmt::layer().with_writer(|| stderr::writer().clone());
+    let stderr = if as_json { stderr.json().boxed() } else { stderr.boxed() };
+    // Nothing forwards spans, which cost nothing if no layer wants them.
+    let forwarded = forwarded.and(filter_fn(|metadata| metadata.is_event()));
+    let subscriber = tracing_subscriber::registry().with(stderr.with_filter(filter));
     // Fails if the program has installed another subscriber, which takes precedence.
-    let _ = tracing_subscriber::registry().with(stderr).with(log_layer().with_filter(forwarded)).try_init();
+    let _ = subscriber.with(log_layer().with_filter(forwarded)).try_init();
     if let Some(error) = invalid {
         tracing::warn!(%error, "ignoring invalid `RUST_LOG`, expected `level` or `target=level`, separated by commas");
     }

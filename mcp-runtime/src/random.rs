@@ -21,6 +21,12 @@ pub(crate) fn id() -> Option<String> {
     fill(&mut bytes).then(|| URL_SAFE_NO_PAD.encode(bytes))
 }
 
+/// Returns the part of an id that the log contains. The whole id of a session or a task would give readers of the log
+/// access to it.
+pub(crate) fn log_id(id: &str) -> &str {
+    id.get(..8).unwrap_or(id)
+}
+
 /// Returns a random reference for a message and its entry in the log. Collisions are possible but unlikely.
 pub(crate) fn reference() -> String {
     let mut bytes = [0; 6];

@@ -4,7 +4,11 @@
 //! dedicated thread writes; everything else appends to a bounded buffer. `tracing-appender` bounds its queue in lines
 //! rather than in bytes, does not report what it dropped, and adds six dependencies.
 
+#[cfg(unix)]
+mod printed;
+
 use std::{
+    fmt,
     io::{self, Write},
     mem,
     sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
@@ -15,7 +19,7 @@ use std::{
 /// The maximum number of bytes that wait to be written. Text that does not fit is dropped and counted. As many bytes
 /// again may be in the process of being written.
 const MAX_PENDING_BYTES: usize = 1 << 20;
-/// The maximum time that the end of the process waits for the log to be written.
+/// The maximum time that the end of the process waits for each step of writing what is left.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A writer that never blocks: it passes its output to a thread, and drops what exceeds the capacity.
@@ -29,22 +33,45 @@ struct Shared {
     capacity: usize,
 }
 
-#[derive(Debug, Default)]
 struct State {
     pending: Vec<u8>,
-    /// The number of writes that were dropped and not yet reported.
-    dropped: u64,
+    /// The number of bytes that were dropped and not yet reported.
+    dropped: usize,
     is_writing: bool,
+    /// The destination, until the first output starts the thread that writes to it.
+    out: Option<Box<dyn Write + Send>>,
 }
 
-/// Returns the writer to the stderr of the process. The first call starts its thread.
+/// Returns the writer to the stderr that the process had when this was first called.
 pub(crate) fn writer() -> &'static LossyWriter {
     static WRITER: OnceLock<LossyWriter> = OnceLock::new();
-    WRITER.get_or_init(|| LossyWriter::start(io::stderr(), MAX_PENDING_BYTES))
+    WRITER.get_or_init(|| LossyWriter::new(stderr(), MAX_PENDING_BYTES))
 }
 
-/// Waits until the log is written, for at most a second.
+/// Returns the stderr of the process. On Unix, it stays the same when the file descriptor is redirected.
+fn stderr() -> Box<dyn Write + Send> {
+    #[cfg(unix)]
+    if let Ok(stderr) = printed::original() {
+        return Box::new(stderr);
+    }
+    Box::new(io::stderr())
+}
+
+/// Makes the writer the destination of everything that the process prints, so that printing never blocks.
+///
+/// Does nothing on Windows, where safe code cannot redirect the output, and if stderr is neither a pipe nor a socket:
+/// terminals and files are always read.
+pub(crate) fn capture_printed() {
+    #[cfg(unix)]
+    if let Err(error) = printed::capture() {
+        tracing::warn!(%error, "functions that print may block: cannot redirect stdout and stderr");
+    }
+}
+
+/// Waits until what was logged and printed is written, for at most two seconds.
 pub(crate) fn flush() {
+    #[cfg(unix)]
+    printed::flush();
     writer().flush_within(FLUSH_TIMEOUT);
 }
 
@@ -67,31 +94,45 @@ pub(crate) fn set_panic_hook() {
 }
 
 impl LossyWriter {
-    /// Starts a thread that writes to `out`. If the thread cannot be started, all output is dropped.
-    fn start(out: impl Write + Send + 'static, capacity: usize) -> Self {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), capacity });
-        let writer = Arc::clone(&shared);
-        // The thread is not joined: it may never return from a write.
-        let _ = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run(out));
-        Self(shared)
+    /// Creates a writer to `out`. Its thread starts with the first output.
+    fn new(out: Box<dyn Write + Send>, capacity: usize) -> Self {
+        let state = State { pending: Vec::new(), dropped: 0, is_writing: false, out: Some(out) };
+        Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), capacity }))
     }
 
     /// Appends text, or drops all of it if it does not fit.
     pub(crate) fn push(&self, text: &[u8]) {
         let mut state = self.0.lock();
         if state.pending.len() + text.len() > self.0.capacity {
-            state.dropped += 1;
-            return;
+            state.dropped += text.len();
+        } else {
+            state.pending.extend_from_slice(text);
         }
-        state.pending.extend_from_slice(text);
+        let out = state.out.take();
         drop(state);
-        self.0.changed.notify_all();
+        match out {
+            Some(out) => self.start(out),
+            None => self.0.changed.notify_all(),
+        }
+    }
+
+    /// Starts the thread that writes to `out`. If that fails, no output is written.
+    fn start(&self, out: Box<dyn Write + Send>) {
+        let writer = Arc::clone(&self.0);
+        // The thread is not joined: it may never return from a write.
+        let _ = thread::Builder::new().name("log".to_owned()).spawn(move || writer.run(out));
     }
 
     /// Waits until everything is written, for at most `timeout`.
     fn flush_within(&self, timeout: Duration) {
         let is_busy = |state: &mut State| state.is_writing || state.has_output();
         let _ = self.0.changed.wait_timeout_while(self.0.lock(), timeout, is_busy);
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("pending", &self.pending.len()).field("dropped", &self.dropped).finish()
     }
 }
 
@@ -119,7 +160,9 @@ impl Shared {
             state.is_writing = true;
             drop(state);
             if dropped > 0 {
-                let _ = writeln!(text, "WARN {dropped} log messages were dropped because stderr was not read");
+                // What was printed need not end with a line break.
+                let line_break = if text.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
+                let _ = writeln!(text, "{line_break}WARN {dropped} bytes were dropped because stderr was not read");
             }
             let _ = out.write_all(&text).and_then(|()| out.flush());
             text.clear();
@@ -150,7 +193,7 @@ mod tests {
     /// Returns a writer to a pipe, whose buffer is already full.
     fn full_pipe(capacity: usize) -> (LossyWriter, impl Read) {
         let (reader, out): (_, PipeWriter) = io::pipe().unwrap();
-        let writer = LossyWriter::start(out, capacity);
+        let writer = LossyWriter::new(Box::new(out), capacity);
         // More than any pipe holds, so that the thread blocks.
         let blocks = vec![b'.'; capacity];
         writer.push(&blocks);
@@ -173,7 +216,7 @@ mod tests {
         writer.flush_within(Duration::from_millis(10));
         assert!(writer.0.lock().is_writing);
 
-        let report = "first\nsecond\nWARN 2 log messages were dropped because stderr was not read\n";
+        let report = format!("first\nsecond\nWARN {} bytes were dropped because stderr was not read\n", 2 * CAPACITY);
         let mut output = vec![0; CAPACITY + report.len()];
         reader.read_exact(&mut output).unwrap();
         assert_eq!(String::from_utf8_lossy(&output[CAPACITY..]), report);

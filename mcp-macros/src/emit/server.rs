@@ -4,7 +4,7 @@ use quote::quote_spanned;
 use super::{argument::argument, call, slice};
 use crate::{model::Server, syntax::Function};
 
-/// Emits the `main` of a server.
+/// Emits the function that serves, usually `main`.
 ///
 /// ```text
 /// fn main() -> ExitCode {
@@ -28,10 +28,11 @@ pub(crate) fn server(server: &Server, function: &Function, private: &TokenStream
         .iter()
         .zip(&slots)
         .map(|(flag, slot)| if flag.borrowed { quote_spanned!(here=> &#slot) } else { quote_spanned!(here=> #slot) });
+    let visibility = &function.visibility;
     let wait = asynchronous.then(|| quote_spanned!(here=> .await));
     let flags = slice(flags.iter().map(|flag| argument(flag, private)));
     quote_spanned! {here=>
-        fn main() -> ::std::process::ExitCode {
+        #visibility fn #main() -> ::std::process::ExitCode {
             #function
 
             #private::start(#private::package!(), const { #flags }, |server, input| {

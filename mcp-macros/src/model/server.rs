@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The command-line options of every server.
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 15] = [
     "allow-host",
     "allow-origin",
     "backend",
@@ -21,6 +21,7 @@ const OPTIONS: [&str; 14] = [
     "http",
     "legacy-sse",
     "list",
+    "log-format",
     "schema",
     "socket-mode",
     "state-key",
@@ -28,7 +29,7 @@ const OPTIONS: [&str; 14] = [
     "version",
 ];
 
-/// A checked `main` that configures a server.
+/// A checked function that configures a server, usually `main`.
 pub(crate) struct Server {
     pub(crate) function: Ident,
     pub(crate) flags: Vec<Argument>,
@@ -40,7 +41,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Checks a `main` and returns it with its function.
+    /// Checks the function of a server and returns it with its tokens.
     pub(crate) fn check(given: ServerSyntax, errors: &mut Errors) -> (Self, Function) {
         let ServerSyntax { mut function, runtimes, runtime_above, krate } = given;
         for runtime in runtimes {
@@ -53,10 +54,6 @@ impl Server {
             errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
         }
         let name = function.signature.ident.clone();
-        if name != "main" {
-            let message = format!("a `#[server]` function must be named `main`, not `{name}`");
-            errors.help(&name, message, "rename it to `main`");
-        }
         let server_span = check_server_parameter(&mut function, errors);
         let call = signature::check(Kind::Server, &EnclosingType::None, &mut function, None, errors);
         for given in &call.parameters {

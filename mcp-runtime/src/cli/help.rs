@@ -63,6 +63,7 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
             "--state-key <KEY>",
             "Seal request state with this key; may be repeated, newest key first [env: MCP_STATE_KEY]",
         ),
+        ("--log-format <FORMAT>", "Format of the log on stderr: text or json [env: MCP_LOG_FORMAT] [default: text]"),
         ("-h, --help", "Print help"),
         ("-V, --version", "Print version"),
     ] {

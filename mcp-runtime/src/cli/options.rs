@@ -23,6 +23,9 @@ pub(super) struct Options {
     pub(super) state_keys: Vec<StateKey>,
     /// The URL of the backend, from the command line or the environment.
     pub(super) backend: Option<String>,
+    /// Whether the log is JSON, from the command line or the environment.
+    #[cfg_attr(not(feature = "log"), expect(dead_code, reason = "nothing is logged"))]
+    pub(super) logs_json: bool,
     #[cfg(feature = "http")]
     pub(super) http: HttpOptions,
     /// The file with the token that every HTTP request must carry.
@@ -49,12 +52,15 @@ pub(super) enum Mode {
 /// The environment variable for state keys. Unlike the command line, it is not visible to other users.
 const STATE_KEY: &str = "MCP_STATE_KEY";
 
+/// The environment variable for the format of the log.
+const LOG_FORMAT: &str = "MCP_LOG_FORMAT";
+
 /// The environment variable for the URL of the backend. Unlike the command line, it is not visible to other users.
 const BACKEND: &str = "MCP_BACKEND";
 
 /// The options of every server.
 #[cfg(not(feature = "http"))]
-const KNOWN: &[&str] = &["backend", "call", "help", "list", "schema", "state-key", "version"];
+const KNOWN: &[&str] = &["backend", "call", "help", "list", "log-format", "schema", "state-key", "version"];
 /// The options of every server with HTTP.
 #[cfg(feature = "http")]
 const KNOWN: &[&str] = &[
@@ -67,6 +73,7 @@ const KNOWN: &[&str] = &[
     "http",
     "legacy-sse",
     "list",
+    "log-format",
     "schema",
     "socket-mode",
     "state-key",
@@ -91,11 +98,13 @@ impl Options {
             flags: Vec::new(),
             state_keys: Vec::new(),
             backend: None,
+            logs_json: false,
             #[cfg(feature = "http")]
             http: HttpOptions::default(),
             #[cfg(feature = "http")]
             token_file: None,
         };
+        let mut logs_json = None;
         #[cfg(feature = "http")]
         let mut http_option = None;
         let words = words.map(into_utf8).collect::<Result<Vec<_>, _>>()?;
@@ -121,6 +130,7 @@ impl Options {
                 "--backend" => {
                     options.backend = Some(words.value("--backend", "a URL, such as redis://127.0.0.1:6379")?);
                 }
+                "--log-format" => logs_json = Some(is_json(&word, &words.value(&word, "`text` or `json`")?)?),
                 #[cfg(feature = "http")]
                 "--http" | "--allow-host" | "--allow-origin" | "--drain-delay" | "--legacy-sse" | "--socket-mode"
                 | "--token-file" => {
@@ -145,6 +155,11 @@ impl Options {
         {
             options.state_keys = parse_keys(&keys)?;
         }
+        options.logs_json = match (logs_json, std::env::var(LOG_FORMAT)) {
+            (Some(given), _) => given,
+            (None, Ok(format)) if !format.is_empty() => is_json(LOG_FORMAT, &format)?,
+            _ => false,
+        };
         options.backend = options.backend.or_else(|| std::env::var(BACKEND).ok()).filter(|url| !url.is_empty());
         Ok(options)
     }
@@ -242,6 +257,15 @@ fn parse_keys(text: &str) -> Result<Vec<StateKey>, UsageError> {
 
 fn parse_key(source: &str, key: &str) -> Result<StateKey, UsageError> {
     key.parse().map_err(|error| UsageError(format!("`{source}`: {error}")))
+}
+
+/// Parses the format of the log.
+fn is_json(source: &str, format: &str) -> Result<bool, UsageError> {
+    match format {
+        "json" => Ok(true),
+        "text" => Ok(false),
+        _ => Err(UsageError(format!("`{source}`: unknown format `{format}`, expected `text` or `json`"))),
+    }
 }
 
 /// Parses a number of seconds.
@@ -376,6 +400,9 @@ mod tests {
             (&["a=b"], "unexpected argument `a=b`"),
             (&["list"], "unexpected argument `list`\nhelp: did you mean `--list`?"),
             (&["--list=all"], "unexpected value `all` for `--list`"),
+            (&["--log-format"], "missing value for `--log-format`, expected `text` or `json`"),
+            (&["--log-format=xml"], "`--log-format`: unknown format `xml`, expected `text` or `json`"),
+            (&["--log-format="], "`--log-format`: unknown format ``, expected `text` or `json`"),
             (
                 &["--state-key", "short"],
                 "`--state-key`: invalid key, expected 32 bytes as 64 hexadecimal digits or as base64\n\

@@ -42,8 +42,9 @@ const USAGE: u8 = 2;
 /// The server takes its name, version and description from the crate's `Cargo.toml`. To add state or configuration,
 /// write a `main` function with [`#[server]`](crate::server) instead.
 ///
-/// The program logs warnings and errors to stderr; the environment variable `RUST_LOG` sets another filter. In addition,
-/// a server that was started with `--http` prints its URL.
+/// The program logs warnings and errors to stderr; the environment variable `RUST_LOG` sets another filter, and
+/// `--log-format json` another format. In addition, a server that was started with `--http` prints its URL. See the
+/// chapter about [logging](crate::guide::logging).
 ///
 /// The program serves stdio by default. With the feature `http`, the option `--http` serves HTTP; see `--help` for all
 /// options. If the environment variable `MCP_ADDRESS_FILE` names a file, the URL of the HTTP endpoint is written to it
@@ -111,7 +112,7 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
     let stdio = Stdio::claim().map_err(|error| Failure::new(format_args!("cannot use stdin and stdout: {error}")))?;
     stderr::set_panic_hook();
     #[cfg(feature = "log")]
-    crate::log::install();
+    crate::log::install(options.logs_json);
     let runtime = options.mode.runtime().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(format_args!("cannot start the runtime: {error}")))?;
     let result = runtime.block_on(run(package, &contract, options, main, stdio));
@@ -145,6 +146,7 @@ async fn run(
         }
         #[cfg(feature = "http")]
         Mode::Http(address) => {
+            stderr::capture_printed();
             let token_file = options.token_file.as_deref();
             serve_http(package, &server, address, options.http, token_file).await.map_err(Failure::new)?;
         }
@@ -153,6 +155,7 @@ async fn run(
                 let banner = show::terminal_banner(package, server.engine());
                 stderr::writer().push(banner.as_bytes());
             }
+            stderr::capture_printed();
             server.serve_claimed(stdio).await.map_err(Failure::new)?;
         }
     }

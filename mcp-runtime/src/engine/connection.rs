@@ -5,6 +5,8 @@ use std::{
     time::Instant,
 };
 
+use tracing::Span;
+
 #[cfg(feature = "http")]
 use super::{call::in_flight::InFlight, request::source::RequestSource};
 use super::{
@@ -23,6 +25,7 @@ use super::{
         dialect::RequestDialect,
         params::Params,
         sender_access::check_scopes,
+        span::request_span,
     },
     session::Session,
     shared::Engine,
@@ -370,8 +373,9 @@ impl Connection {
         let dialect = RequestDialect::determine(self.session_dialect(), None, &message.method, &params);
         let dialect = dialect.unwrap_or(RequestDialect { dialect: self.default_dialect(), level: None });
         let registry = connection.engine.registry();
-        let (id, sink) = (&id, &Sink::Line);
-        let request = RequestContext { connection, dialect: &dialect, params: &params, id, sink, registry: &registry };
+        let (id, sink, span) = (&id, &Sink::Line, &Span::none());
+        let request =
+            RequestContext { connection, dialect: &dialect, params: &params, id, sink, registry: &registry, span };
         required_scopes(&message.method, &request)
     }
 
@@ -413,8 +417,10 @@ impl Connection {
             }
         };
         let registry = connection.engine.registry();
+        let span = &request_span(connection, &message.method, &id);
         let request =
-            RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, registry: &registry };
+            RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, registry: &registry, span };
+        let _entered = span.enter();
         let answered = params.meta.check_progress_token();
         match answered.and_then(|()| dispatch::request(&message.method, &request, out)) {
             Ok(()) => ReceiveOutcome::REQUEST,

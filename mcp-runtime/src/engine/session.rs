@@ -39,8 +39,9 @@ const READER_INTERVAL: Duration = Duration::from_millis(200);
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The id that owns the session's tasks if there is no principal. Generated for the first request about tasks.
-    pub(super) id: OnceLock<String>,
+    /// The id of the session at the transport. It owns the session's tasks if there is no principal, and is generated
+    /// for the first request about tasks if the transport has no ids.
+    pub(super) id: OnceLock<Arc<str>>,
     pub(crate) info: Arc<SessionInfo>,
     /// The requests to the client that it has not yet answered.
     pub(crate) pending_requests: Arc<PendingRequests>,
@@ -117,9 +118,18 @@ impl Session {
     #[cfg(feature = "http")]
     pub(super) fn share(&self, shared: SharedSession, replica: &Arc<Replica>) {
         // All replicas must agree on the owner of the session's tasks.
-        let _ = self.id.set(shared.id.to_string());
+        self.set_id(&shared.id);
         self.pending_requests.number_by(replica);
         let _ = self.shared.set(Box::new(shared));
+    }
+
+    /// Sets the id of the session, unless it has one.
+    pub(crate) fn set_id(&self, id: &Arc<str>) {
+        let _ = self.id.set(Arc::clone(id));
+    }
+
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.get().map(|id| &**id)
     }
 
     /// Returns what other replicas know about the session. Returns `None` if it is known to this process only.

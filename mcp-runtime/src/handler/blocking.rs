@@ -5,6 +5,7 @@ use std::{
 };
 
 use tokio::{sync::Semaphore, task::JoinHandle};
+use tracing::Span;
 
 use super::{current_call, enter_call};
 
@@ -62,11 +63,11 @@ async fn run_with_permits<T: Send + 'static>(
         None => None,
     };
     let permit = permits.acquire().await.ok()?;
-    let context = current_call();
+    let (context, span) = (current_call(), Span::current());
     let mut task = AbortOnDrop(tokio::task::spawn_blocking(move || {
         // The thread is occupied until `run` returns, even if the call has been cancelled by then.
         let _permits = (own, permit);
-        enter_call(context.as_ref(), run)
+        span.in_scope(|| enter_call(context.as_ref(), run))
     }));
     match (&mut task.0).await {
         Ok(result) => Some(result),

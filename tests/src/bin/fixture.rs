@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Server, server, tool};
+use mcp_runtime::{
+    Answer, Completions, Context, Elicit, Fault, Server,
+    layers::{Call, Next, Outcome, from_fn},
+    prompt, resource, server, tool,
+};
 
 /// Prints to stdout, where only messages are allowed.
 #[tool]
@@ -10,6 +14,124 @@ use mcp_runtime::{Server, server, tool};
 fn prints() -> &'static str {
     println!("printed by a function");
     "printed"
+}
+
+/// Prints ten megabytes to stdout and to stderr, and panics in between.
+#[tool]
+#[allow(clippy::print_stdout, clippy::print_stderr)]
+fn floods() -> &'static str {
+    let line = "x".repeat(1 << 10);
+    for _ in 0..10 << 10 {
+        println!("{line}");
+        eprintln!("{line}");
+    }
+    let panicked = std::panic::catch_unwind(|| panic!("{line}"));
+    if panicked.is_err() { "printed" } else { "did not panic" }
+}
+
+/// Prints a line that does not end.
+#[tool]
+#[allow(clippy::print_stdout)]
+fn prompts() -> &'static str {
+    print!("without a line break");
+    "printed"
+}
+
+/// Logs an event.
+#[tool]
+fn logs_sync() {
+    tracing::info!("inside");
+}
+
+/// Logs an event after it has been pending.
+#[tool]
+async fn logs_async() {
+    tokio::task::yield_now().await;
+    tracing::info!("inside");
+}
+
+/// Logs an event on another thread.
+#[tool(blocking)]
+fn logs_blocking() {
+    tracing::info!("inside");
+}
+
+/// Logs an event in a task.
+#[tool(task)]
+async fn logs_task() {
+    tokio::task::yield_now().await;
+    tracing::info!("inside");
+}
+
+/// Logs an event on another thread, in a task.
+#[tool(task, blocking)]
+fn logs_blocking_task() {
+    tracing::info!("inside");
+}
+
+/// Logs an event in the task that the call becomes.
+#[tool(task = "deferred")]
+async fn logs_deferred(ctx: &Context) {
+    ctx.become_task().await;
+    tokio::task::yield_now().await;
+    tracing::info!("inside");
+}
+
+/// Logs an event when its future is dropped.
+#[tool]
+async fn logs_dropped() {
+    struct Dropped;
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            tracing::info!("inside");
+        }
+    }
+    let _dropped = Dropped;
+    std::future::pending::<()>().await;
+}
+
+#[derive(Elicit)]
+struct Confirm {
+    /// Continue?
+    sure: bool,
+}
+
+/// Asks, and logs an event when it has the answer.
+#[tool]
+async fn logs_asking(ctx: &Context) -> Result<(), Fault> {
+    if let Answer::Accept(Confirm { sure: true }) = ctx.elicit("confirm", "Continue?").await? {
+        tracing::info!("inside");
+    }
+    Ok(())
+}
+
+/// Logs an event.
+#[resource("logs://{part}", complete(part = complete_part))]
+fn logs_resource(part: String) -> String {
+    tracing::info!("inside");
+    part
+}
+
+/// Logs an event, in a future.
+async fn complete_part(_: &str) -> Completions {
+    tokio::task::yield_now().await;
+    tracing::info!("inside");
+    Completions::default()
+}
+
+/// Logs an event.
+#[prompt]
+fn logs_prompt() -> String {
+    tracing::info!("inside");
+    "Hello".to_owned()
+}
+
+/// A layer that logs an event before and after a call.
+async fn log_around(call: Call, next: Next) -> Outcome {
+    tracing::info!("around");
+    let outcome = next.run(call).await;
+    tracing::info!("around");
+    outcome
 }
 
 /// Blocks its thread forever.
@@ -40,9 +162,13 @@ async fn main(
     /// Whether to forward the log.
     #[arg(default)]
     forward_log: bool,
+    /// Whether a layer wraps every call.
+    #[arg(default)]
+    layered: bool,
 ) -> Result<Server, String> {
     println!("printed at startup");
     let server = mcp_tests::configure(server, greeting.as_deref().unwrap_or("Hello"));
     let server = server.shutdown_grace(Duration::from_millis(grace));
+    let server = if layered { server.layer(from_fn(log_around)) } else { server };
     Ok(if forward_log { server.forward_log() } else { server })
 }

@@ -155,6 +155,7 @@ pub(crate) fn prepare<'a>(
     options: CallOptions,
 ) -> Result<PreparedCall<'a>, Fault> {
     check_in_flight(request)?;
+    request.span.record("entry", function);
     let connection = request.connection;
     let engine = request.engine();
     let timeout = common.timeout.or(engine.limits.timeout);

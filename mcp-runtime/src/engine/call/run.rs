@@ -7,6 +7,8 @@ use std::{
     task::{Context as TaskContext, Poll, Waker},
 };
 
+use tracing::Instrument as _;
+
 use super::{
     batch::Sink,
     callee::Callee,
@@ -132,7 +134,7 @@ impl PreparedCall<'_> {
                     in_flight.finish(&id, number, response, fault);
                 }
             };
-            let abort = tokio::spawn(task).abort_handle();
+            let abort = tokio::spawn(task.in_current_span()).abort_handle();
             let (outbox, sink, context) = (Arc::clone(outbox), (*sink).clone(), context.clone());
             InFlightCall { number, abort, context, dialect: encoding.dialect, outbox, sink, _permit: permit }
         })

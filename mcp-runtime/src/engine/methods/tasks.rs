@@ -120,10 +120,10 @@ pub(super) fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> 
     }
     let session = request.session().filter(|_| request.has(Feature::SessionTasks));
     let Some(session) = session else { return Ok(String::new()) };
-    if session.id.get().is_none() {
+    if session.id().is_none() {
         let no_id = || Fault::internal("the server cannot generate random ids");
         // If two requests race, the first id wins.
-        let _ = session.id.set(random::id().ok_or_else(no_id)?);
+        session.set_id(&random::id().ok_or_else(no_id)?.into());
     }
-    Ok(format!("session:{}", session.id.get().map_or("", String::as_str)))
+    Ok(format!("session:{}", session.id().unwrap_or_default()))
 }

@@ -1,5 +1,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use tracing::Span;
+
 use super::{
     caller::{Caller, VisibleTo},
     dialect::RequestDialect,
@@ -42,6 +44,15 @@ pub(crate) struct ConnectionContext {
 }
 
 impl ConnectionContext {
+    /// Returns the principal that the transport has authenticated or, over a transport that does not identify senders,
+    /// that of the process.
+    pub(crate) fn principal(&self) -> Option<&str> {
+        match &self.source {
+            Some(source) => source.principal(),
+            None => self.engine.local_identity.as_ref().map(|identity| identity.principal().as_str()),
+        }
+    }
+
     /// Keeps a message for the other replicas, if they know the session.
     pub(crate) fn tell_replicas(&self, message: impl FnOnce() -> SessionMessage) {
         if self.session.get().is_some_and(|session| session.shared().is_some()) {
@@ -66,6 +77,8 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) sink: &'a Sink,
     /// The registry snapshot that the whole request is answered from.
     pub(crate) registry: &'a Arc<Registry>,
+    /// The span that the request is answered in.
+    pub(crate) span: &'a Span,
 }
 
 impl<'a> RequestContext<'a> {
@@ -89,13 +102,9 @@ impl<'a> RequestContext<'a> {
         self.connection.engine.encoding(self.dialect.dialect)
     }
 
-    /// Returns the principal that the transport has authenticated or, over a transport that does not identify senders,
-    /// that of the process.
+    /// Returns the principal of the [connection](ConnectionContext::principal).
     pub(crate) fn principal(&self) -> Option<&'a str> {
-        match &self.connection.source {
-            Some(source) => source.principal(),
-            None => self.engine().local_identity.as_ref().map(|identity| identity.principal().as_str()),
-        }
+        self.connection.principal()
     }
 
     /// Returns the identity of the sender, unless the transport knows it.

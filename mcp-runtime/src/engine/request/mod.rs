@@ -7,3 +7,4 @@ pub(crate) mod dialect;
 pub(crate) mod params;
 pub(crate) mod sender_access;
 pub(crate) mod source;
+pub(crate) mod span;

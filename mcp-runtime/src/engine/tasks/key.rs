@@ -92,11 +92,6 @@ fn id_at(random: &str, created: Timestamp) -> String {
     format!("{random}{:0TIME_LEN$x}", created.as_unix_millis())
 }
 
-/// Returns the part of a task's id that the log contains. The whole id would give its readers access to the task.
-pub(super) fn log_id(id: &str) -> &str {
-    id.get(..8).unwrap_or(id)
-}
-
 #[cfg(test)]
 pub(super) fn test_key(owner: &str, random: char, created: Timestamp) -> TaskKey {
     TaskKey::new(owner, &id_at(&random.to_string().repeat(RANDOM_LEN), created)).expect("the id is valid")

@@ -6,10 +6,11 @@ use tokio::{runtime::Handle, time::sleep};
 
 use super::{
     errors::TaskError,
-    key::{TaskKey, log_id},
+    key::TaskKey,
     store::{TaskStore, Updated},
     task::Task,
 };
+use crate::random::log_id;
 
 /// The delay between attempts to release the right to send questions.
 const RETRY: Duration = Duration::from_secs(1);

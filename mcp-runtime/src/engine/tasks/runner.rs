@@ -16,7 +16,6 @@ use super::{
     client::TaskClient,
     errors::{TaskError, backend_failed, result_too_large},
     inbox::{InboxUpdate, truncated},
-    key::log_id,
     store::{TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task, TaskState, TaskStatus},
 };
@@ -26,6 +25,7 @@ use crate::{
     error::Fault,
     handler::{CallFuture, Context, Encoding, Finished},
     jsonrpc::{Id, raw},
+    random::log_id,
 };
 
 /// The minimum time between two updates that change only the status message.

@@ -7,11 +7,12 @@ use std::{
 };
 
 use tokio::task::AbortHandle;
+use tracing::Instrument as _;
 
 use super::{
     arguments::TaskArguments,
     encode,
-    key::{hash, log_id},
+    key::hash,
     options::{TaskLimits, TaskOptions},
     runner::{Job, Runner},
     store::TaskStore,
@@ -19,6 +20,7 @@ use super::{
 };
 use crate::{
     auth::Scopes, backend::Backend, engine::replica::Replica, error::Fault, excerpt::excerpt, handler::CallFuture,
+    random::log_id,
 };
 
 /// The tasks of one server.
@@ -104,7 +106,7 @@ impl Tasks {
         let changes = self.store.watch_own(&task.key);
         let runner = Runner::new(Arc::clone(&self.store), task, job, arguments);
         // The future is large, and would be moved several times before it runs.
-        self.runners.spawn(Box::pin(runner.run(changes, running)));
+        self.runners.spawn(Box::pin(runner.run(changes, running)).in_current_span());
         Ok(created)
     }
 }

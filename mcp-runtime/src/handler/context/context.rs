@@ -26,7 +26,9 @@ use crate::{
 /// cancellation, and identifies the caller.
 ///
 /// A function receives it by declaring a parameter of type `&Context`. Clones are cheap and may outlive the call; a
-/// clone that outlives its call sends nothing.
+/// clone that outlives its call sends nothing. To use it in `tokio::spawn`, clone it; to send requests to the client after
+/// the call, take [`ctx.session()`](Self::session) along. A spawned task that uses `ctx` itself is rejected with
+/// `borrowed data escapes outside of function`.
 ///
 /// ```
 /// use mcp_runtime::{Context, tool};
@@ -42,6 +44,8 @@ use crate::{
 ///     format!("imported {} rows for {}", rows.len(), ctx.principal().unwrap_or("everybody"))
 /// }
 /// ```
+///
+/// The guide explains [work in the background](crate::guide::long_calls#work-in-the-background).
 #[derive(Clone)]
 pub struct Context {
     pub(super) inner: Arc<Inner>,

@@ -178,3 +178,16 @@ async fn rejected_requests_are_logged() {
         assert!(line.contains("WARN") && line.contains(&origin) && line.contains(method), "{line}");
     }
 }
+
+/// The whole id of a session is all that a client without credentials needs to use it.
+#[tokio::test]
+async fn the_log_contains_the_beginning_of_the_id_of_a_session() {
+    let mut server = Process::start("info", &[]);
+    let (opened, connection) = server.connect().await.send(&initialize("2025-11-25")).await;
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    connection.send(&call(&session, "logs_blocking", &json!({}))).await;
+    let line = line_with(&mut server.stderr, "fixture: inside");
+    let (start, rest) = session.split_at(8);
+    let span = format!(r#"mcp.request{{method="tools/call" id="1" session="{start}" entry="logs_blocking"}}"#);
+    assert!(line.contains(&span) && !line.contains(rest), "{line}");
+}

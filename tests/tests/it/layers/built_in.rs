@@ -70,9 +70,12 @@ async fn the_log_names_the_principal() {
         client.call("double", json!({"number": 2})).await.unwrap();
         let lines = log.take("");
         let field = format!(" principal={expected:?}");
-        let logged: Vec<&String> = lines.iter().filter(|line| line.contains(&field)).collect();
+        let mut logged: Vec<&String> = lines.iter().filter(|line| line.contains(&field)).collect();
+        assert!(logged.iter().all(|line| !line.contains(['\n', '\u{1b}'])), "{logged:?}");
+        let spans: Vec<_> = logged.extract_if(.., |line| line.starts_with("mcp.request method=")).collect();
+        assert!(spans.last().is_some_and(|span| span.contains(r#"method="tools/call""#)), "{lines:?}");
         assert!(logged.len() == 2 && logged[0].starts_with("session opened"), "{lines:?}");
-        assert!(logged[1].starts_with("call finished") && !logged[1].contains(['\n', '\u{1b}']), "{logged:?}");
+        assert!(logged[1].starts_with("call finished"), "{logged:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use tracing::{
     subscriber::DefaultGuard,
 };
 
-/// The events of a thread, as `message field=value …`.
+/// The events of a thread, as `message field=value …`, and its spans, as `name field=value …`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -52,7 +52,10 @@ impl Subscriber for Log {
         self.0.lock().unwrap().push(line.message + &line.fields);
     }
 
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+    fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
+        let mut line = Line::default();
+        span.record(&mut line);
+        self.0.lock().unwrap().push(span.metadata().name().to_owned() + &line.fields);
         span::Id::from_u64(1)
     }
 

@@ -1,10 +1,19 @@
 //! The log of a server on stderr, and the part that it forwards to its client.
 
-use std::io::Read as _;
+use std::{fs, io::Read as _, process::Command};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Running, call, fixture, request, text};
+
+/// Closes the stdin of a server that is no longer answering, and returns its log.
+fn log_of(mut server: Running) -> String {
+    let mut stderr = server.child.stderr.take().unwrap();
+    assert_eq!(server.end(), (vec![], Some(0)));
+    let mut log = String::new();
+    stderr.read_to_string(&mut log).unwrap();
+    log
+}
 
 /// Backtraces of panics soon fill the pipe, and writes to a full pipe block.
 #[test]
@@ -74,6 +83,185 @@ fn output_printed_by_functions_goes_to_stderr() {
     let mut printed = String::new();
     stderr.read_to_string(&mut printed).unwrap();
     assert_eq!(printed, "printed at startup\nprinted by a function\n");
+}
+
+/// The client of this test never reads stderr while the server runs.
+#[test]
+fn functions_that_print_never_block() {
+    let mut server = Running::start(&mut fixture());
+    for id in 0..2 {
+        server.send(&call(id, "floods", json!({})));
+        assert_eq!(text(&server.receive()), "printed");
+    }
+    assert_eq!(server.end(), (vec![], Some(0)));
+}
+
+/// Output that was not dropped is written completely, and the log says how much was dropped.
+#[test]
+fn output_that_is_not_read_in_time_is_dropped_and_counted() {
+    let mut server = Running::start(fixture().env("RUST_BACKTRACE", "0"));
+    server.send(&call(1, "floods", json!({})));
+    assert_eq!(text(&server.receive()), "printed");
+    let mut stderr = server.child.stderr.take().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut log = Vec::new();
+        stderr.read_to_end(&mut log).map(|_| String::from_utf8_lossy(&log).into_owned())
+    });
+    assert_eq!(server.end(), (vec![], Some(0)));
+    let log = reader.join().unwrap().unwrap();
+    let reports = log.lines().filter_map(|line| {
+        let bytes = line.strip_prefix("WARN ")?.strip_suffix(" bytes were dropped because stderr was not read")?;
+        Some((line.len() + 1, bytes.parse::<usize>().unwrap()))
+    });
+    let (reports, dropped) = reports.fold((0, 0), |(length, dropped), (line, bytes)| (length + line, dropped + bytes));
+    let printed = 2 * (10 << 10) * ((1 << 10) + 1) + "printed at startup\n".len();
+    // The panic message is the rest.
+    let rest = (log.len() - reports + dropped).checked_sub(printed);
+    assert!(dropped > 0 && rest.is_some_and(|rest| rest < 8 << 10), "{dropped} {rest:?}");
+}
+
+#[test]
+fn output_without_a_line_break_is_written_at_the_end() {
+    let mut server = Running::start(&mut fixture());
+    server.send(&call(1, "prompts", json!({})));
+    assert_eq!(text(&server.receive()), "printed");
+    assert_eq!(log_of(server), "printed at startup\nwithout a line break");
+}
+
+/// Terminals and files are written to directly, so that programs see them.
+#[test]
+fn stderr_can_be_a_file() {
+    let path = std::env::temp_dir().join(format!("mcp-stderr-{}", std::process::id()));
+    let script = format!("exec \"$0\" 2> \"{}\"", path.display());
+    let mut command = Command::new("sh");
+    let mut server =
+        Running::start(command.args(["-c", &script, env!("CARGO_BIN_EXE_fixture")]).env("RUST_LOG", "off"));
+    server.send(&call(1, "floods", json!({})));
+    assert_eq!(text(&server.receive()), "printed");
+    assert_eq!(server.end(), (vec![], Some(0)));
+    let length = fs::metadata(&path).unwrap().len();
+    fs::remove_file(&path).unwrap();
+    // Nothing is dropped.
+    assert!(length > 2 * (10 << 20), "{length}");
+}
+
+/// Sends the requests of [`SPANS`], each with the id of its position, and returns the log.
+fn log_of_spans(command: &mut Command) -> String {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities":
+            {"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+    });
+    let message = |id: usize, method: &str, mut params: Value| {
+        params["_meta"] = meta.clone();
+        format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    };
+    let mut server = Running::start(command);
+    for (id, (method, name)) in SPANS.iter().enumerate() {
+        let params = match *method {
+            "resources/read" => json!({"uri": "logs://secret"}),
+            "completion/complete" => {
+                json!({"ref": {"type": "ref/resource", "uri": "logs://{part}"}, "argument": {"name": "part", "value": "s"}})
+            }
+            _ => json!({"name": name, "arguments": {}}),
+        };
+        server.send(&message(id, method, params.clone()));
+        if *name == "logs_dropped" {
+            let cancelled = json!({"requestId": id, "_meta": meta.clone()});
+            server.send(&format!(
+                "{}\n",
+                json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})
+            ));
+            continue;
+        }
+        let mut result = server.receive()["result"].take();
+        if result["resultType"] == "input_required" {
+            let mut again = params;
+            let key = result["inputRequests"].as_object().unwrap().keys().next().unwrap();
+            again["inputResponses"] = json!({key: {"action": "accept", "content": {"sure": true}}});
+            again["requestState"] = result["requestState"].clone();
+            server.send(&message(id, method, again));
+            result = server.receive()["result"].take();
+        }
+        while result["resultType"] == "task" || result["status"] == "working" {
+            server.send(&message(1000, "tasks/get", json!({"taskId": result["taskId"]})));
+            let update = server.receive()["result"].take();
+            result["resultType"] = update["resultType"].clone();
+            result["status"] = update["status"].clone();
+        }
+        assert!(!result.is_null() && result["isError"] != true, "{name}: {result}");
+    }
+    log_of(server)
+}
+
+/// Requests whose functions log an event.
+const SPANS: [(&str, &str); 11] = [
+    ("tools/call", "logs_sync"),
+    ("tools/call", "logs_async"),
+    ("tools/call", "logs_blocking"),
+    ("tools/call", "logs_task"),
+    ("tools/call", "logs_blocking_task"),
+    ("tools/call", "logs_deferred"),
+    ("tools/call", "logs_dropped"),
+    ("tools/call", "logs_asking"),
+    ("resources/read", "logs_resource"),
+    ("completion/complete", "logs_resource"),
+    ("prompts/get", "logs_prompt"),
+];
+
+#[test]
+fn events_of_functions_and_layers_are_inside_the_span_of_their_request() {
+    for layered in [false, true] {
+        let mut command = fixture();
+        command.env("RUST_LOG", "info").args(layered.then_some("--layered"));
+        let log = log_of_spans(&mut command);
+        for (id, (method, name)) in SPANS.iter().enumerate() {
+            let span = format!("mcp.request{{method=\"{method}\" id=\"{id}\" entry=\"{name}\"}}: fixture: ");
+            let events = |message| log.matches(&format!("{span}{message}\n")).count();
+            assert_eq!(events("inside"), 1, "{name}, {layered}: {log}");
+            assert!(!layered || events("around") > 0, "{name}: {log}");
+        }
+        assert!(!log.contains("secret"), "{log}");
+    }
+}
+
+/// By default, no span is created. A filter adds it to warnings.
+#[test]
+fn the_span_has_a_target_of_its_own() {
+    for (filter, span) in
+        [("warn", ""), ("warn,mcp_runtime::request=info", r#"mcp.request{method="tools/call" id="1" entry="logs"}: "#)]
+    {
+        let mut server = Running::start(fixture().env("RUST_LOG", filter));
+        server.send(&call(1, "logs", json!({})));
+        assert_eq!(text(&server.receive()), "logged");
+        let log = log_of(server);
+        assert!(log.contains(&format!(" WARN {span}mcp_tests: traced count=3\n")), "{filter}: {log}");
+    }
+}
+
+#[test]
+fn the_log_can_be_json() {
+    for (arguments, variable, is_json) in [
+        (&["--log-format", "json"][..], None, true),
+        (&["--log-format=json"], Some("text"), true),
+        (&[], Some("json"), true),
+        (&[], Some(""), false),
+        (&["--log-format=text"], Some("json"), false),
+        (&[], None, false),
+    ] {
+        let mut command = fixture();
+        command.args(arguments).env_remove("MCP_LOG_FORMAT").envs(variable.map(|format| ("MCP_LOG_FORMAT", format)));
+        let log = log_of_spans(command.env("RUST_LOG", "info"));
+        let line = log.lines().find(|line| line.contains("inside")).unwrap();
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            assert!(!is_json, "{line}");
+            continue;
+        };
+        assert!(is_json, "{line}");
+        let span = json!({"name": "mcp.request", "method": "tools/call", "id": "0", "entry": "logs_sync"});
+        assert_eq!((&event["fields"]["message"], &event["span"]), (&json!("inside"), &span));
+        assert_eq!((&event["level"], &event["target"]), (&json!("INFO"), &json!("fixture")));
+    }
 }
 
 #[test]

@@ -7,15 +7,6 @@ mod none {
     fn main() {}
 }
 
-mod name {
-    use super::*;
-
-    #[server]
-    fn serve(server: Server) -> Server {
-        server
-    }
-}
-
 mod reference {
     use super::*;
 

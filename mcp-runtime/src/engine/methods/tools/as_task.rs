@@ -44,6 +44,7 @@ pub(crate) fn call_as_task(
         return call_with(request, function, target, arguments, CallOptions::default(), out);
     };
     check_in_flight(request)?;
+    request.span.record("entry", function.name);
     let engine = request.engine();
     let scopes = function.scopes.as_deref().cloned().unwrap_or_default();
     let new = NewTask { owner: task_owner(request)?, scopes, ttl, argument_bytes: arguments.len() };

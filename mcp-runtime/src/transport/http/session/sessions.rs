@@ -61,6 +61,7 @@ impl Sessions {
     pub(in crate::transport::http) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
         let permit = self.reserve(peer)?;
         let id = new_id()?;
+        session.set_id(&id);
         self.insert(&id, &session, permit, None);
         Some(id)
     }
