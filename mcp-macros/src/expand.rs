@@ -111,8 +111,14 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
         return emit::server(&server, &function, &crate_name::private(server.krate.as_ref()));
     }
     let function = unused(&function);
-    // A `main` with parameters would cause a second error.
-    let item = if server.function == "main" { quote!(fn main() { #function }) } else { function };
+    // A second `main`, or a `main` with parameters, would cause a second error.
+    let item = if server.beside_main {
+        quote!(const _: () = { #function };)
+    } else if server.function == "main" {
+        quote!(fn main() { #function })
+    } else {
+        function
+    };
     with_errors(item, errors)
 }
 
