@@ -9,9 +9,9 @@ use std::{
     io,
 };
 
+use crate::server::Server;
 #[cfg(not(feature = "http"))]
-use super::BuiltServer;
-use super::Server;
+use crate::{engine::Caller, handler::Context, server::BuiltServer, testing::TestClient};
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
 ///
@@ -29,6 +29,19 @@ use super::Server;
     note = "run `cargo add mcp-runtime --features http`"
 )]
 pub trait HttpFeature {}
+
+/// A bound that nothing satisfies, because the feature `log` is not enabled.
+///
+/// ```compile_fail,E0277
+/// mcp_runtime::Server::new("billing", "1.0.0").forward_log();
+/// ```
+#[cfg(not(feature = "log"))]
+#[diagnostic::on_unimplemented(
+    message = "this method requires the feature `log` of `mcp-runtime`",
+    label = "the feature `log` is not enabled",
+    note = "run `cargo add mcp-runtime --features log`"
+)]
+pub trait LogFeature {}
 
 /// A bound that nothing satisfies, because the feature `skills` is not enabled.
 ///
@@ -76,6 +89,78 @@ impl Server {
     pub fn authenticate<A>(self, _: A) -> Self
     where
         for<'a> &'a Self: HttpFeature,
+    {
+        self
+    }
+}
+
+#[cfg(not(feature = "http"))]
+macro_rules! of_requests {
+    ($($request:ty),+) => {
+        $(impl $request {
+            #[doc(hidden)]
+            pub fn headers<T>(&self) -> Option<&T>
+            where
+                for<'a> &'a Self: HttpFeature,
+            {
+                None
+            }
+
+            #[doc(hidden)]
+            pub fn extension<T>(&self) -> Option<&T>
+            where
+                for<'a> &'a Self: HttpFeature,
+            {
+                None
+            }
+
+            #[doc(hidden)]
+            pub fn peer_addr(&self) -> Option<std::net::SocketAddr>
+            where
+                for<'a> &'a Self: HttpFeature,
+            {
+                None
+            }
+        })+
+    };
+}
+
+#[cfg(not(feature = "http"))]
+of_requests!(Context, Caller);
+
+#[cfg(not(feature = "http"))]
+impl TestClient {
+    #[doc(hidden)]
+    pub fn with_extension<T>(self, _: T) -> Self
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn with_header(self, _: &str, _: &str) -> Self
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+        self
+    }
+}
+
+#[cfg(not(feature = "log"))]
+impl Server {
+    #[doc(hidden)]
+    pub fn forward_log(self) -> Self
+    where
+        for<'a> &'a Self: LogFeature,
+    {
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn forward_log_targets<T>(self, _: T) -> Self
+    where
+        for<'a> &'a Self: LogFeature,
     {
         self
     }
