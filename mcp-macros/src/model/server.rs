@@ -55,12 +55,13 @@ impl Server {
             let message = format!("`#[server]` cannot be combined with `{runtime}`");
             errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
         }
+        let name = function.signature.ident.clone();
+        let beside_main = beside_main && name == "main";
         if beside_main {
             let help = "remove `main!()`: `#[server]` serves the annotated functions, too";
             let message = "`#[server]` cannot be combined with `main!()`: a program has one `main`";
             errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
         }
-        let name = function.signature.ident.clone();
         let server_span = check_server_parameter(&mut function, errors);
         let call = signature::check(Kind::Server, &EnclosingType::None, &mut function, None, errors);
         for given in &call.parameters {
