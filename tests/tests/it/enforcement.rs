@@ -597,8 +597,9 @@ fn types_that_are_not_checked_enforce_their_schema() {
     }
 }
 
-/// Formats in the order of the parameters.
+/// Every format that the macros accept.
 #[tool]
+#[allow(clippy::too_many_arguments, reason = "one for each format")]
 fn formats(
     #[arg(format = "date")] date: String,
     #[arg(format = "date-time")] date_time: String,
@@ -613,7 +614,6 @@ fn formats(
     drop((date, date_time, email, hostname, ipv4, ipv6, time, uri, uuid));
 }
 
-/// Each format that the macros accept is enforced.
 #[tokio::test]
 async fn formats_of_arguments_are_enforced() {
     let mut client = Server::empty("formats", "1.0.0").with::<formats>().test_client(Revision::V2025_11_25);
