@@ -55,7 +55,7 @@ use proc_macro::TokenStream;
 /// | `range = 1..=100` | the values that a number may have, as a Rust range |
 /// | `length = 1..=80` | the number of characters of a string, or of elements of a list |
 /// | `pattern = "^[a-z]+$"` | a regular expression that a string must match |
-/// | `format = "date-time"` | a format of JSON Schema that a string must have |
+/// | `format = "date-time"` | the format that a string must have: `date`, `date-time`, `email`, `hostname`, `ipv4`, `ipv6`, `time`, `uri` or `uuid` |
 /// | `examples("one", …)` | examples for the model |
 /// | `rename = "aName"` | the name of the argument in requests |
 /// | `title = "…"` | the name for people |

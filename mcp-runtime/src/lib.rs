@@ -255,11 +255,12 @@ pub mod __private {
         backend::connected,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
-            AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, ByCause,
-            ByLocalCause, ByTrait, CallEnv, CallFuture, ClientRequests, CompleteKind, Decode, Dependency, ErrorMapping,
-            Finished, HandlerError, HandlerResult, Input, Kind, ListKind, PromptOutput, PromptReply,
-            ProvidedByReference, Reply, ResourceOutput, ResourceReply, Returned, ServerFnFuture, ServerFnOutput,
-            ServerFnReturn, Shared, SharedState, StateOrData, SyncFn, ToolOutput, ToolReply, Unmapped, Unused,
+            AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,
+            ByCause, ByLocalCause, ByTrait, CallEnv, CallFuture, ClientRequests, CompleteKind, Decode, Decoding,
+            Dependency, EnforcesSchema, ErrorMapping, Finished, HandlerError, HandlerResult, Input, Kind, ListKind,
+            PromptOutput, PromptReply, ProvidedByReference, Reply, ResourceOutput, ResourceReply, Returned,
+            ServerFnFuture, ServerFnOutput, ServerFnReturn, Shared, SharedState, StateOrData, SyncFn, ToolOutput,
+            ToolReply, Unmapped, Unused,
             ask::{
                 Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
                 Question, check_field, encoded_question, field_default_json, field_type,

@@ -11,7 +11,10 @@ use crate::model::{Argument, Bound, Default, NamedFunction, Rule};
 ///     name: "limit",
 ///     title: None,
 ///     description: "How many notes to return.",
-///     ty: ArgumentType::of::<usize>(),
+///     ty: {
+///         use AnyDecoding as _;
+///         ArgumentType::of::<usize>(Decoding::<usize>::ENFORCES_SCHEMA)
+///     },
 ///     default: Some(ArgumentDefault::Json("10")),
 ///     rules: &[Rule::Minimum(Bound::Integer(1)), Rule::Maximum(Bound::Integer(100))],
 ///     complete: None,
@@ -34,7 +37,11 @@ pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStrea
             name: #name,
             title: #title,
             description: #description,
-            ty: #private::ArgumentType::of::<#ty>(),
+            ty: {
+                #[allow(unused_imports)]
+                use #private::AnyDecoding as _;
+                #private::ArgumentType::of::<#ty>(#private::Decoding::<#ty>::ENFORCES_SCHEMA)
+            },
             default: #default,
             rules: #rules,
             complete: #complete,

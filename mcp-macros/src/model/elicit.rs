@@ -8,17 +8,12 @@ use super::{
     Bound, EnclosingType, Kind, Rule,
     argument::{Default, default_of},
     rules::Rules,
-    source_text::source_text,
     type_class::TypeClass,
 };
 use crate::{
-    errors::{Errors, one_of},
-    nearest::nearest,
+    errors::Errors,
     syntax::{Docs, ElicitSyntax, FieldSyntax, ItemSyntax, VariantSyntax},
 };
-
-/// The formats that form fields support.
-const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
 /// The checked item of a derive.
 pub(crate) enum Elicit {
@@ -91,9 +86,6 @@ impl Field {
         let default = given.default.take();
         let range = given.range.clone();
         let type_class = TypeClass::of(&ty);
-        if let Some(format) = &given.format {
-            check_format(format, type_class, &ty, errors);
-        }
         let rules = Rules::check(Kind::Form, given, type_class, &ty, errors);
         let ty = ty.to_token_stream();
         let default = default
@@ -111,21 +103,6 @@ impl Field {
             );
         }
         Self { ident, name, title, description, ty, default, rules }
-    }
-}
-
-fn check_format(format: &LitStr, type_class: TypeClass, ty: &syn::Type, errors: &mut Errors) {
-    let name = format.value();
-    if !matches!(type_class, TypeClass::Str | TypeClass::Unknown) {
-        errors.on(format, format_args!("`format` is not applicable to `{}`, only to strings", source_text(ty)));
-    }
-    if FORMATS.contains(&&*name) {
-        return;
-    }
-    let message = format!("unsupported format `{name}` of a form field, expected {}", one_of(FORMATS));
-    match nearest(&name, FORMATS) {
-        Some(nearest) => errors.help(format, message, format_args!("did you mean `{nearest}`?")),
-        None => errors.on(format, message),
     }
 }
 

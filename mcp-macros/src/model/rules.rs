@@ -11,7 +11,17 @@ use super::{
     source_text::source_text,
     type_class::TypeClass,
 };
-use crate::{errors::Errors, syntax::ArgumentSyntax};
+use crate::{
+    errors::{Errors, one_of},
+    nearest::nearest,
+    syntax::ArgumentSyntax,
+};
+
+/// The formats that the runtime enforces.
+const FORMATS: &[&str] = &["date", "date-time", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
+
+/// The formats that the protocol permits in forms.
+const FORM_FORMATS: &[&str] = &["email", "uri", "date", "date-time"];
 
 /// A constraint that becomes a keyword of the schema.
 pub(crate) enum Rule {
@@ -64,6 +74,9 @@ impl Rules {
         if let Some(pattern) = given.pattern.as_ref().filter(|_| !type_class.has_pattern()) {
             not_applicable(pattern, "pattern", "strings");
         }
+        if let Some(format) = given.format.as_ref().filter(|_| !type_class.has_format()) {
+            not_applicable(format, "format", "strings");
+        }
         let has_header = kind != Kind::Tool || TypeClass::has_header(ty);
         if let Some(header) = given.header.as_ref().filter(|_| !has_header) {
             not_applicable(header, "header", "strings, integers and `bool`");
@@ -75,7 +88,7 @@ impl Rules {
                 .and_then(|range| Range::of_numbers(&range, type_class, errors)),
             length: given.length.filter(|_| type_class.has_length()).and_then(|length| Length::check(&length, errors)),
             pattern: given.pattern.filter(|_| type_class.has_pattern()).and_then(|pattern| regex(&pattern, errors)),
-            format: given.format,
+            format: given.format.filter(|format| type_class.has_format() && is_format(kind, format, errors)),
             examples: Vec::new(),
             header: given.header.filter(|header| has_header && is_header(kind, header, errors)),
         };
@@ -198,6 +211,28 @@ fn length_of(value: &Literal) -> Option<u64> {
         Literal::Number(_) | Literal::Bool(_) => return None,
     };
     u64::try_from(length).ok()
+}
+
+fn is_format(kind: Kind, format: &LitStr, errors: &mut Errors) -> bool {
+    let name = format.value();
+    let (known, problem) = match kind {
+        Kind::Form => (FORM_FORMATS, format!("unsupported format `{name}` of a form field")),
+        _ => (FORMATS, format!("unknown format `{name}`")),
+    };
+    if known.contains(&&*name) {
+        return true;
+    }
+    let mut message = format!("{problem}, expected {}", one_of(known.iter().copied()));
+    if let Some(nearest) = nearest(&name, known.iter().copied()) {
+        message.push_str(&format!("\nhelp: did you mean `{nearest}`?"));
+    }
+    if kind != Kind::Form {
+        message.push_str(
+            "\nhelp: for a format of your own, use `pattern`, or a type whose `Deserialize` implementation checks it",
+        );
+    }
+    errors.on(format, message);
+    false
 }
 
 fn regex(pattern: &LitStr, errors: &mut Errors) -> Option<(String, Regex)> {

@@ -83,6 +83,10 @@ impl TypeClass {
     pub(super) fn has_pattern(self) -> bool {
         matches!(self, Self::Str | Self::Char | Self::Unknown)
     }
+
+    pub(super) fn has_format(self) -> bool {
+        matches!(self, Self::Str | Self::Unknown)
+    }
 }
 
 /// Returns the name and the parameter of a generic type of the prelude.

@@ -12,8 +12,8 @@ use super::{
 pub(crate) struct Contract {
     pub(crate) arguments: &'static [ArgumentEntry],
     pub(crate) schema: Value,
-    /// Whether the schema has constraints that decoding into the argument types does not enforce.
-    pub(crate) has_constraints: bool,
+    /// Whether the arguments are checked, because decoding into their types may accept what the schema refuses.
+    pub(crate) is_checked: bool,
     checker: OnceLock<Checker>,
     output: Option<OutputType>,
     output_schema: OnceLock<Option<OutputSchema>>,
@@ -29,7 +29,7 @@ pub(crate) struct OutputSchema {
 }
 
 impl Contract {
-    /// Creates a contract. Compiles the schema if it has constraints; otherwise it is compiled for the first invalid
+    /// Creates a contract. Compiles the schema if arguments are checked; otherwise it is compiled for the first invalid
     /// call.
     ///
     /// # Errors
@@ -38,11 +38,11 @@ impl Contract {
     pub(crate) fn new(
         arguments: &'static [ArgumentEntry],
         schema: Value,
-        has_constraints: bool,
+        is_checked: bool,
     ) -> Result<Self, SchemaError> {
-        let checker = if has_constraints { OnceLock::from(Checker::compile(&schema)?) } else { OnceLock::new() };
+        let checker = if is_checked { OnceLock::from(Checker::of_arguments(&schema)?) } else { OnceLock::new() };
         let output_schema = OnceLock::new();
-        Ok(Self { arguments, schema, has_constraints, checker, output: None, output_schema, mime_type: None })
+        Ok(Self { arguments, schema, is_checked, checker, output: None, output_schema, mime_type: None })
     }
 
     /// Sets the return type.
@@ -72,7 +72,7 @@ impl Contract {
     /// Returns whether the check of the arguments may take so long that it must not run on a thread that serves
     /// connections.
     pub(crate) fn is_slow_to_check(&self, arguments: &str) -> bool {
-        self.has_constraints && self.checker().is_slow(arguments)
+        self.is_checked && self.checker().is_slow(arguments)
     }
 
     /// Returns the violations of the arguments.
@@ -83,7 +83,7 @@ impl Contract {
 
     pub(super) fn checker(&self) -> &Checker {
         self.checker.get_or_init(|| {
-            Checker::compile(&self.schema).unwrap_or_else(|error| {
+            Checker::of_arguments(&self.schema).unwrap_or_else(|error| {
                 tracing::error!(%error, "the schema of a function cannot be compiled");
                 Checker::default()
             })

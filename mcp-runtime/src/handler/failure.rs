@@ -101,11 +101,15 @@ impl IntoFailure for Fault {
 
 /// An error as the model, the client and the log see it. See [`IntoFailure`].
 ///
-/// | constructor | tool | resource, prompt | log |
-/// | --- | --- | --- | --- |
-/// | [`message`](Self::message) | the text, as a result with `isError`, which the model reads | the text, as an internal error (-32603) | nothing |
-/// | `from` a [`Fault`] | the protocol error | the protocol error | nothing |
-/// | [`masked`](Self::masked) | a neutral text with a reference, as a result with `isError` | the same text, as an internal error (-32603) | the text and the reference |
+/// | constructor | tool | prompt | resource | log |
+/// | --- | --- | --- | --- | --- |
+/// | [`message`](Self::message) | the text, as a result with `isError`, which the model reads | the text, as invalid params (-32602) | the text, as an internal error (-32603) | nothing |
+/// | `from` a [`Fault`] | the protocol error | the protocol error | the protocol error | nothing |
+/// | [`masked`](Self::masked) | a neutral text with a reference, as a result with `isError` | the same text, as an internal error (-32603) | as for a prompt | the text and the reference |
+///
+/// A message tells the sender of a request what to change, and the sender of a prompt's request can only change its
+/// arguments. For a prompt that fails for another reason, use [`masked`](Self::masked) or [`Fault::internal`]; for a
+/// resource that does not exist, [`Fault::resource_not_found`].
 ///
 /// [`with_log`](Self::with_log) adds an entry to the log in the first two cases. Entries are written with the level
 /// `ERROR`, the name of the function and the id of the request. If the program has no `tracing` subscriber, as in most
@@ -128,7 +132,8 @@ pub(super) enum Shown {
 }
 
 impl Failure {
-    /// Creates a failure whose text is sent to the client, so it must not contain secrets.
+    /// Creates a failure whose text is sent to the client, so it must not contain secrets: what the model, or the sender
+    /// of a prompt's request, can do about it.
     pub fn message(text: impl fmt::Display) -> Self {
         Self { shown: Shown::Message(text.to_string()), log: None }
     }

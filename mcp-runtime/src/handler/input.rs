@@ -29,7 +29,7 @@ impl<'a> Input<'a> {
     ///
     /// Returns every violation of the schema. The variables of a URI that violate it name no resource.
     pub fn decode(&self, slots: &mut [&mut dyn Decode]) -> HandlerResult {
-        if self.fill(self.arguments, slots).is_ok() && self.meets_constraints() {
+        if self.fill(self.arguments, slots).is_ok() && self.matches_schema() {
             return Ok(());
         }
         self.explain(slots).map_err(|error| {
@@ -65,10 +65,10 @@ impl<'a> Input<'a> {
         }
     }
 
-    fn meets_constraints(&self) -> bool {
+    fn matches_schema(&self) -> bool {
         match self.violations {
             Some(violations) => violations.is_empty(),
-            None => !self.contract.has_constraints || self.contract.checker().accepts(self.arguments),
+            None => !self.contract.is_checked || self.contract.checker().accepts(self.arguments),
         }
     }
 
@@ -95,8 +95,8 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Reports every violation of the schema, or else the value that serde rejects. That value is also reported if the
-    /// schema has no constraints and its check takes too long.
+    /// Reports every violation of the schema, or else the value that serde rejects. That value is also reported if
+    /// decoding enforces the schema and its check takes too long.
     ///
     /// Integers written with a fraction or an exponent, such as `1.0`, match the schema. They are rewritten and decoded
     /// again.
@@ -105,7 +105,7 @@ impl<'a> Input<'a> {
         let checker = self.contract.checker();
         let violations = match self.violations {
             Some(violations) => violations.to_vec(),
-            None if self.contract.has_constraints => checker.violations(self.arguments),
+            None if self.contract.is_checked => checker.violations(self.arguments),
             None => checker.quick_violations(self.arguments).unwrap_or_default(),
         };
         if !violations.is_empty() {

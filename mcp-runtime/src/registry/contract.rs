@@ -17,8 +17,8 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
         && argument.flattened
     {
         let schema = (argument.ty.schema)(&mut generator).to_value();
-        let input = schema::whole_input(schema, generator)?;
-        return Contract::new(arguments, input.schema, !input.implied);
+        let schema = schema::whole_input(schema, generator)?;
+        return Contract::new(arguments, schema, !argument.ty.enforces_schema);
     }
     let mut properties = Vec::with_capacity(arguments.len());
     for argument in arguments {
@@ -46,8 +46,10 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
             keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
         });
     }
-    let input = schema::input(properties, generator)?;
-    Contract::new(arguments, input.schema, !input.implied)
+    let schema = schema::input(properties, generator)?;
+    let is_checked =
+        |argument: &ArgumentEntry| !argument.ty.enforces_schema || argument.rules.iter().any(Rule::is_constraint);
+    Contract::new(arguments, schema, arguments.iter().any(is_checked))
 }
 
 fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {

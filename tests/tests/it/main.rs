@@ -4,6 +4,7 @@ mod asking;
 mod building;
 mod calls;
 mod changes;
+mod enforcement;
 mod errors;
 mod failures;
 mod flags;

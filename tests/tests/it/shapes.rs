@@ -374,7 +374,12 @@ async fn all_of_is_merged() {
 
 /// A tool with every difference between the profiles.
 #[tool]
-fn every_difference(tag: Option<String>, shape: External, #[arg(header = "Region")] region: Option<String>) {
+fn every_difference(
+    /// A label.
+    tag: Option<String>,
+    shape: External,
+    #[arg(header = "Region")] region: Option<String>,
+) {
     drop((tag, shape, region));
 }
 
@@ -388,13 +393,16 @@ async fn profiles_list_the_same_contract_in_other_forms() {
         variant
     };
     let region = json!({ "type": "string", "x-mcp-header": "Region" });
-    let nullable = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] });
+    let plain = json!({ "type": "string", "description": "A label." });
+    let nullable = json!({ "anyOf": [plain, { "type": "null" }], "description": "A label." });
+    let described_once = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }], "description": "A label." });
     let open = json!({ "anyOf": [variant("circle"), variant("square")] });
     let exact = json!({ "oneOf": [closed("circle"), closed("square")] });
     for (profile, tag, shape, is_closed) in [
-        (SchemaProfile::Compatible, nullable.clone(), open.clone(), false),
-        (SchemaProfile::WithoutNull, json!({ "type": "string" }), open, false),
-        (SchemaProfile::Exact, nullable, exact, true),
+        (SchemaProfile::Compatible, nullable, open.clone(), false),
+        (SchemaProfile::WithoutNull, plain, open, false),
+        // Clients that lose one of two descriptions are no clients of this profile.
+        (SchemaProfile::Exact, described_once, exact, true),
     ] {
         let server = || Server::empty("profiles", "1.0.0").with::<every_difference>().schemas(profile);
         let mut expected = json!({

@@ -14,7 +14,7 @@ use crate::{
     error::{Fault, FaultClass},
     handler::{
         CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
-        enter_call, log_failure, masked_message, write_tool_error,
+        enter_call, entry::EntryKind, log_failure, masked_message, write_tool_error,
     },
     jsonrpc::Id,
 };
@@ -27,8 +27,8 @@ const TIMER_PRECISION: Duration = Duration::from_millis(1);
 pub(crate) struct Callee {
     /// The public name of the function, for messages.
     pub(crate) name: &'static str,
-    /// Whether the function is a tool, whose errors are results for the model to read.
-    pub(crate) is_tool: bool,
+    /// The kind of the function, which decides who reads its errors, or `None` if it only lists or completes.
+    pub(crate) kind: Option<EntryKind>,
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -36,6 +36,11 @@ pub(crate) struct Callee {
 pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>;
 
 impl Callee {
+    /// Returns whether the function is a tool, whose errors are results for the model to read.
+    fn is_tool(&self) -> bool {
+        self.kind == Some(EntryKind::Tool)
+    }
+
     /// Decodes the arguments of an async function and creates its future.
     pub(crate) fn start(
         &self,
@@ -76,7 +81,7 @@ impl Callee {
         let limit = self.timeout.unwrap_or_default();
         let message = format!("`{}` did not finish within {limit:?}", self.name);
         tracing::warn!(name = self.name, id = id.as_json(), ?limit, "call timed out");
-        if !self.is_tool {
+        if !self.is_tool() {
             return Finished { body: Vec::new(), outcome: Err(Fault::internal(message).into()) };
         }
         let mut body = Vec::new();
@@ -147,13 +152,17 @@ impl Callee {
     /// Decides whether the model or the client is told of an error.
     fn encode(&self, error: HandlerErrorKind, encoding: &Encoding, id: &Id<'_>) -> EncodedError {
         let (text, fault): (String, fn(String) -> Fault) = match error {
-            HandlerErrorKind::Fault(fault) if self.is_tool && encoding.dialect.is_tool_error(&fault) => {
+            HandlerErrorKind::Fault(fault) if self.is_tool() && encoding.dialect.is_tool_error(&fault) => {
                 (fault.to_string(), Fault::Internal)
             }
             HandlerErrorKind::Fault(fault) => return EncodedError::Fault(fault),
-            HandlerErrorKind::Failed { message: reason, .. } if !self.is_tool => {
+            HandlerErrorKind::Failed { message: reason, .. } if !self.is_tool() => {
                 log_failure(self.name, id.as_json(), None, &reason);
                 (format!("`{}` failed", self.name), Fault::Internal)
+            }
+            // All that the sender of a prompt's request can change is its arguments.
+            HandlerErrorKind::Message(message) if self.kind == Some(EntryKind::Prompt) => {
+                (message, Fault::InvalidParams)
             }
             HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => (message, Fault::Internal),
             HandlerErrorKind::Masked(reference) => (masked_message(self.name, &reference), Fault::Internal),
@@ -162,7 +171,7 @@ impl Callee {
                 (format!("invalid arguments for `{}`:{lines}", self.name), Fault::InvalidParams)
             }
         };
-        if self.is_tool { EncodedError::ToolResult(text) } else { EncodedError::Fault(fault(text)) }
+        if self.is_tool() { EncodedError::ToolResult(text) } else { EncodedError::Fault(fault(text)) }
     }
 }
 

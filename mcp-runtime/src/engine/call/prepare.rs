@@ -15,7 +15,7 @@ use crate::{
     handler::{
         CallEnv, ClientRequester, Context, ContextParts, Encoding, Finished, HandlerError, Input, LogThreshold, Peer,
         ServerFnOutput, StateMap, StatusMessages, TaskHandoff,
-        entry::{CommonEntry, Handler, Hints, ServerFnEntry},
+        entry::{CommonEntry, EntryKind, Handler, Hints, ServerFnEntry},
         run_blocking,
     },
     registry::Function,
@@ -67,10 +67,10 @@ pub(crate) fn call_with(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     options.scopes = function.scopes.clone();
-    let is_tool = target.method == "tools/call";
     let uses_context = function.uses_context || options.handoff.is_some();
     let next = request.engine().layers.for_call(function, arguments);
-    let mut call = prepare(request, (function.name, function.common), target.name, is_tool, uses_context, options)?;
+    let mut call =
+        prepare(request, (function.name, function.common), target.name, Some(function.kind), uses_context, options)?;
     if next.is_none() && matches!(function.common.handler, Handler::Sync(_)) {
         check_capacity(request)?;
     } else {
@@ -150,7 +150,7 @@ pub(crate) fn prepare<'a>(
     request: &RequestContext<'a>,
     (function, common): (&'static str, &'static CommonEntry),
     name: &str,
-    is_tool: bool,
+    kind: Option<EntryKind>,
     uses_context: bool,
     options: CallOptions,
 ) -> Result<PreparedCall<'a>, Fault> {
@@ -172,7 +172,7 @@ pub(crate) fn prepare<'a>(
         permit: None,
         context: uses_context.then(|| Arc::new(function_context(request, name, options))),
         forwards_log: engine.forwards_log,
-        callee: Callee { name: function, is_tool, timeout },
+        callee: Callee { name: function, kind, timeout },
     })
 }
 
@@ -305,7 +305,7 @@ pub(crate) fn answer_with(
         permit,
         context: None,
         forwards_log: false,
-        callee: Callee { name, is_tool: false, timeout },
+        callee: Callee { name, kind: None, timeout },
     };
     let finished = async move {
         match result.await {

@@ -45,7 +45,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let uses_context = matches!(source, CompletionSource::Function(_, true));
     let method = "completion/complete";
     let mut call =
-        prepare(request, (referenced.name, referenced.common), method, false, uses_context, CallOptions::default())?;
+        prepare(request, (referenced.name, referenced.common), method, None, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let completer = Completer {
         source,

@@ -55,7 +55,7 @@ fn list_resources(
     let start = cursor.map_or(Ok(0), decode_offset)?;
     let ResourceLists { name, common, functions, uses_context } = lists;
     let uses_context = uses_context || functions.iter().any(|(_, is_blocking)| *is_blocking);
-    let mut call = prepare(request, (name, common), "resources/list", false, uses_context, CallOptions::default())?;
+    let mut call = prepare(request, (name, common), "resources/list", None, uses_context, CallOptions::default())?;
     call.permit = admit(request)?;
     let env = server_fn_env(Arc::clone(&request.engine().states), Arc::clone(request.encoding()), call.context.clone());
     let running = Box::pin(async move {

@@ -38,12 +38,19 @@ pub struct ArgumentType {
     pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
     pub(crate) optional: fn() -> bool,
     pub(crate) has_structured_keys: fn() -> bool,
+    /// Whether decoding into the type enforces its schema.
+    pub(crate) enforces_schema: bool,
 }
 
 impl ArgumentType {
-    /// Describes the type `T`.
-    pub const fn of<T: Argument>() -> Self {
-        Self { schema: schema_of::<T>, optional: is_optional::<T>, has_structured_keys: has_structured_keys::<T> }
+    /// Describes the type `T`. `enforces_schema` is the constant of its [`Decoding`](crate::__private::Decoding).
+    pub const fn of<T: Argument>(enforces_schema: bool) -> Self {
+        Self {
+            schema: schema_of::<T>,
+            optional: is_optional::<T>,
+            has_structured_keys: has_structured_keys::<T>,
+            enforces_schema,
+        }
     }
 }
 

@@ -32,6 +32,13 @@ pub enum Rule {
     Header(&'static str),
 }
 
+impl Rule {
+    /// Returns whether the rule rejects values that the type accepts.
+    pub(crate) fn is_constraint(&self) -> bool {
+        !matches!(self, Self::Examples(_) | Self::Header(_))
+    }
+}
+
 /// The bound of a range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {

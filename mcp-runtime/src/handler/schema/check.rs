@@ -28,7 +28,7 @@ mod walk;
 use serde_json::Value;
 
 use self::{
-    compile::compile,
+    compile::{AbsentNull, compile},
     node::Node,
     report::{Collector, StopAtFirst},
     walk::Walk,
@@ -57,14 +57,27 @@ const MAX_QUICK_STEPS: u64 = 1 << 23;
 const QUICK_STEPS_PER_BYTE: u64 = 8;
 
 impl Checker {
-    /// Compiles a schema.
+    /// Compiles a schema. `null` as the value of any optional property counts as absent, unless it is accepted.
     ///
     /// # Errors
     ///
     /// Fails if a keyword is not supported or has an invalid value, a pattern is not a supported regular expression, or
     /// a reference cannot be resolved.
     pub(crate) fn compile(schema: &Value) -> Result<Self, SchemaError> {
-        let nodes = compile(schema)?;
+        Self::new(schema, AbsentNull::All)
+    }
+
+    /// Compiles a schema of arguments. `null` counts as absent only where a marker states that decoding accepts it.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`compile`](Self::compile).
+    pub(crate) fn of_arguments(schema: &Value) -> Result<Self, SchemaError> {
+        Self::new(schema, AbsentNull::Marked)
+    }
+
+    fn new(schema: &Value, absent: AbsentNull) -> Result<Self, SchemaError> {
+        let nodes = compile(schema, absent)?;
         let pattern_weight = nodes.iter().map(Node::pattern_weight).sum();
         Ok(Self { nodes, pattern_weight })
     }

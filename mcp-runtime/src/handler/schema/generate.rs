@@ -6,7 +6,6 @@
 //! only: `null` is removed from optional properties, which are marked as [`NULLABLE`] instead. Everything else that an
 //! author put into a schema is preserved. `list` turns the result into the schema that clients see.
 
-mod implied;
 mod keywords;
 mod list;
 mod merge;
@@ -17,13 +16,13 @@ mod tests;
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
+use self::simplify::Simplifier;
 pub(crate) use self::{keywords::Keyword, list::listed};
-use self::{merge::NULLABLE, simplify::Simplifier};
 use super::{
     check::Checker,
     error::SchemaError,
     pointer,
-    subschemas::{DIALECT, visit_references_mut},
+    subschemas::{DIALECT, NULLABLE, visit_references_mut},
 };
 
 /// Creates the generator for the schemas of arguments, which describe what serde deserializes.
@@ -60,16 +59,7 @@ pub(crate) struct Property {
     pub(crate) keywords: Vec<Keyword>,
 }
 
-/// The schema of a function's arguments.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct InputSchema {
-    /// The schema, which is always that of an object.
-    pub(crate) schema: Value,
-    /// Whether decoding the arguments enforces the whole schema, so that a separate check is unnecessary.
-    pub(crate) implied: bool,
-}
-
-/// Builds the schema of a function's arguments.
+/// Builds the schema of a function's arguments, which is always that of an object.
 ///
 /// The schemas of the properties must come from `subschema_for` of this generator, because they refer to its
 /// definitions.
@@ -77,17 +67,13 @@ pub(crate) struct InputSchema {
 /// # Errors
 ///
 /// Fails if a keyword is not applicable to the type of its argument, or if a default or an example violates the schema.
-pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -> Result<InputSchema, SchemaError> {
+pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -> Result<Value, SchemaError> {
     let definitions = generator.take_definitions(true);
     let mut simplifier = Simplifier::new(definitions.clone(), true);
-    let mut implied = true;
     let mut required = Vec::new();
     let mut finished = Map::new();
     for property in properties {
         let name = property.name;
-        implied = implied
-            && implied::implied(&property.schema, &definitions)
-            && !property.keywords.iter().any(Keyword::constrains);
         if property.required {
             required.push(Value::from(name));
         }
@@ -106,7 +92,7 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
     if !definitions.is_empty() {
         insert(&mut schema, "$defs", definitions.into());
     }
-    Ok(InputSchema { schema, implied })
+    Ok(schema)
 }
 
 /// Builds the schema of a function's arguments from the schema of a type whose fields are the arguments.
@@ -117,23 +103,22 @@ pub(crate) fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -
 /// # Errors
 ///
 /// Fails if the schema is not that of an object, has an unsupported `$schema`, or has conflicting definitions.
-pub(crate) fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Result<InputSchema, SchemaError> {
+pub(crate) fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Result<Value, SchemaError> {
     let mut definitions = generator.take_definitions(true);
-    let (schema, implied) = match document(&schema, &mut definitions) {
-        Some(document) => (document?, false),
+    let schema = match document(&schema, &mut definitions) {
+        Some(document) => document?,
         None => {
-            let implied = implied::implied(&schema, &definitions);
             let mut simplifier = Simplifier::new(definitions, true);
             let mut schema = simplifier.root(schema);
             add_definitions(&mut schema, simplifier.finish())?;
             if schema.get("properties").is_none() {
                 insert(&mut schema, "properties", json!({}));
             }
-            (schema, implied)
+            schema
         }
     };
     if is_object(&schema) {
-        Ok(InputSchema { schema, implied })
+        Ok(schema)
     } else {
         Err(SchemaError::new("a flattened type must have named fields, but the `type` of its schema is not `object`"))
     }

@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 /// See [JSON Schema usage](https://modelcontextprotocol.io/specification/2025-11-25/basic#json-schema-usage).
 pub(super) const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
+/// The keyword that marks a schema from which `null` was removed, although decoding accepts it. Not listed.
+pub(super) const NULLABLE: &str = "$nullable";
+
 /// The kind of value that a keyword has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeywordValue {

@@ -59,7 +59,7 @@ pub(crate) fn call_as_task(
     let uses_context = function.uses_context || engine.forwards_log;
     let context = uses_context.then(|| Arc::new(function_context(request, target.name, options)));
     // The default timeout of the server limits how long a client waits, but the client of a task does not wait.
-    let callee = Callee { name: function.name, is_tool: true, timeout: function.common.timeout };
+    let callee = Callee { name: function.name, kind: Some(function.kind), timeout: function.common.timeout };
     let (started, is_layered) = start(request, function, target, arguments, async_fn, callee, context.as_ref());
     let running = match started {
         Ok(running) => running,
@@ -140,7 +140,7 @@ pub(crate) fn call_deferred(
         scopes: function.scopes.clone(),
         encoding: Arc::clone(request.encoding()),
         id: request.id.to_owned(),
-        callee: Callee { name: function.name, is_tool: true, timeout: function.common.timeout },
+        callee: Callee { name: function.name, kind: Some(function.kind), timeout: function.common.timeout },
         forwards_log: engine.forwards_log,
         is_layered: engine.layers.for_call(function, arguments).is_some(),
         argument_bytes: arguments.len(),

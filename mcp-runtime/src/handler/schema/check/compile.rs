@@ -8,14 +8,18 @@ use super::{
     keywords::{array_of, check_dialect, counts, has_any, must_be, names, number, object_of, pattern, string, types},
     node::{Applicators, ArrayRules, Counts, Id, Node, ObjectRules, PropertyRules, Values},
 };
-use crate::handler::schema::{error::SchemaError, pointer, subschemas::subschemas};
+use crate::handler::schema::{
+    error::SchemaError,
+    pointer,
+    subschemas::{NULLABLE, subschemas},
+};
 
 /// The maximum nesting depth of schemas.
 const DEPTH: usize = 128;
 
 /// Compiles a schema. The first node is the root.
-pub(super) fn compile(schema: &Value) -> Result<Vec<Node>, SchemaError> {
-    let mut compiler = Compiler { root: schema, nodes: Vec::new(), ids: HashMap::new(), pending: Vec::new() };
+pub(super) fn compile(schema: &Value, absent: AbsentNull) -> Result<Vec<Node>, SchemaError> {
+    let mut compiler = Compiler { root: schema, absent, nodes: Vec::new(), ids: HashMap::new(), pending: Vec::new() };
     compiler.reserve(schema);
     // The targets of references are compiled here rather than recursively, so a chain of references needs no stack.
     while let Some((id, schema)) = compiler.pending.pop() {
@@ -24,8 +28,18 @@ pub(super) fn compile(schema: &Value) -> Result<Vec<Node>, SchemaError> {
     Ok(compiler.nodes)
 }
 
+/// The optional properties whose value counts as absent if it is `null`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AbsentNull {
+    /// All that do not accept `null`.
+    All,
+    /// Those that are marked as [`NULLABLE`].
+    Marked,
+}
+
 struct Compiler<'a> {
     root: &'a Value,
+    absent: AbsentNull,
     nodes: Vec<Node>,
     /// The nodes of the targets of references, by the address of the schema.
     ids: HashMap<*const Value, Id>,
@@ -134,9 +148,11 @@ impl<'a> Compiler<'a> {
         }
         let required = names(schema.get("required"), "`required`")?;
         let mut properties = Vec::new();
+        let inner = schema.get("properties");
         for (name, node) in self.named(schema, "properties", depth)? {
-            let required = required.contains(&name);
-            properties.push(PropertyRules { name, node, required });
+            let is_marked = || inner.is_some_and(|inner| inner[&*name].get(NULLABLE).is_some());
+            let nullable = !required.contains(&name) && (self.absent == AbsentNull::All || is_marked());
+            properties.push(PropertyRules { name, node, nullable });
         }
         properties.sort_by(|left, right| left.name.cmp(&right.name));
         let mut patterns = Vec::new();

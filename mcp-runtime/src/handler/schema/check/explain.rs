@@ -226,7 +226,8 @@ fn common_tag<'a>(nodes: &'a [Node], ids: &[Id]) -> Option<&'a str> {
 }
 
 fn tag_of<'a>(nodes: &'a [Node], id: Id, name: &str) -> Option<&'a Values> {
-    let property = object_of(nodes, id)?.property(name).filter(|property| property.required)?;
+    let object = object_of(nodes, id)?;
+    let property = object.property(name).filter(|property| object.required.contains(&property.name))?;
     nodes[property.node].values.first().filter(|values| !values.strings.is_empty())
 }
 

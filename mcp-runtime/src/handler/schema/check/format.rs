@@ -1,8 +1,11 @@
-//! The string formats that are enforced. All others are annotations.
+//! The string formats that are enforced. All others are annotations, as in JSON Schema.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::model::date_time::{is_date, is_date_time, is_time};
+use crate::{
+    handler::schema::error::SchemaError,
+    model::date_time::{is_date, is_date_time, is_time},
+};
 
 /// A format that is enforced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,20 +22,33 @@ pub(super) enum Format {
 }
 
 impl Format {
+    const ALL: [Self; 9] = [
+        Self::Date,
+        Self::DateTime,
+        Self::Email,
+        Self::Hostname,
+        Self::Ipv4,
+        Self::Ipv6,
+        Self::Time,
+        Self::Uri,
+        Self::Uuid,
+    ];
+
     /// Returns the format with this name, if it is enforced.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "date" => Self::Date,
-            "date-time" => Self::DateTime,
-            "email" => Self::Email,
-            "hostname" => Self::Hostname,
-            "ipv4" => Self::Ipv4,
-            "ipv6" => Self::Ipv6,
-            "time" => Self::Time,
-            "uri" => Self::Uri,
-            "uuid" => Self::Uuid,
-            _ => return None,
-        })
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the name differs from that of an enforced format in case and separators only. Names such as
+    /// `ulid` and `iri`, which differ by a letter, are formats of their own.
+    pub(super) fn named(name: &str) -> Result<Option<Self>, SchemaError> {
+        let letters = |name: &str| name.replace(['-', '_', ' '], "").to_ascii_lowercase();
+        match Self::ALL.into_iter().find(|format| letters(format.name()) == letters(name)) {
+            Some(format) if format.name() != name => Err(SchemaError::new(format!(
+                "unknown format `{name}`, which would not be enforced\nhelp: did you mean `{}`?",
+                format.name()
+            ))),
+            format => Ok(format),
+        }
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -180,7 +196,7 @@ mod tests {
                 &["f81d4fae7dec11d0a76500a0c91e6bf6", "f81d4fae-7dec-11d0-a765-00a0c91e6bfg", ""],
             ),
         ] {
-            let format = Format::named(name).unwrap();
+            let format = Format::named(name).unwrap().unwrap();
             assert_eq!(format.name(), name);
             for text in good {
                 assert!(format.accepts(text), "{name}: {text:?}");
@@ -189,6 +205,27 @@ mod tests {
                 assert!(!format.accepts(text), "{name}: {text:?}");
             }
         }
-        assert_eq!(Format::named("color"), None);
+    }
+
+    #[test]
+    fn formats_that_are_spelled_differently_are_errors() {
+        for (name, expected) in [
+            ("e-mail", Some("email")),
+            ("datetime", Some("date-time")),
+            ("Date_Time", Some("date-time")),
+            ("IPv4", Some("ipv4")),
+            ("UUID", Some("uuid")),
+            ("color", None),
+            ("ulid", None),
+            ("iri", None),
+            ("byte", None),
+            ("duration", None),
+        ] {
+            let found = Format::named(name).map_err(|error| error.to_string());
+            let error = expected.map(|known| {
+                format!("unknown format `{name}`, which would not be enforced\nhelp: did you mean `{known}`?")
+            });
+            assert_eq!(found, error.map_or(Ok(None), Err), "{name}");
+        }
     }
 }

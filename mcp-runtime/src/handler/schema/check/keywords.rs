@@ -72,7 +72,7 @@ pub(super) fn string(schema: &Map<String, Value>) -> Result<Option<Box<StringRul
         Some(Value::String(pattern)) => Some(self::pattern(pattern)?),
         Some(other) => return Err(must_be("`pattern`", "a string", other)),
     };
-    let format = schema.get("format").and_then(Value::as_str).and_then(Format::named);
+    let format = schema.get("format").and_then(Value::as_str).map(Format::named).transpose()?.flatten();
     if pattern.is_none() && format.is_none() && !has_any(schema, &["minLength", "maxLength"]) {
         return Ok(None);
     }

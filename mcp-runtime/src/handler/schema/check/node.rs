@@ -245,7 +245,8 @@ pub(super) struct ObjectRules {
 pub(super) struct PropertyRules {
     pub(super) name: Box<str>,
     pub(super) node: Id,
-    pub(super) required: bool,
+    /// Whether the property is optional and counts as absent if its value is a `null` that its schema does not accept.
+    pub(super) nullable: bool,
 }
 
 impl ObjectRules {

@@ -195,7 +195,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns an object without the members that count as absent, or `None` if there are none: `null` as the value of
-    /// an optional property that does not accept it, which decoding treats like an absent property. No keyword of any
+    /// a nullable property that does not accept it, which decoding treats like an absent property. No keyword of any
     /// schema sees such a member, so it does not satisfy the `required` of an alternative either.
     fn without_absent(&mut self, id: Id, json: &str) -> ControlFlow<(), Option<String>> {
         if !json.contains("null") {
@@ -207,8 +207,8 @@ impl<'a> Walk<'a> {
         let ids = unconditional(nodes, id);
         for (name, value) in raw::members(json).filter(|(_, value)| raw::kind(value) == Kind::Null) {
             let rules = ids.iter().filter_map(|&id| nodes[id].object.as_ref());
-            let mut optional = rules.filter_map(|rules| rules.property(&name)).filter(|property| !property.required);
-            if optional.any(|property| !self.accepts(property.node, value)) {
+            let mut nullable = rules.filter_map(|rules| rules.property(&name)).filter(|property| property.nullable);
+            if nullable.any(|property| !self.accepts(property.node, value)) {
                 absent.push(name);
             }
         }

@@ -32,11 +32,6 @@ pub(crate) enum Keyword {
 }
 
 impl Keyword {
-    /// Returns whether the keyword rejects values that the type accepts.
-    pub(super) fn constrains(&self) -> bool {
-        !matches!(self, Self::Examples(_) | Self::Header(_))
-    }
-
     /// Returns the name of the option of `#[arg(…)]`.
     fn name(&self) -> &'static str {
         match self {

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Number, Value, json};
 
-use super::merge::{ANNOTATIONS, NULLABLE, merge_all};
+use super::merge::{ANNOTATIONS, merge_all};
 use crate::handler::schema::{
     SchemaProfile, pointer,
-    subschemas::{is_condition, visit_references, visit_subschemas_mut},
+    subschemas::{NULLABLE, is_condition, visit_references, visit_subschemas_mut},
 };
 
 /// Returns the form in which a schema is listed.
@@ -16,17 +16,16 @@ pub(crate) fn listed(schema: &Value, profile: SchemaProfile) -> Value {
     // A document is listed as its author wrote it.
     if schema.get("$schema").is_none() {
         let rewrites = profile != SchemaProfile::Exact && has_simple_references(&schema);
-        List { rewrites, lists_null: profile != SchemaProfile::WithoutNull }.schema(&mut schema);
+        List { profile, rewrites }.schema(&mut schema);
     }
     schema
 }
 
 #[derive(Debug, Clone, Copy)]
 struct List {
+    profile: SchemaProfile,
     /// Whether keywords are replaced with those that more clients understand.
     rewrites: bool,
-    /// Whether optional properties are nullable.
-    lists_null: bool,
 }
 
 impl List {
@@ -42,8 +41,8 @@ impl List {
             rewrite(members);
         }
         // The protocol permits headers only for primitive types.
-        if nullable && self.lists_null && !members.contains_key("x-mcp-header") {
-            add_null(members);
+        if nullable && self.profile != SchemaProfile::WithoutNull && !members.contains_key("x-mcp-header") {
+            add_null(members, self.profile == SchemaProfile::Compatible);
         }
     }
 }
@@ -78,9 +77,9 @@ fn rewrite(schema: &mut Map<String, Value>) {
     tuple(schema);
 }
 
-/// Makes a schema accept `null`. Annotations stay at the outer level. The description is repeated in the branch, because
-/// some clients keep only one of the two.
-fn add_null(schema: &mut Map<String, Value>) {
+/// Makes a schema accept `null`. Annotations stay at the outer level. `repeats_description` adds the description to the
+/// branch, too, because some clients keep only one of the two.
+fn add_null(schema: &mut Map<String, Value>, repeats_description: bool) {
     let is_annotation = |keyword: &str| ANNOTATIONS.contains(&keyword);
     if schema.keys().all(|keyword| is_annotation(keyword)) {
         return;
@@ -96,7 +95,7 @@ fn add_null(schema: &mut Map<String, Value>) {
     }
     let (annotations, mut branch): (Map<_, _>, Map<_, _>) =
         std::mem::take(schema).into_iter().partition(|(keyword, _)| is_annotation(keyword));
-    if let Some(description) = annotations.get("description") {
+    if let Some(description) = annotations.get("description").filter(|_| repeats_description) {
         branch.insert("description".to_owned(), description.clone());
     }
     schema.insert("anyOf".to_owned(), Value::Array(vec![branch.into(), null]));
@@ -131,7 +130,7 @@ fn split_types(schema: &mut Map<String, Value>) {
         if let Some(Value::Array(values)) = schema.get_mut("enum") {
             values.retain(|value| !value.is_null());
         }
-        add_null(schema);
+        add_null(schema, true);
     }
 }
 

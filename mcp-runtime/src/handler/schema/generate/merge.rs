@@ -6,10 +6,6 @@ use serde_json::{Map, Value, json};
 pub(super) const ANNOTATIONS: &[&str] =
     &["$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// The keyword that marks a schema from which `null` was removed, although decoding accepts it. Neither enforced nor
-/// listed.
-pub(super) const NULLABLE: &str = "$nullable";
-
 /// Merges a schema with the siblings of the reference to it. Constraints of both apply; annotations of the siblings
 /// take precedence.
 pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>) -> Map<String, Value> {
@@ -106,7 +102,9 @@ pub(super) fn drop_null(schema: &mut Map<String, Value>) -> bool {
     if let Some(Value::Array(values)) = schema.get_mut("enum")
         && values.iter().any(|value| !value.is_null())
     {
+        let count = values.len();
         values.retain(|value| !value.is_null());
+        dropped |= values.len() < count;
     }
     for keyword in ["anyOf", "oneOf"] {
         let Some(Value::Array(branches)) = schema.get_mut(keyword) else { continue };

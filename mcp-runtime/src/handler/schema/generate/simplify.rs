@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::merge::{NULLABLE, choices_to_enum, drop_null, has_any, merge};
+use super::merge::{choices_to_enum, drop_null, has_any, merge};
 use crate::handler::schema::{
     pointer,
-    subschemas::{KeywordValue, is_condition, size, visit_references, visit_subschemas_mut},
+    subschemas::{KeywordValue, NULLABLE, is_condition, size, visit_references, visit_subschemas_mut},
 };
 
 /// The maximum number of values that are copied to inline references. Repeatedly nested types would otherwise grow
