@@ -14,6 +14,7 @@ use crate::{
     authorization::{AuthorizedClient, access_token, authorized_client},
     failure::Failure,
     program::{ProcessObserver, Program},
+    refusal::Refusal,
     revision::Revision,
     target::Target,
 };
@@ -132,7 +133,8 @@ async fn client_with_tokens(url: &str, headers: &[(String, String)]) -> Result<O
     if has_token(headers) { Ok(None) } else { authorized_client(url).await }
 }
 
-fn has_token(headers: &[(String, String)]) -> bool {
+/// Returns whether a header contains a token.
+pub(crate) fn has_token(headers: &[(String, String)]) -> bool {
     headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
 
@@ -180,7 +182,7 @@ fn handshake_failure(
                 (None, _) => failure.help("run it in a terminal to see its output; it must wait for JSON-RPC on stdin"),
             }
         }
-        Target::Url { url, .. } => http_failure(url, revision, error),
+        Target::Url { url, headers } => http_failure(url, headers, revision, error),
     }
 }
 
@@ -201,22 +203,17 @@ pub(crate) fn describe_exit(status: std::process::ExitStatus) -> String {
     }
 }
 
-fn http_failure(url: &str, revision: Option<Revision>, error: &ClientInitializeError) -> Failure {
+fn http_failure(
+    url: &str,
+    headers: &[(String, String)],
+    revision: Option<Revision>,
+    error: &ClientInitializeError,
+) -> Failure {
+    if let Some(refusal) = Refusal::of_handshake(error) {
+        return refusal.failure(Failure::connection, format_args!("`{url}`"), url, headers);
+    }
     let messages = causes(error);
     let contains = |text: &str| messages.iter().any(|message| message.contains(text));
-    if contains("HTTP 403") {
-        return Failure::connection(format_args!("access to `{url}` is forbidden (HTTP 403)")).help(
-            "check that the server allows this host and that the token has permission; `--header` sends another token",
-        );
-    }
-    if error.is_authorization_required() || contains("HTTP 401") {
-        let failure = Failure::connection(format_args!("`{url}` requires authorization (HTTP 401)"));
-        let failure = match error.auth_challenge() {
-            Some(challenge) => failure.help(format_args!("the server sent `WWW-Authenticate: {challenge}`")),
-            None => failure,
-        };
-        return failure.help(SEND_TOKEN);
-    }
     if contains("HTTP 404") {
         return Failure::connection(format_args!("`{url}` was not found (HTTP 404)"))
             .help("check the path; many servers use `/mcp`");

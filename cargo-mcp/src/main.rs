@@ -19,6 +19,7 @@ mod output;
 mod probe;
 mod program;
 mod raw_connection;
+mod refusal;
 mod revision;
 mod schema;
 mod session;

@@ -120,6 +120,32 @@ impl<'a> Schema<'a> {
         all.iter().filter_map(named).flatten().map(|(name, node)| (name.as_str(), self.at(node))).collect()
     }
 
+    /// Returns the objects with known properties among the alternatives of this schema, or of the items of an array.
+    pub(crate) fn objects(self) -> Vec<Self> {
+        self.objects_at(0)
+    }
+
+    fn objects_at(self, depth: usize) -> Vec<Self> {
+        let objects = |one: Self| {
+            if !one.properties().is_empty() {
+                vec![one]
+            } else if one.types().contains(&"array") && depth < MAX_DEPTH {
+                one.items().objects_at(depth + 1)
+            } else {
+                Vec::new()
+            }
+        };
+        self.alternatives().into_iter().flat_map(objects).collect()
+    }
+
+    /// Returns whether this is the same part of the same document.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        match (self.node, other.node) {
+            (Node::Object(one), Node::Object(other)) => std::ptr::eq(one, other),
+            _ => false,
+        }
+    }
+
     pub(crate) fn property(self, name: &str) -> Option<Self> {
         self.properties().into_iter().find(|(each, _)| *each == name).map(|(_, schema)| schema)
     }

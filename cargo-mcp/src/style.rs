@@ -66,6 +66,12 @@ pub(crate) fn escape_line(text: &str) -> String {
     escape(text).replace(['\n', '\t'], "\u{fffd}")
 }
 
+/// Quotes a word of a command to copy if a shell would not take it literally.
+pub(crate) fn shell_word(word: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_./~+=:,@\\".contains(letter);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
 /// Replaces the same characters as [`escape`] in JSON by the escape sequences of JSON, which do not change its meaning.
 pub(crate) fn escape_json(json: &str) -> Cow<'_, str> {
     if !json.contains(is_unsafe) {

@@ -151,26 +151,49 @@ fn section<T>(name: &str, list: &[T], each: impl Fn(&T)) {
 }
 
 fn print_tool(tool: &Tool) {
-    let schema = Schema::new(&tool.input_schema);
-    let required = schema.required();
-    let properties = schema.properties();
-    let arguments: Vec<Argument<'_>> = properties
-        .iter()
-        .map(|(name, schema)| Argument {
+    let mut room = MAX_ARGUMENTS;
+    let arguments = arguments(Schema::new(&tool.input_schema), &mut Vec::new(), &mut room);
+    let title = tool.title.as_deref().or(tool.annotations.as_ref().and_then(|hints| hints.title.as_deref()));
+    let hints = tool.annotations.as_ref().map(hints).unwrap_or_default();
+    print_heading(&tool.name, Some(&arguments), title, &hints);
+    print_description(tool.description.as_deref());
+    print_arguments(&arguments, INDENT);
+}
+
+/// Returns the properties of an object and, for objects among them, their fields. `ancestors` are the objects that
+/// contain it: a field that repeats one of them is shown without fields.
+fn arguments<'a>(object: Schema<'a>, ancestors: &mut Vec<Schema<'a>>, room: &mut usize) -> Vec<Argument<'a>> {
+    let required = object.required();
+    let mut arguments = Vec::new();
+    ancestors.push(object);
+    for (name, schema) in object.properties() {
+        if *room == 0 {
+            arguments.push(Argument {
+                name: "…",
+                optional: false,
+                kind: String::new(),
+                description: "",
+                fields: Vec::new(),
+            });
+            break;
+        }
+        *room -= 1;
+        let objects =
+            schema.objects().into_iter().filter(|object| !ancestors.iter().any(|known| known.is_same(*object)));
+        let objects: Vec<_> = objects.collect();
+        arguments.push(Argument {
             name,
-            optional: !required.contains(name),
+            optional: !required.contains(&name),
             kind: match schema.default() {
                 Some(default) if !default.is_null() => format!("{} (default {default})", schema.describe()),
                 _ => schema.describe(),
             },
             description: schema.description().unwrap_or_default(),
-        })
-        .collect();
-    let title = tool.title.as_deref().or(tool.annotations.as_ref().and_then(|hints| hints.title.as_deref()));
-    let hints = tool.annotations.as_ref().map(hints).unwrap_or_default();
-    print_heading(&tool.name, Some(&arguments), title, &hints);
-    print_description(tool.description.as_deref());
-    print_arguments(&arguments);
+            fields: objects.into_iter().map(|object| self::arguments(object, ancestors, room)).collect(),
+        });
+    }
+    ancestors.pop();
+    arguments
 }
 
 /// Describes the annotations of a tool.
@@ -191,7 +214,14 @@ struct Argument<'a> {
     optional: bool,
     kind: String,
     description: &'a str,
+    /// The fields of an object, for each form that it can have.
+    fields: Vec<Vec<Self>>,
 }
+
+/// The maximum number of arguments and fields of a tool that are shown. A small schema can describe a great many.
+const MAX_ARGUMENTS: usize = 200;
+/// The number of spaces before an argument.
+const INDENT: usize = 6;
 
 impl Argument<'_> {
     fn label(&self) -> String {
@@ -223,14 +253,21 @@ fn print_description(text: Option<&str>) {
     }
 }
 
-fn print_arguments(arguments: &[Argument<'_>]) {
+fn print_arguments(arguments: &[Argument<'_>], indent: usize) {
     let width = arguments.iter().map(|each| each.label().chars().count()).max().unwrap_or_default();
     for each in arguments {
         let description =
             if each.description.is_empty() { String::new() } else { format!("{DIM}{}{DIM:#}", each.description) };
         let parts = [format!("{:width$}", each.label()), each.kind.clone(), description];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        outln!("      {}", parts.join("  ").trim_end());
+        outln!("{:indent$}{}", "", parts.join("  ").trim_end());
+        let inner = indent + 2;
+        for (at, fields) in each.fields.iter().enumerate() {
+            if at > 0 {
+                outln!("{:inner$}or", "");
+            }
+            print_arguments(fields, inner);
+        }
     }
 }
 
@@ -262,9 +299,10 @@ fn print_prompt(prompt: &Prompt) {
             optional: argument.required != Some(true),
             kind: argument.title.clone().unwrap_or_default(),
             description: argument.description.as_deref().and_then(|text| text.lines().next()).unwrap_or_default(),
+            fields: Vec::new(),
         })
         .collect();
     print_heading(&prompt.name, Some(&arguments), prompt.title.as_deref(), &[]);
     print_description(prompt.description.as_deref());
-    print_arguments(&arguments);
+    print_arguments(&arguments, INDENT);
 }

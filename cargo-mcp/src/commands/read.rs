@@ -17,6 +17,7 @@ use crate::{
     near::{name_list, nearest},
     output::{errln, outln},
     session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
+    uri_template::matches,
 };
 
 /// Read a resource
@@ -99,6 +100,13 @@ async fn read_failure(session: &Session, uri: &str, error: ErrorData) -> Result<
     let failure = Failure::tool(format_args!("`{uri}`: {} (code {})", error.message, error.code.0));
     let resources = session.resources().await?;
     let templates = session.templates().await?;
+    // The URI is no misspelled form of a template that it matches.
+    if let Some(template) = templates.iter().find(|template| matches(&template.uri_template, uri)) {
+        return Ok(failure.help(format_args!(
+            "the URI matches the template `{}`; check the values of its variables",
+            template.uri_template
+        )));
+    }
     let uris = resources.iter().map(|resource| &*resource.uri);
     let uris: Vec<&str> = uris.chain(templates.iter().map(|template| &*template.uri_template)).collect();
     Ok(match nearest(uri, uris.iter().copied()) {

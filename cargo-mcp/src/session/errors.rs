@@ -6,6 +6,8 @@ use super::Session;
 use crate::{
     client::{self, describe_exit, stray_line_help},
     failure::Failure,
+    refusal::Refusal,
+    target::Target,
 };
 
 /// Converts an error response to a failure.
@@ -38,6 +40,9 @@ pub(crate) fn missing_capability_help(session: &Session, message: &str) -> Optio
 
 /// Converts the error of a request to a failure.
 pub(super) fn failure(session: &Session, what: &str, error: ServiceError) -> Failure {
+    if let (Target::Url { url, headers }, Some(refusal)) = (session.target(), Refusal::of_request(&error)) {
+        return refusal.failure(Failure::tool, what, url, headers);
+    }
     let is_closed = matches!(error, ServiceError::TransportClosed | ServiceError::TransportSend(_));
     let failure = match (is_closed, session.observer.exit_status()) {
         (true, Some(status)) => {

@@ -1,6 +1,6 @@
 //! `cargo mcp list`.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     common::run,
@@ -158,7 +158,7 @@ fn json_prints_the_lists_unchanged() {
     let listed: Value = serde_json::from_str(&list("notes", &["--json"])).expect("JSON");
     assert_eq!(listed["server"]["protocolVersion"], "2026-07-28");
     assert_eq!(listed["server"]["serverInfo"]["title"], "Notebook");
-    assert_eq!(listed["tools"][0]["inputSchema"]["required"], serde_json::json!(["title", "body"]));
+    assert_eq!(listed["tools"][0]["inputSchema"]["required"], json!(["title", "body"]));
     assert_eq!(listed["resources"][0]["uri"], "notes://all");
     assert_eq!(listed["resourceTemplates"][0]["uriTemplate"], "notes://note/{id}");
     assert_eq!(listed["prompts"][0]["arguments"][0]["name"], "tag");
@@ -166,6 +166,76 @@ fn json_prints_the_lists_unchanged() {
     let tools: Value = serde_json::from_str(&list("notes", &["--json", "--tools"])).expect("JSON");
     assert_eq!(tools["tools"], listed["tools"]);
     assert_eq!(tools.get("prompts"), None);
+}
+
+/// Lists the tool of a server with these properties of arguments and these definitions.
+fn list_tool(properties: Value, definitions: Value) -> String {
+    let schema = json!({"type": "object", "properties": properties, "required": ["to"], "$defs": definitions});
+    let tools = json!({"tools": [{"name": "ship", "inputSchema": schema}]});
+    let server = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "script", "version": "1"},
+    });
+    let respond = |id: u8, result: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "result": result});
+        format!("read l; cat <<'END'\n{message}\nEND\n")
+    };
+    let script = [respond(0, server), "read l\n".to_owned(), respond(1, tools), "cat >/dev/null".to_owned()].concat();
+    let listed = run(&["list", "--revision", "2025-11-25", "--", "sh", "-c", &script]).expect_success();
+    listed.split_once("Tools\n").expect("tools").1.to_owned()
+}
+
+#[test]
+fn the_fields_of_objects_are_shown() {
+    let definitions = json!({
+        "Place": {
+            "type": "object",
+            "required": ["city"],
+            "properties": {
+                "city": {"type": "string", "description": "The city."},
+                "zip": {"type": "string", "maxLength": 5},
+                "near": {"$ref": "#/$defs/Place"},
+            },
+        },
+        "Item": {"type": "object", "properties": {"name": {"type": "string"}, "size": {"$ref": "#/$defs/Size"}}},
+        "Size": {"type": "object", "properties": {"width": {"type": "integer", "default": 1}}},
+    });
+    let properties = json!({
+        "to": {"$ref": "#/$defs/Place"},
+        "items": {"type": "array", "items": {"$ref": "#/$defs/Item"}, "minItems": 1, "description": "What to ship."},
+        "via": {"anyOf": [{"$ref": "#/$defs/Size"}, {"type": "object", "properties": {"ship": {"type": "string"}}}]},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+    });
+    let expected = "\x20 ship(to, items?, via?, labels?)
+      to       object
+        city   string  The city.
+        zip?   string, at most 5 characters
+        near?  object
+      items?   array of object, at least 1 item  What to ship.
+        name?  string
+        size?  object
+          width?  integer (default 1)
+      via?     object
+        width?  integer (default 1)
+        or
+        ship?  string
+      labels?  object
+";
+    assert_eq!(list_tool(properties, definitions), expected);
+}
+
+/// A small schema can describe more fields than anybody reads.
+#[test]
+fn the_number_of_fields_shown_is_limited() {
+    let level = |next: &str| {
+        let properties: Map<String, Value> =
+            (0..30).map(|field| (format!("f{field}"), json!({"$ref": format!("#/$defs/{next}")}))).collect();
+        json!({"type": "object", "properties": properties})
+    };
+    let definitions = json!({"A": level("B"), "B": level("C"), "C": level("D"), "D": level("E"), "E": level("F")});
+    let listed = list_tool(json!({"to": {"$ref": "#/$defs/A"}, "from": {"type": "string"}}), definitions);
+    let lines: Vec<_> = listed.lines().map(str::trim).collect();
+    assert!(lines.len() < 300, "{} lines", lines.len());
+    assert!(lines.contains(&"…"), "{listed}");
 }
 
 #[test]

@@ -25,5 +25,6 @@ mod new;
 mod prompt;
 mod protected;
 mod read;
+mod refusal;
 mod servers;
 mod terminal;

@@ -26,6 +26,10 @@ pub(crate) struct Behaviour {
     pub(crate) resource: (&'static str, Value),
     /// The metadata of the authorization server.
     pub(crate) issuer: Value,
+    /// The methods that require the scope `notes:write`, as the tool `write` does.
+    pub(crate) restricted: &'static [&'static str],
+    /// The status and the challenge of responses to requests without that scope.
+    pub(crate) restriction: (u16, Option<&'static str>),
     /// Whether a token that was not issued is valid.
     pub(crate) accepts: fn(&str) -> bool,
     pub(crate) accepts_query: bool,
@@ -49,6 +53,8 @@ impl Default for Behaviour {
                 "response_types_supported": ["code"],
                 "code_challenge_methods_supported": ["S256"],
             }),
+            restricted: &[],
+            restriction: (403, Some(MISSING_SCOPE)),
             accepts: |token| token == "valid",
             accepts_query: false,
             lifetime: 3600,
@@ -59,6 +65,10 @@ impl Default for Behaviour {
 /// The challenge of the server.
 pub(crate) const CHALLENGE: &str =
     "Bearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\", scope=\"notes:read\"";
+
+/// The challenge of the server to requests whose token lacks a scope.
+const MISSING_SCOPE: &str = "Bearer error=\"insufficient_scope\", scope=\"notes:write\", \
+     resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"";
 
 /// The events so far.
 #[derive(Default)]
@@ -181,7 +191,7 @@ fn token(state: &mut State, request: &BTreeMap<String, String>) -> Response {
     (status, [("content-type", "application/json")], body.to_string()).into_response()
 }
 
-/// Responds as a server of 2025-11-25 with the tools `read` and `write`.
+/// Responds as a server of 2025-11-25 with the tools `read` and `write`, a prompt and a resource.
 fn mcp(state: &State, origin: &str, headers: &HeaderMap, query: &BTreeMap<String, String>, body: &Bytes) -> Response {
     let header = headers.get("authorization").and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let in_query = query.get("access_token").filter(|_| state.behaviour.accepts_query);
@@ -212,20 +222,25 @@ fn mcp(state: &State, origin: &str, headers: &HeaderMap, query: &BTreeMap<String
             "annotations": {"readOnlyHint": name == "read", "destructiveHint": false},
         })
     };
-    let result = match message["method"].as_str().unwrap_or_default() {
+    let method = message["method"].as_str().unwrap_or_default();
+    let is_restricted = state.behaviour.restricted.contains(&method)
+        || (method == "tools/call" && message["params"]["name"] == "write");
+    if is_restricted && !scopes.contains("notes:write") {
+        let (status, challenge) = state.behaviour.restriction;
+        return refuse(status, challenge);
+    }
+    let result = match method {
         "initialize" => json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": {"tools": {}},
+            "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
             "serverInfo": {"name": "protected", "version": "1.0.0"},
         }),
         "ping" => json!({}),
         "tools/list" => json!({"tools": [tool("read"), tool("write")]}),
-        "tools/call" if message["params"]["name"] == "write" && !scopes.contains("notes:write") => {
-            let challenge = "Bearer error=\"insufficient_scope\", scope=\"notes:write\", \
-                 resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"";
-            return refuse(403, Some(challenge));
-        }
         "tools/call" => json!({"content": [{"type": "text", "text": "done"}]}),
+        "prompts/list" => json!({"prompts": [{"name": "greet", "arguments": [{"name": "whom"}]}]}),
+        "resources/list" => json!({"resources": []}),
+        "resources/templates/list" => json!({"resourceTemplates": []}),
         _ if message.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),
         _ => return json(200, error(-32601, &message["id"])),
     };

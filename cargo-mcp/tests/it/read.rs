@@ -82,6 +82,22 @@ fn similar_uris_are_suggested() {
     );
 }
 
+/// The resource may have been deleted. Its own template is no misspelled URI.
+#[test]
+fn the_template_of_a_missing_resource_is_not_suggested() {
+    let notes = example("notes");
+    let notes = ["--", notes.to_str().expect("UTF-8"), "--db", ":memory:"];
+    for (uri, template) in [("notes://note/7", "notes://note/{id}"), ("notes://note/x", "notes://note/{id}")] {
+        let message = run(&[&["read", uri], &notes[..]].concat()).expect_failure(1);
+        let (_, help) = message.split_once('\n').expect("two lines");
+        assert_eq!(
+            help,
+            format!("help: the URI matches the template `{template}`; check the values of its variables\n"),
+            "{message}"
+        );
+    }
+}
+
 #[test]
 fn exactly_one_uri_is_required() {
     let message = read(&["test://a", "test://b"]).expect_failure(2);

@@ -85,16 +85,24 @@ fn user_of(token: &str) -> Option<Principal> {
         .find_map(|(known, user)| (known == token).then(|| Principal::new(user)))
 }
 
+/// The readiness check, for load balancers and orchestrators. Fails once the server is drained.
+async fn ready(mcp: HttpService) -> StatusCode {
+    if mcp.is_ready().await { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
 /// Creates the application. Also returns its MCP service, which must be shut down, too.
 fn app() -> Result<(Router, HttpService), BuildError> {
     let pot = Arc::new(Pot::default());
     let mcp = Server::new("tea", "0.1.0").with_shared(Arc::clone(&pot)).build()?;
     // The service does not see the connection. `main` makes axum insert its address into the extensions.
     let peer = |request: &Parts| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-    let mcp = mcp.into_http_service(HttpOptions::default().peer_addr(peer));
+    let options = HttpOptions::default().peer_addr(peer).drain_delay(Duration::from_secs(5));
+    let mcp = mcp.into_http_service(options);
+    let (service, readiness) = (mcp.clone(), mcp.clone());
     let app = Router::new()
-        .nest_service("/mcp", mcp.clone())
+        .nest_service("/mcp", service)
         .route("/", get(home))
+        .route("/readyz", get(move || ready(readiness.clone())))
         .layer(middleware::from_fn(authenticate))
         .with_state(pot);
     Ok((app, mcp))
@@ -108,6 +116,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (app, mcp) = app()?;
     let stop = async move {
         if tokio::signal::ctrl_c().await.is_ok() {
+            // Everything is still served, until load balancers have noticed that `/readyz` fails.
+            mcp.drain().await;
             // Calls in flight may continue for a while. Without this, open streams would delay the shutdown.
             tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
         }

@@ -2,45 +2,29 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use axum::{Extension, body::Body, extract::ConnectInfo, http::Request, response::Response};
+use axum::{Extension, Router, body::Body, extract::ConnectInfo, http::Request, response::Response};
 use http_body_util::BodyExt;
+use mcp_runtime::{CallResult, Revision, TestClient};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::app;
 
-/// Calls a tool as a client of 2026-07-28, and returns the messages of the response.
-async fn call(app: &axum::Router, name: &str, arguments: Value, headers: &[(&str, &str)]) -> Vec<Value> {
-    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": name,
-        "arguments": arguments,
-        "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1.0.0"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "progressToken": "tea",
-        },
-    }});
-    let mut request = Request::post("/mcp")
-        .header("host", "localhost")
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
-        .header("mcp-name", name);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
+/// Connects a client with a token, if it has one.
+fn client(app: &Router, token: Option<&str>) -> TestClient {
+    let client = TestClient::over_http(app.clone(), "/mcp", Revision::V2026_07_28);
+    match token {
+        Some(token) => client.with_header("authorization", &format!("Bearer {token}")),
+        None => client,
     }
-    let response = app.clone().oneshot(request.body(Body::from(message.to_string())).unwrap()).await.unwrap();
-    let body = response.into_body().collect().await.unwrap().to_bytes();
-    let body = std::str::from_utf8(&body).unwrap();
-    body.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ").unwrap_or(line)).ok()).collect()
 }
 
-async fn get_home(app: &axum::Router) -> String {
-    let response = app.clone().oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
+/// Returns the status and the body of a page.
+async fn get(app: &Router, path: &str) -> (u16, String) {
+    let response = app.clone().oneshot(Request::get(path).body(Body::empty()).unwrap()).await.unwrap();
+    let status = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
-    String::from_utf8(body.into()).unwrap()
+    (status, String::from_utf8(body.into()).unwrap())
 }
 
 /// axum's `nest_service` passes both paths to the service.
@@ -64,18 +48,14 @@ async fn a_slash_at_the_end_of_the_path_is_ignored() {
 #[tokio::test]
 async fn tools_can_read_the_user_and_the_headers() {
     let app = app().unwrap().0;
-    for (headers, is_error, text) in [
-        (
-            &[("authorization", "Bearer ada-secret"), ("user-agent", "curl/8")][..],
-            false,
-            "Ada, with curl/8 at an unknown address",
-        ),
-        (&[("authorization", "Bearer bob-secret")], false, "Bob, with an unknown program at an unknown address"),
-        (&[], true, "sign in first"),
+    let curl = client(&app, Some("ada-secret")).with_header("user-agent", "curl/8");
+    for (mut client, is_error, text) in [
+        (curl, false, "Ada, with curl/8 at an unknown address"),
+        (client(&app, Some("bob-secret")), false, "Bob, with an unknown program at an unknown address"),
+        (client(&app, None), true, "sign in first"),
     ] {
-        let answers = call(&app, "whoami", json!({}), headers).await;
-        let result = &answers[0]["result"];
-        assert_eq!((result["isError"] == true, &result["content"][0]["text"]), (is_error, &json!(text)), "{answers:?}");
+        let result = client.call("whoami", ()).await.unwrap();
+        assert_eq!((result.is_error(), &*result.text()), (is_error, text));
     }
 }
 
@@ -124,8 +104,8 @@ async fn strangers_are_refused() {
 #[tokio::test]
 async fn tools_can_read_the_address() {
     let app = app().unwrap().0.layer(Extension(ConnectInfo(SocketAddr::from(([192, 0, 2, 7], 5000)))));
-    let answers = call(&app, "whoami", json!({}), &[("authorization", "Bearer ada-secret")]).await;
-    assert_eq!(answers[0]["result"]["content"][0]["text"], "Ada, with an unknown program at 192.0.2.7");
+    let answer = client(&app, Some("ada-secret")).call("whoami", ()).await.unwrap();
+    assert_eq!(answer.text(), "Ada, with an unknown program at 192.0.2.7");
 }
 
 /// Calls in flight continue during the grace period, and end with it.
@@ -133,33 +113,42 @@ async fn tools_can_read_the_address() {
 async fn calls_in_flight_survive_the_shutdown() {
     for (grace, expected) in [(Duration::from_secs(600), Some("3 cups of tea")), (Duration::ZERO, None)] {
         let (app, mcp) = app().unwrap();
-        let brewing = tokio::spawn({
-            let app = app.clone();
-            async move { call(&app, "brew", json!({"cups": 3}), &[]).await }
-        });
-        while get_home(&app).await.starts_with('0') {
+        let mut brewer = client(&app, None);
+        let brewing = tokio::spawn(async move { brewer.call("brew", json!({"cups": 3})).await });
+        while get(&app, "/").await.1.starts_with('0') {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let shutdown = tokio::spawn(async move { mcp.graceful_shutdown(grace).await });
         tokio::task::yield_now().await;
         if expected.is_some() {
-            let rejected = call(&app, "whoami", json!({}), &[]).await;
-            assert_eq!(rejected[0]["error"]["message"], "too many calls in flight");
+            let rejected = client(&app, None).call("whoami", ()).await.unwrap_err();
+            assert_eq!(rejected.message, "too many calls in flight");
         }
-        let messages = brewing.await.unwrap();
-        let text = messages.last().and_then(|message| message["result"]["content"][0]["text"].as_str());
-        assert_eq!(text, expected, "{messages:?}");
+        let result = brewing.await.unwrap();
+        let text = result.as_ref().ok().map(CallResult::text);
+        assert_eq!(text.as_deref(), expected, "{result:?}");
         shutdown.await.unwrap();
     }
+}
+
+/// Load balancers notice that the server shuts down, while it still serves all requests.
+#[tokio::test]
+async fn the_readiness_check_fails_before_the_shutdown() {
+    let (app, mcp) = app().unwrap();
+    assert_eq!(get(&app, "/readyz").await.0, 200);
+    let draining = tokio::spawn(async move { mcp.drain().await });
+    tokio::task::yield_now().await;
+    assert!(!draining.is_finished());
+    assert_eq!(get(&app, "/readyz").await.0, 503);
+    assert!(client(&app, Some("ada-secret")).call("whoami", ()).await.is_ok());
+    draining.abort();
 }
 
 #[tokio::test]
 async fn progress_precedes_the_result() {
     let app = app().unwrap().0;
-    let messages = call(&app, "brew", json!({"cups": 2}), &[]).await;
-    let (result, progress) = messages.split_last().unwrap();
-    let cups: Vec<_> = progress.iter().map(|message| message["params"]["progress"].as_u64()).collect();
-    assert_eq!(cups, [1, 2].map(Some));
-    assert_eq!(result["result"]["content"][0]["text"], "2 cups of tea");
-    assert_eq!(get_home(&app).await, "2 cups of tea so far; the MCP server is at /mcp\n");
+    let (result, updates) = client(&app, None).call_with_progress("brew", json!({"cups": 2})).await.unwrap();
+    assert_eq!(updates.iter().map(|update| update.progress).collect::<Vec<_>>(), [1.0, 2.0]);
+    assert_eq!(result.text(), "2 cups of tea");
+    assert_eq!(get(&app, "/").await.1, "2 cups of tea so far; the MCP server is at /mcp\n");
 }

@@ -12,7 +12,7 @@ use crate::handler::schema::SchemaError;
 /// Fails if an `x-mcp-header` breaks a rule of the specification.
 ///
 /// See [x-mcp-header](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#x-mcp-header).
-pub(super) fn headers(schema: &Value) -> Result<Vec<MirroredArgument>, SchemaError> {
+pub(crate) fn headers(schema: &Value) -> Result<Vec<MirroredArgument>, SchemaError> {
     let mut found = Vec::new();
     find_headers(schema, &mut Vec::new(), &mut found)?;
     if count_headers(schema) > found.len() {

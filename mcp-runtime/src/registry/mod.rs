@@ -20,7 +20,11 @@ mod table;
 
 pub(crate) use capabilities::{Kinds, ServerCapabilities};
 pub(crate) use contract::contract;
+#[cfg(feature = "http")]
+pub(crate) use entries::MirroredArgument;
 pub(crate) use entries::{CompletionSource, Function, Tool};
+#[cfg(feature = "http")]
+pub(crate) use headers::headers as mirrored_arguments;
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use names::{Change, Names};
 pub(crate) use scopes::ScopeRules;

@@ -1,4 +1,6 @@
-use std::{sync::Arc, time::Duration};
+#[cfg(feature = "http")]
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -7,10 +9,10 @@ use super::request_source::TestRequestSource;
 use super::{
     question::{Responder, ServerRequest},
     result::{RpcError, read_response},
+    transport::{InMemory, Transport},
     wire::Wire,
 };
 use crate::{
-    engine::Connection,
     model::Level,
     revision::{Feature, Revision, dialect_of},
     server::{BuiltServer, Server},
@@ -18,13 +20,16 @@ use crate::{
 
 /// The maximum number of rounds of one request, in case a function never stops asking questions.
 const MAX_ROUNDS: usize = 100;
+/// The id of the `initialize` request with which a connection begins. Those of other requests are larger.
+pub(super) const HANDSHAKE_ID: u64 = 0;
 /// The extension of tasks, which a client declares.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// A client that talks to a server in memory, in one protocol revision.
 ///
 /// Every message passes through the server's engine, byte for byte as a real client would send it. Calling an async
-/// function that waits requires a tokio runtime, as in `#[tokio::test]`.
+/// function that waits requires a tokio runtime, as in `#[tokio::test]`. With the feature `http`, a client can also be
+/// connected [to an HTTP service](Self::over_http), with everything that is in front of the server.
 ///
 /// A test of a server that never answers fails instead of hanging: a method that waits panics if the server writes
 /// nothing for a minute, or for the time set with [`max_wait`](Self::max_wait).
@@ -74,7 +79,7 @@ impl Server {
 impl BuiltServer {
     /// Connects a client to the server in memory.
     pub fn test_client(&self, revision: Revision) -> TestClient {
-        TestClient::connect(Connection::new(Arc::clone(self.engine())), revision)
+        TestClient::connect(InMemory::new(self.engine()), revision)
     }
 }
 
@@ -96,12 +101,12 @@ impl TestClient {
     /// Panics if the server cannot be built, and lists every problem.
     pub fn uninitialized(server: Server, revision: Revision) -> Self {
         let server = server.build().unwrap_or_else(|error| panic!("{error}"));
-        Self::new(Connection::new(Arc::clone(server.engine())), revision)
+        Self::new(InMemory::new(server.engine()), revision)
     }
 
-    fn new(connection: Connection, revision: Revision) -> Self {
+    fn new(transport: impl Transport + 'static, revision: Revision) -> Self {
         Self {
-            wire: Wire::new(connection),
+            wire: Wire::new(transport),
             revision,
             next_id: 1,
             log_level: None,
@@ -164,13 +169,11 @@ impl TestClient {
 
     /// Opens a new connection with the options of this client.
     pub(super) fn reconnected(mut self) -> Self {
-        let max_wait = self.wire.max_wait;
-        self.wire = Wire::new(Connection::new(self.wire.connection.shared_engine()));
-        self.wire.max_wait = max_wait;
+        self.wire.reconnect();
         self.next_id = 1;
         #[cfg(feature = "http")]
         if let Some(source) = &self.source {
-            self.wire.connection.set_source(Arc::clone(source) as _);
+            self.wire.transport.set_head(source);
         }
         self.initialize();
         self
@@ -182,8 +185,8 @@ impl TestClient {
         Arc::make_mut(self.source.get_or_insert_default())
     }
 
-    fn connect(connection: Connection, revision: Revision) -> Self {
-        let mut client = Self::new(connection, revision);
+    pub(super) fn connect(transport: impl Transport + 'static, revision: Revision) -> Self {
+        let mut client = Self::new(transport, revision);
         client.initializes = true;
         client.initialize();
         client
@@ -191,7 +194,7 @@ impl TestClient {
 
     fn initialize(&mut self) {
         if self.initializes && dialect_of(self.revision).has(Feature::Handshake) {
-            self.wire.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            self.wire.send(&json!({"jsonrpc": "2.0", "id": HANDSHAKE_ID, "method": "initialize", "params": {
                 "protocolVersion": self.revision.as_str(),
                 "capabilities": self.capabilities(),
                 "clientInfo": {"name": "test-client", "version": "1.0.0"},

@@ -39,7 +39,7 @@ impl TestClient {
 
     /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
-        self.wire.connection.in_flight()
+        self.wire.transport.in_flight()
     }
 
     /// Sends a message and returns the lines that the server wrote, unchanged, once no request is in flight.

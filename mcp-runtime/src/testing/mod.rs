@@ -1,9 +1,12 @@
-//! A client for tests that talks to a server in memory, without a process or a socket, and backends in tests.
+//! A client for tests that talks to a server in memory, without a process or a socket; contexts and backends in tests.
 
 mod backend_contract;
 mod calls;
 mod client;
 mod completion;
+mod context;
+#[cfg(feature = "http")]
+mod http_transport;
 mod messages;
 mod notification;
 mod question;
@@ -15,6 +18,7 @@ mod result;
 mod subscription;
 mod task;
 mod test_backend;
+mod transport;
 mod wire;
 
 pub use backend_contract::backend_contract;

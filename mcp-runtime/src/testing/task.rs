@@ -8,8 +8,11 @@ use super::{
 };
 use crate::engine::TaskStatus;
 
-/// The time between two polls of a task.
-const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// The time after which a task is polled again for the first time. It grows up to the interval that the server asks for,
+/// so that a short task takes no longer in a test.
+const FIRST_INTERVAL: Duration = Duration::from_millis(1);
+/// The factor by which the time between two polls grows.
+const GROWTH: u32 = 4;
 
 /// A call that runs as a task. [`TestClient::start_task`] returns it.
 ///
@@ -60,6 +63,9 @@ impl TestTask {
     /// Waits for the task to end, and returns the result that a plain call would have returned. If the client
     /// [answers](TestClient::answering) questions, it also answers those of the task.
     ///
+    /// In 2026-07-28, the client polls the task, at first at once and then less and less often, until the time between two
+    /// polls is the [interval](crate::Server::task_poll_interval) that the server asks for.
+    ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error with which the call failed, or an error if the task was cancelled or has expired.
@@ -72,6 +78,7 @@ impl TestTask {
             return client.request("tasks/result", self.params()).await.map(CallResult);
         }
         let began = Instant::now();
+        let mut interval = FIRST_INTERVAL;
         loop {
             let mut task = self.get(client).await?;
             match status(&task) {
@@ -85,7 +92,9 @@ impl TestTask {
                 TaskStatus::Working => {}
             }
             assert!(began.elapsed() < client.wait_limit(), "the task did not end within {:?}", client.wait_limit());
-            tokio::time::sleep(POLL_INTERVAL).await;
+            tokio::time::sleep(interval).await;
+            let longest = task["pollIntervalMs"].as_u64().map_or(interval, Duration::from_millis);
+            interval = (interval * GROWTH).min(longest);
         }
     }
 

@@ -6,12 +6,12 @@ use std::{
 
 use serde_json::Value;
 
-use crate::engine::Connection;
+use super::transport::Transport;
 
 /// The connection of a test client, and the messages that it has not taken yet.
 #[derive(Debug)]
 pub(super) struct Wire {
-    pub(super) connection: Connection,
+    pub(super) transport: Box<dyn Transport>,
     /// The lines that were received but not yet taken.
     unread: Vec<u8>,
     /// The notifications, and the requests of the server.
@@ -20,8 +20,16 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(connection: Connection) -> Self {
-        Self { connection, unread: Vec::new(), notifications: Vec::new(), max_wait: Duration::from_secs(60) }
+    pub(super) fn new(transport: impl Transport + 'static) -> Self {
+        let (unread, notifications) = Default::default();
+        Self { transport: Box::new(transport), unread, notifications, max_wait: Duration::from_secs(60) }
+    }
+
+    /// Opens a new connection.
+    pub(super) fn reconnect(&mut self) {
+        self.transport.reconnect();
+        self.unread.clear();
+        self.notifications.clear();
     }
 
     pub(super) fn send(&mut self, message: &Value) {
@@ -29,7 +37,7 @@ impl Wire {
     }
 
     pub(super) fn send_bytes(&mut self, message: &[u8]) {
-        self.connection.receive(message, Instant::now(), &mut self.unread);
+        self.transport.send(message, &mut self.unread);
     }
 
     /// Drops the lines that have arrived.
@@ -41,16 +49,16 @@ impl Wire {
     pub(super) async fn wait(&mut self) {
         let began = Instant::now();
         // Output that is available already requires no timer of the runtime.
-        if poll_fn(|cx| Poll::Ready(self.connection.poll_output(cx).is_ready())).await {
+        if poll_fn(|cx| Poll::Ready(self.transport.poll_output(cx).is_ready())).await {
             return;
         }
-        while tokio::time::timeout(self.max_wait, poll_fn(|cx| self.connection.poll_output(cx))).await.is_err() {
+        while tokio::time::timeout(self.max_wait, poll_fn(|cx| self.transport.poll_output(cx))).await.is_err() {
             // A paused clock runs ahead of real time while the runtime is idle.
             assert!(
                 began.elapsed() < self.max_wait,
                 "the server wrote nothing for {:?}, with {} requests in flight",
                 self.max_wait,
-                self.connection.in_flight(),
+                self.transport.in_flight(),
             );
         }
     }
@@ -58,7 +66,7 @@ impl Wire {
     /// Takes the output that has arrived, unchanged.
     pub(super) fn output(&mut self) -> Vec<u8> {
         let mut output = Vec::new();
-        self.connection.drain(&mut output);
+        self.transport.drain(&mut output);
         output.append(&mut self.unread);
         output
     }

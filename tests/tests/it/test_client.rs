@@ -1,10 +1,12 @@
 //! The methods of `TestClient`, in every revision that has what they use.
 
+mod over_http;
+
 use std::time::Duration;
 
 use mcp_runtime::{
-    Answer, Context, EarlierArguments, Elicit, Fault, Level, Revision, Server, TaskStatus, TestClient, prompt,
-    resource, tool,
+    Answer, Capability, Context, EarlierArguments, Elicit, Fault, Identity, Level, Principal, Rate, Revision, Server,
+    SessionRates, TaskStatus, TestClient, prompt, resource, tool,
 };
 use serde_json::{Value, json};
 
@@ -186,6 +188,28 @@ async fn tasks_are_answered_cancelled_and_expected_to_exist() {
     }
 }
 
+/// Sleep for ten minutes.
+#[tool(task)]
+async fn sleep() -> &'static str {
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    "awake"
+}
+
+/// The server limits the rate of requests about tasks, and says how often a client should poll.
+#[tokio::test(start_paused = true)]
+async fn the_result_of_a_long_task_arrives() {
+    for revision in TASKS {
+        for rates in
+            [SessionRates::default(), SessionRates::default().task_requests(Rate::new(10, Duration::from_secs(5)))]
+        {
+            let server = Server::empty("test", "1.0.0").with::<sleep>().session_rates(rates);
+            let mut client = server.test_client(revision);
+            let task = client.start_task("sleep", ()).await.unwrap();
+            assert_eq!(task.result(&mut client).await.unwrap().text(), "awake", "{revision}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_failed_task_has_the_error_of_the_call() {
     for revision in TASKS {
@@ -208,4 +232,50 @@ async fn a_server_that_never_answers_fails_the_test() {
 async fn a_call_that_does_not_become_a_task_fails_the_test() {
     let mut client: TestClient = server().test_client(Revision::V2026_07_28);
     drop(client.start_task("report", json!({"words": []})).await);
+}
+
+/// Delete all notes.
+#[tool(scopes("notes:write"))]
+fn clear() {}
+
+/// Delete a note, with another scope if it is shared.
+#[tool]
+fn delete(ctx: &Context, is_shared: bool) -> Result<(), Fault> {
+    if is_shared { ctx.require_scope("notes:share") } else { Ok(()) }
+}
+
+#[tokio::test]
+async fn only_the_local_user_needs_no_scopes() {
+    let server = Server::empty("notes", "1.0.0").with::<clear>().with::<delete>().build().unwrap();
+    let identity = |scopes: &[&str]| Identity::new(Principal::new("Ada")).with_scopes(scopes.iter().copied());
+    for revision in Revision::ALL {
+        let client = || server.test_client(revision);
+        for (mut client, may_clear, may_share) in [
+            (client(), true, true),
+            (client().anonymous(), false, false),
+            (client().with_extension(identity(&["notes:write", "notes:share"])).anonymous(), false, false),
+            (client().anonymous().with_extension(identity(&["notes:write"])), true, false),
+            (client().with_extension(identity(&["notes:share"])), false, true),
+        ] {
+            let cleared = client.call("clear", ()).await;
+            assert_eq!(cleared.is_ok(), may_clear, "{revision}: {cleared:?}");
+            let deleted = client.call("delete", json!({"is_shared": true})).await;
+            assert_eq!(deleted.is_ok(), may_share, "{revision}: {deleted:?}");
+            assert!(client.call("delete", json!({"is_shared": false})).await.is_ok(), "{revision}");
+        }
+    }
+}
+
+/// A unit test calls a function with a context of its own.
+#[tokio::test]
+async fn functions_with_a_context_are_called_directly() {
+    let ctx = Context::for_test();
+    assert_eq!(report(&ctx, vec!["a".to_owned()]), 1);
+    assert!(matches!(greet(&ctx).await, Err(Fault::MissingCapability { .. })));
+    assert!(!ctx.supports(Capability::Elicitation));
+    assert_eq!(delete(&ctx, true), Ok(()));
+    assert_eq!(ctx.once("key", async { 1 }).await, Ok(1));
+    assert_eq!(ctx.once("key", async { 2 }).await, Ok(1));
+    assert_eq!((ctx.principal(), ctx.is_cancelled(), ctx.name()), (None, false, "test"));
+    assert!(ctx.session().is_err());
 }

@@ -17,6 +17,7 @@ use std::{
 use crate::{
     failure::Failure,
     output::{errln, outln},
+    style::shell_word,
 };
 
 use args::DEFAULT_EXAMPLE;
@@ -103,7 +104,7 @@ impl Project {
         errln!("\nnext steps:");
         let mut steps = Vec::new();
         if self.path != Path::new(".") {
-            steps.push((format!("cd {}", quoted(&path.to_string())), ""));
+            steps.push((format!("cd {}", shell_word(&path.to_string())), ""));
         }
         steps.push(("cargo test".to_owned(), "run the tests"));
         match (&self.url, self.template.only_http()) {
@@ -198,12 +199,6 @@ fn write(path: &Path, content: &[u8]) -> io::Result<()> {
         fs::create_dir_all(directory)?;
     }
     fs::write(path, content)
-}
-
-/// Quotes a word for a shell if necessary.
-fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_alphanumeric() || "-_./~+=:,@\\".contains(letter);
-    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@ use std::{fmt, sync::Arc};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use super::backend::{LayerBackend, SharedBackend};
+use super::{
+    backend::{LayerBackend, SharedBackend},
+    stack::LayerPosition,
+};
 use crate::{
     engine::{call::callee::Callee, request::caller::Caller},
     error::Fault,
@@ -34,8 +37,8 @@ use crate::{
 pub struct Call {
     pub(super) info: Arc<CallInfo>,
     arguments: Arc<str>,
-    /// The position of the layer that receives the call among those of the server.
-    position: usize,
+    /// The position of the layer that receives the call.
+    position: LayerPosition,
 }
 
 /// The kind of a call.
@@ -129,12 +132,21 @@ pub(crate) struct CallInfo {
 
 impl Call {
     pub(crate) fn new(info: CallInfo, arguments: &str) -> Self {
-        Self { info: Arc::new(info), arguments: arguments.into(), position: 0 }
+        Self { info: Arc::new(info), arguments: arguments.into(), position: LayerPosition::default() }
     }
 
     /// Returns the call as the layer at this position receives it.
-    pub(super) fn at(self, position: usize) -> Self {
+    pub(super) fn at(self, position: LayerPosition) -> Self {
         Self { position, ..self }
+    }
+
+    /// Returns whether the layer that receives the call applies to every call.
+    #[cfg_attr(
+        not(feature = "rate-limit"),
+        expect(dead_code, reason = "only `RateLimit` describes what it applies to")
+    )]
+    pub(crate) fn is_layered_generally(&self) -> bool {
+        self.position.is_general
     }
 
     /// Returns the kind of the call.
@@ -174,7 +186,7 @@ impl Call {
     /// Returns the backend that the processes of the service share, for layers that count or keep something for all of
     /// them. Returns `None` if the server has no [backend](crate::Server::backend).
     pub fn backend(&self) -> Option<LayerBackend<'_>> {
-        self.info.shared.as_deref().map(|shared| LayerBackend::new(shared, self.position))
+        self.info.shared.as_deref().map(|shared| LayerBackend::new(shared, self.position.index))
     }
 
     /// Returns the sender of the request.

@@ -26,7 +26,7 @@ struct LayerEntry {
 
 impl Layers {
     pub(crate) fn push(&mut self, layer: impl Layer, applies: Option<Applies>) {
-        let position = self.0.len();
+        let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
         self.0.push(LayerEntry { layer: Arc::new(Positioned { layer, position }), applies });
     }
 
@@ -49,10 +49,19 @@ impl Layers {
     }
 }
 
-/// A layer that knows its position, which distinguishes its keys in a backend from those of other layers.
+/// A layer that knows its position.
 struct Positioned<L> {
     layer: L,
-    position: usize,
+    position: LayerPosition,
+}
+
+/// The place of a layer among those of the server.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LayerPosition {
+    /// Distinguishes the keys of the layer in a backend from those of other layers.
+    pub(super) index: usize,
+    /// Whether the layer applies to every call.
+    pub(super) is_general: bool,
 }
 
 impl<L: Layer> Layer for Positioned<L> {

@@ -230,6 +230,9 @@ impl Context {
     /// not be repeated, such as a reservation. `key` identifies the value among those of this call. A `Result` is
     /// stored as well, including an `Err`.
     ///
+    /// If the client cannot be asked, the next question fails when the side effect has happened already. Call
+    /// [`require`](Self::require) first.
+    ///
     /// A value is stored with the next request to the client. If the client starts over or sends the same round twice,
     /// everything after the last stored value runs again. For side effects that must never be repeated, such as a
     /// payment, use the value as an idempotency key.
@@ -239,11 +242,12 @@ impl Context {
     /// futures.
     ///
     /// ```
-    /// # use mcp_runtime::{Context, Fault, tool};
+    /// # use mcp_runtime::{Capability, Context, Fault, tool};
     /// # async fn reserve() -> u64 { 1 }
     /// /// Book a seat.
     /// #[tool]
     /// async fn book(ctx: &Context) -> Result<String, Fault> {
+    ///     ctx.require(Capability::Elicitation)?;
     ///     let seat = ctx.once("seat", reserve()).await?;
     ///     // … ask for confirmation …
     ///     Ok(format!("seat {seat}"))

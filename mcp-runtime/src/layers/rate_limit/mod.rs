@@ -40,7 +40,8 @@ const DEFAULT_MAX_KEYS: usize = 10_000;
 /// so that no other layer uses it.
 ///
 /// Rejected calls do not count towards the rate. A rejected tool call returns an error result, so that the model can
-/// wait and retry. Other calls fail with a protocol error with code 429. Both messages state how long to wait.
+/// wait and retry. Other calls fail with a protocol error with code 429. Both messages state which calls are
+/// limited and how long to wait.
 ///
 /// ```
 /// use std::time::Duration;
@@ -210,6 +211,22 @@ impl RateLimit {
         }
         key
     }
+
+    /// Describes the calls that share the budget of a call, so that a model does not try another tool in vain.
+    fn limited_calls(&self, call: &Call) -> String {
+        let name = call.entry().name;
+        if self.per_function {
+            format!("`{name}`")
+        } else if self.by.is_some() {
+            "calls like this one".to_owned()
+        } else if !call.is_layered_generally() {
+            format!("`{name}` and the functions that share its limit")
+        } else if self.per_caller {
+            "all calls of this caller".to_owned()
+        } else {
+            "all calls of this server".to_owned()
+        }
+    }
 }
 
 impl Layer for RateLimit {
@@ -223,16 +240,16 @@ impl Layer for RateLimit {
             };
             match checked {
                 Ok(()) => next.run(call).await,
-                Err(wait) => reject(&call, wait),
+                Err(wait) => reject(&call, &self.limited_calls(&call), wait),
             }
         })
     }
 }
 
-fn reject(call: &Call, wait: Duration) -> Outcome {
+fn reject(call: &Call, limited: &str, wait: Duration) -> Outcome {
     let millis = wait.as_nanos().div_ceil(1_000_000).max(1) as u64;
     let wait = Duration::from_millis(millis);
-    let message = format!("rate limit of `{}` exceeded: retry in {wait:?}", call.entry().name);
+    let message = format!("rate limit of {limited} exceeded: retry in {wait:?}");
     tracing::debug!(name = call.name(), ?wait, "rate limit exceeded");
     match call.kind() {
         CallKind::Tool => Outcome::error(call, message),

@@ -20,7 +20,7 @@ enum Kind {
 }
 
 impl HttpBody {
-    pub(super) fn complete(bytes: impl Into<Bytes>) -> Self {
+    pub(crate) fn complete(bytes: impl Into<Bytes>) -> Self {
         Self(Kind::Complete(Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty())))
     }
 

@@ -198,8 +198,8 @@ impl Endpoint {
         StreamConfig { ids: false, named: false, primed: false, keep_alive: self.options().keep_alive }
     }
 
-    /// Lets the readiness check fail. All requests are still served.
-    pub(super) fn drain(&self) {
+    /// Lets the readiness check fail, and waits until load balancers have noticed. All requests are still served.
+    pub(super) async fn drain(&self) {
         self.shared.shutdown.send_if_modified(|phase| {
             let is_running = *phase == ShutdownPhase::Running;
             if is_running {
@@ -207,6 +207,11 @@ impl Endpoint {
             }
             is_running
         });
+        let drain_delay = self.options().drain_delay;
+        if !drain_delay.is_zero() {
+            tracing::info!(?drain_delay, "shutting down: waiting until load balancers have noticed");
+            tokio::time::sleep(drain_delay).await;
+        }
     }
 
     /// Returns why the endpoint should not receive requests, or `None` if it should.

@@ -376,8 +376,8 @@ impl HttpOptions {
     }
 
     /// Sets how long the server goes on after a shutdown signal while its readiness check fails already. The default is
-    /// zero: it stops accepting connections at once. The option `--drain-delay` takes precedence. Mounted services ignore
-    /// this option.
+    /// zero: it stops accepting connections at once. The option `--drain-delay` takes precedence. A
+    /// mounted service waits in [`HttpService::drain`](crate::HttpService::drain).
     ///
     /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests. In
     /// Kubernetes, choose 5 to 10 seconds, unless a `preStop` hook waits instead, and a

@@ -88,6 +88,7 @@ impl HttpService {
     /// # async fn shutdown(mcp: HttpService) {
     /// // axum::serve(listener, app).with_graceful_shutdown(async move {
     /// shutdown_signal().await;
+    /// mcp.drain().await;
     /// // The server stops accepting connections at once, while calls in flight continue.
     /// tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
     /// // })
@@ -101,9 +102,24 @@ impl HttpService {
         self.endpoint.shut_down(grace).await;
     }
 
+    /// Lets [`is_ready`](Self::is_ready) return `false` from now on, and waits for
+    /// [`HttpOptions::drain_delay`](crate::HttpOptions::drain_delay), in which load balancers notice it. This service and
+    /// its clones still serve all requests.
+    ///
+    /// Call it when a shutdown is requested, before [`graceful_shutdown`](Self::graceful_shutdown) and before the server
+    /// into which the service is mounted stops accepting connections. The chapter
+    /// [Deploying](crate::guide::deploying#inside-another-application) shows a whole program.
+    ///
+    /// # Cancel safety
+    ///
+    /// The service is not ready any more even if the future is dropped.
+    pub async fn drain(&self) {
+        self.endpoint.drain().await;
+    }
+
     /// Returns whether this service should receive requests, as the readiness check of a server does that is not mounted:
-    /// it is not being shut down, and the [backend](crate::Server::backend) responds within two seconds and accepts changes.
-    /// The backend is asked at most once a second.
+    /// it is neither being [drained](Self::drain) nor shut down, and the [backend](crate::Server::backend) responds within
+    /// two seconds and accepts changes. The backend is asked at most once a second.
     ///
     /// ```
     /// # use mcp_runtime::HttpService;

@@ -223,10 +223,10 @@ async fn calls_over_the_rate_limit_are_rejected() {
         for _ in 0..4 {
             assert_eq!(text(&mut client, "double", json!({"number": 1})).await, "2");
         }
-        let refused = "rate limit of `double` exceeded: retry in 500ms";
+        let refused = "rate limit of all calls of this server exceeded: retry in 500ms";
         assert_eq!(text(&mut client, "double", json!({"number": 1})).await, format!("error: {refused}"));
         let error = client.prompt("greeting", ()).await.unwrap_err();
-        assert_eq!(error.message, "rate limit of `greeting` exceeded: retry in 500ms");
+        assert_eq!(error.message, refused);
         assert_eq!((error.code, error.data), (429, Some(json!({"retryAfterMs": 500}))));
         tokio::time::advance(Duration::from_millis(499)).await;
         assert!(text(&mut client, "double", json!({"number": 1})).await.ends_with("retry in 1ms"));
@@ -273,6 +273,30 @@ async fn rates_are_limited_by_key() {
     ] {
         let shown = format!("{limit:?}");
         assert_eq!(passed(limit).await, expected, "{shown}");
+    }
+}
+
+/// A model that reads that one tool is limited tries another one.
+#[tokio::test(start_paused = true)]
+async fn a_rejection_names_everything_that_is_limited() {
+    fn limit() -> RateLimit {
+        RateLimit::new(1, HOUR)
+    }
+    for (limited, expected) in [
+        ((|server| server.layer(limit())) as fn(Server) -> Server, "all calls of this server"),
+        (|server| server.layer(limit().per_caller()), "all calls of this caller"),
+        (|server| server.layer(limit().per_function()), "`double`"),
+        (|server| server.layer(limit().per_caller().per_function()), "`double`"),
+        (|server| server.layer(limit().by(|_| String::new())), "calls like this one"),
+        (
+            |server| server.layer_for(|entry| entry.name == "double", limit()),
+            "`double` and the functions that share its limit",
+        ),
+    ] {
+        let mut client = limited(server().1).test_client(Revision::V2026_07_28);
+        text(&mut client, "double", json!({"number": 1})).await;
+        let refused = text(&mut client, "double", json!({"number": 1})).await;
+        assert_eq!(refused, format!("error: rate limit of {expected} exceeded: retry in 3600s"));
     }
 }
 

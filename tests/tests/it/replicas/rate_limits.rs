@@ -94,7 +94,7 @@ async fn a_budget_is_replenished_for_all_processes_together() {
     assert_eq!(passing(&mut ada, 3).await + passing(&mut bob, 3).await, 4);
     for client in [&mut ada, &mut bob] {
         let refused = client.call("roll", ()).await.unwrap();
-        assert_eq!(refused.text(), "rate limit of `roll` exceeded: retry in 500ms");
+        assert_eq!(refused.text(), "rate limit of all calls of this server exceeded: retry in 500ms");
     }
     advance(Duration::from_millis(499)).await;
     assert_eq!(passing(&mut ada, 1).await + passing(&mut bob, 1).await, 0);

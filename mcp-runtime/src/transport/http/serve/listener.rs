@@ -75,14 +75,10 @@ impl Listener {
     pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
         let Self { acceptor, mut connection_limit, router, grace, .. } = self;
         let connections = GracefulShutdown::new();
-        let (endpoint, drain_delay) = (router.service.endpoint().clone(), router.options.drain_delay);
+        let endpoint = router.service.endpoint().clone();
         let stop = async move {
             stop.await;
-            endpoint.drain();
-            if !drain_delay.is_zero() {
-                tracing::info!(?drain_delay, "shutting down: waiting until load balancers have noticed");
-                tokio::time::sleep(drain_delay).await;
-            }
+            endpoint.drain().await;
         };
         tokio::pin!(stop);
         loop {
