@@ -238,7 +238,11 @@ fn mcp(state: &State, origin: &str, headers: &HeaderMap, query: &BTreeMap<String
         "ping" => json!({}),
         "tools/list" => json!({"tools": [tool("read"), tool("write")]}),
         "tools/call" => json!({"content": [{"type": "text", "text": "done"}]}),
-        "prompts/list" => json!({"prompts": [{"name": "greet", "arguments": [{"name": "whom"}]}]}),
+        "prompts/list" => json!({"prompts": [{
+            "name": "greet",
+            "description": "Greet a person.",
+            "arguments": [{"name": "whom", "description": "The name of the person."}],
+        }]}),
         "resources/list" => json!({"resources": []}),
         "resources/templates/list" => json!({"resourceTemplates": []}),
         _ if message.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),

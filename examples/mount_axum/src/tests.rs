@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use axum::{Extension, Router, body::Body, extract::ConnectInfo, http::Request, response::Response};
 use http_body_util::BodyExt;
-use mcp_runtime::{CallResult, Revision, TestClient};
+use mcp_runtime::{Revision, TestClient};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -114,7 +114,7 @@ async fn calls_in_flight_survive_the_shutdown() {
     for (grace, expected) in [(Duration::from_secs(600), Some("3 cups of tea")), (Duration::ZERO, None)] {
         let (app, mcp) = app().unwrap();
         let mut brewer = client(&app, None);
-        let brewing = tokio::spawn(async move { brewer.call("brew", json!({"cups": 3})).await });
+        let brewing = tokio::spawn(async move { brewer.call_with_progress("brew", json!({"cups": 3})).await });
         while get(&app, "/").await.1.starts_with('0') {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -125,7 +125,7 @@ async fn calls_in_flight_survive_the_shutdown() {
             assert_eq!(rejected.message, "too many calls in flight");
         }
         let result = brewing.await.unwrap();
-        let text = result.as_ref().ok().map(CallResult::text);
+        let text = result.as_ref().ok().map(|(result, _)| result.text());
         assert_eq!(text.as_deref(), expected, "{result:?}");
         shutdown.await.unwrap();
     }

@@ -204,7 +204,7 @@ impl HttpTransport {
         {
             self.session = Some(session.clone());
         }
-        if exchange.message.is_some() {
+        if exchange.message.as_ref().is_some_and(is_request) {
             self.last_response = Some(head);
         }
     }
@@ -264,7 +264,6 @@ impl Transport for HttpTransport {
     }
 
     fn in_flight(&self) -> usize {
-        let is_request = |message: &Value| message.get("method").is_some() && message.get("id").is_some();
         let queued = self.queue.iter().flatten().filter(|message| is_request(message)).count();
         let sent = self.exchanges.iter().filter(|exchange| !exchange.is_answered);
         queued + sent.filter(|exchange| exchange.message.as_ref().is_some_and(is_request)).count()
@@ -339,6 +338,10 @@ impl fmt::Debug for HttpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpTransport").field("uri", &self.uri).finish_non_exhaustive()
     }
+}
+
+fn is_request(message: &Value) -> bool {
+    message.get("method").is_some() && message.get("id").is_some()
 }
 
 /// Returns whether a message opens the session of the client.

@@ -74,7 +74,7 @@ impl TestClient {
         Self::connect(HttpTransport::new(service, path, revision), revision)
     }
 
-    /// Returns the head of the last response to a message, if the client was connected with
+    /// Returns the head of the last response to a request of the protocol, if the client was connected with
     /// [`over_http`](Self::over_http).
     ///
     /// ```

@@ -29,7 +29,7 @@ pub(super) trait Transport: fmt::Debug + Send {
     #[cfg(feature = "http")]
     fn set_head(&mut self, head: &Arc<TestRequestSource>);
 
-    /// Returns the head of the last HTTP response to a message.
+    /// Returns the head of the last HTTP response to a request of the client.
     #[cfg(feature = "http")]
     fn last_response(&self) -> Option<&http::Response<()>> {
         None

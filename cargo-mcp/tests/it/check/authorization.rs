@@ -261,7 +261,7 @@ fn a_correct_server_has_no_findings() {
         \x20 authorization server  {origin}\n\
         \n\
         handshakes\n\
-        \x20 2025-11-25  ok: 2 tools, ping\n\
+        \x20 2025-11-25  ok: 2 tools, 1 prompt, ping\n\
         \n\
         tokens"
     );
