@@ -111,12 +111,16 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
         return emit::server(&server, &function, &crate_name::private(server.krate.as_ref()));
     }
     let (visibility, name, unused) = (&function.visibility, &server.function, unused(&function));
-    // A `main` with parameters would cause a second error.
-    let item = quote! {
-        #[allow(dead_code)]
-        #visibility fn #name() -> ::std::process::ExitCode {
-            #unused
-            ::std::process::ExitCode::SUCCESS
+    // A second `main`, or a `main` with parameters, would cause a second error.
+    let item = if server.beside_main {
+        quote!(const _: () = { #unused };)
+    } else {
+        quote! {
+            #[allow(dead_code)]
+            #visibility fn #name() -> ::std::process::ExitCode {
+                #unused
+                ::std::process::ExitCode::SUCCESS
+            }
         }
     };
     with_errors(item, errors)

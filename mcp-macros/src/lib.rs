@@ -42,6 +42,9 @@ use proc_macro::TokenStream;
 ///
 /// An option that is on or off may have a value: `read_only` is `read_only = true`.
 ///
+/// If the function is `#[deprecated]`, the note becomes the last paragraph of the description, since the protocol has no
+/// other place for it: `Deprecated since 2.0.0: use …`. The same holds for resources and prompts.
+///
 /// # Options of parameters
 ///
 /// In `#[arg(…)]`, on parameters by value:

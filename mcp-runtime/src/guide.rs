@@ -17,13 +17,16 @@
 //! - [Asking the client](asking): forms, web pages, and the client's model, in both eras of the protocol.
 //! - [Long calls](long_calls): progress, cancellation, timeouts, streaming.
 //! - [Tasks](tasks): calls that clients poll.
+//! - [Pagination](pagination): results in pages, and contents by reference.
 //!
 //! **Programs**
 //!
 //! - [Testing](testing): calls in memory, questions to the client, lock files.
 //! - [Organizing](organizing): tools over modules and crates.
+//! - [Versions](versions): changes that do not break callers, and deprecation.
 //! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
 //! - [Authorization](authorization): who may call, and with which scopes.
+//! - [Tenants](tenants): many users or organizations, and their data.
 //! - [Logging and tracing](logging): events, spans, JSON, and your own subscriber.
 //! - [Deploying](deploying): a container, a systemd service, nginx.
 //! - [Replicas](replicas): several processes of one server, with Redis, on Kubernetes.
@@ -31,8 +34,12 @@
 //! **Advice**
 //!
 //! - [Tool design](tool_design): tools that models use correctly.
-//! - [Frameworks](frameworks): what agent frameworks make of schemas and results.
+//! - [Limits](limits): what is not possible, and what to do instead.
 //! - [From rmcp](from_rmcp): the same server side by side.
+//!
+//! **Appendix**
+//!
+//! - [Frameworks](frameworks): what agent frameworks make of schemas and results.
 
 pub mod first_server {
     #![doc = include_str!("../docs/first_server.md")]
@@ -61,12 +68,18 @@ pub mod long_calls {
 pub mod tasks {
     #![doc = include_str!("../docs/tasks.md")]
 }
+pub mod pagination {
+    #![doc = include_str!("../docs/pagination.md")]
+}
 #[cfg(any(feature = "lock", not(doctest)))]
 pub mod testing {
     #![doc = include_str!("../docs/testing.md")]
 }
 pub mod organizing {
     #![doc = include_str!("../docs/organizing.md")]
+}
+pub mod versions {
+    #![doc = include_str!("../docs/versions.md")]
 }
 #[cfg(any(feature = "log", not(doctest)))]
 pub mod logging {
@@ -78,6 +91,10 @@ pub mod http {
 }
 pub mod authorization {
     #![doc = include_str!("../docs/authorization.md")]
+}
+#[cfg(any(feature = "http", not(doctest)))]
+pub mod tenants {
+    #![doc = include_str!("../docs/tenants.md")]
 }
 pub mod deploying {
     #![doc = include_str!("../docs/deploying.md")]
@@ -120,10 +137,13 @@ pub mod replicas {
 pub mod tool_design {
     #![doc = include_str!("../docs/tool_design.md")]
 }
-pub mod frameworks {
-    #![allow(rustdoc::bare_urls, reason = "the tables are generated from data that contains plain addresses")]
-    #![doc = include_str!("../docs/frameworks.md")]
+pub mod limits {
+    #![doc = include_str!("../docs/limits.md")]
 }
 pub mod from_rmcp {
     #![doc = include_str!("../docs/from_rmcp.md")]
+}
+pub mod frameworks {
+    #![allow(rustdoc::bare_urls, reason = "the tables are generated from data that contains plain addresses")]
+    #![doc = include_str!("../docs/frameworks.md")]
 }

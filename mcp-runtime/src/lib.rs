@@ -35,13 +35,16 @@
 //! | the other kinds of functions | [Resources](guide::resources), [Prompts](guide::prompts) |
 //! | how a function asks the user or the client's model | [Asking the client](guide::asking) |
 //! | progress, cancellation, timeouts, background work | [Long calls](guide::long_calls), [Tasks](guide::tasks) |
+//! | how to return large results | [Pagination](guide::pagination) |
 //! | how to test a server | [Testing](guide::testing) |
-//! | how to structure a larger one | [Organizing](guide::organizing) |
+//! | how to structure a larger one, and change it | [Organizing](guide::organizing), [Versions](guide::versions) |
 //! | what the operator sees | [Logging and tracing](guide::logging) |
 //! | how to serve many clients | [HTTP](guide::http), [Deploying](guide::deploying), [Replicas](guide::replicas) |
+//! | how to keep the data of users apart | [Tenants](guide::tenants) |
 //! | how to write tools that models use correctly | [Tool design](guide::tool_design) |
-//! | what agent frameworks make of schemas | [Frameworks](guide::frameworks) |
+//! | what is not possible, and what to do instead | [Limits](guide::limits) |
 //! | how to move a server from the official SDK | [From rmcp](guide::from_rmcp) |
+//! | what agent frameworks make of schemas | appendix: [Frameworks](guide::frameworks) |
 //!
 //! # An overview
 //!
@@ -178,8 +181,8 @@ pub use error::{BuildError, Fault, RequiredElicitation};
 pub use handle::Handle;
 pub use handler::{
     Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    Failure, IntoFailure, ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, Session,
-    ToolOutput,
+    ErrorOutput, Failure, IntoFailure, JsonOutput, ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile,
+    ServerFn, Session, ToolOutput,
     ask::{
         Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
         InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,

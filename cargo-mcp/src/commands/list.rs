@@ -212,9 +212,14 @@ fn print_heading(name: &str, arguments: Option<&[Argument<'_>]>, title: Option<&
     outln!("  {NAME}{}{NAME:#}{}{title}{hints}", escape_line(name), arguments.unwrap_or_default());
 }
 
+/// Prints the first line, and the note of a deprecation.
 fn print_description(text: Option<&str>) {
-    if let Some(line) = text.and_then(|text| text.lines().find(|line| !line.trim().is_empty())) {
+    let mut lines = text.unwrap_or_default().lines().filter(|line| !line.trim().is_empty());
+    if let Some(line) = lines.next() {
         outln!("      {line}");
+    }
+    for line in lines.filter(|line| line.starts_with("Deprecated")) {
+        outln!("      {WARNING}{line}{WARNING:#}");
     }
 }
 

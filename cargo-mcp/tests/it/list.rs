@@ -1,10 +1,10 @@
 //! `cargo mcp list`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     common::run,
-    examples::example,
+    examples::{example, listed_server},
     servers::{HttpServer, script},
 };
 
@@ -135,6 +135,22 @@ fn an_error_does_not_hide_the_other_lists() {
     let names: Vec<_> = listed.as_object().expect("an object").keys().collect();
     assert_eq!(names, ["server", "tools", "resourceTemplates"]);
     assert_eq!(raw.expect_failure(1), errors);
+}
+
+#[test]
+fn a_deprecation_is_printed_after_the_first_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("server.json");
+    for (description, expected) in [
+        ("Find notes.\n\nIgnores case.\n\nDeprecated: use `search`", "Find notes.\n      Deprecated: use `search`"),
+        ("Deprecated since 2.0.0", "Deprecated since 2.0.0"),
+        ("Find notes.\n\nDeprecates nothing.", "Find notes."),
+    ] {
+        let tool = json!({"name": "find", "description": description, "inputSchema": {"type": "object"}});
+        std::fs::write(&file, json!({"tools": [tool]}).to_string()).expect("a file");
+        let listed = run(&["list", "--tools", "--", listed_server(), &file.to_string_lossy()]).expect_success();
+        assert!(listed.ends_with(&format!("Tools\n  find()\n      {expected}\n")), "{listed}");
+    }
 }
 
 #[test]

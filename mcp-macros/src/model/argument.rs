@@ -9,7 +9,7 @@ use super::{
     literal::Literal,
     rules::{Rule, Rules},
     source_text::source_text,
-    type_class::{TypeClass, ungrouped},
+    type_class::{TypeClass, of_prelude, ungrouped},
 };
 use crate::{
     errors::Errors,
@@ -165,6 +165,15 @@ fn can_have_env(kind: Kind, env: &LitStr, errors: &mut Errors) -> bool {
 
 /// Rejects a type that borrows from the arguments, as far as its tokens reveal it.
 pub(super) fn reject_borrowed(ty: &Type, errors: &mut Errors) -> bool {
+    if let Some(provided) = optional_state(ty) {
+        let (ty_text, provided) = (source_text(ty), source_text(provided));
+        errors.help(
+            ty,
+            format_args!("`{ty_text}` cannot be a parameter: a value that the server provides is never missing"),
+            format_args!("take `&{provided}`; an argument that may be absent is taken by value, as `Option<T>`"),
+        );
+        return true;
+    }
     let message = || format!("`{}` borrows from the arguments, which are dropped after decoding", source_text(ty));
     let Some(reference) = first_reference(ty.to_token_stream()) else {
         let borrows = has_lifetime(ty.to_token_stream());
@@ -180,6 +189,18 @@ pub(super) fn reject_borrowed(ty: &Type, errors: &mut Errors) -> bool {
         errors.help(ty, message(), format_args!("use `{owned}`"));
     }
     true
+}
+
+/// Returns the `T` of `Option<&T>`, unless that is `&str` or a slice.
+fn optional_state(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ungrouped(ty) else { return None };
+    let ("Option", inner) = of_prelude(path)? else { return None };
+    let Type::Reference(reference) = ungrouped(inner) else { return None };
+    match ungrouped(&reference.elem) {
+        Type::Slice(_) => None,
+        Type::Path(path) if path.path.is_ident("str") => None,
+        provided => Some(provided),
+    }
 }
 
 fn first_reference(tokens: TokenStream) -> Option<Span> {

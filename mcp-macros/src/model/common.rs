@@ -32,7 +32,10 @@ impl Common {
         function: &mut Function,
         errors: &mut Errors,
     ) -> Self {
-        let docs = std::mem::take(&mut function.docs);
+        let mut description = given.description.map_or_else(|| std::mem::take(&mut function.docs), Docs::of);
+        if let Some(note) = function.deprecation() {
+            description.append(&note);
+        }
         let call = signature::check(kind, enclosing_type, function, given.blocking, errors);
         if let (Some(timeout), Execution::Sync) = (&given.timeout, call.execution) {
             let message = "a `timeout` cannot interrupt a synchronous function, which blocks the server's thread";
@@ -41,7 +44,7 @@ impl Common {
         Self {
             name: name(kind, given.name.as_ref(), &function.signature.ident, errors),
             title: given.title.map(|title| title.value()),
-            description: given.description.map_or(docs, Docs::of),
+            description,
             icons: given.icons.iter().filter_map(|icon| checked_icon(icon, errors)).collect(),
             tags: distinct("tag", &given.tags, errors),
             scopes: checked_scopes(&given.scopes, errors),

@@ -37,13 +37,15 @@ pub(crate) struct Server {
     pub(crate) asynchronous: bool,
     /// The span of the type of the first parameter.
     pub(crate) server_span: Span,
+    /// Whether `main!()` defines another `main`.
+    pub(crate) beside_main: bool,
     pub(crate) krate: Option<Path>,
 }
 
 impl Server {
     /// Checks the function of a server and returns it with its tokens.
     pub(crate) fn check(given: ServerSyntax, errors: &mut Errors) -> (Self, Function) {
-        let ServerSyntax { mut function, runtimes, runtime_above, krate } = given;
+        let ServerSyntax { mut function, runtimes, runtime_above, beside_main, krate } = given;
         for runtime in runtimes {
             let message = format!("`#[{}]` cannot be combined with `#[server]`", source_text(runtime.path()));
             errors.help(runtime.path(), message, "remove it: `#[server]` starts the runtime");
@@ -51,6 +53,11 @@ impl Server {
         if let Some(runtime) = runtime_above {
             let help = format!("remove `{runtime}`: `#[server]` starts the runtime");
             let message = format!("`#[server]` cannot be combined with `{runtime}`");
+            errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
+        }
+        if beside_main {
+            let help = "remove `main!()`: `#[server]` serves the annotated functions, too";
+            let message = "`#[server]` cannot be combined with `main!()`: a program has one `main`";
             errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
         }
         let name = function.signature.ident.clone();
@@ -73,6 +80,7 @@ impl Server {
             asynchronous: function.signature.asyncness.is_some(),
             server_span: server_span.unwrap_or_else(|| name.span()),
             function: name,
+            beside_main,
             krate,
         };
         (server, function)

@@ -86,7 +86,7 @@ impl TypeClass {
 }
 
 /// Returns the name and the parameter of a generic type of the prelude.
-fn of_prelude(path: &TypePath) -> Option<(&'static str, &Type)> {
+pub(super) fn of_prelude(path: &TypePath) -> Option<(&'static str, &Type)> {
     let segment = path.path.segments.first().filter(|_| path.path.segments.len() == 1)?;
     let name = ["Box", "Option", "Vec"].into_iter().find(|name| segment.ident == name)?;
     match &segment.arguments {

@@ -42,6 +42,12 @@ impl Docs {
         self.fragments.iter().all(|fragment| matches!(fragment, DocFragment::Text(text) if text.is_empty()))
     }
 
+    /// Appends a paragraph.
+    pub(crate) fn append(&mut self, paragraph: &str) {
+        let separator = if self.is_empty() { "" } else { "\n\n" };
+        self.fragments.push(DocFragment::Text(format!("{separator}{paragraph}")));
+    }
+
     /// Creates the text from the option `description`, which replaces the comments.
     pub(crate) fn of(description: Expr) -> Self {
         Self {

@@ -3,7 +3,8 @@
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{
-    Attribute, FnArg, ImplItemFn, Pat, Receiver, Signature, Type, Visibility,
+    Attribute, Expr, ExprLit, FnArg, ImplItemFn, Lit, LitStr, Meta, MetaNameValue, Pat, Receiver, Signature, Type,
+    Visibility,
     parse::{Parse, ParseStream},
 };
 
@@ -75,6 +76,30 @@ impl Function {
     /// Returns the `#[cfg]`s of the function.
     pub(crate) fn conditions(&self) -> impl Iterator<Item = &Attribute> {
         self.attributes.iter().filter(|attribute| is_condition(attribute))
+    }
+
+    /// Returns the note of `#[deprecated]`, as a paragraph for the description.
+    pub(crate) fn deprecation(&self) -> Option<String> {
+        let attribute = self.attributes.iter().find(|attribute| attribute.path().is_ident("deprecated"))?;
+        let (mut since, mut note) = (String::new(), String::new());
+        // rustc reports an attribute that is malformed.
+        match &attribute.meta {
+            Meta::NameValue(MetaNameValue { value: Expr::Lit(ExprLit { lit: Lit::Str(text), .. }), .. }) => {
+                note = format!(": {}", text.value());
+            }
+            _ => {
+                let _ = attribute.parse_nested_meta(|option| {
+                    let text: LitStr = option.value()?.parse()?;
+                    if option.path.is_ident("since") {
+                        since = format!(" since {}", text.value());
+                    } else {
+                        note = format!(": {}", text.value());
+                    }
+                    Ok(())
+                });
+            }
+        }
+        Some(format!("Deprecated{since}{note}"))
     }
 
     /// Returns the first `Self`, which refers to the type of an `impl` block around the function.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    handler::{HandlerError, Input},
+    handler::{ErrorOutput, HandlerError, Input},
     server::Server,
 };
 
@@ -48,7 +48,7 @@ impl IntoServer for Server {
     }
 }
 
-impl<E: Display> IntoServer for Result<Server, E> {
+impl<E: ErrorOutput> IntoServer for Result<Server, E> {
     fn into_server(self) -> Result<Server, MainError> {
         self.map_err(|error| MainError(format!("{error:#}")))
     }

@@ -19,7 +19,7 @@ pub(super) fn list(engine: &Engine) -> String {
         let _ = writeln!(out, "\n{title}");
         for (left, description) in rows {
             let _ = writeln!(out, "  {left}");
-            if let Some(line) = description.lines().next() {
+            for line in summary(description) {
                 let _ = writeln!(out, "      {line}");
             }
         }
@@ -48,6 +48,12 @@ pub(super) fn list(engine: &Engine) -> String {
             .collect(),
     );
     out
+}
+
+/// Returns the first line of a description, and the note of a deprecation.
+fn summary(description: &str) -> impl Iterator<Item = &str> {
+    let mut lines = description.lines();
+    lines.next().into_iter().chain(lines.filter(|line| line.starts_with("Deprecated")))
 }
 
 /// Returns the name with the arguments, such as `add(a: number, b?: number)`, and the description.

@@ -1,10 +1,10 @@
 //! The inputs and the result of completion functions (`completion/complete`).
 
-use std::{any::Any, collections::BTreeMap, fmt::Display, sync::Arc};
+use std::{any::Any, collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Encoding, HandlerError};
+use super::{Encoding, ErrorOutput, HandlerError};
 use crate::{
     jsonrpc::write,
     revision::encode::{self, Object},
@@ -155,7 +155,7 @@ impl<S: Into<String>, const N: usize> CompletionsOutput for [S; N] {
     }
 }
 
-impl<T: CompletionsOutput, E: Display + 'static> CompletionsOutput for Result<T, E> {
+impl<T: CompletionsOutput, E: ErrorOutput> CompletionsOutput for Result<T, E> {
     fn completions(self) -> Result<Completions, HandlerError> {
         self.map_err(HandlerError::from_error)?.completions()
     }

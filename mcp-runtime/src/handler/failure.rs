@@ -6,6 +6,21 @@ use tracing::subscriber::NoSubscriber;
 
 use crate::{error::Fault, random, stderr};
 
+/// An error that a function may return: any type that implements [`Display`](fmt::Display).
+///
+/// It is implemented automatically: `#[derive(Debug, thiserror::Error)]` is enough. The model reads the text of a tool's
+/// error; [`IntoFailure`] maps errors differently.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a function: it must implement `std::fmt::Display`",
+    label = "the error type does not implement `Display`",
+    note = "for a type of your own, implement `std::fmt::Display`, or add `#[derive(thiserror::Error)]` with `#[error(\"…\")]`: the model reads the text of a tool's error",
+    note = "for a type of another crate, convert the error, such as with `.map_err(|error| format!(\"{{error:?}}\"))`, and return `Result<_, String>`"
+)]
+pub trait ErrorOutput: fmt::Display + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<E: fmt::Display + 'static> ErrorOutput for E {}
+
 /// Maps an error to what the model, the client and the log see, for tools, resources and prompts alike.
 ///
 /// Implement it for the error type of your application, as you would implement axum's `IntoResponse`, and return

@@ -1,11 +1,11 @@
 //! The return types of tools, which are written directly to the buffer of the response.
 
-use std::{borrow::Cow, fmt::Display};
+use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::{HandlerError, HandlerResult, Reply, comma};
+use super::{ErrorOutput, HandlerError, HandlerResult, Reply, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -69,6 +69,23 @@ pub trait ToolOutput: Sized {
     #[doc(hidden)]
     fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult;
 }
+
+/// A type whose values can be a structured result: any type that implements `serde::Serialize` and
+/// `schemars::JsonSchema`.
+///
+/// It is implemented automatically: `#[derive(serde::Serialize, schemars::JsonSchema)]` is enough. Return the values as
+/// [`Json<T>`](Json) or [`Structured<T>`](Structured).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a structured result: it must implement `serde::Serialize` and `schemars::JsonSchema`",
+    label = "this type, or a type inside it, does not implement both traits",
+    note = "for a type of your own, add `#[derive(serde::Serialize, schemars::JsonSchema)]`",
+    note = "`JsonSchema` must be the trait of `schemars` 1.x: `schemars` 0.8 has another trait of this name, so run `cargo add schemars@1`",
+    note = "for a type of another crate, enable its feature `serde`, and the feature of `schemars` that has its name and version: `chrono04`, `jiff02`, `uuid1`, `url2`, `semver1`, …"
+)]
+pub trait JsonOutput: Serialize + JsonSchema {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + JsonSchema> JsonOutput for T {}
 
 /// A type that can be converted to a single content block.
 #[diagnostic::on_unimplemented(
@@ -206,7 +223,7 @@ pub(crate) fn write_tool_error(reply: &mut Reply<'_>, text: &str) {
     tool.end();
 }
 
-impl<T: ToolOutput, E: Display + 'static> ToolOutput for Result<T, E> {
+impl<T: ToolOutput, E: ErrorOutput> ToolOutput for Result<T, E> {
     fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
         T::schema(generator)
     }
@@ -231,7 +248,7 @@ impl<T: ToolOutput> ToolOutput for Option<T> {
     }
 }
 
-impl<T: Serialize + JsonSchema> ToolOutput for Json<T> {
+impl<T: JsonOutput> ToolOutput for Json<T> {
     fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
         Some(generator.subschema_for::<T>())
     }
@@ -241,7 +258,7 @@ impl<T: Serialize + JsonSchema> ToolOutput for Json<T> {
     }
 }
 
-impl<T: Serialize + JsonSchema> ToolOutput for Structured<T> {
+impl<T: JsonOutput> ToolOutput for Structured<T> {
     fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
         Json::<T>::schema(generator)
     }

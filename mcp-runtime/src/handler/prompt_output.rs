@@ -1,8 +1,8 @@
 //! The return types of prompts.
 
-use std::{borrow::Cow, fmt::Display};
+use std::borrow::Cow;
 
-use super::{HandlerError, HandlerResult, Reply, comma};
+use super::{ErrorOutput, HandlerError, HandlerResult, Reply, comma};
 use crate::{
     jsonrpc::write,
     model::{Audio, Content, Image, PromptMessage, PromptResult, Resource, ResourceLink, Text},
@@ -119,7 +119,7 @@ impl PromptOutput for PromptResult {
     }
 }
 
-impl<T: PromptOutput, E: Display + 'static> PromptOutput for Result<T, E> {
+impl<T: PromptOutput, E: ErrorOutput> PromptOutput for Result<T, E> {
     fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
         self.map_err(HandlerError::from_error)?.write(reply)
     }

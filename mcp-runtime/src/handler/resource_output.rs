@@ -1,11 +1,8 @@
 //! The return types of resources and of functions that list resources.
 
-use std::{any::Any, borrow::Cow, fmt::Display, io};
+use std::{any::Any, borrow::Cow, io};
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use super::{HandlerError, HandlerResult, Reply, comma};
+use super::{ErrorOutput, HandlerError, HandlerResult, JsonOutput, Reply, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -136,7 +133,7 @@ impl<const N: usize> ResourceOutput for &[u8; N] {
     }
 }
 
-impl<T: Serialize + JsonSchema> ResourceOutput for Json<T> {
+impl<T: JsonOutput> ResourceOutput for Json<T> {
     fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         let mut json = Vec::new();
         write::value(&mut json, &self.0)
@@ -181,7 +178,7 @@ impl<T: ResourceOutput> ResourceOutput for Option<T> {
     }
 }
 
-impl<T: ResourceOutput, E: Display + 'static> ResourceOutput for Result<T, E> {
+impl<T: ResourceOutput, E: ErrorOutput> ResourceOutput for Result<T, E> {
     fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
         match self {
             Ok(value) => value.write(reply),
@@ -212,7 +209,7 @@ impl ListOutput for Vec<ResourceLink> {
     }
 }
 
-impl<T: ListOutput, E: Display + 'static> ListOutput for Result<T, E> {
+impl<T: ListOutput, E: ErrorOutput> ListOutput for Result<T, E> {
     fn resources(self) -> Result<Vec<ResourceLink>, HandlerError> {
         self.map_err(HandlerError::from_error)?.resources()
     }

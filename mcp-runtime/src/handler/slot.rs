@@ -12,7 +12,8 @@ use crate::jsonrpc::raw;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument: it must implement `serde::Deserialize` and `schemars::JsonSchema`",
     label = "this type, or a type inside it, does not implement both traits",
-    note = "for a type of your own, add `#[derive(serde::Deserialize, schemars::JsonSchema)]`, with `schemars` 1.x as a dependency",
+    note = "for a type of your own, add `#[derive(serde::Deserialize, schemars::JsonSchema)]`",
+    note = "`JsonSchema` must be the trait of `schemars` 1.x: `schemars` 0.8 has another trait of this name, so run `cargo add schemars@1`",
     note = "for a type of another crate, enable its feature `serde`, and the feature of `schemars` that has its name and version: `chrono04`, `jiff02`, `uuid1`, `url2`, `semver1`, …; without such a feature, take a `String`",
     note = "a value that the server provides is taken by reference: `&Context`, or `&T` for shared state of type `T` or `Arc<T>`"
 )]

@@ -12,6 +12,8 @@ use std::{
 #[cfg(not(feature = "http"))]
 use super::BuiltServer;
 use super::Server;
+#[cfg(not(feature = "http"))]
+use crate::{engine::Caller, handler::Context, testing::TestClient};
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
 ///
@@ -74,6 +76,59 @@ impl BuiltServer {
 impl Server {
     #[doc(hidden)]
     pub fn authenticate<A>(self, _: A) -> Self
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+        self
+    }
+}
+
+#[cfg(not(feature = "http"))]
+macro_rules! of_requests {
+    ($($request:ty),+) => {
+        $(impl $request {
+            #[doc(hidden)]
+            pub fn headers<T>(&self) -> Option<&T>
+            where
+                for<'a> &'a Self: HttpFeature,
+            {
+                None
+            }
+
+            #[doc(hidden)]
+            pub fn extension<T>(&self) -> Option<&T>
+            where
+                for<'a> &'a Self: HttpFeature,
+            {
+                None
+            }
+
+            #[doc(hidden)]
+            pub fn peer_addr(&self) -> Option<std::net::SocketAddr>
+            where
+                for<'a> &'a Self: HttpFeature,
+            {
+                None
+            }
+        })+
+    };
+}
+
+#[cfg(not(feature = "http"))]
+of_requests!(Context, Caller);
+
+#[cfg(not(feature = "http"))]
+impl TestClient {
+    #[doc(hidden)]
+    pub fn with_extension<T>(self, _: T) -> Self
+    where
+        for<'a> &'a Self: HttpFeature,
+    {
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn with_header(self, _: &str, _: &str) -> Self
     where
         for<'a> &'a Self: HttpFeature,
     {

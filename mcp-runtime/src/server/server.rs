@@ -95,7 +95,8 @@ impl Server {
     /// Adds a function by its name, or the functions of a `#[tools]` block by the name of its type.
     ///
     /// The attribute of a function defines a type of the same name, so the name is written in angle brackets. For a
-    /// function without an attribute, the compiler reports *constant provided when a type was expected*.
+    /// function without an attribute, the compiler reports *constant provided when a type was expected*: annotate it with
+    /// `#[tool]`, `#[resource]` or `#[prompt]`.
     ///
     /// ```
     /// use mcp_runtime::{Server, tool};

@@ -144,6 +144,7 @@ fn hang() {
 
 /// Returns the stdin of a child process that inherits it.
 #[tool(blocking)]
+#[deprecated = "start it without stdin"]
 fn child() -> std::io::Result<String> {
     let output = std::process::Command::new("cat").stdin(std::process::Stdio::inherit()).output()?;
     Ok(format!("{} {:?}", output.status, String::from_utf8_lossy(&output.stdout)))

@@ -71,6 +71,30 @@ fn lengths(
 #[tool(blocking)]
 fn from_a_file() {}
 
+/// Find notes by a word.
+///
+/// Ignores case.
+#[deprecated(since = "2.0.0", note = "use `find-notes`")]
+#[tool]
+fn find_word() {}
+
+#[tool(description = include_str!("../../hygiene/description.txt"))]
+#[deprecated = "the archive is closed"]
+fn archive() {}
+
+#[resource("notes://old")]
+#[deprecated]
+fn old() -> &'static str {
+    ""
+}
+
+/// Ask about notes.
+#[prompt]
+#[deprecated(since = "3.1.0")]
+fn ask_notes() -> &'static str {
+    ""
+}
+
 /// A page.
 #[resource(
     "notes://{book}{/page}{?words,limit}#end",
@@ -206,6 +230,18 @@ fn entries_contain_options_and_doc_comments() {
     let CommonEntry { name, title, description, tags, timeout, .. } = &tool.common;
     assert_eq!((*name, *title, *description, *tags, *timeout), ("bare", None, "", &[][..], None));
     assert_eq!(common(&only::<from_a_file>()).description, "From a file:\nA line of a file.\n\nAnd after it.");
+}
+
+#[test]
+fn descriptions_end_with_the_note_of_a_deprecation() {
+    for (entry, expected) in [
+        (only::<find_word>(), "Find notes by a word.\n\nIgnores case.\n\nDeprecated since 2.0.0: use `find-notes`"),
+        (only::<archive>(), "A line of a file.\n\n\nDeprecated: the archive is closed"),
+        (only::<old>(), "Deprecated"),
+        (only::<ask_notes>(), "Ask about notes.\n\nDeprecated since 3.1.0"),
+    ] {
+        assert_eq!(common(&entry).description, expected);
+    }
 }
 
 #[test]

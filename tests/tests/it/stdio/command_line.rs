@@ -50,6 +50,7 @@ fn command_line_options_are_recognized() {
     let list = stdout(&["--list"]);
     for part in [
         "add(a: number, b: number)\n      Add two numbers.",
+        "child()\n      Returns the stdin of a child process that inherits it.\n      Deprecated: start it without stdin\n",
         "test://item/{id}",
         "review(code: string, style: string, lines?: integer)",
     ] {
