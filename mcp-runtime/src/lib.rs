@@ -153,6 +153,8 @@ mod lock;
 mod lock_directory;
 #[cfg(feature = "log")]
 mod log;
+#[cfg(not(all(feature = "http", feature = "log", feature = "skills")))]
+mod missing_features;
 mod model;
 mod race;
 mod random;
@@ -242,9 +244,11 @@ pub mod __private {
     pub use crate::lock::{locked_main, locked_server};
 
     #[cfg(not(feature = "http"))]
-    pub use crate::server::HttpFeature;
+    pub use crate::missing_features::HttpFeature;
+    #[cfg(not(feature = "log"))]
+    pub use crate::missing_features::LogFeature;
     #[cfg(not(feature = "skills"))]
-    pub use crate::server::SkillsFeature;
+    pub use crate::missing_features::SkillsFeature;
 
     pub use crate::{
         __mapped as mapped, __package as package,

@@ -3,9 +3,92 @@
 //! Each program is compiled as a package of its own, which takes a minute, so only `cargo test --workspace --test projects`
 //! runs this test. The `.stderr` files are user interface. `TRYBUILD=overwrite` regenerates them.
 
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+
 #[test]
 fn macros_report_mistakes() {
     let cases = trybuild::TestCases::new();
     cases.pass("ui/*/pass/*.rs");
     cases.compile_fail("ui/*/fail/*.rs");
+}
+
+#[test]
+fn what_a_feature_adds_names_the_feature_if_it_is_missing() {
+    // The compiler reports errors of types only if all names are found, so there are two programs.
+    for rows in [
+        &[
+            ("pub use mcp_runtime::HttpOptions;", "http"),
+            ("pub use mcp_runtime::{Authenticator, TokenFile};", "http"),
+            ("pub fn f(_: mcp_runtime::HttpService) {}", "http"),
+            ("pub use mcp_runtime::layers::RateLimit;", "rate-limit"),
+            ("pub use mcp_runtime::layers::CacheReadOnly;", "cache"),
+            ("pub use mcp_runtime::log_layer;", "log"),
+            ("mcp_runtime::locked_test!();", "lock"),
+        ][..],
+        &[
+            (
+                "pub fn f(ctx: &mcp_runtime::Context) -> Option<&str> { ctx.headers()?.get(\"accept\")?.to_str().ok() }",
+                "http",
+            ),
+            ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.extension::<u8>().is_some() }", "http"),
+            ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.peer_addr().is_some() }", "http"),
+            ("pub fn f(caller: &mcp_runtime::Caller) -> bool { caller.headers().is_some() }", "http"),
+            ("pub fn f(client: mcp_runtime::TestClient) { client.with_extension(1); }", "http"),
+            ("pub fn f(client: mcp_runtime::TestClient) { client.with_header(\"accept\", \"*\"); }", "http"),
+            ("pub fn f(server: mcp_runtime::Server) { server.authenticate(1); }", "http"),
+            ("pub fn f(server: mcp_runtime::BuiltServer) { server.into_http_service(Default::default()); }", "http"),
+            ("pub fn f(server: mcp_runtime::Server) { server.skills(\"skills\"); }", "skills"),
+            ("pub fn f(server: mcp_runtime::Server) { server.forward_log(); }", "log"),
+        ],
+    ] {
+        let errors = errors_without_features(rows.iter().map(|(code, _)| *code));
+        for (index, (code, feature)) in rows.iter().enumerate() {
+            let found: Vec<_> = errors.iter().filter(|(line, _)| *line == index + 1).map(|(_, text)| text).collect();
+            let [error] = *found else { panic!("expected one error about {code}, found {found:#?}") };
+            assert!(
+                error.contains(&format!("feature `{feature}`")) || error.contains(&format!("`{feature}` feature")),
+                "{error}"
+            );
+        }
+        assert_eq!(errors.len(), rows.len(), "{errors:#?}");
+    }
+}
+
+/// Compiles a package that depends on `mcp-runtime` without features, with a module on each line. Returns the lines and
+/// texts of its errors.
+fn errors_without_features<'a>(modules: impl Iterator<Item = &'a str>) -> Vec<(usize, String)> {
+    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without-features");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
+    fs::create_dir_all(package.join("src")).expect("a directory");
+    let manifest = format!(
+        "[package]\nname = \"without-features\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         mcp-runtime = {{ path = {:?}, default-features = false }}\n",
+        repository.join("mcp-runtime")
+    );
+    fs::write(package.join("Cargo.toml"), manifest).expect("a manifest");
+    fs::copy(repository.join("Cargo.lock"), package.join("Cargo.lock")).expect("a lock file");
+    let source = modules.enumerate().map(|(index, module)| format!("pub mod m{index} {{ {module} }}\n"));
+    fs::write(package.join("src/lib.rs"), source.collect::<String>()).expect("a program");
+
+    let output = Command::new(env!("CARGO"))
+        .args(["check", "--quiet", "--message-format", "json"])
+        .current_dir(&package)
+        .env("CARGO_TARGET_DIR", package.join("target"))
+        .output()
+        .expect("cargo starts");
+    let messages = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let errors: Vec<_> = messages.filter_map(|message: Value| error(&message["message"])).collect();
+    assert!(!errors.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    errors
+}
+
+/// Returns the line and the text of an error in the source.
+fn error(message: &Value) -> Option<(usize, String)> {
+    let span = message["spans"].as_array()?.iter().find(|span| span["is_primary"] == true)?;
+    // Errors in the expansion of a macro are on the line of its call.
+    let span = if span["expansion"].is_null() { span } else { &span["expansion"]["span"] };
+    let line = usize::try_from(span["line_start"].as_u64()?).ok()?;
+    (message["level"] == "error").then(|| (line, message["rendered"].as_str().unwrap_or_default().to_owned()))
 }

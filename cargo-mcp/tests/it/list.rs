@@ -147,7 +147,7 @@ fn a_deprecation_is_printed_after_the_first_line() {
         ("Find notes.\n\nDeprecates nothing.", "Find notes."),
     ] {
         let tool = json!({"name": "find", "description": description, "inputSchema": {"type": "object"}});
-        std::fs::write(&file, json!({"tools": [tool]}).to_string()).expect("a file");
+        std::fs::write(&file, json!({"revisions": ["2025-11-25"], "tools": [tool]}).to_string()).expect("a file");
         let listed = run(&["list", "--tools", "--", listed_server(), &file.to_string_lossy()]).expect_success();
         assert!(listed.ends_with(&format!("Tools\n  find()\n      {expected}\n")), "{listed}");
     }

@@ -9,11 +9,9 @@ use std::{
     io,
 };
 
+use crate::server::Server;
 #[cfg(not(feature = "http"))]
-use super::BuiltServer;
-use super::Server;
-#[cfg(not(feature = "http"))]
-use crate::{engine::Caller, handler::Context, testing::TestClient};
+use crate::{engine::Caller, handler::Context, server::BuiltServer, testing::TestClient};
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
 ///
@@ -31,6 +29,19 @@ use crate::{engine::Caller, handler::Context, testing::TestClient};
     note = "run `cargo add mcp-runtime --features http`"
 )]
 pub trait HttpFeature {}
+
+/// A bound that nothing satisfies, because the feature `log` is not enabled.
+///
+/// ```compile_fail,E0277
+/// mcp_runtime::Server::new("billing", "1.0.0").forward_log();
+/// ```
+#[cfg(not(feature = "log"))]
+#[diagnostic::on_unimplemented(
+    message = "this method requires the feature `log` of `mcp-runtime`",
+    label = "the feature `log` is not enabled",
+    note = "run `cargo add mcp-runtime --features log`"
+)]
+pub trait LogFeature {}
 
 /// A bound that nothing satisfies, because the feature `skills` is not enabled.
 ///
@@ -131,6 +142,25 @@ impl TestClient {
     pub fn with_header(self, _: &str, _: &str) -> Self
     where
         for<'a> &'a Self: HttpFeature,
+    {
+        self
+    }
+}
+
+#[cfg(not(feature = "log"))]
+impl Server {
+    #[doc(hidden)]
+    pub fn forward_log(self) -> Self
+    where
+        for<'a> &'a Self: LogFeature,
+    {
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn forward_log_targets<T>(self, _: T) -> Self
+    where
+        for<'a> &'a Self: LogFeature,
     {
         self
     }
