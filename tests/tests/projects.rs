@@ -15,7 +15,7 @@ fn macros_report_mistakes() {
 }
 
 #[test]
-fn what_a_feature_adds_names_the_feature_if_it_is_missing() {
+fn errors_about_what_a_feature_adds_name_the_missing_feature() {
     // The compiler reports errors of types only if all names are found, so there are two programs.
     for rows in [
         &[

@@ -66,13 +66,13 @@ fn runtime_above(source: &str, line: usize) -> Option<String> {
 
 /// Returns whether a file calls `main!()`, unless the call is conditional.
 ///
-/// The compiler would report two functions of one name, but neither of them is in the source.
+/// The compiler would report two functions of one name, of which the source contains only one.
 fn contains_main(source: &str) -> bool {
     let is_main = |item: &Item| match item {
         Item::Macro(item) => {
             item.mac.path.segments.last().is_some_and(|last| last.ident == "main")
                 && item.mac.tokens.is_empty()
-                && item.attrs.is_empty()
+                && !item.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"))
         }
         _ => false,
     };
