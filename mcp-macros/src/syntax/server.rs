@@ -28,11 +28,12 @@ impl ServerSyntax {
         let is_runtime = |attribute: &mut Attribute| is_runtime(attribute.path());
         let runtimes = function.attributes.extract_if(.., is_runtime).collect();
         let (source, line) = source().unwrap_or_default();
+        let is_main = function.signature.ident == "main";
         Self {
             function,
             runtimes,
             runtime_above: runtime_above(&source, line),
-            beside_main: contains_main(&source),
+            beside_main: is_main && contains_main(&source),
             krate: only_crate("server", given, errors),
         }
     }

@@ -1,3 +1,4 @@
+#![allow(clippy::print_stdout, reason = "clients report what they have checked")]
 //! Checks authorization with rmcp's client.
 //!
 //! ```text
