@@ -55,11 +55,6 @@ impl Server {
             let message = format!("`#[server]` cannot be combined with `{runtime}`");
             errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
         }
-        if beside_main {
-            let help = "remove `main!()`: `#[server]` serves the annotated functions, too";
-            let message = "`#[server]` cannot be combined with `main!()`: a program has one `main`";
-            errors.at(Span::call_site(), format_args!("{message}\nhelp: {help}"));
-        }
         let name = function.signature.ident.clone();
         if beside_main {
             let help = "remove `main!()`: `#[server]` serves the annotated functions, too";

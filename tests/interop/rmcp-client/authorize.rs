@@ -1,4 +1,3 @@
-#![allow(clippy::print_stdout, reason = "clients report what they have checked")]
 //! Checks authorization with rmcp's client.
 //!
 //! ```text
@@ -7,6 +6,8 @@
 //!
 //! `user` opens authorization requests in a browser. `clients` is the base of the URLs of clients with a metadata document, or empty if
 //! no client has one.
+
+#![allow(clippy::print_stdout, reason = "clients report what they have checked")]
 
 use std::error::Error;
 

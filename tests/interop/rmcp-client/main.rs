@@ -7,6 +7,8 @@
 //! `auto` probes for 2026-07-28. Older revisions are requested in the handshake. rmcp has no HTTP+SSE transport, so
 //! 2024-11-05 uses streamable HTTP.
 
+#![allow(clippy::print_stdout, reason = "clients report what they have checked")]
+
 mod checks;
 mod everything;
 mod user;
