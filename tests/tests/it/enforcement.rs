@@ -124,22 +124,22 @@ macro_rules! takers {
         $(
             #[tool]
             fn $value(value: $ty) {
-                drop(value);
+                let _ = value;
             }
 
             #[tool]
             fn $perhaps(value: Option<$ty>) {
-                drop(value);
+                let _ = value;
             }
 
             #[tool]
             fn $many(value: Vec<$ty>) {
-                drop(value);
+                let _ = value;
             }
 
             #[tool]
             fn $whole(#[arg(flatten)] value: $ty) {
-                drop(value);
+                let _ = value;
             }
         )*
 

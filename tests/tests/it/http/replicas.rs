@@ -13,7 +13,7 @@ mod tasks;
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{HttpOptions, MemoryBackend, RecordCondition, Records, Server};
+use mcp_runtime::{HttpOptions, MemoryBackend, RecordCondition, Records, Server, Timestamp};
 use mcp_tests::backend::{Health, UnreliableBackend};
 use tokio::runtime::{Builder, Runtime};
 
@@ -130,9 +130,9 @@ impl Cluster {
         result
     }
 
-    /// Returns the time of the backend, as tasks display it.
-    pub(super) async fn now(&self) -> String {
-        self.replicas[0].backend.now().await.unwrap().to_string()
+    /// Returns the time of the backend.
+    pub(super) async fn now(&self) -> Timestamp {
+        self.replicas[0].backend.now().await.unwrap()
     }
 
     /// Returns how many operations of the backend a replica has attempted.
