@@ -219,7 +219,8 @@ impl Options {
         let path = self.bench.join("README.md");
         let readme = fs::read_to_string(&path)?;
         let parts = readme.split_once(BEFORE_TABLE).zip(readme.split_once(AFTER_TABLE));
-        let ((before, _), (_, after)) = parts.ok_or_else(|| Failure::new("bench/README.md has no markers for the table"))?;
+        let ((before, _), (_, after)) =
+            parts.ok_or_else(|| Failure::new("bench/README.md has no markers for the table"))?;
         write(&path, &format!("{before}{BEFORE_TABLE}\n{text}{AFTER_TABLE}{after}"))
     }
 }
