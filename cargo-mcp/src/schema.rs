@@ -78,25 +78,41 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Returns the schemas of a union, in order, or the schema itself.
+    /// Returns the schemas of a union, in order, or the schema itself. Each schema of a recursive union counts once.
     pub(crate) fn alternatives(self) -> Vec<Self> {
+        self.alternatives_except(&mut Vec::new())
+    }
+
+    fn alternatives_except(self, seen: &mut Vec<Self>) -> Vec<Self> {
+        if seen.iter().any(|one| one.is_same(self)) {
+            return Vec::new();
+        }
+        seen.push(self);
         for key in ["anyOf", "oneOf"] {
             let found: Vec<_> = self.list(key).map(|node| self.at(node)).collect();
             // Alternatives that only add requirements do not define types.
             if !found.is_empty() && found.iter().any(|one| !one.types().is_empty() || one.choices().is_some()) {
-                return found.into_iter().flat_map(Self::alternatives).collect();
+                return found.into_iter().flat_map(|one| one.alternatives_except(seen)).collect();
             }
         }
         if let [only] = &*self.list("allOf").map(|node| self.at(node)).collect::<Vec<_>>()
             && self.types().is_empty()
         {
-            return only.alternatives();
+            return only.alternatives_except(seen);
         }
         vec![self]
     }
 
     /// Returns the possible values, if they are enumerated.
     pub(crate) fn choices(self) -> Option<Vec<Choice<'a>>> {
+        self.choices_except(&mut Vec::new())
+    }
+
+    fn choices_except(self, seen: &mut Vec<Self>) -> Option<Vec<Choice<'a>>> {
+        if seen.iter().any(|one| one.is_same(self)) {
+            return None;
+        }
+        seen.push(self);
         if let Some(value) = self.get("const") {
             return Some(vec![Choice { value, title: self.text("title").or(self.text("description")) }]);
         }
@@ -105,9 +121,9 @@ impl<'a> Schema<'a> {
             let choice = |(at, value)| Choice { value, title: titles.get(at).copied().flatten() };
             return Some(values.iter().enumerate().map(choice).collect());
         }
-        let consts = |key| {
+        let mut consts = |key| {
             let found: Vec<_> = self.list(key).map(|node| self.at(node)).collect();
-            let choices: Option<Vec<_>> = found.iter().map(|one| one.choices()).collect();
+            let choices: Option<Vec<_>> = found.iter().map(|one| one.choices_except(seen)).collect();
             choices.filter(|choices| !choices.is_empty()).map(|choices| choices.concat())
         };
         consts("oneOf").or_else(|| consts("anyOf"))
@@ -370,8 +386,20 @@ mod tests {
     #[test]
     fn recursive_schemas_are_described() {
         let Value::Object(root) = json!({
-            "$defs": {"A": {"$ref": "#/$defs/A"}, "List": {"type": "array", "items": {"$ref": "#/$defs/List"}}},
-            "properties": {"a": {"$ref": "#/$defs/A"}, "list": {"$ref": "#/$defs/List"}},
+            "$defs": {
+                "A": {"$ref": "#/$defs/A"},
+                "List": {"type": "array", "items": {"$ref": "#/$defs/List"}},
+                "Union": {"anyOf": [{"$ref": "#/$defs/Union"}, {"type": "string"}]},
+                "Choice": {"oneOf": [{"$ref": "#/$defs/Choice"}, {"const": "a"}]},
+                "All": {"allOf": [{"$ref": "#/$defs/All"}]},
+            },
+            "properties": {
+                "a": {"$ref": "#/$defs/A"},
+                "list": {"$ref": "#/$defs/List"},
+                "union": {"$ref": "#/$defs/Union"},
+                "choice": {"$ref": "#/$defs/Choice"},
+                "all": {"$ref": "#/$defs/All"},
+            },
         }) else {
             unreachable!()
         };

@@ -108,7 +108,8 @@ async fn log_in(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
         });
     }
     let code = parameters.get("code").unwrap_or_default();
-    let login = server.upstream.exchange(code, &pending.attempt, &server.options.callback_url()).await;
+    let login =
+        server.upstream.exchange(code, &pending.attempt, &server.options.callback_url(), server.clock.unix()).await;
     let login = login.map_err(|error| {
         tracing::warn!(%error, "a login at the provider has failed");
         match error {

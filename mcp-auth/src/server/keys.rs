@@ -156,6 +156,7 @@ fn is_due(created: f64, clock: &Clock) -> bool {
 
 /// Reads the keys, and replaces the newest if it is due. Of several processes that do so, one succeeds.
 async fn read(store: &Store, clock: &Clock) -> Result<State, Error> {
+    clock.follow(store.records()).await.map_err(Error::records)?;
     for _ in 0..ATTEMPTS {
         let found = store.get::<StoredKeys>("keys", "signing").await.map_err(Error::records)?;
         let (mut keys, condition) = match found {

@@ -75,6 +75,9 @@ impl AuthorizationRoutes for Routes {
 
     fn respond(&self, request: Request<Bytes>, peer: Option<SocketAddr>) -> RouteFuture<'_> {
         Box::pin(async move {
+            if let Err(error) = self.0.clock.follow(self.0.store.records()).await {
+                tracing::debug!(%error, "the clock of the store cannot be read");
+            }
             let (path, endpoints) = (request.uri().path(), &self.0.options.endpoints);
             if path == endpoints.authorization || path == endpoints.callback {
                 self.respond_to_browser(&request).await

@@ -42,6 +42,10 @@ impl Store {
         Self { records, sealer }
     }
 
+    pub(super) fn records(&self) -> &dyn Records {
+        &*self.records
+    }
+
     /// # Errors
     ///
     /// Returns an error if the store fails, or if the value was sealed with an unknown secret.

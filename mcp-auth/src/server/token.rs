@@ -101,7 +101,7 @@ async fn refresh(server: &Inner, client: &Client, form: &Parameters<'_>) -> Resu
         return Err(invalid());
     }
     let scopes = narrowed(&grant.scopes, form.get("scope"))?;
-    grant.tokens = match server.upstream.refresh(&grant.tokens).await {
+    grant.tokens = match server.upstream.refresh(&grant.tokens, server.clock.unix()).await {
         Ok(tokens) => tokens,
         Err(UpstreamError::Refused(reason)) => {
             tracing::info!(reason, "the login at the provider has ended, so the grant ends");

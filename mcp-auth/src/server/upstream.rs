@@ -204,7 +204,14 @@ impl Upstream {
     }
 
     /// Exchanges a code for the tokens and the identity of a user.
-    pub(super) async fn exchange(&self, code: &str, attempt: &Attempt, callback: &str) -> Result<Login, UpstreamError> {
+    /// `now` is the time from which the expiry of the tokens is counted.
+    pub(super) async fn exchange(
+        &self,
+        code: &str,
+        attempt: &Attempt,
+        callback: &str,
+        now: f64,
+    ) -> Result<Login, UpstreamError> {
         let parameters = [
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -212,7 +219,7 @@ impl Upstream {
             ("code_verifier", &attempt.verifier),
         ];
         let response = self.request_tokens(&parameters).await?;
-        let tokens = self.tokens(&response, None)?;
+        let tokens = tokens(&response, None, now)?;
         let claims = match &self.issuer {
             Some(issuer) => {
                 let token = response.get("id_token").and_then(Value::as_str);
@@ -230,13 +237,13 @@ impl Upstream {
     }
 
     /// Checks that a user is still logged in, and renews the tokens if the provider has issued a refresh token.
-    pub(super) async fn refresh(&self, tokens: &Tokens) -> Result<Tokens, UpstreamError> {
-        let Some(refresh) = &tokens.refresh else {
-            self.user(&tokens.access).await?;
-            return Ok(tokens.clone());
+    pub(super) async fn refresh(&self, old: &Tokens, now: f64) -> Result<Tokens, UpstreamError> {
+        let Some(refresh) = &old.refresh else {
+            self.user(&old.access).await?;
+            return Ok(old.clone());
         };
         let response = self.request_tokens(&[("grant_type", "refresh_token"), ("refresh_token", refresh)]).await?;
-        self.tokens(&response, Some(refresh))
+        tokens(&response, Some(refresh), now)
     }
 
     async fn request_tokens(&self, parameters: &[(&str, &str)]) -> Result<Map<String, Value>, UpstreamError> {
@@ -258,14 +265,6 @@ impl Upstream {
         }
     }
 
-    fn tokens(&self, response: &Map<String, Value>, refresh: Option<&str>) -> Result<Tokens, UpstreamError> {
-        let text = |name: &str| response.get(name).and_then(Value::as_str).map(str::to_owned);
-        let access = text("access_token").ok_or_else(|| UpstreamError::Unavailable("no access token".to_owned()))?;
-        let lifetime = response.get("expires_in").and_then(Value::as_f64).filter(|lifetime| lifetime.is_finite());
-        let expires = lifetime.map(|lifetime| self.clock.unix() + lifetime.max(0.0));
-        Ok(Tokens { access, refresh: text("refresh_token").or_else(|| refresh.map(str::to_owned)), expires })
-    }
-
     /// Asks the provider who the user of a token is.
     async fn user(&self, token: &str) -> Result<Map<String, Value>, UpstreamError> {
         let url = self.userinfo.as_ref().ok_or_else(|| UpstreamError::Unavailable("no user endpoint".to_owned()))?;
@@ -281,6 +280,15 @@ impl Upstream {
             status => Err(UpstreamError::Unavailable(format!("the response has the status {status}"))),
         }
     }
+}
+
+/// Returns the tokens of a response, whose lifetime begins at `now`.
+fn tokens(response: &Map<String, Value>, refresh: Option<&str>, now: f64) -> Result<Tokens, UpstreamError> {
+    let text = |name: &str| response.get(name).and_then(Value::as_str).map(str::to_owned);
+    let access = text("access_token").ok_or_else(|| UpstreamError::Unavailable("no access token".to_owned()))?;
+    let lifetime = response.get("expires_in").and_then(Value::as_f64).filter(|lifetime| lifetime.is_finite());
+    let expires = lifetime.map(|lifetime| now + lifetime.max(0.0));
+    Ok(Tokens { access, refresh: text("refresh_token").or_else(|| refresh.map(str::to_owned)), expires })
 }
 
 impl Issuer {

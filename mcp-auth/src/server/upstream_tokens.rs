@@ -90,7 +90,7 @@ impl UpstreamTokens {
         if grant.tokens.refresh.is_none() || grant.tokens.expires.is_none_or(|expires| now + MARGIN < expires) {
             return Ok(Some(grant.tokens.access));
         }
-        grant.tokens = match server.upstream.refresh(&grant.tokens).await {
+        grant.tokens = match server.upstream.refresh(&grant.tokens, now).await {
             Ok(tokens) => tokens,
             Err(UpstreamError::Refused(_)) => {
                 codes::end(server, id).await.map_err(unavailable)?;

@@ -125,7 +125,7 @@ impl World {
         respond(&issuer, signer, Arc::clone(&provider));
         let clock = Clock::default();
         let credentials = ClientCredentials::basic("notes", "a secret");
-        let upstream = Upstream::discover_with(issuer.url.clone(), credentials, clock.clone()).await.unwrap();
+        let upstream = Upstream::discover_with(issuer.url.clone(), credentials, clock.of_system()).await.unwrap();
         let upstream = upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]);
         let records = Arc::<TestRecords>::default();
         let builder = AuthorizationServer::builder(RESOURCE, upstream).unwrap();

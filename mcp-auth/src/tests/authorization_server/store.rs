@@ -1,8 +1,11 @@
 //! A store of records that fails.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::{Browser, REDIRECT, World, form};
+use super::{super::signer::now, Browser, REDIRECT, World, form};
+use crate::jose::Jws;
 
 #[tokio::test]
 async fn requests_that_need_the_store_fail_for_a_while_and_nothing_is_lost() {
@@ -38,4 +41,21 @@ async fn requests_that_need_the_store_fail_for_a_while_and_nothing_is_lost() {
     assert_eq!(world.exchange(&code, &[]).await.status, 200);
     assert_eq!(world.refresh(refresh).await.status, 200);
     assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &registered)]).await.status, 200);
+}
+
+/// Processes whose clocks differ agree on the times that they store.
+#[tokio::test]
+async fn times_are_those_of_the_store() {
+    const BEHIND: Duration = Duration::from_secs(3600);
+    const MINUTE: Duration = Duration::from_secs(60);
+    let world = World::new().await;
+    world.records.set_clock_back(BEHIND);
+    // The clock of the store is read once a minute.
+    world.clock.advance(MINUTE);
+    let tokens = world.tokens().await;
+    let claims = Jws::parse(tokens["access_token"].as_str().unwrap()).unwrap().claims().unwrap();
+    let (issued, expected) = (claims["iat"].as_u64().unwrap(), now() + MINUTE.as_secs() - BEHIND.as_secs());
+    assert!(issued.abs_diff(expected) < 30, "{issued}, expected {expected}");
+    assert!(world.accepts(&tokens["access_token"]).await);
+    assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status, 200);
 }
