@@ -160,7 +160,7 @@ impl Shared {
             state.is_writing = true;
             drop(state);
             if dropped > 0 {
-                // What was printed need not end with a line break.
+                // The output need not end with a line break.
                 let line_break = if text.last().is_some_and(|last| *last != b'\n') { "\n" } else { "" };
                 let _ = writeln!(text, "{line_break}WARN {dropped} bytes were dropped because stderr was not read");
             }

@@ -43,7 +43,7 @@ fn a_missing_scope_is_named_with_the_way_to_get_it() {
     }
 }
 
-/// What the server names is neither trusted in a terminal nor in a command that the user copies.
+/// Text of the server is trusted neither in a terminal nor in a command that the user copies.
 #[test]
 fn the_scopes_of_a_challenge_are_quoted() {
     for (challenge, scopes, options) in [

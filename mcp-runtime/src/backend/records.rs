@@ -230,8 +230,8 @@ impl RecordCondition {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordQuota<'a> {
-    /// The account charged for this record in its group: ASCII text of at most 64 bytes. If it is empty, the record is counted
-    /// in its group only.
+    /// The account charged for this record in its group: ASCII text of at most 64 bytes. If it is empty, the record
+    /// counts in its group only.
     pub account: &'a str,
     /// The maximum number of records of the account, including the new one. Ignored without an account.
     pub per_account: usize,

@@ -1,4 +1,4 @@
-//! What the process prints to stdout and stderr, whether by Rust code, C libraries or child processes.
+//! Output of the process on stdout and stderr, whether of Rust code, C libraries or child processes.
 //!
 //! A pipe receives it, and a thread moves it from there to the lossy writer. That thread never waits for stderr, which is
 //! why it is not the one that writes to stderr.

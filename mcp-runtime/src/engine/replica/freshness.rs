@@ -1,4 +1,4 @@
-//! How long a replica may trust what it has read.
+//! The time for which a replica may trust what it has read.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::handlers::ReplicaHandler;
 
-/// Whether this replica would have heard if what it has read had changed since.
+/// Tells whether this replica would have heard of a change of what it has read.
 ///
-/// It would not if messages do not arrive, or if it was not scheduled: a process that continues after `SIGSTOP` may
+/// It would not have if messages do not arrive, or if it was not scheduled: a process that continues after `SIGSTOP` may
 /// receive a request before the message that was sent earlier. Therefore, the replica sends itself messages, and what it
 /// has read is fresh for the time of a lease after the last one that arrived was sent, while its task runs often enough.
 #[derive(Debug)]

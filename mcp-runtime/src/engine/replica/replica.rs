@@ -332,7 +332,7 @@ impl Membership {
         }
     }
 
-    /// Does what must be done as often as the lease is renewed.
+    /// Renews everything that has the time to live of the lease.
     async fn renewed(&self, topic: &str, sent: Instant) {
         let echo = encode(Freshness::KIND, &self.freshness.echo(sent));
         if let Err(error) = self.backend.publish(topic, echo).await {

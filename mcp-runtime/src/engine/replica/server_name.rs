@@ -20,7 +20,7 @@ pub(crate) struct ServerName {
     pub(crate) former: Vec<String>,
 }
 
-/// What the backend says about the name.
+/// The answer of the backend to a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NameClaim {
     /// The backend belongs to this server.

@@ -204,7 +204,7 @@ async fn two_streams_of_a_client_do_not_replace_each_other_in_turn() {
             handles.borrow()[0].log(Level::Error, number);
             // A replica that has yet to learn of the second stream repeats the first message.
             while stream.message().await.expect("the second stream ended")["params"]["data"] != number {}
-            // What the first stream receives between the messages shows that it is still open.
+            // The comments between the messages show that the first stream is still open.
             for _ in 0..3 {
                 assert!(replaced.event().await.expect("the first stream ended").is_comment, "{first} {second}");
             }
