@@ -14,7 +14,7 @@ use crate::{
     authorization::{AuthorizedClient, access_token, authorized_client},
     failure::Failure,
     program::{ProcessObserver, Program},
-    refusal::Refusal,
+    refusal::{Refusal, has_token},
     revision::Revision,
     target::Target,
 };
@@ -133,11 +133,6 @@ async fn client_with_tokens(url: &str, headers: &[(String, String)]) -> Result<O
     if has_token(headers) { Ok(None) } else { authorized_client(url).await }
 }
 
-/// Returns whether a header contains a token.
-pub(crate) fn has_token(headers: &[(String, String)]) -> bool {
-    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
-}
-
 fn http(url: &str, headers: &[(String, String)]) -> Result<StreamableHttpClientTransportConfig, Failure> {
     // The only provider that is compiled in. Installing it again fails, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -186,8 +181,6 @@ fn handshake_failure(
     }
 }
 
-/// The help for a server that requires authorization.
-pub(crate) const SEND_TOKEN: &str = "log in with `cargo mcp login URL`, or send a token with `--bearer TOKEN`";
 const OMIT_REVISION: &str = "omit `--revision` to use the newest revision that both sides support";
 
 /// Returns help for a line on stdout that is not a message.

@@ -6,9 +6,9 @@ use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
 
 use crate::{
-    client::SEND_TOKEN,
     failure::Failure,
     raw_connection::{RawConnection, TransportError},
+    refusal::SEND_TOKEN,
     revision::Revision,
     target::Target,
 };

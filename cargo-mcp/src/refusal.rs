@@ -11,12 +11,10 @@ use rmcp::{
     },
 };
 
-use crate::{
-    client::{SEND_TOKEN, has_token},
-    failure::Failure,
-    near::name_list,
-    style::shell_word,
-};
+use crate::{failure::Failure, near::name_list, style::shell_word};
+
+/// The help for a server that requires authorization.
+pub(crate) const SEND_TOKEN: &str = "log in with `cargo mcp login URL`, or send a token with `--bearer TOKEN`";
 
 /// A response with which a server refuses a request.
 pub(crate) struct Refusal {
@@ -119,4 +117,9 @@ impl Refusal {
             }
         }
     }
+}
+
+/// Returns whether a header contains a token.
+pub(crate) fn has_token(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }

@@ -131,13 +131,15 @@ async fn a_server_that_hangs_is_reported_in_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_happens_twice_when_connections_are_cut() {
+    const WRITERS: u64 = 16;
+    const CUTS: u64 = 20;
     for program in programs() {
         let server = Server::start(&program, &[]).await;
         let redis = Arc::new(server.connect().await);
         let bounds = LogBounds::new(1 << 20, 1 << 30, MINUTE);
         let mut tasks = JoinSet::new();
         let quota = RecordQuota { account: "", per_account: 0, total: usize::MAX, replaceable: None };
-        for writer in 0..16 {
+        for writer in 0..WRITERS {
             let redis = Arc::clone(&redis);
             tasks.spawn(async move {
                 let (mut changes, mut unknown, mut appended) = (0, 0, 0);
@@ -162,7 +164,7 @@ async fn nothing_happens_twice_when_connections_are_cut() {
                 (changes, unknown, appended)
             });
         }
-        for _ in 0..20 {
+        for _ in 0..CUTS {
             sleep(Duration::from_millis(90)).await;
             server.command("CLIENT KILL TYPE normal").await;
         }
@@ -174,7 +176,10 @@ async fn nothing_happens_twice_when_connections_are_cut() {
         let counter = redis.get("counter").await.unwrap().unwrap().value;
         let counter = u64::from_be_bytes((*counter).try_into().unwrap());
         assert!((changes..=changes + unknown).contains(&counter), "{changes} of {counter}, {unknown} unknown");
-        assert!(unknown < changes / 4, "{changes} of {counter}, {unknown} unknown");
+        assert!(
+            changes > 0 && unknown <= CUTS * WRITERS,
+            "a cut concerns at most one change of each writer: {unknown}"
+        );
         let entries: u64 = server.command("XLEN mcp:{l:log}").await[1..].parse().unwrap();
         assert_eq!(entries, appended);
         assert_eq!(redis.count("names").await.unwrap() as u64, appended);

@@ -3,10 +3,7 @@ use std::{fmt, sync::Arc};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use super::{
-    backend::{LayerBackend, SharedBackend},
-    stack::LayerPosition,
-};
+use super::backend::{LayerBackend, SharedBackend};
 use crate::{
     engine::{call::callee::Callee, request::caller::Caller},
     error::Fault,
@@ -39,6 +36,15 @@ pub struct Call {
     arguments: Arc<str>,
     /// The position of the layer that receives the call.
     position: LayerPosition,
+}
+
+/// The place of a layer among those of the server.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct LayerPosition {
+    /// Distinguishes the keys of the layer in a backend from those of other layers.
+    pub(super) index: usize,
+    /// Whether the layer applies to every call.
+    pub(super) is_general: bool,
 }
 
 /// The kind of a call.

@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::{
-    call::Call,
+    call::{Call, LayerPosition},
     layer::{Layer, LayerFuture, Next},
 };
 use crate::{handler::entry::EntryInfo, registry::Function};
@@ -53,15 +53,6 @@ impl Layers {
 struct Positioned<L> {
     layer: L,
     position: LayerPosition,
-}
-
-/// The place of a layer among those of the server.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct LayerPosition {
-    /// Distinguishes the keys of the layer in a backend from those of other layers.
-    pub(super) index: usize,
-    /// Whether the layer applies to every call.
-    pub(super) is_general: bool,
 }
 
 impl<L: Layer> Layer for Positioned<L> {
