@@ -17,11 +17,6 @@ impl Meter {
         Self { total: Arc::clone(&self.total), part: Some(Arc::clone(part)) }
     }
 
-    /// Returns the count of the part, if there is one.
-    pub(crate) fn part(&self) -> usize {
-        self.part.as_ref().map_or(0, |part| part.load(Ordering::Relaxed))
-    }
-
     pub(crate) fn total(&self) -> usize {
         self.total.load(Ordering::Relaxed)
     }

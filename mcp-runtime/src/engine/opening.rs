@@ -72,5 +72,9 @@ pub(crate) fn restore_session(engine: &Arc<Engine>, record: &SessionRecord) -> O
     let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
     let session = open(engine, info, declared, outbox, (Arc::default(), flow));
     session.adopt(record, record);
+    // This replica may have missed changes since the session was opened.
+    if let Some(subscriber) = &session.subscriber {
+        subscriber.everything_changed(engine.registry().capabilities().kinds());
+    }
     Some(session)
 }

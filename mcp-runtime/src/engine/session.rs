@@ -234,14 +234,6 @@ impl Session {
         self.outbox.admits_log_message() && self.outbox.notify(message)
     }
 
-    /// Notifies the client of all changes that it has subscribed to, since some may have been lost.
-    #[cfg(feature = "http")]
-    pub(crate) fn renotify(&self) {
-        if let Some(subscriber) = &self.subscriber {
-            subscriber.renotify();
-        }
-    }
-
     /// Records that the client has sent something, or has read something that was waiting for it, which shows that it is
     /// alive.
     pub(crate) fn record_sign_of_life(&self) {

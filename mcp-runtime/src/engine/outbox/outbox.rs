@@ -279,14 +279,6 @@ impl Outbox {
         self.take_lines(self.contents(), into)
     }
 
-    /// Discards the pending notifications.
-    #[cfg(feature = "http")]
-    pub(crate) fn discard_pending(&self) {
-        for pending in std::mem::take(&mut self.contents().pending) {
-            pending.write(&mut Vec::new());
-        }
-    }
-
     fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
         if contents.lines.is_empty() {
             return false;

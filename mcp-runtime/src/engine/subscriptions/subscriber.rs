@@ -227,12 +227,12 @@ impl Subscriber {
         self.subscriptions().iter().for_each(Subscription::release);
     }
 
-    /// Notifies of everything as if it had changed.
+    /// Notifies of the lists of these kinds and of all resources as if they had changed.
     #[cfg(feature = "http")]
-    pub(crate) fn renotify(&self) {
+    pub(crate) fn everything_changed(&self, kinds: Kinds) {
         for subscription in &*self.subscriptions() {
             match subscription.subject() {
-                Subject::Lists(kinds) => subscription.lists_changed(*kinds),
+                Subject::Lists(_) => subscription.lists_changed(kinds),
                 Subject::Resource(_) => subscription.resource_updated(),
             }
         }

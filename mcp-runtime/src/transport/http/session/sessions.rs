@@ -14,10 +14,7 @@ use crate::{
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
-        sse::{
-            shared::{GeneralStream, GeneralStreams},
-            stream::StreamMemory,
-        },
+        sse::{shared::GeneralStream, stream::StreamMemory},
     },
 };
 
@@ -139,9 +136,6 @@ impl Sessions {
         let removed = self.table().remove(id);
         if let Some(Entry { session, .. }) = removed {
             session.end();
-            if let Some(general) = &session.general {
-                general.remove_logs();
-            }
         }
     }
 
@@ -173,14 +167,6 @@ impl Sessions {
     }
 }
 
-impl GeneralStreams for Sessions {
-    fn moved_to(&self, session: &str, response: u64) {
-        if let Some(general) = self.get(session).as_ref().and_then(|session| session.general.as_ref()) {
-            general.moved_to(response);
-        }
-    }
-}
-
 /// Removes idle sessions of a peer, by default of the one that has the most: first those that were never used, then
 /// those that have been idle longest. Removes 1/64 of the peer's sessions, so that the next new ones need no scan.
 fn evict_idle(table: &mut Table, peer: Option<&Arc<Peer>>) {
@@ -209,15 +195,9 @@ pub(in crate::transport::http) fn new_id() -> Option<Arc<str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Weak;
-
     use crate::{
-        backend::{Backend, LogPosition, Logs as _, MemoryBackend},
-        engine::{Outbox, Replica},
-        transport::http::{
-            peers::{Peers, Share},
-            sse::shared::SharedStreams,
-        },
+        engine::Outbox,
+        transport::http::peers::{Peers, Share},
     };
 
     const LINE: &[u8] = b"{\"jsonrpc\":\"2.0\"}\n";
@@ -229,43 +209,6 @@ mod tests {
     fn open(sessions: &Sessions, peer: &Arc<Peer>) -> Arc<HttpSession> {
         let id = sessions.open(Arc::new(Session::for_test()), peer).expect("the session is opened");
         Arc::clone(&sessions.table()[&id].session)
-    }
-
-    /// Two requests may load a session at the same time. One of the copies is used.
-    #[tokio::test(start_paused = true)]
-    async fn the_copy_of_a_session_that_is_used_learns_where_its_client_reads() {
-        const LEASE: Duration = Duration::from_secs(10);
-        let backend = Arc::new(MemoryBackend::default());
-        let (id, ada) = (Arc::<str>::from("session"), peers().principal("ada"));
-        let replicas = [(); 2].map(|()| {
-            let sessions = Arc::new(Sessions::new(&HttpOptions::default()));
-            let replica = Arc::new(Replica::new(Arc::clone(&backend) as Arc<dyn Backend>, LEASE));
-            let streams = SharedStreams::new(&replica, Arc::downgrade(&sessions) as Weak<dyn GeneralStreams>);
-            let copies = [(); 2].map(|()| {
-                let session = Arc::new(Session::for_test());
-                let general = streams.start_general(&id, &session, false, StreamMemory::default());
-                (session, general)
-            });
-            // The copy that was made last is added first.
-            for (session, general) in copies.into_iter().rev() {
-                sessions.insert(&id, &session, sessions.reserve(&ada).unwrap(), Some(general));
-            }
-            (sessions, streams)
-        });
-        let open = |replica: usize| {
-            let general = replicas[replica].0.get(&id).unwrap().general.clone().unwrap();
-            async move { general.open(None).await.unwrap() }
-        };
-        let _here = open(0).await;
-        // Then it knows that it collects everything.
-        tokio::time::sleep(LEASE * 2).await;
-        let _elsewhere = open(1).await;
-        tokio::time::sleep(LEASE / 2).await;
-        let log = backend.read("mcp/1/stream/session/0", LogPosition::START, 99).await.unwrap().unwrap();
-        assert!(
-            log.iter().any(|entry| entry.value.first() == Some(&b'f')),
-            "the collector has not handed over: {log:?}"
-        );
     }
 
     /// A message of one byte more than a quarter of the memory.

@@ -25,11 +25,7 @@ use crate::{
     error::Fault,
     handler::ask::ClientProgress,
     jsonrpc::Id,
-    transport::http::{
-        options::HttpOptions,
-        peers::Peer,
-        sse::shared::{GeneralStream, SharedStreams},
-    },
+    transport::http::{options::HttpOptions, peers::Peer, sse::shared::SharedStreams},
 };
 
 /// How often a session is read again because announcements overlap with reading it.
@@ -66,13 +62,12 @@ impl SharedSessions {
     ) -> Option<Arc<Self>> {
         let replica: &Arc<Replica> = engine.replica()?;
         let renewal_interval = (options.session_idle / 8).max(Duration::from_millis(10));
-        let general_streams: Weak<Sessions> = Arc::downgrade(sessions);
         let max_per_peer = options.max_peer_share.of(options.max_sessions);
         let shared = Arc::new(Self {
             store: SessionStore::new(Arc::clone(replica), options.session_idle, renewal_interval, max_per_peer),
             engine: Arc::clone(engine),
             sessions: Arc::clone(sessions),
-            streams: Arc::new(SharedStreams::new(replica, general_streams)),
+            streams: Arc::new(SharedStreams::new(replica)),
             announcements: AtomicU64::new(0),
             retry_at: Mutex::default(),
             renewal_interval,
@@ -105,7 +100,7 @@ impl SharedSessions {
         let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
         match respond(self.store.create(&id, session, peer_name(peer))).await? {
             NewSession::Created => {
-                let general = self.start_general(&id, session, true, peer);
+                let general = self.streams.start_general(&id, session);
                 self.sessions.insert(&id, session, permit, Some(general));
             }
             NewSession::TooMany => return Err(too_many()),
@@ -154,7 +149,7 @@ impl SharedSessions {
             let session = restore_session(&self.engine, &stored.record).ok_or_else(unknown)?;
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
-            let general = self.start_general(&id, &session, false, peer);
+            let general = self.streams.start_general(&id, &session);
             self.sessions.insert(&id, &session, permit, Some(general));
             if is_overlapped() {
                 session.invalidate();
@@ -224,17 +219,6 @@ impl SharedSessions {
             // Every replica with an older revision then reads the record, or finds that the record is gone.
             self.work.announcements.add((shared.id.to_string(), shared.revision() + 1));
         }
-    }
-
-    /// Starts the stream of a session of a peer for messages that belong to no request.
-    fn start_general(
-        &self,
-        id: &Arc<str>,
-        session: &Arc<Session>,
-        is_opened_here: bool,
-        peer: &Peer,
-    ) -> Arc<GeneralStream> {
-        self.streams.start_general(id, session, is_opened_here, self.sessions.memory().of_peer(peer))
     }
 
     /// Returns the questions of this replica that wait for an answer, by session and request.

@@ -36,12 +36,7 @@ pub(in crate::transport::http) struct StreamMemory {
 impl StreamMemory {
     /// Returns the memory of the streams of one peer, whose use counts towards the total.
     pub(in crate::transport::http) fn of_peer(&self, peer: &Peer) -> Self {
-        self.of_part(peer.stream_bytes())
-    }
-
-    /// Returns the memory whose use also counts towards `part`.
-    pub(super) fn of_part(&self, part: &Arc<AtomicUsize>) -> Self {
-        Self { meter: self.meter.with_part(part), max: self.max }
+        Self { meter: self.meter.with_part(peer.stream_bytes()), max: self.max }
     }
 
     /// Counts bytes until the returned value is dropped.
@@ -76,7 +71,7 @@ impl Default for StreamMemory {
     }
 }
 
-/// Bytes that are kept outside of the streams of this process, and that count towards their memory.
+/// Bytes that wait for the backend, and that count towards the memory of all streams.
 #[derive(Debug)]
 pub(super) struct KeptBytes {
     meter: Meter,
@@ -91,11 +86,6 @@ impl KeptBytes {
             Some(added) => self.meter.add(added),
             None => self.meter.sub(before - bytes),
         }
-    }
-
-    /// Returns the number of bytes that all streams of the peer use.
-    pub(super) fn of_peer(&self) -> usize {
-        self.meter.part()
     }
 }
 

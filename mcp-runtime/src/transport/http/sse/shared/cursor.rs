@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::{
-    entry::{Entry, Mark},
+    entry::{Entry, EventHeader},
     item::StreamItem,
 };
 use crate::backend::LogEntry;
@@ -11,8 +11,8 @@ use crate::backend::LogEntry;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
     at: u64,
-    /// The mark of the last event.
-    mark: Mark,
+    /// The header of the last event.
+    header: EventHeader,
     has_ended: bool,
 }
 
@@ -28,7 +28,7 @@ impl Cursor {
 
     /// Returns the number of the last event.
     pub(super) fn number(&self) -> u64 {
-        self.mark.number
+        self.header.number
     }
 
     /// Returns whether the stream is complete.
@@ -44,13 +44,13 @@ impl Cursor {
         }
         self.at = position;
         match Entry::decode(&entry.value)? {
-            Entry::Message { mark, line } => {
-                self.advance(mark).then(|| StreamItem::Event { position, line: Bytes::copy_from_slice(line) })
+            Entry::Message { header, line } => {
+                self.advance(header).then(|| StreamItem::Event { position, line: Bytes::copy_from_slice(line) })
             }
-            Entry::Close { mark, retry } => self.advance(mark).then_some(StreamItem::Close { position, retry }),
-            Entry::Alive | Entry::Flushed(_) => None,
+            Entry::Close { header, retry } => self.advance(header).then_some(StreamItem::Close { position, retry }),
+            Entry::Alive => None,
             Entry::Answered => {
-                self.mark.is_answered = true;
+                self.header.is_answered = true;
                 None
             }
             Entry::End => {
@@ -60,17 +60,17 @@ impl Cursor {
             Entry::Lost(message) => {
                 self.has_ended = true;
                 let line = Bytes::copy_from_slice(message);
-                (!self.mark.is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
+                (!self.header.is_answered && !line.is_empty()).then_some(StreamItem::Event { position, line })
             }
         }
     }
 
     /// Moves to an event. Returns `false` for an event that is already known: the owner repeats an append that seemed
     /// to fail although it took effect.
-    fn advance(&mut self, mark: Mark) -> bool {
-        self.mark.is_answered |= mark.is_answered;
-        let is_new = mark.number > self.mark.number;
-        self.mark.number = self.mark.number.max(mark.number);
+    fn advance(&mut self, header: EventHeader) -> bool {
+        self.header.is_answered |= header.is_answered;
+        let is_new = header.number > self.header.number;
+        self.header.number = self.header.number.max(header.number);
         is_new
     }
 }
@@ -81,12 +81,12 @@ mod tests {
     use crate::backend::LogPosition;
 
     fn message(number: u64) -> Vec<u8> {
-        marked(Mark { number, is_answered: false })
+        message_with(EventHeader { number, is_answered: false })
     }
 
-    fn marked(mark: Mark) -> Vec<u8> {
-        let number = mark.number;
-        Entry::Message { mark, line: format!("message {number}").as_bytes() }.encode()
+    fn message_with(header: EventHeader) -> Vec<u8> {
+        let number = header.number;
+        Entry::Message { header, line: format!("message {number}").as_bytes() }.encode()
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
             (vec![message(1), answered.clone(), lost(), message(2)], vec!["1 message 1"]),
             // Messages that follow the last answer.
             (
-                vec![message(1), answered, marked(Mark { number: 2, is_answered: true }), lost()],
+                vec![message(1), answered, message_with(EventHeader { number: 2, is_answered: true }), lost()],
                 vec!["1 message 1", "3 message 2"],
             ),
             (vec![message(1), b"?".to_vec(), Entry::Lost(b"").encode(), message(2)], vec!["1 message 1"]),

@@ -6,23 +6,20 @@ pub(super) enum Entry<'a> {
     /// Nothing has happened, but the log must not expire.
     Alive,
     /// A message.
-    Message { mark: Mark, line: &'a [u8] },
-    /// On the stream for messages that belong to no request: the replica that collected notifications has written all
-    /// that were pending, for the response with this number.
-    Flushed(u64),
+    Message { header: EventHeader, line: &'a [u8] },
     /// Every request of the stream has been answered or cancelled. Other messages may follow.
     Answered,
     /// The client should reconnect after this time.
-    Close { mark: Mark, retry: Duration },
+    Close { header: EventHeader, retry: Duration },
     /// The stream is complete. Whatever follows does not count.
     End,
     /// The owner is gone. Completes the stream, with this message unless every request has been answered.
     Lost(&'a [u8]),
 }
 
-/// The state that a reader needs to continue after an event.
+/// The start of an entry that is an event: what a reader needs to continue after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct EventHeader {
     /// The number of the event. The owner numbers its events, so that readers recognize an event that was written
     /// twice.
     pub(super) number: u64,
@@ -30,7 +27,7 @@ pub(super) struct Mark {
     pub(super) is_answered: bool,
 }
 
-impl Mark {
+impl EventHeader {
     const LEN: usize = 9;
 
     fn encode(self) -> [u8; Self::LEN] {
@@ -50,7 +47,6 @@ const ALIVE: u8 = b'a';
 const MESSAGE: u8 = b'm';
 const ANSWERED: u8 = b'r';
 const CLOSE: u8 = b'c';
-const FLUSHED: u8 = b'f';
 const END: u8 = b'e';
 const LOST: u8 = b'l';
 
@@ -58,12 +54,11 @@ impl<'a> Entry<'a> {
     pub(super) fn encode(self) -> Vec<u8> {
         match self {
             Self::Alive => vec![ALIVE],
-            Self::Message { mark, line } => [&[MESSAGE], &mark.encode()[..], line].concat(),
-            Self::Flushed(response) => [&[FLUSHED], &response.to_be_bytes()[..]].concat(),
+            Self::Message { header, line } => [&[MESSAGE], &header.encode()[..], line].concat(),
             Self::Answered => vec![ANSWERED],
-            Self::Close { mark, retry } => {
+            Self::Close { header, retry } => {
                 let millis = u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
-                [&[CLOSE], &mark.encode()[..], &millis.to_be_bytes()[..]].concat()
+                [&[CLOSE], &header.encode()[..], &millis.to_be_bytes()[..]].concat()
             }
             Self::End => vec![END],
             Self::Lost(message) => [&[LOST], message].concat(),
@@ -76,14 +71,13 @@ impl<'a> Entry<'a> {
         Some(match *kind {
             ALIVE => Self::Alive,
             MESSAGE => {
-                let (mark, line) = Mark::decode(rest)?;
-                Self::Message { mark, line }
+                let (header, line) = EventHeader::decode(rest)?;
+                Self::Message { header, line }
             }
-            FLUSHED => Self::Flushed(u64::from_be_bytes(*rest.first_chunk()?)),
             ANSWERED => Self::Answered,
             CLOSE => {
-                let (mark, millis) = Mark::decode(rest)?;
-                Self::Close { mark, retry: Duration::from_millis(u64::from_be_bytes(*millis.first_chunk()?)) }
+                let (header, millis) = EventHeader::decode(rest)?;
+                Self::Close { header, retry: Duration::from_millis(u64::from_be_bytes(*millis.first_chunk()?)) }
             }
             END => Self::End,
             LOST => Self::Lost(rest),
@@ -100,11 +94,10 @@ mod tests {
     fn entries_survive_encoding() {
         for entry in [
             Entry::Alive,
-            Entry::Message { mark: Mark::default(), line: b"" },
-            Entry::Message { mark: Mark { number: u64::MAX, is_answered: true }, line: b"{}" },
-            Entry::Flushed(7),
+            Entry::Message { header: EventHeader::default(), line: b"" },
+            Entry::Message { header: EventHeader { number: u64::MAX, is_answered: true }, line: b"{}" },
             Entry::Answered,
-            Entry::Close { mark: Mark { number: 1, is_answered: true }, retry: Duration::from_millis(7) },
+            Entry::Close { header: EventHeader { number: 1, is_answered: true }, retry: Duration::from_millis(7) },
             Entry::End,
             Entry::Lost(b""),
             Entry::Lost(b"[]"),

@@ -4,9 +4,9 @@ use std::{
 };
 
 use super::{
-    carriers::{Carrier, Carriers},
     feed::FeedReceiver,
     item::{GENERAL, StreamItem},
+    open_responses::{OpenResponse, OpenResponses},
 };
 use crate::transport::http::sse::wait::Wait;
 
@@ -17,9 +17,9 @@ pub(in crate::transport::http) struct SharedEvents {
     /// The id of the stream, which is 0 until the stream is opened.
     stream: u64,
     items: FeedReceiver,
-    carriers: Arc<Carriers>,
+    responses: Arc<OpenResponses>,
     /// The registration of the response, once the stream is opened.
-    carrier: Option<Carrier>,
+    registration: Option<OpenResponse>,
     /// The wait for the end of the response that has replaced this one.
     replaced: Option<Wait>,
 }
@@ -36,20 +36,27 @@ pub(in crate::transport::http) enum Resumption {
 
 impl SharedEvents {
     /// Creates the events of a stream that is about to be opened.
-    pub(super) fn unopened(carriers: &Arc<Carriers>, session: Arc<str>, items: FeedReceiver) -> Self {
-        Self { session, stream: 0, items, carriers: Arc::clone(carriers), carrier: None, replaced: None }
+    pub(super) fn unopened(responses: &Arc<OpenResponses>, session: Arc<str>, items: FeedReceiver) -> Self {
+        Self { session, stream: 0, items, responses: Arc::clone(responses), registration: None, replaced: None }
     }
 
     /// Creates the events of a stream that a response resumes.
     pub(super) fn resumed(
-        carriers: &Arc<Carriers>,
+        responses: &Arc<OpenResponses>,
         session: &Arc<str>,
         stream: u64,
         items: FeedReceiver,
-        carrier: Carrier,
+        registration: OpenResponse,
     ) -> Self {
         let session = Arc::clone(session);
-        Self { session, stream, items, carriers: Arc::clone(carriers), carrier: Some(carrier), replaced: None }
+        Self {
+            session,
+            stream,
+            items,
+            responses: Arc::clone(responses),
+            registration: Some(registration),
+            replaced: None,
+        }
     }
 
     /// Returns the id of the stream.
@@ -59,18 +66,20 @@ impl SharedEvents {
 
     /// Returns whether the stream is open, so that its id is known.
     pub(in crate::transport::http) fn is_open(&self) -> bool {
-        self.carrier.is_some()
+        self.registration.is_some()
     }
 
     /// Returns the next item, or `None` if the response ends before the stream, for example because another response
     /// carries the stream.
     pub(in crate::transport::http) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
-        if self.replaced.is_none() && self.carrier.as_mut().is_some_and(|carrier| carrier.poll_ended(cx).is_ready()) {
+        if self.replaced.is_none()
+            && self.registration.as_mut().is_some_and(|registration| registration.poll_ended(cx).is_ready())
+        {
             if self.stream != GENERAL {
                 return Poll::Ready(None);
             }
             self.items.close();
-            self.replaced = Some(Wait::new(self.carriers.replaced(&self.session)));
+            self.replaced = Some(Wait::new(self.responses.replaced(&self.session)));
         }
         if let Some(replaced) = &mut self.replaced {
             return replaced.poll(cx).map(|()| None);
@@ -78,7 +87,7 @@ impl SharedEvents {
         let item = ready!(self.items.poll_next(cx));
         if let Some(StreamItem::Opened { stream }) = item {
             self.stream = stream;
-            self.carrier = Some(self.carriers.begin(&self.session, stream));
+            self.registration = Some(self.responses.begin(&self.session, stream));
         }
         Poll::Ready(item)
     }

@@ -1,16 +1,15 @@
 use std::{collections::VecDeque, sync::Arc};
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     cursor::Cursor,
     feed::{Closed, Feed},
     item::StreamItem,
-    log::{PAGE, StreamLog},
-    retry::MIN_RETRY,
+    log::{MAX_PAUSE, PAGE, StreamLog},
 };
 use crate::{
-    backend::{BackendError, LogEntry},
+    backend::{BackendError, Backoff, LogEntry},
     engine::{Replica, Slot},
     race::race,
     revision::Dialect,
@@ -83,6 +82,7 @@ impl Follower {
     }
 
     async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
+        let mut backoff = Backoff::up_to(MAX_PAUSE);
         loop {
             while let Some(item) = self.items.pop_front() {
                 feed.send(item).await?;
@@ -92,12 +92,12 @@ impl Follower {
             }
             let advanced = self.advance();
             match race(advanced, feed.closed()).await {
-                Ok(Ok(true)) => {}
+                Ok(Ok(true)) => backoff.reset(),
                 // The log or the record of its requests has expired.
                 Ok(Ok(false)) => return Ok(()),
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "cannot read an event stream from the backend");
-                    let _ = race(sleep(MIN_RETRY), feed.closed()).await;
+                    let _ = race(backoff.wait(), feed.closed()).await;
                 }
                 Err(()) => return Err(Closed),
             }

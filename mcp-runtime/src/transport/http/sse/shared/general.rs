@@ -1,74 +1,77 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    sync::{Arc, Weak},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::Poll,
 };
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::{
-    collector::Collector,
-    context::StreamContext,
-    entry::{Entry, Mark},
+    entry::{Entry, EventHeader},
     events::{Resumption, SharedEvents},
-    feed::Feed,
-    general_response::GeneralResponse,
-    item::GENERAL,
-    local_entries::LocalEntries,
-    log::StreamLog,
-    log_use::LogUse,
+    feed::{Closed, Feed},
+    item::{GENERAL, StreamItem},
+    local_entries::{LocalEntries, LocalFollower},
+    log::{MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
     reader::{Reader, ReaderRecord},
-    retry::persist,
+    streams::StreamContext,
 };
 use crate::{
-    backend::{BackendError, respond},
-    engine::Session,
-    transport::http::sse::stream::StreamMemory,
+    backend::{BackendError, Backoff, LogEntry, respond},
+    engine::Outbox,
+    race::race,
+    transport::http::sse::stream::MAX_LOGGED_BYTES,
 };
+
+/// The number of latest messages that are compared with the next one, to recognize a message that was written twice.
+const RECENT_MESSAGES: usize = 256;
 
 /// The stream of a session for messages that belong to no request, as one replica sees it.
 ///
-/// All replicas write their messages to one log. The response follows this log, whichever replica it is open on. The
-/// [`Collector`] decides who writes notifications of changes.
+/// All replicas write their messages to one log. The response follows this log, whichever replica it is open on.
+///
+/// Every replica that knows the session hears of every change. Only the replica whose response has sent everything that
+/// the log contains writes notifications of changes, so that a flood of changes does not fill the log. At the other
+/// replicas, they stay pending. The copy of a session that was opened at another replica begins with everything pending,
+/// so that no change is lost when the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
 pub(in crate::transport::http) struct GeneralStream {
     context: Arc<StreamContext>,
-    session: Weak<Session>,
-    collector: Arc<Collector>,
+    session_id: Arc<str>,
+    /// The messages of the session that belong to no request.
+    outbox: Arc<Outbox>,
     log: StreamLog,
     local: Arc<LocalEntries>,
-    /// The budget that the log counts towards.
-    memory: StreamMemory,
+    /// The number of the response of this replica that has sent everything that the log contains. 0 if there is none.
+    caught_up: AtomicU64,
+}
+
+/// A response that carries the stream of a session for messages that belong to no request.
+struct GeneralResponse {
+    stream: Arc<GeneralStream>,
+    /// The entries that this replica has appended to the log.
+    local: LocalFollower,
+    /// The number of the response.
+    number: u64,
+    /// The position in the log.
+    at: u64,
+    /// The numbers of the latest messages.
+    recent: VecDeque<u64>,
+    reader: Reader,
 }
 
 impl GeneralStream {
-    /// Creates the stream, and starts to write its log until the session ends. `is_collector` is whether this replica
-    /// has opened the session.
-    pub(super) fn start(
-        context: &Arc<StreamContext>,
-        session_id: Arc<str>,
-        session: &Arc<Session>,
-        is_collector: bool,
-        memory: StreamMemory,
-    ) -> Arc<Self> {
+    /// Creates the stream, and starts to write its log until the session ends.
+    pub(super) fn start(context: &Arc<StreamContext>, session_id: Arc<str>, outbox: Arc<Outbox>) -> Arc<Self> {
         let log = StreamLog::new(context.replica.backend(), &session_id, GENERAL);
-        let collector = Collector::new(session_id, &session.outbox, is_collector);
-        let session = Arc::downgrade(session);
-        let general =
-            Arc::new(Self { context: Arc::clone(context), session, collector, log, local: Arc::default(), memory });
+        let (context, local, caught_up) = (Arc::clone(context), Arc::default(), AtomicU64::new(0));
+        let general = Arc::new(Self { context, session_id, outbox, log, local, caught_up });
         tokio::spawn(Arc::clone(&general).write());
         general
-    }
-
-    /// Removes the logs of complete streams of the session, which has ended, as far as this replica has written them.
-    pub(in crate::transport::http) fn remove_logs(&self) {
-        self.context.remove_logs(self.collector.session_id());
-    }
-
-    /// Handles that a response at another replica carries the stream.
-    pub(in crate::transport::http) fn moved_to(&self, response: u64) {
-        self.collector.moved_to(response);
     }
 
     /// Opens the stream for a response, which begins after the event with a position. Without a position, it begins
@@ -77,12 +80,15 @@ impl GeneralStream {
     /// # Errors
     ///
     /// Fails if the backend fails, or takes too long for all operations together.
-    pub(in crate::transport::http) async fn open(&self, position: Option<u64>) -> Result<Resumption, BackendError> {
+    pub(in crate::transport::http) async fn open(
+        self: &Arc<Self>,
+        position: Option<u64>,
+    ) -> Result<Resumption, BackendError> {
         respond(self.try_open(position)).await
     }
 
-    async fn try_open(&self, position: Option<u64>) -> Result<Resumption, BackendError> {
-        let (replica, session_id) = (&self.context.replica, self.collector.session_id());
+    async fn try_open(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
+        let StreamContext { replica, responses, .. } = &*self.context;
         let slot = replica.join().await?;
         let at = match position {
             Some(0) => 0,
@@ -90,76 +96,167 @@ impl GeneralStream {
                 Some(entries) if !entries.is_empty() => at,
                 _ => return Ok(Resumption::Unknown),
             },
-            None => Reader::load(replica, session_id).await?.map_or(0, |known| known.position),
+            None => ReaderRecord::load(replica, &self.session_id).await?.map_or(0, |known| known.position),
         };
         let number = slot.id(self.context.next_number());
-        let carriers = &self.context.carriers;
-        // Registered before this replica becomes the collector: a late announcement of an earlier response would end that.
-        let carrier = carriers.resume(session_id, GENERAL, number);
-        let is_incomplete = self.collector.begin();
+        let registration = responses.resume(&self.session_id, GENERAL, number);
         let record = ReaderRecord { slot, position: at, is_open: true };
-        let reader = Reader::open(replica, session_id, record).await?;
-        carrier.announce().await?;
+        let reader = Reader::open(replica, &self.session_id, record).await?;
+        registration.announce().await?;
         let (feed, items) = Feed::new(at);
-        let response = GeneralResponse {
-            collector: Arc::clone(&self.collector),
-            log: self.log.clone(),
-            local: self.local.follow(),
-            session: Weak::clone(&self.session),
-            number,
-            at,
-            recent: VecDeque::new(),
-            reader,
-            complete_at: is_incomplete.then(|| Instant::now() + replica.lease()),
-        };
+        let (stream, local) = (Arc::clone(self), self.local.follow());
+        let response = GeneralResponse { stream, local, number, at, recent: VecDeque::new(), reader };
         // From now on, messages are for this response. Its task may run later.
-        self.collector.outbox().open_reader();
+        self.outbox.open_reader();
         tokio::spawn(response.run(feed));
-        Ok(Resumption::Events(SharedEvents::resumed(carriers, session_id, GENERAL, items, carrier)))
+        Ok(Resumption::Events(SharedEvents::resumed(responses, &self.session_id, GENERAL, items, registration)))
     }
 
     /// Writes the messages that originate at this replica to the log.
     async fn write(self: Arc<Self>) {
-        let (replica, collector, outbox) = (&self.context.replica, &self.collector, self.collector.outbox());
-        let (mut lines, mut log_use) = (Vec::new(), LogUse::new(self.memory.clone()));
+        let mut lines = Vec::new();
         loop {
-            let is_closed = outbox.is_closed();
-            let (flush_for, with_changes) = collector.take_flush();
-            if with_changes {
-                outbox.drain(&mut lines);
+            let is_closed = self.outbox.is_closed();
+            if self.writes_changes() {
+                self.outbox.drain(&mut lines);
             } else {
-                outbox.drain_lines(&mut lines);
+                self.outbox.drain_lines(&mut lines);
             }
-            let messages = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
             let mut entries = Vec::new();
-            for line in messages {
+            for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 // If the replica gets no slot for too long, the messages are lost, as they are if the append below
                 // fails.
-                let Some(slot) = persist(|| replica.join()).await else { break };
-                let number = slot.id(self.context.next_number());
-                let mark = Mark { number, is_answered: false };
-                entries.push(Entry::Message { mark, line }.encode());
+                let Some(slot) = persist(|| self.context.replica.join()).await else { break };
+                let header = EventHeader { number: slot.id(self.context.next_number()), is_answered: false };
+                entries.push(Entry::Message { header, line }.encode());
             }
             lines.clear();
-            entries.extend(flush_for.map(|number| Entry::Flushed(number).encode()));
             if !entries.is_empty() {
-                collector.suspend_changes();
+                self.caught_up.store(0, Ordering::Release);
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
-                let max_bytes = log_use.max_bytes(entries.iter().map(Vec::len).sum(), None);
-                if let Some(last) = persist(|| self.local.append(&self.log, &entries, max_bytes)).await {
-                    log_use.append(last, entries.iter().map(Vec::len), max_bytes);
-                }
-                self.context.evict(&self.memory).await;
+                persist(|| self.local.append(&self.log, &entries, MAX_LOGGED_BYTES)).await;
             }
             if is_closed {
                 return;
             }
             poll_fn(|cx| {
-                let output = if collector.writes_changes() { outbox.poll_output(cx) } else { outbox.poll_lines(cx) };
-                // The waker is registered, so that no change is missed.
-                if collector.must_flush() || outbox.is_closed() { Poll::Ready(()) } else { output }
+                // Registers the waker before the checks, so that no change is missed.
+                let lines = self.outbox.poll_lines(cx);
+                if self.outbox.is_closed() {
+                    Poll::Ready(())
+                } else if self.writes_changes() {
+                    self.outbox.poll_output(cx)
+                } else {
+                    lines
+                }
             })
             .await;
         }
+    }
+
+    fn writes_changes(&self) -> bool {
+        self.caught_up.load(Ordering::Acquire) != 0
+    }
+}
+
+impl GeneralResponse {
+    /// Follows the log until the response or the session ends.
+    async fn run(mut self, feed: Feed) {
+        let _: Result<(), Closed> = self.follow(&feed).await;
+        let caught_up = &self.stream.caught_up;
+        let _ = caught_up.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Acquire);
+        self.stream.outbox.close_reader();
+        self.reader.close(feed.taken()).await;
+    }
+
+    async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
+        let mut renew_at = Instant::now() + RUNNING_TTL / 2;
+        let mut backoff = Backoff::up_to(MAX_PAUSE);
+        loop {
+            match race(self.next(), feed.closed()).await {
+                Ok(Ok(entries)) => {
+                    backoff.reset();
+                    self.send(&entries, feed).await?;
+                    // More entries may follow a full page. The wait for the next entry ends at once if one exists.
+                    if entries.len() < PAGE {
+                        if self.stream.caught_up.swap(self.number, Ordering::AcqRel) != self.number {
+                            self.stream.outbox.wake();
+                        }
+                        if !self.stream.outbox.is_closed() {
+                            self.wait(renew_at, feed).await?;
+                        } else if entries.is_empty() {
+                            return feed.send(StreamItem::End).await;
+                        }
+                    }
+                }
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "cannot read an event stream from the backend");
+                    let _ = race(backoff.wait(), feed.closed()).await;
+                }
+                Err(()) => return Err(Closed),
+            }
+            let now = Instant::now();
+            if renew_at <= now {
+                renew_at = now + RUNNING_TTL / 2;
+                self.reader.renew(feed.taken()).await;
+                if self.stream.log.keep_alive().await.is_ok_and(|last| last <= self.at) {
+                    // The backend has lost the log, and begins a new one.
+                    self.at = 0;
+                }
+            }
+        }
+    }
+
+    /// Waits until there may be further entries, or until something else is due.
+    async fn wait(&self, renew_at: Instant, feed: &Feed) -> Result<(), Closed> {
+        let woken = race(sleep_until(renew_at), self.stream.outbox.until_closed());
+        let woken = race(self.stream.log.appended(self.at), woken);
+        let woken = race(self.local.appended(self.at), woken);
+        let woken = race(woken, feed.closed()).await.map_err(|()| Closed)?;
+        if let Err(Ok(Err(_))) = woken {
+            Backoff::default().wait().await;
+        }
+        Ok(())
+    }
+
+    /// Returns the next entries. Returns none if there are no newer ones.
+    async fn next(&mut self) -> Result<Vec<LogEntry>, BackendError> {
+        let mut entries = self.local.take(self.at);
+        if entries.is_empty() {
+            // An entry of this replica may be announced before its position arrives.
+            self.local.settled().await;
+            entries = self.local.take(self.at);
+        }
+        if entries.is_empty() { self.read().await } else { Ok(entries) }
+    }
+
+    async fn read(&mut self) -> Result<Vec<LogEntry>, BackendError> {
+        let log = &self.stream.log;
+        if let Some(entries) = log.read_page(self.at).await? {
+            return Ok(entries);
+        }
+        // The log has dropped entries, or does not exist. A new one begins at its start.
+        if log.keep_alive().await? <= self.at {
+            self.at = 0;
+        }
+        Ok(log.read(self.at).await?.unwrap_or_default())
+    }
+
+    async fn send(&mut self, entries: &[LogEntry], feed: &Feed) -> Result<(), Closed> {
+        for entry in entries {
+            let position = entry.position.number();
+            self.at = position;
+            // A message is written twice if an append seemed to fail although it took effect.
+            if let Some(Entry::Message { header, line }) = Entry::decode(&entry.value)
+                && !self.recent.contains(&header.number)
+            {
+                self.recent.push_back(header.number);
+                if self.recent.len() > RECENT_MESSAGES {
+                    self.recent.pop_front();
+                }
+                feed.send(StreamItem::Event { position, line: line.to_vec().into() }).await?;
+            }
+        }
+        Ok(())
     }
 }

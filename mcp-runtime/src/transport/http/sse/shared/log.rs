@@ -1,8 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use super::{calls::StreamCalls, entry::Entry};
 use crate::{
-    backend::{Backend, BackendError, LogBounds, LogEntry, LogPosition, RecordCondition, respond},
+    backend::{Backend, BackendError, Backoff, LogBounds, LogEntry, LogPosition, RecordCondition, respond},
     transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
 };
 
@@ -14,6 +16,9 @@ pub(super) const ENDED_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// The maximum number of entries that are read at once.
 pub(super) const PAGE: usize = 64;
+
+/// The longest time between two attempts to reach a backend that has failed.
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The log of one stream.
 #[derive(Debug, Clone)]
@@ -107,8 +112,40 @@ impl StreamLog {
     }
 
     /// Deletes the log.
+    #[cfg(test)]
     pub(super) async fn remove(&self) -> Result<(), BackendError> {
         respond(self.backend.remove(&self.key)).await
+    }
+}
+
+/// Repeats an operation until it succeeds. Returns `None` if it fails for so long that the log expires.
+pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(operation: impl Fn() -> F) -> Option<T> {
+    persist_while(operation, |_| true).await
+}
+
+/// Like [`persist`], but returns `None` at once if the backend is full.
+pub(super) async fn persist_unless_full<T, F: Future<Output = Result<T, BackendError>>>(
+    operation: impl Fn() -> F,
+) -> Option<T> {
+    persist_while(operation, |error| !matches!(error, BackendError::Full)).await
+}
+
+async fn persist_while<T, F: Future<Output = Result<T, BackendError>>>(
+    operation: impl Fn() -> F,
+    is_transient: fn(&BackendError) -> bool,
+) -> Option<T> {
+    let give_up = Instant::now() + RUNNING_TTL;
+    let mut backoff = Backoff::up_to(MAX_PAUSE);
+    loop {
+        match operation().await {
+            Ok(value) => return Some(value),
+            Err(error) if !is_transient(&error) || Instant::now() > give_up => {
+                tracing::error!(%error, "an event stream cannot be written to the backend");
+                return None;
+            }
+            Err(error) => tracing::debug!(%error, "cannot write an event stream to the backend"),
+        }
+        backoff.wait().await;
     }
 }
 

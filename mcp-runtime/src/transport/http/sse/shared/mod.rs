@@ -7,32 +7,24 @@
 //! count, so the call of a replica that is gone is answered once.
 
 mod calls;
-mod carriers;
-mod collector;
-mod context;
 mod cursor;
 mod entry;
 mod events;
 mod feed;
 mod follower;
 mod general;
-mod general_response;
 mod item;
-mod kept;
 mod local_entries;
 mod log;
-mod log_use;
-mod outage;
+mod open_responses;
 mod pump;
 mod reader;
-mod retry;
 mod streams;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub(in crate::transport::http) use calls::StreamCalls;
-pub(in crate::transport::http) use carriers::GeneralStreams;
 pub(in crate::transport::http) use events::{Resumption, SharedEvents};
 pub(in crate::transport::http) use general::GeneralStream;
 pub(in crate::transport::http) use item::{GENERAL, StreamItem};

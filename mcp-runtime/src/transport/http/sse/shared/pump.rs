@@ -4,12 +4,10 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     calls::StreamCalls,
-    context::StreamContext,
     feed::{Closed, Feed},
     item::StreamItem,
-    log::StreamLog,
-    log_use::LogUse,
-    retry::persist_unless_full,
+    log::{StreamLog, persist_unless_full},
+    streams::StreamContext,
     writer::Writer,
 };
 use crate::{
@@ -54,24 +52,21 @@ impl Pump {
     /// Runs until the stream is complete.
     pub(super) async fn run(self) {
         let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
-        let Self { context, session_id, outbox, calls, dialect, mut lines, feed, memory, unwritten } = self;
+        let Self { outbox, calls, dialect, mut lines, feed, memory, unwritten, .. } = self;
         let Some((stream, log, at)) = opened else {
             tracing::warn!("an event stream cannot be resumed: the backend is full or has failed");
             let _ = send_without_log(&outbox, &mut lines, &feed).await;
             return;
         };
-        let mut writer = Writer::new(log, calls, dialect, at, LogUse::new(memory.clone()), feed);
+        let mut writer = Writer::new(log, calls, dialect, at, &memory, feed);
         writer.feed(StreamItem::Opened { stream }).await;
         let mut unwritten = Some(unwritten);
         while !writer.is_over() {
             writer.advance(&outbox, &mut lines).await;
             if writer.has_written_answers() {
-                unwritten = None;
+                unwritten.take();
             }
-            context.evict(&memory).await;
         }
-        drop(unwritten);
-        context.retire((session_id, stream), writer.log_use().into_counted(), &memory).await;
     }
 }
 

@@ -20,11 +20,6 @@ pub(super) struct Reader {
 const TTL: Duration = RUNNING_TTL;
 
 impl Reader {
-    /// Returns the latest response that has carried the stream.
-    pub(super) async fn load(replica: &Replica, session: &str) -> Result<Option<ReaderRecord>, BackendError> {
-        ReaderRecord::load(replica, session).await
-    }
-
     /// Records a response, which replaces any other.
     pub(super) async fn open(
         replica: &Arc<Replica>,

@@ -6,23 +6,24 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::{
     calls::StreamCalls,
     cursor::Cursor,
-    entry::{Entry, Mark},
+    entry::{Entry, EventHeader},
     feed::Feed,
     item::StreamItem,
-    log::{RUNNING_TTL, StreamLog},
-    log_use::LogUse,
-    outage::Outage,
-    retry::persist,
+    log::{MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
 };
 use crate::{
-    backend::{BackendError, LogEntry, LogPosition},
+    backend::{BackendError, Backoff, LogEntry, LogPosition},
     engine::Outbox,
     revision::Dialect,
-    transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+    transport::http::sse::stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
 };
 
 /// The time for which a response waits for entries that precede its own, and that cannot be read.
 const MAX_GAP_TIME: Duration = Duration::from_secs(10);
+
+/// The time for which the output of a call waits for a failing backend. After this time, the output is sent without ids
+/// once another attempt to write it has failed, which takes a few seconds at most.
+const MAX_DELAY: Duration = Duration::from_secs(3);
 
 /// Writes the log of a stream, and sends what the log contains to the response of the call as long as that exists.
 ///
@@ -34,22 +35,23 @@ pub(super) struct Writer {
     dialect: &'static Dialect,
     /// The position and state of the log.
     cursor: Cursor,
-    log_use: LogUse,
     /// The entries that are still to be written. They come from the outbox, whose limits apply. Once the response has
     /// received them, they are bounded like the log.
     pending: VecDeque<Vec<u8>>,
-    /// The mark of the last entry, including the pending ones.
-    mark: Mark,
+    /// The bytes of the pending entries, which count towards the memory of all streams.
+    pending_bytes: KeptBytes,
+    /// The header of the last event, including the pending ones.
+    header: EventHeader,
     /// The number of bytes of the entries that arrived together with the answers. The log keeps them beyond its limit, so
     /// that it never drops an answer.
     answer_bytes: usize,
     /// Whether the pending entries contain the answers.
     has_pending_answers: bool,
-    /// The mark of the last entry whose message the response has received without an id.
-    sent: Mark,
+    /// The header of the last event whose message the response has received without an id.
+    sent: EventHeader,
     /// Whether the last entry completes the stream.
     is_finished: bool,
-    outage: Option<Outage>,
+    failure: Option<WriteFailure>,
     /// The next time at which to extend the lifetime of the log and of the record of its requests.
     keep_at: Instant,
     /// The response of the call. `None` once it is gone.
@@ -63,7 +65,7 @@ impl Writer {
         calls: StreamCalls,
         dialect: &'static Dialect,
         at: u64,
-        log_use: LogUse,
+        memory: &StreamMemory,
         feed: Feed,
     ) -> Self {
         Self {
@@ -71,14 +73,14 @@ impl Writer {
             calls,
             dialect,
             cursor: Cursor::new(at),
-            log_use,
             pending: VecDeque::new(),
-            mark: Mark::default(),
+            pending_bytes: memory.count(0),
+            header: EventHeader::default(),
             answer_bytes: 0,
             has_pending_answers: false,
-            sent: Mark::default(),
+            sent: EventHeader::default(),
             is_finished: false,
-            outage: None,
+            failure: None,
             keep_at: Instant::now() + RUNNING_TTL / 2,
             feed: Some(feed),
         }
@@ -86,33 +88,29 @@ impl Writer {
 
     /// Returns whether nothing is left to write: the log is complete, or has expired before it could be completed.
     pub(super) fn is_over(&self) -> bool {
-        let has_expired = |outage: &Outage| self.is_finished && outage.duration() > RUNNING_TTL;
-        self.cursor.has_ended() || self.outage.as_ref().is_some_and(has_expired)
+        let has_expired = |failure: &WriteFailure| self.is_finished && failure.since.elapsed() > RUNNING_TTL;
+        self.cursor.has_ended() || self.failure.as_ref().is_some_and(has_expired)
     }
 
     /// Returns whether every request has been answered, and the log contains the answers.
     pub(super) fn has_written_answers(&self) -> bool {
-        self.mark.is_answered && self.pending.is_empty()
-    }
-
-    pub(super) fn log_use(self) -> LogUse {
-        self.log_use
+        self.header.is_answered && self.pending.is_empty()
     }
 
     /// Takes the next step: writes output, waits for more, or sends it without ids. `lines` contains messages that
     /// precede those of the outbox.
     pub(super) async fn advance(&mut self, outbox: &Outbox, lines: &mut Vec<u8>) {
-        let is_outage_long = self.outage.as_ref().is_some_and(|outage| outage.is_long);
+        let is_failing = self.failure.as_ref().is_some_and(|failure| failure.is_long);
         // Output that is not collected waits in the outbox, which limits it.
-        let collects = !self.is_finished && (self.pending.is_empty() || is_outage_long);
+        let collects = !self.is_finished && (self.pending.is_empty() || is_failing);
         if collects {
             self.collect(outbox, lines);
         }
-        if is_outage_long {
+        if is_failing {
             self.send_pending().await;
         }
-        let due = match &self.outage {
-            Some(outage) => outage.retry_at,
+        let due = match &self.failure {
+            Some(failure) => failure.retry_at,
             None if self.pending.is_empty() => self.keep_at,
             None => Instant::now(),
         };
@@ -130,7 +128,7 @@ impl Writer {
         poll_fn(|cx| {
             let output = outbox.poll_output_or_close_request(cx);
             // Registered before the check, so that no change is missed.
-            let is_answered = !self.mark.is_answered && outbox.call_count() == 0;
+            let is_answered = !self.header.is_answered && outbox.call_count() == 0;
             if is_answered || outbox.is_finished() { Poll::Ready(()) } else { output }
         })
         .await;
@@ -147,11 +145,11 @@ impl Writer {
         self.is_finished = outbox.is_finished();
         let earlier = self.pending.len();
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            self.mark.number += 1;
-            self.pending.push_back(Entry::Message { mark: self.mark, line }.encode());
+            self.header.number += 1;
+            self.pending.push_back(Entry::Message { header: self.header, line }.encode());
         }
         lines.clear();
-        let was_answered = std::mem::replace(&mut self.mark.is_answered, is_answered);
+        let was_answered = std::mem::replace(&mut self.header.is_answered, is_answered);
         if is_answered && !was_answered {
             self.answer_bytes += self.pending.range(earlier..).map(Vec::len).sum::<usize>();
             self.has_pending_answers = true;
@@ -162,8 +160,8 @@ impl Writer {
             self.pending.push_back(Entry::Answered.encode());
         }
         if let Some(retry) = outbox.take_close_request().filter(|_| !self.is_finished) {
-            self.mark.number += 1;
-            self.pending.push_back(Entry::Close { mark: self.mark, retry }.encode());
+            self.header.number += 1;
+            self.pending.push_back(Entry::Close { header: self.header, retry }.encode());
         }
         self.count_pending();
     }
@@ -172,7 +170,7 @@ impl Writer {
     async fn send_pending(&mut self) {
         let sent = self.sent.number;
         let message = |entry: &Vec<u8>| match Entry::decode(entry) {
-            Some(Entry::Message { mark, line }) if mark.number > sent => {
+            Some(Entry::Message { header, line }) if header.number > sent => {
                 Some(StreamItem::Message { line: Bytes::copy_from_slice(line) })
             }
             _ => None,
@@ -180,7 +178,7 @@ impl Writer {
         for item in self.pending.iter().filter_map(message).collect::<Vec<_>>() {
             self.feed(item).await;
         }
-        self.sent = self.mark;
+        self.sent = self.header;
         if self.is_finished {
             self.feed(StreamItem::End).await;
             self.feed = None;
@@ -200,9 +198,9 @@ impl Writer {
             "the backend has no room for a response: a client that has lost its connection receives an error"
         );
         let error = self.calls.too_long(self.dialect);
-        let mark = Mark { is_answered: false, ..self.mark };
+        let header = EventHeader { is_answered: false, ..self.header };
         let last = if self.is_finished { Entry::End } else { Entry::Answered };
-        self.pending = [Entry::Message { mark, line: &error }.encode(), last.encode()].into();
+        self.pending = [Entry::Message { header, line: &error }.encode(), last.encode()].into();
         self.answer_bytes = 0;
         self.count_pending();
     }
@@ -212,7 +210,7 @@ impl Writer {
     }
 
     fn count_pending(&mut self) {
-        self.log_use.count_pending(self.pending_bytes());
+        self.pending_bytes.set(self.pending_bytes());
     }
 
     /// Attempts to write the pending entries or, if there are none, to keep the log from expiring.
@@ -222,14 +220,12 @@ impl Writer {
         if self.pending.is_empty() {
             self.pending.push_back(Entry::Alive.encode());
         }
-        let taken = self.feed.as_ref().map(Feed::taken);
-        let max_bytes = self.log_use.max_bytes(self.pending_bytes(), taken) + self.answer_bytes;
-        match self.try_write(keeps, max_bytes).await {
+        match self.try_write(keeps, MAX_LOGGED_BYTES + self.answer_bytes).await {
             Ok(last) => {
-                self.outage = None;
+                self.failure = None;
                 self.has_pending_answers = false;
                 let entries = Vec::from(std::mem::take(&mut self.pending));
-                self.log_use.append(last, entries.iter().map(Vec::len), max_bytes);
+                self.pending_bytes.set(0);
                 if keeps {
                     self.keep_at = began + RUNNING_TTL / 2;
                 }
@@ -241,7 +237,7 @@ impl Writer {
                     self.send_pending().await;
                     self.replace_answers();
                 }
-                self.outage.get_or_insert_with(|| Outage::new(began)).failed(&error);
+                self.failure.get_or_insert_with(|| WriteFailure::new(began)).record(&error);
             }
         }
     }
@@ -281,7 +277,7 @@ impl Writer {
             self.cursor = Cursor::new(first.saturating_sub(1));
             // The record of the requests is gone, too. The fact that they were answered must be written again.
             self.keep_at = Instant::now();
-            self.mark.is_answered = false;
+            self.header.is_answered = false;
         }
         let own = (first..).zip(entries).map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry));
         self.accept(&own.collect::<Vec<_>>()).await;
@@ -308,6 +304,33 @@ impl Writer {
         let Some(feed) = &self.feed else { return };
         if feed.send(item).await.is_err() {
             self.feed = None;
+        }
+    }
+}
+
+/// The time since which the log of a stream cannot be written.
+struct WriteFailure {
+    since: Instant,
+    backoff: Backoff,
+    /// The time of the next attempt.
+    retry_at: Instant,
+    /// Whether output no longer waits for the backend.
+    is_long: bool,
+}
+
+impl WriteFailure {
+    fn new(since: Instant) -> Self {
+        Self { since, backoff: Backoff::up_to(MAX_PAUSE), retry_at: since, is_long: false }
+    }
+
+    /// Records an attempt that has failed.
+    fn record(&mut self, error: &BackendError) {
+        self.retry_at = Instant::now() + self.backoff.next();
+        if !self.is_long && (*error == BackendError::Full || self.since.elapsed() >= MAX_DELAY) {
+            self.is_long = true;
+            tracing::warn!(%error, "events are sent without ids: the backend is full or has failed");
+        } else {
+            tracing::debug!(%error, "cannot write an event stream to the backend");
         }
     }
 }

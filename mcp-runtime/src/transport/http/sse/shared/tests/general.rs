@@ -12,7 +12,7 @@ use super::{
     backend::Failure,
     event, notify, replica,
 };
-use crate::{engine::Session, transport::http::sse::stream::StreamMemory};
+use crate::engine::Session;
 
 /// A session at one replica.
 struct SessionCopy {
@@ -21,10 +21,9 @@ struct SessionCopy {
 }
 
 impl SessionCopy {
-    fn of(backend: &Arc<Flaky>, is_opened_here: bool) -> Self {
+    fn of(backend: &Arc<Flaky>) -> Self {
         let session = Arc::new(Session::for_test());
-        let streams = replica(backend, LEASE);
-        let general = streams.start_general(&"session".into(), &session, is_opened_here, StreamMemory::default());
+        let general = replica(backend, LEASE).start_general(&"session".into(), &session);
         Self { session, general }
     }
 
@@ -47,7 +46,7 @@ async fn messages_of_several_replicas_arrive_once_and_in_order() {
     for failures in [&[][..], &[Before], &[After], &[Hang], &[After, Before, After], &[After, After]] {
         for waits in [true, false] {
             let backend = Arc::new(Flaky::default());
-            let copies = [true, false].map(|is_opened_here| SessionCopy::of(&backend, is_opened_here));
+            let copies = [(); 2].map(|()| SessionCopy::of(&backend));
             let mut response = copies[0].open(None).await;
             let mut found = Vec::new();
             for number in 0..MESSAGES {
@@ -81,7 +80,7 @@ async fn messages_of_several_replicas_arrive_once_and_in_order() {
 async fn a_general_stream_goes_on_after_a_long_failure() {
     let backend = Arc::new(Flaky::default());
     backend.set_read_only(true);
-    let copy = SessionCopy::of(&backend, true);
+    let copy = SessionCopy::of(&backend);
     notify(&copy.session.outbox, "lost");
     sleep(RUNNING_TTL * 2).await;
     backend.set_read_only(false);

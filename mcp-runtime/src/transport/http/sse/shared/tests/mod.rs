@@ -7,11 +7,7 @@ mod general;
 mod lost_replicas;
 mod resumption;
 
-use std::{
-    future::poll_fn,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
@@ -34,7 +30,7 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
 
 fn replica(backend: &Arc<Flaky>, lease: Duration) -> Arc<SharedStreams> {
     let replica = Arc::new(Replica::new(Arc::clone(backend) as Arc<dyn Backend>, lease));
-    Arc::new(SharedStreams::new(&replica, Weak::<()>::new()))
+    Arc::new(SharedStreams::new(&replica))
 }
 
 /// A call of a session, and the response that carries its stream.
@@ -45,15 +41,10 @@ struct Call {
 
 impl Call {
     fn begin(streams: &Arc<SharedStreams>, message: &str) -> Self {
-        Self::begin_in(&StreamMemory::default(), streams, message)
-    }
-
-    /// Begins a call whose stream counts towards a memory.
-    fn begin_in(memory: &StreamMemory, streams: &Arc<SharedStreams>, message: &str) -> Self {
         let outbox = Outbox::for_test();
         outbox.begin_call();
         let calls = StreamCalls::read(message.as_bytes());
-        let (dialect, memory) = (revision::newest_handshake(), memory.clone());
+        let (dialect, memory) = (revision::newest_handshake(), StreamMemory::default());
         let response = streams.open("session".into(), calls, dialect, Arc::clone(&outbox), Vec::new(), memory);
         Self { outbox, response }
     }

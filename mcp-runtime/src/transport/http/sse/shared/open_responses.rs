@@ -2,13 +2,13 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
 };
 
 use tokio::{sync::oneshot, time::sleep};
 
-use super::{item::GENERAL, reader::ReaderRecord};
+use super::reader::ReaderRecord;
 use crate::{
     backend::BackendError,
     engine::{Replica, ReplicaHandler, Slot},
@@ -20,21 +20,14 @@ const CHECKS: u32 = 5;
 /// The kind of the messages that announce that a response carries a stream.
 pub(super) const KIND: &str = "carried";
 
-/// The streams of the sessions that this replica uses for messages that belong to no request.
-pub(in crate::transport::http) trait GeneralStreams: Send + Sync {
-    /// Handles that a response at another replica carries the stream of a session.
-    fn moved_to(&self, session: &str, response: u64);
-}
-
 /// The responses of this replica that carry streams, at most one for each stream. When a response begins to carry a
 /// stream at any replica, the earlier one ends.
 ///
 /// The number of connections limits the responses.
 #[derive(Debug)]
-pub(super) struct Carriers {
+pub(super) struct OpenResponses {
     replica: Arc<Replica>,
     responses: Mutex<HashMap<Stream, Response>>,
-    general_streams: Weak<dyn GeneralStreams>,
 }
 
 /// A session and one of its streams.
@@ -51,28 +44,28 @@ struct Response {
     _end: oneshot::Sender<Infallible>,
 }
 
-/// Ends the registration of a response when dropped.
+/// The registration of a response, which ends when dropped.
 #[derive(Debug)]
-pub(in crate::transport::http) struct Carrier {
-    carriers: Arc<Carriers>,
+pub(in crate::transport::http) struct OpenResponse {
+    responses: Arc<OpenResponses>,
     stream: Stream,
     number: u64,
     ended: oneshot::Receiver<Infallible>,
 }
 
-impl Carriers {
-    pub(super) fn new(replica: Arc<Replica>, general_streams: Weak<dyn GeneralStreams>) -> Self {
-        Self { replica, responses: Mutex::default(), general_streams }
+impl OpenResponses {
+    pub(super) fn new(replica: Arc<Replica>) -> Self {
+        Self { replica, responses: Mutex::default() }
     }
 
     /// Registers the first response that carries a stream of this replica.
-    pub(super) fn begin(self: &Arc<Self>, session: &Arc<str>, stream: u64) -> Carrier {
+    pub(super) fn begin(self: &Arc<Self>, session: &Arc<str>, stream: u64) -> OpenResponse {
         self.add((Arc::clone(session), stream), stream, true)
     }
 
     /// Registers a response that resumes a stream. The number must be unique among all replicas. From now on,
     /// announcements of earlier responses are ignored.
-    pub(super) fn resume(self: &Arc<Self>, session: &Arc<str>, stream: u64, number: u64) -> Carrier {
+    pub(super) fn resume(self: &Arc<Self>, session: &Arc<str>, stream: u64, number: u64) -> OpenResponse {
         self.add((Arc::clone(session), stream), number, false)
     }
 
@@ -96,10 +89,10 @@ impl Carriers {
         }
     }
 
-    fn add(self: &Arc<Self>, stream: Stream, number: u64, is_announced: bool) -> Carrier {
+    fn add(self: &Arc<Self>, stream: Stream, number: u64, is_announced: bool) -> OpenResponse {
         let (end, ended) = oneshot::channel();
         self.lock().insert(stream.clone(), Response { number, is_announced, _end: end });
-        Carrier { carriers: Arc::clone(self), stream, number, ended }
+        OpenResponse { responses: Arc::clone(self), stream, number, ended }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Stream, Response>> {
@@ -107,7 +100,7 @@ impl Carriers {
     }
 }
 
-impl ReplicaHandler for Carriers {
+impl ReplicaHandler for OpenResponses {
     fn message(&self, payload: &[u8]) {
         let mut words = std::str::from_utf8(payload).unwrap_or_default().split(' ');
         let (Some(session), Some(Ok(stream)), Some(Ok(number))) =
@@ -116,22 +109,12 @@ impl ReplicaHandler for Carriers {
             return;
         };
         let is_own = self.replica.slot().is_some_and(|slot| Slot::of_id(number) == Some(slot));
-        let stream = (session.into(), stream);
-        let mut carriers = self.lock();
-        let ends = match carriers.get_mut(&stream) {
-            Some(response) if response.number == number => {
-                response.is_announced = true;
-                false
-            }
-            Some(response) => response.is_announced,
-            None => true,
-        };
-        if ends && !is_own {
-            carriers.remove(&stream);
-            drop(carriers);
-            if let Some(general_streams) = self.general_streams.upgrade().filter(|_| stream.1 == GENERAL) {
-                general_streams.moved_to(session, number);
-            }
+        let mut responses = self.lock();
+        let Some(response) = responses.get_mut(&(session.into(), stream)) else { return };
+        if response.number == number {
+            response.is_announced = true;
+        } else if response.is_announced && !is_own {
+            responses.remove(&(session.into(), stream));
         }
     }
 
@@ -141,11 +124,11 @@ impl ReplicaHandler for Carriers {
     }
 }
 
-impl Carrier {
+impl OpenResponse {
     /// Announces the response to all replicas, so that the earlier one ends.
     pub(super) async fn announce(&self) -> Result<(), BackendError> {
         let (session, stream) = &self.stream;
-        self.carriers.replica.announce(KIND, format!("{session} {stream} {}", self.number).as_bytes()).await
+        self.responses.replica.announce(KIND, format!("{session} {stream} {}", self.number).as_bytes()).await
     }
 
     /// Becomes ready when another response carries the stream.
@@ -154,11 +137,11 @@ impl Carrier {
     }
 }
 
-impl Drop for Carrier {
+impl Drop for OpenResponse {
     fn drop(&mut self) {
-        let mut carriers = self.carriers.lock();
-        if carriers.get(&self.stream).is_some_and(|response| response.number == self.number) {
-            carriers.remove(&self.stream);
+        let mut responses = self.responses.lock();
+        if responses.get(&self.stream).is_some_and(|response| response.number == self.number) {
+            responses.remove(&self.stream);
         }
     }
 }
@@ -168,28 +151,14 @@ mod tests {
     use super::*;
     use crate::backend::MemoryBackend;
 
-    impl GeneralStreams for () {
-        fn moved_to(&self, _: &str, _: u64) {}
-    }
-
-    /// The responses to which a stream has moved.
-    #[derive(Debug, Default)]
-    struct Moves(Mutex<Vec<u64>>);
-
-    impl GeneralStreams for Moves {
-        fn moved_to(&self, _: &str, response: u64) {
-            self.0.lock().unwrap().push(response);
-        }
-    }
-
-    fn carriers() -> Arc<Carriers> {
+    fn responses() -> Arc<OpenResponses> {
         let backend = Arc::new(MemoryBackend::default());
         let replica = Arc::new(Replica::new(backend, std::time::Duration::from_secs(10)));
-        Arc::new(Carriers::new(replica, Weak::<()>::new()))
+        Arc::new(OpenResponses::new(replica))
     }
 
-    fn has_ended(carrier: &mut Carrier) -> bool {
-        carrier.poll_ended(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
+    fn has_ended(response: &mut OpenResponse) -> bool {
+        response.poll_ended(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
     }
 
     /// Two replicas receive the announcements of two responses in the same order.
@@ -197,7 +166,7 @@ mod tests {
     fn the_response_that_was_announced_last_carries_the_stream() {
         let session: Arc<str> = "session".into();
         for (order, expected) in [([1, 2], [true, false]), ([2, 1], [false, true])] {
-            let replicas = [carriers(), carriers()];
+            let replicas = [responses(), responses()];
             let mut first = replicas[0].add((Arc::clone(&session), 7), 1, false);
             let mut second = replicas[1].add((Arc::clone(&session), 7), 2, false);
             for number in order {
@@ -207,42 +176,22 @@ mod tests {
         }
     }
 
-    /// Announcements arrive late. Those of earlier responses must not make a replica give up the stream that its client
-    /// has just opened.
-    #[test]
-    fn a_stream_that_is_opened_again_does_not_move_to_an_earlier_response() {
-        let (session, moves) = (Arc::<str>::from("session"), Arc::new(Moves::default()));
-        let replica = carriers();
-        let general = Arc::downgrade(&moves);
-        let carriers = Arc::new(Carriers::new(Arc::clone(&replica.replica), general as Weak<dyn GeneralStreams>));
-        let announce = |number: u64| carriers.message(format!("session {GENERAL} {number}").as_bytes());
-        announce(1);
-        let response = carriers.resume(&session, GENERAL, 3);
-        announce(2);
-        announce(3);
-        assert_eq!(*moves.0.lock().unwrap(), [1]);
-        announce(4);
-        drop(response);
-        announce(5);
-        assert_eq!(*moves.0.lock().unwrap(), [1, 4, 5]);
-    }
-
     #[test]
     fn a_response_ends_when_another_one_resumes_its_stream() {
-        let (carriers, session) = (carriers(), Arc::<str>::from("session"));
-        let mut first = carriers.begin(&session, 7);
+        let (responses, session) = (responses(), Arc::<str>::from("session"));
+        let mut first = responses.begin(&session, 7);
         for other in ["session 8 9", "other 7 9", "session 7", "session 7 x", "session 7 7"] {
-            carriers.message(other.as_bytes());
+            responses.message(other.as_bytes());
             assert!(!has_ended(&mut first), "{other}");
         }
-        let mut second = carriers.add((Arc::clone(&session), 7), 9, false);
+        let mut second = responses.add((Arc::clone(&session), 7), 9, false);
         assert!(has_ended(&mut first));
         drop(first);
-        carriers.missed();
+        responses.missed();
         assert!(!has_ended(&mut second));
-        carriers.message(b"session 7 10");
+        responses.message(b"session 7 10");
         assert!(has_ended(&mut second));
         drop(second);
-        assert!(carriers.lock().is_empty());
+        assert!(responses.lock().is_empty());
     }
 }
