@@ -17,9 +17,9 @@ use super::{
     response::{self, HttpResponse},
     routing::{self, Route},
     session::{ActiveSession, SharedSessions},
-    session_requests,
     sse::{
         body::{CancelOnDrop, SseBody},
+        events::StreamEvents,
         shared::StreamCalls,
         stream::EventStream,
     },
@@ -284,24 +284,18 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
         Some(session) => endpoint.session_stream_config(&session.session),
         None => endpoint.stream_config(),
     };
-    let body = if let (Some(session), Some(streams)) = (&exchange.session, endpoint.shared_streams()) {
-        let id = session_requests::session_id(exchange.source.request());
-        let (dialect, memory) = (session.session.info.dialect, session.memory().clone());
-        let events = streams.open(id, exchange.calls, dialect, outbox, exchange.lines, memory);
-        SseBody::shared(events, config, 0, endpoint.shutdown())
-    } else {
-        let stream = match &exchange.session {
-            Some(session) => session.open_stream(outbox),
-            None => {
-                let memory = endpoint.sessions().memory().of_peer(exchange.source.peer());
-                Arc::new(EventStream::new(1, outbox, true, &memory)).attach()
-            }
-        };
-        stream.append(&exchange.lines);
-        // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
-        endpoint.sessions().evict_streams();
-        SseBody::new(stream, config, 0, endpoint.shutdown())
+    let events = match &exchange.session {
+        Some(session) => session.open_stream(outbox, exchange.calls, exchange.lines),
+        None => {
+            let memory = endpoint.sessions().memory().of_peer(exchange.source.peer());
+            let stream = Arc::new(EventStream::new(1, outbox, true, &memory)).attach();
+            stream.append(&exchange.lines);
+            StreamEvents::local(stream, 0)
+        }
     };
+    // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
+    endpoint.sessions().evict_streams();
+    let body = SseBody::new(events, config, endpoint.shutdown());
     let body = body.until(endpoint.stream_deadline(exchange.source.request()));
     let body = body.cancelling(exchange.cancels).active(exchange.session);
     response::events(if is_subscription { body.subscription() } else { body })

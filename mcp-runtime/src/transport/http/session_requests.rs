@@ -1,19 +1,18 @@
 //! GET and DELETE, which concern a session.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
-use http::{HeaderValue, StatusCode, request::Parts};
+use http::{StatusCode, request::Parts};
 
 use super::{
     endpoint::Endpoint,
-    headers::{self, SESSION},
+    headers,
     response::{self, HttpResponse},
     routing,
-    session::{ActiveSession, HttpSession},
+    session::HttpSession,
     sse::{
         body::{SseBody, StreamConfig, parse_event_id},
-        shared::{GENERAL, Resumption, SharedStreams},
-        stream::AttachedStream,
+        events::Resumption,
     },
 };
 
@@ -26,55 +25,18 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> H
     if !headers::accepts(&request.headers, "text", "event-stream") {
         return response::invalid_request(StatusCode::NOT_ACCEPTABLE, "`Accept` must include text/event-stream");
     }
-    if let Some(streams) = endpoint.shared_streams() {
-        return get_shared(endpoint, request, session, streams).await;
-    }
-    let (stream, at) = match request.headers.get("last-event-id") {
-        None => {
-            let stream = session.general_stream();
-            // Messages that no response has carried are still pending.
-            let at = stream.written();
-            (stream, at)
-        }
-        Some(id) => {
-            let Some((stream, at)) = find_event(&session, id) else {
-                return unknown_event();
-            };
-            if stream.is_over() && at == stream.last() {
-                // The client has received everything. This status stops it from reconnecting.
-                return response::empty(StatusCode::NO_CONTENT);
-            }
-            (stream, at)
-        }
-    };
-    let config = stream_config(endpoint, request, &session);
-    respond(endpoint, request, session, SseBody::new(stream, config, at, endpoint.shutdown()))
-}
-
-/// Opens or resumes a stream that other processes share.
-async fn get_shared(
-    endpoint: &Endpoint,
-    request: &Parts,
-    session: ActiveSession,
-    streams: &SharedStreams,
-) -> HttpResponse {
     let event = match request.headers.get("last-event-id").map(|id| id.to_str().ok().and_then(parse_event_id)) {
         Some(None) => return unknown_event(),
         event => event.flatten(),
     };
-    let dialect = session.session.info.dialect;
-    let resumed = match (event, &session.general) {
-        (Some((stream, at)), _) if stream != GENERAL => streams.resume(&session_id(request), stream, at, dialect).await,
-        (event, Some(general)) => general.open(event.map(|(_, at)| at)).await,
-        (_, None) => return unknown_event(),
-    };
-    match resumed {
+    match session.resume(event).await {
         Ok(Resumption::Events(events)) => {
-            let at = event.map_or(0, |(_, at)| at);
+            endpoint.set_reading_session(Some(&session.session));
             let config = stream_config(endpoint, request, &session);
-            respond(endpoint, request, session, SseBody::shared(events, config, at, endpoint.shutdown()))
+            let body = SseBody::new(events, config, endpoint.shutdown());
+            response::events(body.until(endpoint.stream_deadline(request)).active(Some(session)))
         }
-        // This status stops the client from reconnecting.
+        // The client has received everything. This status stops it from reconnecting.
         Ok(Resumption::Complete) => response::empty(StatusCode::NO_CONTENT),
         Ok(Resumption::Unknown) => unknown_event(),
         Err(error) => response::overloaded_with(response::error_message(&error.into())),
@@ -88,25 +50,8 @@ fn stream_config(endpoint: &Endpoint, request: &Parts, session: &HttpSession) ->
     StreamConfig { primed: config.primed && request.headers.contains_key("last-event-id"), ..config }
 }
 
-fn respond(endpoint: &Endpoint, request: &Parts, session: ActiveSession, body: SseBody) -> HttpResponse {
-    endpoint.set_reading_session(Some(&session.session));
-    response::events(body.until(endpoint.stream_deadline(request)).active(Some(session)))
-}
-
 fn unknown_event() -> HttpResponse {
     response::invalid_request(StatusCode::BAD_REQUEST, "unknown or expired `Last-Event-ID`")
-}
-
-/// Returns the id of the session that a request names.
-pub(super) fn session_id(request: &Parts) -> Arc<str> {
-    request.headers.get(&SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default().into()
-}
-
-/// Finds the stream of an event, and the event's number.
-fn find_event(session: &HttpSession, id: &HeaderValue) -> Option<(AttachedStream, u64)> {
-    let (stream, at) = parse_event_id(id.to_str().ok()?)?;
-    let stream = session.stream(stream)?;
-    (at <= stream.last()).then_some((stream, at))
 }
 
 /// Ends a session.
@@ -120,6 +65,6 @@ pub(super) async fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -
     {
         return response::overloaded_with(response::error_message(&error.into()));
     }
-    endpoint.sessions().close(&session_id(request));
+    endpoint.sessions().close(session.session.id().unwrap_or_default());
     response::empty(StatusCode::NO_CONTENT)
 }

@@ -21,6 +21,7 @@ use crate::{
         session::new_id,
         sse::{
             body::{CancelOnDrop, SseBody, StreamConfig},
+            events::StreamEvents,
             stream::EventStream,
         },
     },
@@ -88,7 +89,7 @@ impl LegacyService {
         let remove = self.sessions.insert(Arc::clone(&id), Arc::clone(&client));
         let config = StreamConfig { named: true, ..self.endpoint.stream_config() };
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
-        let body = SseBody::new(stream.attach(), config, 0, self.endpoint.shutdown());
+        let body = SseBody::new(StreamEvents::local(stream.attach(), 0), config, self.endpoint.shutdown());
         let body = body.until(self.endpoint.stream_deadline(request));
         response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client).guarded_by(remove))
     }

@@ -9,10 +9,12 @@ use std::{
 };
 
 use crate::{
+    backend::BackendError,
     engine::{Outbox, Session, SharedSession, session_ended},
     error::Fault,
     transport::http::sse::{
-        shared::GeneralStream,
+        events::{GENERAL, Resumption, StreamEvents},
+        shared::{SessionStreams, StreamCalls},
         stream::{AttachedStream, EventStream, StreamMemory},
     },
 };
@@ -30,8 +32,8 @@ pub(in crate::transport::http) struct HttpSession {
     active: AtomicUsize,
     /// Whether any request has used the session after `initialize`.
     pub(super) is_used: AtomicBool,
-    /// The stream for messages that belong to no request, if other processes share it.
-    pub(in crate::transport::http) general: Option<Arc<GeneralStream>>,
+    /// The streams, if other processes share them.
+    shared: Option<SessionStreams>,
 }
 
 #[derive(Debug)]
@@ -58,7 +60,7 @@ pub(in crate::transport::http) struct ActiveSession {
 }
 
 impl HttpSession {
-    pub(super) fn new(session: Arc<Session>, memory: StreamMemory, general: Option<Arc<GeneralStream>>) -> Self {
+    pub(super) fn new(session: Arc<Session>, memory: StreamMemory, shared: Option<SessionStreams>) -> Self {
         let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
         memory.watch(&session.outbox);
         Self {
@@ -67,7 +69,7 @@ impl HttpSession {
             state: Mutex::new(state),
             active: AtomicUsize::new(0),
             is_used: AtomicBool::new(false),
-            general,
+            shared,
         }
     }
 
@@ -103,9 +105,50 @@ impl HttpSession {
         ActiveSession { session: Arc::clone(self), end: None }
     }
 
-    /// Opens a stream for the responses that an outbox will receive. Drops the oldest stream, preferably one that is
-    /// over, if the session has too many.
-    pub(in crate::transport::http) fn open_stream(&self, outbox: Arc<Outbox>) -> AttachedStream {
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far, and `calls`
+    /// the requests if other processes share the session.
+    pub(in crate::transport::http) fn open_stream(
+        &self,
+        outbox: Arc<Outbox>,
+        calls: StreamCalls,
+        lines: Vec<u8>,
+    ) -> StreamEvents {
+        if let Some(shared) = &self.shared {
+            return shared.open(calls, outbox, lines, self.memory.clone());
+        }
+        let stream = self.add_stream(outbox);
+        stream.append(&lines);
+        StreamEvents::local(stream, 0)
+    }
+
+    /// Resumes a stream after an event, which is the id of the stream and a number, or opens the stream for messages that
+    /// belong to no request. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if other processes share the session, and the backend fails or takes too long.
+    pub(in crate::transport::http) async fn resume(
+        &self,
+        event: Option<(u64, u64)>,
+    ) -> Result<Resumption, BackendError> {
+        if let Some(shared) = &self.shared {
+            return shared.resume(event).await;
+        }
+        let Some((id, at)) = event else {
+            let stream = self.general_stream();
+            // Messages that no response has carried are still pending.
+            let at = stream.written();
+            return Ok(Resumption::Events(StreamEvents::local(stream, at)));
+        };
+        Ok(match self.stream(id).filter(|stream| at <= stream.last()) {
+            Some(stream) if stream.is_over() && at == stream.last() => Resumption::Complete,
+            Some(stream) => Resumption::Events(StreamEvents::local(stream, at)),
+            None => Resumption::Unknown,
+        })
+    }
+
+    /// Adds a stream of this process. Drops the oldest stream, preferably one that is over, if the session has too many.
+    pub(super) fn add_stream(&self, outbox: Arc<Outbox>) -> AttachedStream {
         let mut state = self.state();
         let id = state.next_stream;
         state.next_stream += 1;
@@ -120,20 +163,15 @@ impl HttpSession {
         attached
     }
 
-    /// Returns the memory that the streams of the session count towards.
-    pub(in crate::transport::http) fn memory(&self) -> &StreamMemory {
-        &self.memory
-    }
-
     /// Returns the stream for messages that belong to no request.
-    pub(in crate::transport::http) fn general_stream(&self) -> AttachedStream {
-        let new = || Arc::new(EventStream::new(0, Arc::clone(&self.session.outbox), false, &self.memory));
+    fn general_stream(&self) -> AttachedStream {
+        let new = || Arc::new(EventStream::new(GENERAL, Arc::clone(&self.session.outbox), false, &self.memory));
         // If the session has ended in the meantime, its outbox is closed, which ends the stream.
-        self.state().streams.entry(0).or_insert_with(new).attach()
+        self.state().streams.entry(GENERAL).or_insert_with(new).attach()
     }
 
     /// Returns the stream with this id, unless it was dropped.
-    pub(in crate::transport::http) fn stream(&self, id: u64) -> Option<AttachedStream> {
+    fn stream(&self, id: u64) -> Option<AttachedStream> {
         self.state().streams.get(&id).map(EventStream::attach)
     }
 

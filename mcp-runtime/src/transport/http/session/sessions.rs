@@ -14,7 +14,7 @@ use crate::{
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
-        sse::{shared::GeneralStream, stream::StreamMemory},
+        sse::{shared::SessionStreams, stream::StreamMemory},
     },
 };
 
@@ -63,16 +63,15 @@ impl Sessions {
         Some(id)
     }
 
-    /// Adds a session with a permit for it, and with its stream for messages that belong to no request if other
-    /// replicas share that. Does nothing if there is a session with this id.
+    /// Adds a session with a permit for it, and with its streams if other replicas share them. Does nothing if there is a session with this id.
     pub(super) fn insert(
         &self,
         id: &Arc<str>,
         session: &Arc<Session>,
         permit: PeerPermit,
-        general: Option<Arc<GeneralStream>>,
+        shared: Option<SessionStreams>,
     ) {
-        let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), general);
+        let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), shared);
         let entry = Entry { session: Arc::new(session), permit };
         // An entry that is not added ends its session when it is dropped, which must be unlocked.
         let _unused = match self.table().entry(Arc::clone(id)) {
@@ -224,12 +223,12 @@ mod tests {
         let peers = peers();
         let (ada, eve) = (open(&sessions, &peers.principal("ada")), open(&sessions, &peers.principal("eve")));
         // The stream of the other peer is the oldest, and has been sent.
-        let stream = ada.open_stream(Outbox::for_test());
+        let stream = ada.add_stream(Outbox::for_test());
         stream.append(LINE);
         assert!(stream.after(0).is_some());
         drop(stream);
         for _ in 0..4 {
-            eve.open_stream(Outbox::for_test()).append(&quarter(&sessions));
+            eve.add_stream(Outbox::for_test()).append(&quarter(&sessions));
         }
         sessions.evict_streams();
         assert_eq!((ada.state().streams.len(), eve.state().streams.len()), (1, 3));
@@ -280,7 +279,7 @@ mod tests {
         let session = open(&sessions, &peers().principal("ada"));
         // The first stream has an unsent message.
         for is_sent in [false, true, true] {
-            let stream = session.open_stream(Outbox::for_test());
+            let stream = session.add_stream(Outbox::for_test());
             stream.append(LINE);
             assert!(!is_sent || stream.after(0).is_some());
         }

@@ -67,7 +67,7 @@ impl SharedSessions {
             store: SessionStore::new(Arc::clone(replica), options.session_idle, renewal_interval, max_per_peer),
             engine: Arc::clone(engine),
             sessions: Arc::clone(sessions),
-            streams: Arc::new(SharedStreams::new(replica)),
+            streams: SharedStreams::new(replica),
             announcements: AtomicU64::new(0),
             retry_at: Mutex::default(),
             renewal_interval,
@@ -100,8 +100,8 @@ impl SharedSessions {
         let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
         match respond(self.store.create(&id, session, peer_name(peer))).await? {
             NewSession::Created => {
-                let general = self.streams.start_general(&id, session);
-                self.sessions.insert(&id, session, permit, Some(general));
+                let streams = self.streams.of_session(&id, session);
+                self.sessions.insert(&id, session, permit, Some(streams));
             }
             NewSession::TooMany => return Err(too_many()),
         }
@@ -149,8 +149,8 @@ impl SharedSessions {
             let session = restore_session(&self.engine, &stored.record).ok_or_else(unknown)?;
             let id = Arc::from(id);
             self.store.share(&id, &session, stored);
-            let general = self.streams.start_general(&id, &session);
-            self.sessions.insert(&id, &session, permit, Some(general));
+            let streams = self.streams.of_session(&id, &session);
+            self.sessions.insert(&id, &session, permit, Some(streams));
             if is_overlapped() {
                 session.invalidate();
                 self.work.refreshes.add(id.to_string());

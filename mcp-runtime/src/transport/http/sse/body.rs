@@ -5,7 +5,7 @@ use std::{
     fmt,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -16,8 +16,7 @@ use tokio::{
 };
 
 use super::{
-    shared::{SharedEvents, StreamItem},
-    stream::AttachedStream,
+    events::{StreamEvents, StreamItem},
     wait::Wait,
 };
 use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSession};
@@ -56,7 +55,7 @@ pub(in crate::transport::http) trait DrainedStream: fmt::Debug + Send + Sync {
 /// A response body that carries an event stream.
 #[derive(Debug)]
 pub(in crate::transport::http) struct SseBody {
-    events: Events,
+    events: StreamEvents,
     config: StreamConfig,
     /// The number of the event written last.
     at: u64,
@@ -81,38 +80,6 @@ pub(in crate::transport::http) struct SseBody {
     _guard: Option<Guard>,
 }
 
-/// The source of the events of a response.
-#[derive(Debug)]
-enum Events {
-    /// A stream of this process.
-    Local(LocalEvents),
-    /// A stream that other processes share.
-    Shared(SharedEvents),
-}
-
-/// The events of a stream of this process.
-#[derive(Debug)]
-struct LocalEvents {
-    stream: AttachedStream,
-    /// The number of this response among those that have carried the stream.
-    carrier: u64,
-    /// The wait for the end of the response that has replaced this one.
-    replaced: Option<Wait>,
-}
-
-/// The next events of a stream.
-enum NextEvent {
-    /// The stream exists, so the client can resume it.
-    Opened,
-    Message(u64, Bytes),
-    /// A message after which the client cannot resume the stream.
-    Unnumbered(Bytes),
-    /// The client should reconnect after a delay. The number is that of the last event of this response.
-    Close(u64, Duration),
-    /// The response ends.
-    End,
-}
-
 type Guard = Box<dyn Any + Send + Sync>;
 
 /// A guard that cancels calls when the response that carries their results is dropped.
@@ -126,38 +93,20 @@ impl Drop for CancelOnDrop {
 }
 
 impl SseBody {
-    /// Creates a body that carries `stream` after event `at`, and replaces any other response that carries the stream.
+    /// Creates a body that carries the events of a stream.
     pub(in crate::transport::http) fn new(
-        stream: AttachedStream,
+        events: StreamEvents,
         config: StreamConfig,
-        at: u64,
         shutdown: watch::Receiver<ShutdownPhase>,
     ) -> Self {
-        let carrier = stream.carry(at);
-        let events = Events::Local(LocalEvents { stream, carrier, replaced: None });
-        Self { primed: !config.primed, ..Self::of(events, config, at, shutdown) }
-    }
-
-    /// Creates a body that carries the events of a stream that other processes share, which follow event `at`.
-    pub(in crate::transport::http) fn shared(
-        events: SharedEvents,
-        config: StreamConfig,
-        at: u64,
-        shutdown: watch::Receiver<ShutdownPhase>,
-    ) -> Self {
-        // The id of a stream that is about to be opened is not known yet.
-        let primed = !config.primed || !events.is_open();
-        Self { primed, ..Self::of(Events::Shared(events), config, at, shutdown) }
-    }
-
-    fn of(events: Events, config: StreamConfig, at: u64, shutdown: watch::Receiver<ShutdownPhase>) -> Self {
         let mut keep_alive = interval_at(Instant::now() + config.keep_alive, config.keep_alive);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
+            at: events.start(),
+            // The id of a stream that is about to be opened is not known yet.
+            primed: !config.primed || events.stream().is_none(),
             events,
             config,
-            at,
-            primed: true,
             over: false,
             keep_alive,
             shutdown,
@@ -231,23 +180,23 @@ impl SseBody {
             return Poll::Ready(None);
         }
         loop {
-            match self.events.poll_next(self.at, self.config.ids, cx) {
-                Poll::Ready(NextEvent::Opened) if self.config.primed => {
+            match self.events.poll_next(self.config.ids, cx) {
+                Poll::Ready(Some(StreamItem::Opened { .. })) if self.config.primed => {
                     return Poll::Ready(Some(self.event(Some(self.at), b"")));
                 }
-                Poll::Ready(NextEvent::Opened) => continue,
-                Poll::Ready(NextEvent::Message(number, line)) => {
-                    self.at = number;
-                    return Poll::Ready(Some(self.event(Some(number), &line)));
+                Poll::Ready(Some(StreamItem::Opened { .. })) => continue,
+                Poll::Ready(Some(StreamItem::Event { position, line })) => {
+                    self.at = position;
+                    return Poll::Ready(Some(self.event(Some(position), &line)));
                 }
-                Poll::Ready(NextEvent::Unnumbered(line)) => return Poll::Ready(Some(self.event(None, &line))),
-                Poll::Ready(NextEvent::Close(number, retry)) => {
+                Poll::Ready(Some(StreamItem::Message { line })) => return Poll::Ready(Some(self.event(None, &line))),
+                Poll::Ready(Some(StreamItem::Close { position, retry })) => {
                     // Ends the response but not the stream.
                     self.over = true;
-                    self.at = number;
+                    self.at = position;
                     return Poll::Ready(Some(self.retry_event(retry)));
                 }
-                Poll::Ready(NextEvent::End) => {
+                Poll::Ready(Some(StreamItem::End) | None) => {
                     self.over = true;
                     return Poll::Ready(None);
                 }
@@ -303,7 +252,7 @@ impl SseBody {
     fn event(&self, number: Option<u64>, line: &[u8]) -> Bytes {
         let mut event = Vec::with_capacity(line.len() + 32);
         if let Some(number) = number.filter(|_| self.config.ids) {
-            event.extend_from_slice(format!("id: {}-{number}\n", self.events.stream()).as_bytes());
+            event.extend_from_slice(format!("id: {}-{number}\n", self.stream()).as_bytes());
         }
         if self.config.named {
             event.extend_from_slice(b"event: message\n");
@@ -314,62 +263,14 @@ impl SseBody {
         event.into()
     }
 
+    /// Returns the id of the stream, which is open once there is an event.
+    fn stream(&self) -> u64 {
+        self.events.stream().unwrap_or_default()
+    }
+
     /// Encodes the last event of a response, which tells the client when to reconnect.
     fn retry_event(&self, retry: Duration) -> Bytes {
-        format!("retry: {}\nid: {}-{}\ndata: \n\n", retry.as_millis(), self.events.stream(), self.at).into()
-    }
-}
-
-impl Events {
-    /// Returns the id of the stream.
-    fn stream(&self) -> u64 {
-        match self {
-            Self::Local(events) => events.stream.id(),
-            Self::Shared(events) => events.stream(),
-        }
-    }
-
-    /// Returns what follows event `at`. `is_resumable` is whether the client could resume the stream.
-    fn poll_next(&mut self, at: u64, is_resumable: bool, cx: &mut Context<'_>) -> Poll<NextEvent> {
-        match self {
-            Self::Local(events) => events.poll_next(at, is_resumable, cx),
-            Self::Shared(events) => events.poll_next(cx).map(|item| match item {
-                Some(StreamItem::Opened { .. }) => NextEvent::Opened,
-                Some(StreamItem::Event { position, line }) => NextEvent::Message(position, line),
-                Some(StreamItem::Message { line }) => NextEvent::Unnumbered(line),
-                Some(StreamItem::Close { position, retry }) => NextEvent::Close(position, retry),
-                Some(StreamItem::End) | None => NextEvent::End,
-            }),
-        }
-    }
-}
-
-impl LocalEvents {
-    fn poll_next(&mut self, at: u64, is_resumable: bool, cx: &mut Context<'_>) -> Poll<NextEvent> {
-        let stream = &self.stream;
-        while stream.is_carried_by(self.carrier) {
-            // Read before the log is filled: any later output wakes this task.
-            let is_over = stream.is_over();
-            if let Some((number, line)) = stream.after(at) {
-                return Poll::Ready(NextEvent::Message(number, line));
-            }
-            if is_over {
-                return Poll::Ready(NextEvent::End);
-            }
-            // Without event ids, the client could not resume the stream.
-            if let Some(retry) = stream.take_close_request().filter(|_| is_resumable) {
-                return Poll::Ready(NextEvent::Close(at, retry));
-            }
-            ready!(stream.poll_output(self.carrier, at, cx));
-        }
-        let replaced = self.replaced.get_or_insert_with(|| Wait::new(stream.replaced()));
-        replaced.poll(cx).map(|()| NextEvent::End)
-    }
-}
-
-impl Drop for LocalEvents {
-    fn drop(&mut self) {
-        self.stream.release(self.carrier);
+        format!("retry: {}\nid: {}-{}\ndata: \n\n", retry.as_millis(), self.stream(), self.at).into()
     }
 }
 

@@ -1,10 +1,8 @@
 use bytes::Bytes;
 
-use super::{
-    entry::{Entry, EventHeader},
-    item::StreamItem,
-};
+use super::entry::{Entry, EventHeader};
 use crate::backend::LogEntry;
+use crate::transport::http::sse::events::StreamItem;
 
 /// A position in the log of a stream, and what is known about the entries up to it. Every reader of a log sees the same
 /// events.

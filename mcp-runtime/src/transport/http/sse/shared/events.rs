@@ -5,17 +5,21 @@ use std::{
 
 use super::{
     feed::FeedReceiver,
-    item::{GENERAL, StreamItem},
     open_responses::{OpenResponse, OpenResponses},
 };
-use crate::transport::http::sse::wait::Wait;
+use crate::transport::http::sse::{
+    events::{GENERAL, StreamItem},
+    wait::Wait,
+};
 
 /// The events of a stream, for the response that carries it.
 #[derive(Debug)]
 pub(in crate::transport::http) struct SharedEvents {
     session: Arc<str>,
-    /// The id of the stream, which is 0 until the stream is opened.
-    stream: u64,
+    /// The id of the stream. `None` until the stream is opened.
+    stream: Option<u64>,
+    /// The position of the event after which the response starts.
+    start: u64,
     items: FeedReceiver,
     responses: Arc<OpenResponses>,
     /// The registration of the response, once the stream is opened.
@@ -24,49 +28,34 @@ pub(in crate::transport::http) struct SharedEvents {
     replaced: Option<Wait>,
 }
 
-/// The result of a request to resume a stream.
-#[derive(Debug)]
-pub(in crate::transport::http) enum Resumption {
-    Events(SharedEvents),
-    /// The client has received everything.
-    Complete,
-    /// The event does not exist, or its stream has been removed.
-    Unknown,
-}
-
 impl SharedEvents {
     /// Creates the events of a stream that is about to be opened.
     pub(super) fn unopened(responses: &Arc<OpenResponses>, session: Arc<str>, items: FeedReceiver) -> Self {
-        Self { session, stream: 0, items, responses: Arc::clone(responses), registration: None, replaced: None }
+        let responses = Arc::clone(responses);
+        Self { session, stream: None, start: 0, items, responses, registration: None, replaced: None }
     }
 
-    /// Creates the events of a stream that a response resumes.
+    /// Creates the events of a stream that a response resumes after the event with a position.
     pub(super) fn resumed(
         responses: &Arc<OpenResponses>,
         session: &Arc<str>,
-        stream: u64,
+        (stream, start): (u64, u64),
         items: FeedReceiver,
         registration: OpenResponse,
     ) -> Self {
-        let session = Arc::clone(session);
-        Self {
-            session,
-            stream,
-            items,
-            responses: Arc::clone(responses),
-            registration: Some(registration),
-            replaced: None,
-        }
+        let (session, responses) = (Arc::clone(session), Arc::clone(responses));
+        let (stream, registration) = (Some(stream), Some(registration));
+        Self { session, stream, start, items, responses, registration, replaced: None }
     }
 
-    /// Returns the id of the stream.
-    pub(in crate::transport::http) fn stream(&self) -> u64 {
+    /// Returns the id of the stream, or `None` if the stream is yet to be opened.
+    pub(in crate::transport::http) fn stream(&self) -> Option<u64> {
         self.stream
     }
 
-    /// Returns whether the stream is open, so that its id is known.
-    pub(in crate::transport::http) fn is_open(&self) -> bool {
-        self.registration.is_some()
+    /// Returns the position of the event after which the response starts.
+    pub(in crate::transport::http) fn start(&self) -> u64 {
+        self.start
     }
 
     /// Returns the next item, or `None` if the response ends before the stream, for example because another response
@@ -75,7 +64,7 @@ impl SharedEvents {
         if self.replaced.is_none()
             && self.registration.as_mut().is_some_and(|registration| registration.poll_ended(cx).is_ready())
         {
-            if self.stream != GENERAL {
+            if self.stream != Some(GENERAL) {
                 return Poll::Ready(None);
             }
             self.items.close();
@@ -86,7 +75,7 @@ impl SharedEvents {
         }
         let item = ready!(self.items.poll_next(cx));
         if let Some(StreamItem::Opened { stream }) = item {
-            self.stream = stream;
+            self.stream = Some(stream);
             self.registration = Some(self.responses.begin(&self.session, stream));
         }
         Poll::Ready(item)

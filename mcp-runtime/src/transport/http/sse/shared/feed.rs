@@ -8,8 +8,8 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::item::StreamItem;
 use crate::race::race;
+use crate::transport::http::sse::events::StreamItem;
 
 /// The maximum number of bytes that wait for the client of one response, unless it is a single event.
 const MAX_UNREAD_BYTES: u32 = 1 << 20;

@@ -5,9 +5,9 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     cursor::Cursor,
     feed::{Closed, Feed},
-    item::StreamItem,
     log::{MAX_PAUSE, PAGE, StreamLog},
 };
+use crate::transport::http::sse::events::StreamItem;
 use crate::{
     backend::{BackendError, Backoff, LogEntry},
     engine::{Replica, Slot},

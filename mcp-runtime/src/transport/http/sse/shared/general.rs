@@ -12,14 +12,14 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     entry::{Entry, EventHeader},
-    events::{Resumption, SharedEvents},
+    events::SharedEvents,
     feed::{Closed, Feed},
-    item::{GENERAL, StreamItem},
     local_entries::{LocalEntries, LocalFollower},
     log::{MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
     reader::{Reader, ReaderRecord},
-    streams::StreamContext,
+    streams::SharedStreams,
 };
+use crate::transport::http::sse::events::{GENERAL, Resumption, StreamEvents, StreamItem};
 use crate::{
     backend::{BackendError, Backoff, LogEntry, respond},
     engine::Outbox,
@@ -40,7 +40,7 @@ const RECENT_MESSAGES: usize = 256;
 /// so that no change is lost when the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
 pub(in crate::transport::http) struct GeneralStream {
-    context: Arc<StreamContext>,
+    context: Arc<SharedStreams>,
     session_id: Arc<str>,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
@@ -66,7 +66,7 @@ struct GeneralResponse {
 
 impl GeneralStream {
     /// Creates the stream, and starts to write its log until the session ends.
-    pub(super) fn start(context: &Arc<StreamContext>, session_id: Arc<str>, outbox: Arc<Outbox>) -> Arc<Self> {
+    pub(super) fn start(context: &Arc<SharedStreams>, session_id: Arc<str>, outbox: Arc<Outbox>) -> Arc<Self> {
         let log = StreamLog::new(context.replica.backend(), &session_id, GENERAL);
         let (context, local, caught_up) = (Arc::clone(context), Arc::default(), AtomicU64::new(0));
         let general = Arc::new(Self { context, session_id, outbox, log, local, caught_up });
@@ -88,7 +88,7 @@ impl GeneralStream {
     }
 
     async fn try_open(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
-        let StreamContext { replica, responses, .. } = &*self.context;
+        let SharedStreams { replica, responses, .. } = &*self.context;
         let slot = replica.join().await?;
         let at = match position {
             Some(0) => 0,
@@ -109,7 +109,8 @@ impl GeneralStream {
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
         tokio::spawn(response.run(feed));
-        Ok(Resumption::Events(SharedEvents::resumed(responses, &self.session_id, GENERAL, items, registration)))
+        let events = SharedEvents::resumed(responses, &self.session_id, (GENERAL, at), items, registration);
+        Ok(Resumption::Events(StreamEvents::Shared(events)))
     }
 
     /// Writes the messages that originate at this replica to the log.

@@ -13,7 +13,6 @@ mod events;
 mod feed;
 mod follower;
 mod general;
-mod item;
 mod local_entries;
 mod log;
 mod open_responses;
@@ -25,7 +24,5 @@ mod tests;
 mod writer;
 
 pub(in crate::transport::http) use calls::StreamCalls;
-pub(in crate::transport::http) use events::{Resumption, SharedEvents};
-pub(in crate::transport::http) use general::GeneralStream;
-pub(in crate::transport::http) use item::{GENERAL, StreamItem};
-pub(in crate::transport::http) use streams::SharedStreams;
+pub(in crate::transport::http) use events::SharedEvents;
+pub(in crate::transport::http) use streams::{SessionStreams, SharedStreams};

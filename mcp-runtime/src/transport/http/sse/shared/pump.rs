@@ -5,11 +5,11 @@ use tokio::{sync::watch, time::timeout};
 use super::{
     calls::StreamCalls,
     feed::{Closed, Feed},
-    item::StreamItem,
     log::{StreamLog, persist_unless_full},
-    streams::StreamContext,
+    streams::SharedStreams,
     writer::Writer,
 };
+use crate::transport::http::sse::events::StreamItem;
 use crate::{
     backend::BACKEND_TIMEOUT, engine::Outbox, race::race, revision::Dialect, transport::http::sse::stream::StreamMemory,
 };
@@ -24,7 +24,7 @@ use crate::{
 /// after these messages. The log receives them when the backend responds again, unless the log could not be created in
 /// time.
 pub(super) struct Pump {
-    pub(super) context: Arc<StreamContext>,
+    pub(super) context: Arc<SharedStreams>,
     pub(super) session_id: Arc<str>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) calls: StreamCalls,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::{
     calls::StreamCalls,
-    events::{Resumption, SharedEvents},
+    events::SharedEvents,
     feed::Feed,
     follower::Follower,
     general::GeneralStream,
@@ -19,12 +19,15 @@ use crate::{
     backend::{BackendError, respond},
     engine::{Outbox, Replica, Session, Slot},
     revision::Dialect,
-    transport::http::sse::stream::StreamMemory,
+    transport::http::sse::{
+        events::{GENERAL, Resumption, StreamEvents},
+        stream::StreamMemory,
+    },
 };
 
-/// The state that all streams of this replica share.
+/// The streams that this replica shares with others.
 #[derive(Debug)]
-pub(super) struct StreamContext {
+pub(in crate::transport::http) struct SharedStreams {
     pub(super) replica: Arc<Replica>,
     pub(super) responses: Arc<OpenResponses>,
     next_number: AtomicU32,
@@ -32,58 +35,96 @@ pub(super) struct StreamContext {
     unwritten: watch::Sender<()>,
 }
 
-impl StreamContext {
-    /// Returns the next number for an id of this replica.
-    pub(super) fn next_number(&self) -> u32 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
-    }
+/// The streams of a session that this replica shares with others.
+#[derive(Debug)]
+pub(in crate::transport::http) struct SessionStreams {
+    streams: Arc<SharedStreams>,
+    session_id: Arc<str>,
+    dialect: &'static Dialect,
+    /// The stream for messages that belong to no request.
+    general: Arc<GeneralStream>,
 }
 
-/// The streams that this replica shares with others.
-#[derive(Debug)]
-pub(in crate::transport::http) struct SharedStreams {
-    context: Arc<StreamContext>,
+impl SessionStreams {
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. `memory` is
+    /// what the messages that wait for the backend count towards.
+    pub(in crate::transport::http) fn open(
+        &self,
+        calls: StreamCalls,
+        outbox: Arc<Outbox>,
+        lines: Vec<u8>,
+        memory: StreamMemory,
+    ) -> StreamEvents {
+        self.streams.open(Arc::clone(&self.session_id), calls, self.dialect, outbox, lines, memory)
+    }
+
+    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
+    /// that belong to no request. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all operations together.
+    pub(in crate::transport::http) async fn resume(
+        &self,
+        event: Option<(u64, u64)>,
+    ) -> Result<Resumption, BackendError> {
+        match event {
+            Some((stream, at)) if stream != GENERAL => {
+                self.streams.resume(&self.session_id, stream, at, self.dialect).await
+            }
+            event => self.general.open(event.map(|(_, at)| at)).await,
+        }
+    }
 }
 
 impl SharedStreams {
     /// Creates the streams of a replica.
-    pub(in crate::transport::http) fn new(replica: &Arc<Replica>) -> Self {
+    pub(in crate::transport::http) fn new(replica: &Arc<Replica>) -> Arc<Self> {
         let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&responses);
         replica.add_handler(open_responses::KIND, handler);
         let (replica, next_number, unwritten) = (Arc::clone(replica), AtomicU32::new(1), watch::Sender::new(()));
-        Self { context: Arc::new(StreamContext { replica, responses, next_number, unwritten }) }
+        Arc::new(Self { replica, responses, next_number, unwritten })
     }
 
-    /// Starts the stream of a session for messages that belong to no request.
-    pub(in crate::transport::http) fn start_general(&self, id: &Arc<str>, session: &Session) -> Arc<GeneralStream> {
-        GeneralStream::start(&self.context, Arc::clone(id), Arc::clone(&session.outbox))
+    /// Returns the streams of a session.
+    pub(in crate::transport::http) fn of_session(self: &Arc<Self>, id: &Arc<str>, session: &Session) -> SessionStreams {
+        SessionStreams {
+            streams: Arc::clone(self),
+            session_id: Arc::clone(id),
+            dialect: session.info.dialect,
+            general: GeneralStream::start(self, Arc::clone(id), Arc::clone(&session.outbox)),
+        }
+    }
+
+    /// Returns the next number for an id of this replica.
+    pub(super) fn next_number(&self) -> u32 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Opens a stream of a session for the responses that an outbox will receive. `lines` contains the messages so far.
     /// `memory` is what the messages that wait for
     /// the backend count towards.
-    pub(in crate::transport::http) fn open(
-        &self,
+    pub(super) fn open(
+        self: &Arc<Self>,
         session_id: Arc<str>,
         calls: StreamCalls,
         dialect: &'static Dialect,
         outbox: Arc<Outbox>,
         lines: Vec<u8>,
         memory: StreamMemory,
-    ) -> SharedEvents {
+    ) -> StreamEvents {
         let (feed, items) = Feed::new(0);
-        let events = SharedEvents::unopened(&self.context.responses, Arc::clone(&session_id), items);
-        let context = Arc::clone(&self.context);
-        let unwritten = context.unwritten.subscribe();
+        let events = SharedEvents::unopened(&self.responses, Arc::clone(&session_id), items);
+        let (context, unwritten) = (Arc::clone(self), self.unwritten.subscribe());
         tokio::spawn(Pump { context, session_id, outbox, calls, dialect, lines, feed, memory, unwritten }.run());
-        events
+        StreamEvents::Shared(events)
     }
 
     /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in
     /// flight.
     pub(in crate::transport::http) async fn written(&self) {
-        self.context.unwritten.closed().await;
+        self.unwritten.closed().await;
     }
 
     /// Resumes a stream of a session after the event with a position. Any other response that carries the stream ends.
@@ -91,7 +132,7 @@ impl SharedStreams {
     /// # Errors
     ///
     /// Fails if the backend fails, or takes too long for all operations together.
-    pub(in crate::transport::http) async fn resume(
+    pub(super) async fn resume(
         &self,
         session: &Arc<str>,
         stream: u64,
@@ -109,7 +150,7 @@ impl SharedStreams {
         dialect: &'static Dialect,
     ) -> Result<Resumption, BackendError> {
         let Some(owner) = Slot::of_id(stream) else { return Ok(Resumption::Unknown) };
-        let StreamContext { replica, responses, .. } = &*self.context;
+        let Self { replica, responses, .. } = self;
         let log = StreamLog::new(replica.backend(), session, stream);
         let Some(follower) = Follower::open(replica, log, owner, dialect, position).await? else {
             return Ok(Resumption::Unknown);
@@ -117,18 +158,19 @@ impl SharedStreams {
         if follower.is_complete() {
             return Ok(Resumption::Complete);
         }
-        let number = replica.join().await?.id(self.context.next_number());
+        let number = replica.join().await?.id(self.next_number());
         let registration = responses.resume(session, stream, number);
         registration.announce().await?;
         let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));
-        Ok(Resumption::Events(SharedEvents::resumed(responses, session, stream, items, registration)))
+        let events = SharedEvents::resumed(responses, session, (stream, position), items, registration);
+        Ok(Resumption::Events(StreamEvents::Shared(events)))
     }
 }
 
 #[cfg(test)]
 impl SharedStreams {
     pub(super) fn replica(&self) -> &Arc<Replica> {
-        &self.context.replica
+        &self.replica
     }
 }

@@ -8,9 +8,9 @@ use super::{
     cursor::Cursor,
     entry::{Entry, EventHeader},
     feed::Feed,
-    item::StreamItem,
     log::{MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
 };
+use crate::transport::http::sse::events::StreamItem;
 use crate::{
     backend::{BackendError, Backoff, LogEntry, LogPosition},
     engine::Outbox,

@@ -2,10 +2,8 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-use super::{
-    super::item::StreamItem, CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest,
-    resumed, texts,
-};
+use super::{CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest, resumed, texts};
+use crate::transport::http::sse::events::StreamItem;
 use crate::{backend::BACKEND_TIMEOUT, revision, transport::http::sse::stream::MAX_LOGGED_MESSAGES};
 
 #[tokio::test(start_paused = true)]

@@ -3,33 +3,30 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 use super::{
-    super::{
-        events::{Resumption, SharedEvents},
-        general::GeneralStream,
-        log::RUNNING_TTL,
-    },
+    super::{log::RUNNING_TTL, streams::SessionStreams},
     Flaky, LEASE,
     backend::Failure,
     event, notify, replica,
 };
 use crate::engine::Session;
+use crate::transport::http::sse::events::{GENERAL, Resumption, StreamEvents};
 
 /// A session at one replica.
 struct SessionCopy {
     session: Arc<Session>,
-    general: Arc<GeneralStream>,
+    streams: SessionStreams,
 }
 
 impl SessionCopy {
     fn of(backend: &Arc<Flaky>) -> Self {
         let session = Arc::new(Session::for_test());
-        let general = replica(backend, LEASE).start_general(&"session".into(), &session);
-        Self { session, general }
+        let streams = replica(backend, LEASE).of_session(&"session".into(), &session);
+        Self { session, streams }
     }
 
-    async fn open(&self, position: Option<u64>) -> SharedEvents {
+    async fn open(&self, position: Option<u64>) -> StreamEvents {
         loop {
-            match self.general.open(position).await {
+            match self.streams.resume(position.map(|at| (GENERAL, at))).await {
                 Ok(Resumption::Events(events)) => return events,
                 Ok(other) => panic!("{other:?}"),
                 Err(_) => sleep(Duration::from_secs(1)).await,

@@ -3,9 +3,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, time::sleep};
 
 use super::{
-    super::{entry::Entry, events::Resumption, item::StreamItem, log::StreamLog, streams::SharedStreams},
+    super::{entry::Entry, log::StreamLog, streams::SharedStreams},
     CALL, Call, Flaky, LEASE, event, next, notify, replica, rest, resume, resumed, texts,
 };
+use crate::transport::http::sse::events::{Resumption, StreamItem};
 use crate::{
     backend::{RecordCondition, Records as _},
     transport::http::sse::stream::MAX_LOGGED_BYTES,

@@ -12,12 +12,8 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use self::backend::Flaky;
-use super::{
-    calls::StreamCalls,
-    events::{Resumption, SharedEvents},
-    item::StreamItem,
-    streams::SharedStreams,
-};
+use super::{calls::StreamCalls, streams::SharedStreams};
+use crate::transport::http::sse::events::{Resumption, StreamEvents, StreamItem};
 use crate::{
     backend::Backend,
     engine::{Outbox, Replica},
@@ -30,13 +26,13 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
 
 fn replica(backend: &Arc<Flaky>, lease: Duration) -> Arc<SharedStreams> {
     let replica = Arc::new(Replica::new(Arc::clone(backend) as Arc<dyn Backend>, lease));
-    Arc::new(SharedStreams::new(&replica))
+    SharedStreams::new(&replica)
 }
 
 /// A call of a session, and the response that carries its stream.
 struct Call {
     outbox: Arc<Outbox>,
-    response: SharedEvents,
+    response: StreamEvents,
 }
 
 impl Call {
@@ -62,12 +58,12 @@ fn notify(outbox: &Outbox, text: &str) {
     outbox.push(format!("{text}\n").as_bytes());
 }
 
-async fn next(events: &mut SharedEvents) -> Option<StreamItem> {
-    timeout(Duration::from_secs(300), poll_fn(|cx| events.poll_next(cx))).await.expect("timed out")
+async fn next(events: &mut StreamEvents) -> Option<StreamItem> {
+    timeout(Duration::from_secs(300), poll_fn(|cx| events.poll_next(true, cx))).await.expect("timed out")
 }
 
 /// Returns the next event: its position and message.
-async fn event(events: &mut SharedEvents) -> (u64, String) {
+async fn event(events: &mut StreamEvents) -> (u64, String) {
     match next(events).await {
         Some(StreamItem::Event { position, line }) => (position, String::from_utf8(line.to_vec()).unwrap()),
         other => panic!("{other:?}"),
@@ -75,7 +71,7 @@ async fn event(events: &mut SharedEvents) -> (u64, String) {
 }
 
 /// Returns the events up to the end of a stream.
-async fn rest(events: &mut SharedEvents) -> Vec<(u64, String)> {
+async fn rest(events: &mut StreamEvents) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     loop {
         match next(events).await {
@@ -96,7 +92,7 @@ async fn resume(streams: &SharedStreams, stream: u64, position: u64) -> Resumpti
     streams.resume(&"session".into(), stream, position, revision::newest_handshake()).await.unwrap()
 }
 
-async fn resumed(streams: &SharedStreams, stream: u64, position: u64) -> SharedEvents {
+async fn resumed(streams: &SharedStreams, stream: u64, position: u64) -> StreamEvents {
     match resume(streams, stream, position).await {
         Resumption::Events(events) => events,
         other => panic!("{other:?}"),
@@ -104,7 +100,7 @@ async fn resumed(streams: &SharedStreams, stream: u64, position: u64) -> SharedE
 }
 
 /// Reads the messages of a response up to its end: the positions of those from which the stream can be resumed.
-async fn messages(events: &mut SharedEvents) -> Vec<(Option<u64>, String)> {
+async fn messages(events: &mut StreamEvents) -> Vec<(Option<u64>, String)> {
     let mut messages = Vec::new();
     loop {
         let (position, line) = match next(events).await {

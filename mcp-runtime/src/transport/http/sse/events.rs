@@ -1,0 +1,130 @@
+//! The events of a stream, for the response that carries it, wherever the stream is logged.
+
+use std::{
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+
+use super::{shared::SharedEvents, stream::AttachedStream, wait::Wait};
+
+/// The id of the stream for messages that belong to no request.
+pub(in crate::transport::http) const GENERAL: u64 = 0;
+
+/// An item that a response receives from a stream.
+#[derive(Debug)]
+pub(in crate::transport::http) enum StreamItem {
+    /// The stream exists, so the client can resume it.
+    Opened { stream: u64 },
+    /// A message with the number of its event.
+    Event { position: u64, line: Bytes },
+    /// A message that no log contains. The client cannot resume the stream after this message.
+    Message { line: Bytes },
+    /// The request of a function to close the response. The client should reconnect after a delay.
+    Close { position: u64, retry: Duration },
+    /// The stream is complete.
+    End,
+}
+
+impl StreamItem {
+    /// Returns the length of the message.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Event { line, .. } | Self::Message { line } => line.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// The events of a stream. The stream is logged in the memory of this process, or in the backend.
+#[derive(Debug)]
+pub(in crate::transport::http) enum StreamEvents {
+    Local(LocalEvents),
+    Shared(SharedEvents),
+}
+
+/// The events of a stream of this process.
+#[derive(Debug)]
+pub(in crate::transport::http) struct LocalEvents {
+    stream: AttachedStream,
+    /// The number of the last event.
+    at: u64,
+    /// The number of this response among those that have carried the stream.
+    response: u64,
+    /// The wait for the end of the response that has replaced this one.
+    replaced: Option<Wait>,
+}
+
+/// The result of a request to open or resume a stream.
+#[derive(Debug)]
+pub(in crate::transport::http) enum Resumption {
+    Events(StreamEvents),
+    /// The client has received everything.
+    Complete,
+    /// The event does not exist, or its stream has been removed.
+    Unknown,
+}
+
+impl StreamEvents {
+    /// Carries a stream of this process after event `at`. Any other response that carries the stream ends.
+    pub(in crate::transport::http) fn local(stream: AttachedStream, at: u64) -> Self {
+        let response = stream.carry(at);
+        Self::Local(LocalEvents { stream, at, response, replaced: None })
+    }
+
+    /// Returns the id of the stream, or `None` if the stream is yet to be opened.
+    pub(super) fn stream(&self) -> Option<u64> {
+        match self {
+            Self::Local(events) => Some(events.stream.id()),
+            Self::Shared(events) => events.stream(),
+        }
+    }
+
+    /// Returns the number of the event after which the response starts.
+    pub(super) fn start(&self) -> u64 {
+        match self {
+            Self::Local(events) => events.at,
+            Self::Shared(events) => events.start(),
+        }
+    }
+
+    /// Returns the next item, or `None` if the response ends before the stream, for example because another response
+    /// carries the stream. `is_resumable` is whether the client could resume the stream.
+    pub(super) fn poll_next(&mut self, is_resumable: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+        match self {
+            Self::Local(events) => events.poll_next(is_resumable, cx),
+            Self::Shared(events) => events.poll_next(cx),
+        }
+    }
+}
+
+impl LocalEvents {
+    fn poll_next(&mut self, is_resumable: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+        let stream = &self.stream;
+        while stream.is_carried_by(self.response) {
+            // Read before the log is filled: any later output wakes this task.
+            let is_over = stream.is_over();
+            if let Some((position, line)) = stream.after(self.at) {
+                self.at = position;
+                return Poll::Ready(Some(StreamItem::Event { position, line }));
+            }
+            if is_over {
+                return Poll::Ready(Some(StreamItem::End));
+            }
+            // Without event ids, the client could not resume the stream.
+            if let Some(retry) = stream.take_close_request().filter(|_| is_resumable) {
+                return Poll::Ready(Some(StreamItem::Close { position: self.at, retry }));
+            }
+            ready!(stream.poll_output(self.response, self.at, cx));
+        }
+        let replaced = self.replaced.get_or_insert_with(|| Wait::new(stream.replaced()));
+        replaced.poll(cx).map(|()| None)
+    }
+}
+
+impl Drop for LocalEvents {
+    fn drop(&mut self) {
+        self.stream.release(self.response);
+    }
+}
