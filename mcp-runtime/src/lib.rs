@@ -136,6 +136,7 @@
 mod auth;
 mod backend;
 mod cli;
+mod cluster;
 mod engine;
 mod error;
 mod excerpt;

@@ -29,10 +29,10 @@ use super::{
     },
     session::Session,
     shared::Engine,
-    shared_session::SessionMessage,
 };
 use crate::{
     auth::Scopes,
+    cluster::SessionMessage,
     error::{Fault, FaultClass},
     jsonrpc::{Id, Incoming, Malformed, Message, ResponseBody, Transmission, parse, raw},
     revision::{self, Dialect, Feature},

@@ -7,9 +7,9 @@ use super::{
         context::{ConnectionContext, RequestContext},
         params::Params,
     },
-    shared_session::SessionMessage,
 };
 use crate::{
+    cluster::SessionMessage,
     error::Fault,
     jsonrpc::{Id, MAX_ID_BYTES, Message},
     registry::ListKind,

@@ -22,18 +22,12 @@ mod pings;
 mod rates;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod readiness;
-mod replica;
 mod request;
 mod roots_hook;
 mod runs;
 mod session;
 mod session_log;
-#[cfg(feature = "http")]
-mod session_store;
 mod shared;
-mod shared_log;
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
-mod shared_session;
 mod subscriptions;
 mod sync;
 mod tasks;
@@ -45,6 +39,7 @@ pub(crate) use background::BackgroundTask;
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use call::response::write_error;
+pub(crate) use client_requests::InputResponse;
 #[cfg(feature = "http")]
 pub(crate) use client_requests::session_ended;
 pub use client_requests::{StateKey, StateKeyError};
@@ -60,8 +55,6 @@ pub(crate) use opening::restore_session;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
-#[cfg(feature = "http")]
-pub(crate) use replica::{ReaderRecord, Replica, ReplicaHandler, Slot};
 pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
@@ -69,11 +62,9 @@ pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
 pub(crate) use roots_hook::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
-#[cfg(feature = "http")]
-pub(crate) use session_store::{KIND, NewSession, SessionStore};
+pub(crate) use session_log::SessionLog;
 pub(crate) use shared::{Engine, Profile};
 #[cfg(feature = "http")]
-pub(crate) use shared_session::{Announcement, SessionMessage, SharedSession};
-#[cfg(feature = "http")]
 pub(crate) use subscriptions::listener::too_many_listeners;
+pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 pub use tasks::{TaskLimits, TaskStatus};

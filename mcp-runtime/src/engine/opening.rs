@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-#[cfg(feature = "http")]
-use super::shared_session::SessionRecord;
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache},
@@ -16,6 +14,8 @@ use super::{
     shared::Engine,
     subscriptions::subscriber::Subscriber,
 };
+#[cfg(feature = "http")]
+use crate::cluster::SessionRecord;
 #[cfg(feature = "http")]
 use crate::revision;
 

@@ -66,7 +66,8 @@ mod tests {
     use super::*;
     use crate::{
         backend::MemoryBackend,
-        engine::{client_requests::PendingRequests, liveness::Liveness, replica::Replica},
+        cluster::Replica,
+        engine::{client_requests::PendingRequests, liveness::Liveness},
     };
 
     const LIMIT: Duration = Duration::from_secs(1);

@@ -4,8 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
 
-use super::replica::Replica;
-use crate::backend::respond;
+use crate::{backend::respond, cluster::Replica};
 
 /// The record that is read to see whether the backend responds. It need not exist.
 const RECORD: &str = "mcp/1/ready";

@@ -15,16 +15,13 @@ use super::{
     outbox::Outbox,
     rates::FlowControl,
     runs::CoalescedRuns,
-    shared_session::SharedSession,
     subscriptions::subscriber::Subscriber,
     weak_set::Registration,
 };
 #[cfg(feature = "http")]
-use super::{
-    replica::{ReaderRecord, Replica},
-    shared_session::SessionRecord,
-};
+use crate::cluster::{ReaderRecord, Replica, SessionRecord};
 use crate::{
+    cluster::SharedSession,
     error::Fault,
     handler::{ClientInfo, Peer as _},
     model::Level,
@@ -57,9 +54,9 @@ pub(crate) struct Session {
     pub(crate) outbox: Arc<Outbox>,
     /// The subscriptions of the session. `None` if the server did not declare in `initialize` that its lists may
     /// change.
-    pub(super) subscriber: Option<Subscriber>,
+    pub(crate) subscriber: Option<Subscriber>,
     /// Whether the server declared in `initialize` that it sends log messages.
-    pub(super) declares_logging: bool,
+    pub(crate) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
     /// The session as shared with other replicas. Unset if it is known to this process only.
     pub(super) shared: OnceLock<Box<SharedSession>>,
@@ -91,7 +88,7 @@ pub(super) struct Lifecycle {
 impl Session {
     /// Adopts what other replicas have changed.
     #[cfg(feature = "http")]
-    pub(super) fn adopt(&self, before: &SessionRecord, after: &SessionRecord) {
+    pub(crate) fn adopt(&self, before: &SessionRecord, after: &SessionRecord) {
         if after.initialized {
             self.set_initialized();
         }
@@ -116,7 +113,7 @@ impl Session {
 
     /// Makes the session one that other replicas know.
     #[cfg(feature = "http")]
-    pub(super) fn share(&self, shared: SharedSession, replica: &Arc<Replica>) {
+    pub(crate) fn share(&self, shared: SharedSession, replica: &Arc<Replica>) {
         // All replicas must agree on the owner of the session's tasks.
         self.set_id(&shared.id);
         self.pending_requests.number_by(replica);
@@ -146,7 +143,7 @@ impl Session {
         }
     }
 
-    pub(super) fn is_initialized(&self) -> bool {
+    pub(crate) fn is_initialized(&self) -> bool {
         self.lifecycle.initialized.initialized()
     }
 

@@ -10,7 +10,7 @@ use crate::model::Level;
 
 /// Sends log messages to the sessions of this process, and counts those that cannot be sent.
 #[derive(Debug)]
-pub(super) struct SessionLog {
+pub(crate) struct SessionLog {
     sessions: Arc<WeakSet<Session>>,
     dropped: AtomicU64,
 }
@@ -21,7 +21,7 @@ impl SessionLog {
     }
 
     /// Sends an encoded message to the sessions that have asked for its level.
-    pub(super) fn send(&self, level: Level, message: &[u8]) {
+    pub(crate) fn send(&self, level: Level, message: &[u8]) {
         let open = self.sessions.iter().filter(|session| !session.has_ended());
         let dropped = open.filter(|session| !session.log(level, message)).count();
         self.count_dropped(dropped as u64);

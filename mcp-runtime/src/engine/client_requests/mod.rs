@@ -12,7 +12,8 @@ mod state;
 mod state_key;
 mod wait;
 
-pub(super) use input_response::{InputResponse, into_result};
+pub(crate) use input_response::InputResponse;
+pub(super) use input_response::into_result;
 pub(crate) use pending::PendingRequests;
 pub(crate) use pending::session_ended;
 pub(super) use pending::{PendingRequest, decode_response, send_request};

@@ -12,12 +12,10 @@ use super::{
     progress::{self, ProgressReceiver, ProgressSender},
 };
 #[cfg(feature = "http")]
-use crate::engine::replica::Slot;
+use crate::cluster::Slot;
 use crate::{
-    engine::{
-        outbox::{MAX_UNREAD_BYTES, Outbox},
-        replica::Replica,
-    },
+    cluster::Replica,
+    engine::outbox::{MAX_UNREAD_BYTES, Outbox},
     error::Fault,
     excerpt::excerpt,
     handler::{Peer as _, ask::ClientProgress},

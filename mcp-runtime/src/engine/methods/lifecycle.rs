@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    cluster::{SessionChange, SessionMessage},
     engine::{
         call::{batch::Sink, response},
         opening::{self, Declared},
@@ -12,7 +13,6 @@ use crate::{
             params::check_capabilities,
         },
         session::SessionInfo,
-        shared_session::{SessionChange, SessionMessage},
     },
     error::Fault,
     excerpt::excerpt,

@@ -1,10 +1,10 @@
 //! `logging/setLevel`.
 
 use crate::{
+    cluster::{SessionChange, SessionMessage},
     engine::{
         call::response,
         request::{context::RequestContext, params},
-        shared_session::{SessionChange, SessionMessage},
     },
     error::Fault,
 };

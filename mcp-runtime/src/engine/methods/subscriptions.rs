@@ -4,10 +4,10 @@
 
 use super::{required_scopes::required_scopes, tasks::owner_name};
 use crate::{
+    cluster::{SessionChange, SessionMessage},
     engine::{
         call::{batch::Sink, response},
         request::{access::authorize, context::RequestContext, params},
-        shared_session::{SessionChange, SessionMessage},
         subscriptions::{
             filter::{Filter, too_many_resources},
             listener::{Listener, too_many_listeners},

@@ -11,13 +11,13 @@ use super::{
 };
 use crate::{
     auth::Identity,
+    cluster::SessionMessage,
     engine::{
         call::{batch::Sink, clock::Clock, in_flight::InFlight},
         outbox::Outbox,
         rates::FlowControl,
         session::Session,
         shared::Engine,
-        shared_session::SessionMessage,
     },
     handler::{ClientInfo, Encoding},
     jsonrpc::Id,

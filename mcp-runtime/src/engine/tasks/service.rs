@@ -19,7 +19,7 @@ use super::{
     task::Task,
 };
 use crate::{
-    auth::Scopes, backend::Backend, engine::replica::Replica, error::Fault, excerpt::excerpt, handler::CallFuture,
+    auth::Scopes, backend::Backend, cluster::Replica, error::Fault, excerpt::excerpt, handler::CallFuture,
     random::log_id,
 };
 

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, BackendError, RecordCondition},
-    engine::replica::{Replica, ReplicaHandler, Slot},
+    cluster::{Replica, ReplicaHandler, Slot},
     error::Fault,
 };
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, BackendFuture, MemoryBackend, Records as _, Timestamp},
-    engine::replica::Replica,
+    cluster::Replica,
     testing::{BackendHook, BackendOperation, TestBackend},
 };
 

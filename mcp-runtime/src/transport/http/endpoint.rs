@@ -17,14 +17,12 @@ use super::{
     reader::Reader,
     request::HttpRequestSource,
     sender,
-    session::{Sessions, SharedSessions},
-    sse::{
-        body::{ShutdownPhase, StreamConfig},
-        shared::SharedStreams,
-    },
+    session::Sessions,
+    sse::body::{ShutdownPhase, StreamConfig},
 };
 use crate::{
     backend::BACKEND_TIMEOUT,
+    cluster::{SharedSessions, streams::SharedStreams},
     engine::{Engine, Session},
     revision::Feature,
 };

@@ -15,7 +15,7 @@ use crate::handler::{MAX_BLOCKING, max_checks};
 
 /// The limited resources that peers share.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Resource {
+pub(crate) enum Resource {
     Connections,
     Sessions,
     Calls,
@@ -33,7 +33,7 @@ const RESOURCES: usize = 9;
 /// The table has no bound of its own: a peer is removed when nothing refers to it, and the connections, sessions and
 /// calls that do are limited.
 #[derive(Debug)]
-pub(super) struct Peers {
+pub(crate) struct Peers {
     table: Mutex<Table>,
     share: Share,
 }
@@ -46,7 +46,7 @@ struct Table {
 
 /// The sender at the other end of a connection, as the operating system reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Remote {
+pub(crate) enum Remote {
     Address(SocketAddr),
     /// The id of the user whose process has connected to a Unix socket.
     #[cfg_attr(not(any(unix, test)), allow(dead_code, reason = "there are no Unix sockets"))]
@@ -56,7 +56,7 @@ pub(super) enum Remote {
 
 impl Remote {
     /// Returns the address, which the sender at a Unix socket does not have.
-    pub(super) fn address(self) -> Option<SocketAddr> {
+    pub(crate) fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Address(address) => Some(address),
             Self::User(_) | Self::Unknown => None,
@@ -77,7 +77,7 @@ enum Origin {
 /// The clients that limits treat as one: those with the same principal or, without one, with the same network address
 /// or, at a Unix socket, of the same user.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     key: Key,
     peers: Arc<Peers>,
     used: [AtomicUsize; RESOURCES],
@@ -96,12 +96,12 @@ enum Key {
 }
 
 impl Peers {
-    pub(super) fn new(share: Share) -> Self {
+    pub(crate) fn new(share: Share) -> Self {
         Self { table: Mutex::default(), share }
     }
 
     /// Returns the peer with this principal.
-    pub(super) fn principal(self: &Arc<Self>, name: &str) -> Arc<Peer> {
+    pub(crate) fn principal(self: &Arc<Self>, name: &str) -> Arc<Peer> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(peer) = table.principals.get(name).and_then(Weak::upgrade) {
             return peer;
@@ -112,12 +112,12 @@ impl Peers {
     }
 
     /// Returns the peer with this address. All clients whose address is unknown are one peer.
-    pub(super) fn address(self: &Arc<Self>, address: Option<IpAddr>) -> Arc<Peer> {
+    pub(crate) fn address(self: &Arc<Self>, address: Option<IpAddr>) -> Arc<Peer> {
         self.origin(address.map_or(Origin::Unknown, |address| Origin::Network(network(address))))
     }
 
     /// Returns the peer of a connection.
-    pub(super) fn remote(self: &Arc<Self>, remote: Remote) -> Arc<Peer> {
+    pub(crate) fn remote(self: &Arc<Self>, remote: Remote) -> Arc<Peer> {
         match remote {
             Remote::Address(address) => self.address(Some(address.ip())),
             Remote::User(user) => self.origin(Origin::User(user)),
@@ -176,7 +176,7 @@ impl Peer {
 
     /// Returns what distinguishes the peer from others: its principal, its network or its user. Returns `None` if
     /// nothing does.
-    pub(super) fn distinction(&self) -> Option<String> {
+    pub(crate) fn distinction(&self) -> Option<String> {
         match &self.key {
             Key::Principal(name) => Some(format!("principal {name}")),
             Key::Origin(Origin::Network(address)) => Some(format!("network {address}")),
@@ -186,22 +186,22 @@ impl Peer {
     }
 
     /// Returns how much of a resource the peer uses.
-    pub(super) fn used(&self, resource: Resource) -> usize {
+    pub(crate) fn used(&self, resource: Resource) -> usize {
         self.counter(resource).load(Ordering::Acquire)
     }
 
     /// Returns the counter of the bytes that the peer's streams keep.
-    pub(super) fn stream_bytes(&self) -> &Arc<AtomicUsize> {
+    pub(crate) fn stream_bytes(&self) -> &Arc<AtomicUsize> {
         &self.stream_bytes
     }
 
     /// Returns the permits that limit the blocking functions of the peer.
-    pub(super) fn blocking_share(&self) -> &Arc<Semaphore> {
+    pub(crate) fn blocking_share(&self) -> &Arc<Semaphore> {
         &self.blocking_share
     }
 
     /// Returns the permits that limit the slow checks of the peer's arguments.
-    pub(super) fn check_share(&self) -> &Arc<Semaphore> {
+    pub(crate) fn check_share(&self) -> &Arc<Semaphore> {
         &self.check_share
     }
 
@@ -218,24 +218,24 @@ impl Drop for Peer {
 
 /// The fraction of what other peers leave free that a single peer may use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Share(f64);
+pub(crate) struct Share(f64);
 
 impl Share {
     /// Creates a share. Values outside of 0 to 1 are clamped.
-    pub(super) fn new(fraction: f64) -> Self {
+    pub(crate) fn new(fraction: f64) -> Self {
         Self(if fraction.is_nan() { 1.0 } else { fraction.clamp(0.0, 1.0) })
     }
 
     /// Returns how much a peer may use of an amount, which is at least 1 unless the amount is 0.
     #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
-    pub(super) fn of(self, amount: usize) -> usize {
+    pub(crate) fn of(self, amount: usize) -> usize {
         ((amount as f64 * self.0).ceil() as usize).max(usize::from(amount > 0))
     }
 }
 
 /// A limited amount of a resource that peers share.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(crate) struct Pool {
     resource: Resource,
     permits: Arc<Semaphore>,
     max: usize,
@@ -244,50 +244,50 @@ pub(super) struct Pool {
 
 /// A part of a resource that a peer uses until the permit is dropped.
 #[derive(Debug)]
-pub(super) struct PeerPermit {
+pub(crate) struct PeerPermit {
     resource: Resource,
     permits: OwnedSemaphorePermit,
     peer: Arc<Peer>,
 }
 
 impl Pool {
-    pub(super) fn new(resource: Resource, max: usize, share: Share) -> Self {
+    pub(crate) fn new(resource: Resource, max: usize, share: Share) -> Self {
         let max = max.min(Semaphore::MAX_PERMITS);
         Self { resource, permits: Arc::new(Semaphore::new(max)), max, share }
     }
 
     /// Returns a permit, or `None` if too little is free or the peer's share is exceeded.
-    pub(super) fn try_acquire(&self, peer: &Arc<Peer>, amount: usize) -> Option<PeerPermit> {
+    pub(crate) fn try_acquire(&self, peer: &Arc<Peer>, amount: usize) -> Option<PeerPermit> {
         let permits = self.try_acquire_permits(peer, amount)?;
         Some(PeerPermit { resource: self.resource, permits, peer: Arc::clone(peer) })
     }
 
     /// Extends a permit. Returns `false` and leaves it unchanged if too little is free or the peer's share is exceeded.
-    pub(super) fn try_extend(&self, permit: &mut PeerPermit, amount: usize) -> bool {
+    pub(crate) fn try_extend(&self, permit: &mut PeerPermit, amount: usize) -> bool {
         self.try_acquire_permits(&permit.peer, amount).map(|permits| permit.permits.merge(permits)).is_some()
     }
 
     /// Returns how much more a peer may use.
-    pub(super) fn available_to(&self, peer: &Peer) -> usize {
+    pub(crate) fn available_to(&self, peer: &Peer) -> usize {
         let (used, free) = (peer.used(self.resource), self.permits.available_permits());
         self.share.of(used + free).saturating_sub(used).min(free)
     }
 
     /// Returns how much is free.
-    pub(super) fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.permits.available_permits()
     }
 
-    pub(super) fn max(&self) -> usize {
+    pub(crate) fn max(&self) -> usize {
         self.max
     }
 
-    pub(super) fn share(&self) -> Share {
+    pub(crate) fn share(&self) -> Share {
         self.share
     }
 
     /// Waits until nothing is in use.
-    pub(super) async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         // Never fails, since the semaphore is never closed.
         let _ = self.permits.acquire_many(u32::try_from(self.max).unwrap_or(u32::MAX)).await;
     }
@@ -307,12 +307,12 @@ impl Pool {
 }
 
 impl PeerPermit {
-    pub(super) fn peer(&self) -> &Arc<Peer> {
+    pub(crate) fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
 
     #[cfg(test)]
-    pub(super) fn amount(&self) -> usize {
+    pub(crate) fn amount(&self) -> usize {
         self.permits.num_permits()
     }
 }

@@ -16,16 +16,16 @@ use super::{
     request_body::{self, ReceivedBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},
-    session::{ActiveSession, SharedSessions},
+    session::ActiveSession,
     sse::{
         body::{CancelOnDrop, SseBody},
         events::StreamEvents,
-        shared::StreamCalls,
         stream::EventStream,
     },
 };
 use crate::{
-    engine::{Connection, ReceiveOutcome, RequestSource, SessionMessage, write_error},
+    cluster::{SessionMessage, SharedSessions, streams::StreamCalls},
+    engine::{Connection, ReceiveOutcome, RequestSource, write_error},
     error::{Fault, FaultClass},
     jsonrpc::{Id, raw},
     race::race,

@@ -10,11 +10,14 @@ use std::{
 
 use crate::{
     backend::BackendError,
-    engine::{Outbox, Session, SharedSession, session_ended},
+    cluster::{
+        SharedSession,
+        streams::{SessionStreams, StreamCalls},
+    },
+    engine::{Outbox, Session, session_ended},
     error::Fault,
     transport::http::sse::{
         events::{GENERAL, Resumption, StreamEvents},
-        shared::{SessionStreams, StreamCalls},
         stream::{AttachedStream, EventStream, StreamMemory},
     },
 };
@@ -24,43 +27,43 @@ const MAX_STREAMS: usize = 32;
 
 /// One session.
 #[derive(Debug)]
-pub(in crate::transport::http) struct HttpSession {
-    pub(in crate::transport::http) session: Arc<Session>,
+pub(crate) struct HttpSession {
+    pub(crate) session: Arc<Session>,
     memory: StreamMemory,
     state: Mutex<SessionState>,
     /// The number of [`ActiveSession`]s.
     active: AtomicUsize,
     /// Whether any request has used the session after `initialize`.
-    pub(super) is_used: AtomicBool,
+    pub(crate) is_used: AtomicBool,
     /// The streams, if other processes share them.
     shared: Option<SessionStreams>,
 }
 
 #[derive(Debug)]
-pub(super) struct SessionState {
-    pub(super) last_used: Instant,
+pub(crate) struct SessionState {
+    pub(crate) last_used: Instant,
     next_stream: u64,
-    pub(super) streams: BTreeMap<u64, Arc<EventStream>>,
+    pub(crate) streams: BTreeMap<u64, Arc<EventStream>>,
 }
 
 /// A complete stream that no response carries, and the session it belongs to.
-pub(super) struct AbandonedStream<'a> {
+pub(crate) struct AbandonedStream<'a> {
     session: &'a HttpSession,
     id: u64,
-    pub(super) has_unsent: bool,
-    pub(super) opened: Instant,
+    pub(crate) has_unsent: bool,
+    pub(crate) opened: Instant,
 }
 
 /// A session that is not idle: held by its requests in progress and its open responses.
 #[derive(Debug)]
-pub(in crate::transport::http) struct ActiveSession {
+pub(crate) struct ActiveSession {
     session: Arc<HttpSession>,
     /// The time at which the request or response ended. If not set, it ends when this value is dropped.
-    pub(in crate::transport::http) end: Option<Instant>,
+    pub(crate) end: Option<Instant>,
 }
 
 impl HttpSession {
-    pub(super) fn new(session: Arc<Session>, memory: StreamMemory, shared: Option<SessionStreams>) -> Self {
+    pub(crate) fn new(session: Arc<Session>, memory: StreamMemory, shared: Option<SessionStreams>) -> Self {
         let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
         memory.watch(&session.outbox);
         Self {
@@ -74,7 +77,7 @@ impl HttpSession {
     }
 
     /// Fails the session's calls and ends its streams.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.session.end();
         let streams = std::mem::take(&mut self.state().streams);
         // The state is unlocked before the streams are dropped.
@@ -83,36 +86,31 @@ impl HttpSession {
 
     /// Ends the session in this process because the process shuts down. Other processes may share the session, so the
     /// error of its calls names the shutdown and not the end of the session.
-    pub(super) fn shut_down(&self) {
+    pub(crate) fn shut_down(&self) {
         self.session.in_flight.fail_all(&Fault::shutting_down());
         self.end();
     }
 
     /// Fails the calls that a request has started if another request has ended the session in the meantime.
-    pub(in crate::transport::http) fn fail_if_ended(&self) {
+    pub(crate) fn fail_if_ended(&self) {
         if self.session.has_ended() {
             self.session.in_flight.fail_all(&session_ended());
         }
     }
 
     /// Returns whether the session must be read again before it is used.
-    pub(in crate::transport::http) fn is_stale(&self) -> bool {
+    pub(crate) fn is_stale(&self) -> bool {
         self.session.shared().is_some_and(SharedSession::is_stale)
     }
 
-    pub(super) fn activate(self: &Arc<Self>) -> ActiveSession {
+    pub(crate) fn activate(self: &Arc<Self>) -> ActiveSession {
         self.active.fetch_add(1, Ordering::AcqRel);
         ActiveSession { session: Arc::clone(self), end: None }
     }
 
     /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far, and `calls`
     /// the requests if other processes share the session.
-    pub(in crate::transport::http) fn open_stream(
-        &self,
-        outbox: Arc<Outbox>,
-        calls: StreamCalls,
-        lines: Vec<u8>,
-    ) -> StreamEvents {
+    pub(crate) fn open_stream(&self, outbox: Arc<Outbox>, calls: StreamCalls, lines: Vec<u8>) -> StreamEvents {
         if let Some(shared) = &self.shared {
             return shared.open(calls, outbox, lines, self.memory.clone());
         }
@@ -127,10 +125,7 @@ impl HttpSession {
     /// # Errors
     ///
     /// Fails if other processes share the session, and the backend fails or takes too long.
-    pub(in crate::transport::http) async fn resume(
-        &self,
-        event: Option<(u64, u64)>,
-    ) -> Result<Resumption, BackendError> {
+    pub(crate) async fn resume(&self, event: Option<(u64, u64)>) -> Result<Resumption, BackendError> {
         if let Some(shared) = &self.shared {
             return shared.resume(event).await;
         }
@@ -148,7 +143,7 @@ impl HttpSession {
     }
 
     /// Adds a stream of this process. Drops the oldest stream, preferably one that is over, if the session has too many.
-    pub(super) fn add_stream(&self, outbox: Arc<Outbox>) -> AttachedStream {
+    pub(crate) fn add_stream(&self, outbox: Arc<Outbox>) -> AttachedStream {
         let mut state = self.state();
         let id = state.next_stream;
         state.next_stream += 1;
@@ -175,7 +170,7 @@ impl HttpSession {
         self.state().streams.get(&id).map(EventStream::attach)
     }
 
-    pub(super) fn abandoned_streams(&self) -> Vec<AbandonedStream<'_>> {
+    pub(crate) fn abandoned_streams(&self) -> Vec<AbandonedStream<'_>> {
         let state = self.state();
         let abandoned = state.streams.iter().filter(|(_, stream)| is_abandoned(stream));
         let describe = |(id, stream): (&u64, &Arc<EventStream>)| {
@@ -190,7 +185,7 @@ impl HttpSession {
         state.last_used = now.max(state.last_used);
     }
 
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.active.load(Ordering::Acquire) == 0 && self.session.in_flight.count() == 0
     }
 
@@ -199,11 +194,11 @@ impl HttpSession {
     }
 
     /// Returns whether the session has ended, or has been idle for `idle_timeout`.
-    pub(super) fn is_over(&self, idle_timeout: Duration, now: Instant) -> bool {
+    pub(crate) fn is_over(&self, idle_timeout: Duration, now: Instant) -> bool {
         self.session.has_ended() || self.is_idle_for(idle_timeout, now)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, SessionState> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -222,7 +217,7 @@ fn is_abandoned(stream: &EventStream) -> bool {
 
 impl AbandonedStream<'_> {
     /// Removes the stream unless a client has resumed it in the meantime. Returns whether it was removed.
-    pub(super) fn evict(&self) -> bool {
+    pub(crate) fn evict(&self) -> bool {
         let mut state = self.session.state();
         let is_still_abandoned = state.streams.get(&self.id).is_some_and(|stream| is_abandoned(stream));
         let evicted = if is_still_abandoned { state.streams.remove(&self.id) } else { None };

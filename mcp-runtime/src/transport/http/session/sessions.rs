@@ -9,12 +9,13 @@ use super::{
     stream_eviction::{PeerSession, StreamEviction},
 };
 use crate::{
+    cluster::streams::SessionStreams,
     engine::Session,
     random,
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
-        sse::{shared::SessionStreams, stream::StreamMemory},
+        sse::stream::StreamMemory,
     },
 };
 
@@ -23,7 +24,7 @@ type Table = HashMap<Arc<str>, Entry, foldhash::fast::RandomState>;
 
 /// All sessions of one server.
 #[derive(Debug)]
-pub(in crate::transport::http) struct Sessions {
+pub(crate) struct Sessions {
     table: Mutex<Table>,
     /// One permit for each session.
     pool: Pool,
@@ -39,7 +40,7 @@ struct Entry {
 }
 
 impl Sessions {
-    pub(in crate::transport::http) fn new(options: &HttpOptions) -> Self {
+    pub(crate) fn new(options: &HttpOptions) -> Self {
         Self {
             table: Mutex::default(),
             pool: Pool::new(Resource::Sessions, options.max_sessions, options.max_peer_share),
@@ -49,13 +50,13 @@ impl Sessions {
     }
 
     /// Returns the memory that all streams of the server share, including those without a session.
-    pub(in crate::transport::http) fn memory(&self) -> &StreamMemory {
+    pub(crate) fn memory(&self) -> &StreamMemory {
         self.stream_eviction.memory()
     }
 
     /// Adds a session of a peer and returns its id. If there are too many sessions, evicts idle ones. Returns `None` if
     /// none is idle, or if the operating system provides no random bytes.
-    pub(in crate::transport::http) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
+    pub(crate) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
         let permit = self.reserve(peer)?;
         let id = new_id()?;
         session.set_id(&id);
@@ -64,7 +65,7 @@ impl Sessions {
     }
 
     /// Adds a session with a permit for it, and with its streams if other replicas share them. Does nothing if there is a session with this id.
-    pub(super) fn insert(
+    pub(crate) fn insert(
         &self,
         id: &Arc<str>,
         session: &Arc<Session>,
@@ -84,18 +85,18 @@ impl Sessions {
     }
 
     /// Returns the session with this id, without checking the principal.
-    pub(super) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
         self.table().get(id).map(|entry| Arc::clone(&entry.session))
     }
 
     /// Returns all sessions with their ids.
-    pub(super) fn all(&self) -> Vec<(Arc<str>, Arc<HttpSession>)> {
+    pub(crate) fn all(&self) -> Vec<(Arc<str>, Arc<HttpSession>)> {
         self.table().iter().map(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session))).collect()
     }
 
     /// Returns a permit for a session of a peer. If there are too many sessions, evicts idle ones. Returns `None` if
     /// none is idle.
-    pub(in crate::transport::http) fn reserve(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
+    pub(crate) fn reserve(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         self.pool
             .try_acquire(peer, 1)
             .or_else(|| {
@@ -110,12 +111,7 @@ impl Sessions {
 
     /// Returns the session with this id and keeps it from becoming idle. Returns `None` if another principal opened it,
     /// or if it has expired or ended, in which case it is removed.
-    pub(in crate::transport::http) fn find(
-        &self,
-        id: &str,
-        principal: Option<&str>,
-        now: Instant,
-    ) -> Option<ActiveSession> {
+    pub(crate) fn find(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<ActiveSession> {
         let mut table = self.table();
         // For other principals the session does not exist, so their requests must not keep it from expiring either.
         let found = table.get(id).map(|entry| &entry.session);
@@ -131,7 +127,7 @@ impl Sessions {
     }
 
     /// Ends a session: fails its calls and ends its streams.
-    pub(in crate::transport::http) fn close(&self, id: &str) {
+    pub(crate) fn close(&self, id: &str) {
         let removed = self.table().remove(id);
         if let Some(Entry { session, .. }) = removed {
             session.end();
@@ -139,7 +135,7 @@ impl Sessions {
     }
 
     /// Ends every session, because the process shuts down.
-    pub(in crate::transport::http) fn close_all(&self) {
+    pub(crate) fn close_all(&self) {
         let sessions = std::mem::take(&mut *self.table());
         // The table must be unlocked here: cancelled calls access it as they end.
         sessions.into_values().for_each(|entry| entry.session.shut_down());
@@ -147,12 +143,12 @@ impl Sessions {
 
     /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its
     /// streams. Also removes sessions that have ended because their clients no longer respond.
-    pub(in crate::transport::http) fn sweep(&self, now: Instant) {
+    pub(crate) fn sweep(&self, now: Instant) {
         self.table().retain(|_, entry| !entry.session.is_over(self.idle_timeout, now));
     }
 
     /// Evicts abandoned streams if the memory of all streams is full.
-    pub(in crate::transport::http) fn evict_streams(&self) {
+    pub(crate) fn evict_streams(&self) {
         self.stream_eviction.run(|| self.by_peer());
     }
 
@@ -187,7 +183,7 @@ fn evict_idle(table: &mut Table, peer: Option<&Arc<Peer>>) {
 }
 
 /// Returns a random session id in visible ASCII, or `None` if the operating system provides no random bytes.
-pub(in crate::transport::http) fn new_id() -> Option<Arc<str>> {
+pub(crate) fn new_id() -> Option<Arc<str>> {
     random::id().map(Into::into)
 }
 

@@ -23,19 +23,19 @@ use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSess
 
 /// The settings with which a response encodes its stream.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::transport::http) struct StreamConfig {
+pub(crate) struct StreamConfig {
     /// Whether events have ids, which make the stream resumable.
-    pub(in crate::transport::http) ids: bool,
+    pub(crate) ids: bool,
     /// Whether events are named `message`, as revision 2024-11-05 requires.
-    pub(in crate::transport::http) named: bool,
+    pub(crate) named: bool,
     /// Whether the response starts with an event without a message, so that the client has an id from the start.
-    pub(in crate::transport::http) primed: bool,
-    pub(in crate::transport::http) keep_alive: Duration,
+    pub(crate) primed: bool,
+    pub(crate) keep_alive: Duration,
 }
 
 /// The progress of the server's shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::transport::http) enum ShutdownPhase {
+pub(crate) enum ShutdownPhase {
     Running,
     /// The server is not ready for more clients, but still serves all requests.
     Draining,
@@ -47,14 +47,14 @@ pub(in crate::transport::http) enum ShutdownPhase {
 }
 
 /// A stream whose client has to reconnect elsewhere once the server shuts down.
-pub(in crate::transport::http) trait DrainedStream: fmt::Debug + Send + Sync {
+pub(crate) trait DrainedStream: fmt::Debug + Send + Sync {
     /// Ends the stream if nothing of the client is in flight. Returns whether it has ended now.
     fn close_if_idle(&self) -> bool;
 }
 
 /// A response body that carries an event stream.
 #[derive(Debug)]
-pub(in crate::transport::http) struct SseBody {
+pub(crate) struct SseBody {
     events: StreamEvents,
     config: StreamConfig,
     /// The number of the event written last.
@@ -84,7 +84,7 @@ type Guard = Box<dyn Any + Send + Sync>;
 
 /// A guard that cancels calls when the response that carries their results is dropped.
 #[derive(Debug)]
-pub(in crate::transport::http) struct CancelOnDrop(pub(in super::super) Arc<InFlight>);
+pub(crate) struct CancelOnDrop(pub(in super::super) Arc<InFlight>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -94,11 +94,7 @@ impl Drop for CancelOnDrop {
 
 impl SseBody {
     /// Creates a body that carries the events of a stream.
-    pub(in crate::transport::http) fn new(
-        events: StreamEvents,
-        config: StreamConfig,
-        shutdown: watch::Receiver<ShutdownPhase>,
-    ) -> Self {
+    pub(crate) fn new(events: StreamEvents, config: StreamConfig, shutdown: watch::Receiver<ShutdownPhase>) -> Self {
         let mut keep_alive = interval_at(Instant::now() + config.keep_alive, config.keep_alive);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
@@ -122,49 +118,49 @@ impl SseBody {
     }
 
     /// Cancels these calls when the response ends.
-    pub(in crate::transport::http) fn cancelling(mut self, cancels: Option<CancelOnDrop>) -> Self {
+    pub(crate) fn cancelling(mut self, cancels: Option<CancelOnDrop>) -> Self {
         self.cancels = cancels;
         self
     }
 
     /// Ends the response at a time, if there is one.
-    pub(in crate::transport::http) fn until(mut self, deadline: Option<Instant>) -> Self {
+    pub(crate) fn until(mut self, deadline: Option<Instant>) -> Self {
         self.expiry = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
         self
     }
 
     /// Marks the response as that of a subscription request, which ends in the first phase of a shutdown.
-    pub(in crate::transport::http) fn subscription(mut self) -> Self {
+    pub(crate) fn subscription(mut self) -> Self {
         self.ends_at = ShutdownPhase::SubscriptionsEnded;
         self
     }
 
     /// Lets the stream end in the same phase, or as soon as nothing of its client is in flight.
-    pub(in crate::transport::http) fn draining(mut self, stream: Arc<dyn DrainedStream>) -> Self {
+    pub(crate) fn draining(mut self, stream: Arc<dyn DrainedStream>) -> Self {
         self.ends_at = ShutdownPhase::SubscriptionsEnded;
         self.drained = Some(stream);
         self
     }
 
     /// Adds an event before those of the stream.
-    pub(in crate::transport::http) fn preamble(mut self, event: Bytes) -> Self {
+    pub(crate) fn preamble(mut self, event: Bytes) -> Self {
         self.preamble = Some(event);
         self
     }
 
     /// Keeps the session from becoming idle until the response ends.
-    pub(in crate::transport::http) fn active(mut self, active: Option<ActiveSession>) -> Self {
+    pub(crate) fn active(mut self, active: Option<ActiveSession>) -> Self {
         self._active = active;
         self
     }
 
     /// Drops a value when the response ends.
-    pub(in crate::transport::http) fn guarded_by(mut self, guard: impl Any + Send + Sync) -> Self {
+    pub(crate) fn guarded_by(mut self, guard: impl Any + Send + Sync) -> Self {
         self._guard = Some(Box::new(guard));
         self
     }
 
-    pub(in crate::transport::http) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(preamble) = self.preamble.take() {
             return Poll::Ready(Some(preamble));
         }
@@ -275,7 +271,7 @@ impl SseBody {
 }
 
 /// Parses an event id into the id of its stream and the number of the event.
-pub(in crate::transport::http) fn parse_event_id(text: &str) -> Option<(u64, u64)> {
+pub(crate) fn parse_event_id(text: &str) -> Option<(u64, u64)> {
     let (stream, number) = text.split_once('-')?;
     Some((stream.parse().ok()?, number.parse().ok()?))
 }

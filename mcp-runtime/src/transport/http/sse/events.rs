@@ -7,14 +7,15 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{shared::SharedEvents, stream::AttachedStream, wait::Wait};
+use super::{stream::AttachedStream, wait::Wait};
+use crate::cluster::streams::SharedEvents;
 
 /// The id of the stream for messages that belong to no request.
-pub(in crate::transport::http) const GENERAL: u64 = 0;
+pub(crate) const GENERAL: u64 = 0;
 
 /// An item that a response receives from a stream.
 #[derive(Debug)]
-pub(in crate::transport::http) enum StreamItem {
+pub(crate) enum StreamItem {
     /// The stream exists, so the client can resume it.
     Opened { stream: u64 },
     /// A message with the number of its event.
@@ -29,7 +30,7 @@ pub(in crate::transport::http) enum StreamItem {
 
 impl StreamItem {
     /// Returns the length of the message.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Event { line, .. } | Self::Message { line } => line.len(),
             _ => 0,
@@ -39,14 +40,14 @@ impl StreamItem {
 
 /// The events of a stream. The stream is logged in the memory of this process, or in the backend.
 #[derive(Debug)]
-pub(in crate::transport::http) enum StreamEvents {
+pub(crate) enum StreamEvents {
     Local(LocalEvents),
     Shared(SharedEvents),
 }
 
 /// The events of a stream of this process.
 #[derive(Debug)]
-pub(in crate::transport::http) struct LocalEvents {
+pub(crate) struct LocalEvents {
     stream: AttachedStream,
     /// The number of the last event.
     at: u64,
@@ -58,7 +59,7 @@ pub(in crate::transport::http) struct LocalEvents {
 
 /// The result of a request to open or resume a stream.
 #[derive(Debug)]
-pub(in crate::transport::http) enum Resumption {
+pub(crate) enum Resumption {
     Events(StreamEvents),
     /// The client has received everything.
     Complete,
@@ -68,13 +69,13 @@ pub(in crate::transport::http) enum Resumption {
 
 impl StreamEvents {
     /// Carries a stream of this process after event `at`. Any other response that carries the stream ends.
-    pub(in crate::transport::http) fn local(stream: AttachedStream, at: u64) -> Self {
+    pub(crate) fn local(stream: AttachedStream, at: u64) -> Self {
         let response = stream.carry(at);
         Self::Local(LocalEvents { stream, at, response, replaced: None })
     }
 
     /// Returns the id of the stream, or `None` if the stream is yet to be opened.
-    pub(super) fn stream(&self) -> Option<u64> {
+    pub(crate) fn stream(&self) -> Option<u64> {
         match self {
             Self::Local(events) => Some(events.stream.id()),
             Self::Shared(events) => events.stream(),
@@ -82,7 +83,7 @@ impl StreamEvents {
     }
 
     /// Returns the number of the event after which the response starts.
-    pub(super) fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         match self {
             Self::Local(events) => events.at,
             Self::Shared(events) => events.start(),
@@ -91,7 +92,7 @@ impl StreamEvents {
 
     /// Returns the next item, or `None` if the response ends before the stream, for example because another response
     /// carries the stream. `is_resumable` is whether the client could resume the stream.
-    pub(super) fn poll_next(&mut self, is_resumable: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+    pub(crate) fn poll_next(&mut self, is_resumable: bool, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         match self {
             Self::Local(events) => events.poll_next(is_resumable, cx),
             Self::Shared(events) => events.poll_next(cx),

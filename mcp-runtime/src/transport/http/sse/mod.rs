@@ -1,7 +1,6 @@
 //! Streams of server-sent events.
 
-pub(super) mod body;
-pub(super) mod events;
-pub(super) mod shared;
-pub(super) mod stream;
-mod wait;
+pub(crate) mod body;
+pub(crate) mod events;
+pub(crate) mod stream;
+pub(crate) mod wait;

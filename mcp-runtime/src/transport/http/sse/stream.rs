@@ -20,47 +20,47 @@ use crate::{
 };
 
 /// The maximum number of messages in the log of one stream.
-pub(super) const MAX_LOGGED_MESSAGES: usize = 256;
+pub(crate) const MAX_LOGGED_MESSAGES: usize = 256;
 /// The maximum number of bytes in the log of one stream. Long responses are kept beyond it.
-pub(super) const MAX_LOGGED_BYTES: usize = 1 << 20;
+pub(crate) const MAX_LOGGED_BYTES: usize = 1 << 20;
 /// The number of bytes that all streams of one server may keep for clients that may reconnect.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
 /// The memory of all streams of one server: the messages in their logs and outboxes.
 #[derive(Debug, Clone)]
-pub(in crate::transport::http) struct StreamMemory {
+pub(crate) struct StreamMemory {
     meter: Meter,
     max: usize,
 }
 
 impl StreamMemory {
     /// Returns the memory of the streams of one peer, whose use counts towards the total.
-    pub(in crate::transport::http) fn of_peer(&self, peer: &Peer) -> Self {
+    pub(crate) fn of_peer(&self, peer: &Peer) -> Self {
         Self { meter: self.meter.with_part(peer.stream_bytes()), max: self.max }
     }
 
     /// Counts bytes until the returned value is dropped.
-    pub(super) fn count(&self, bytes: usize) -> KeptBytes {
+    pub(crate) fn count(&self, bytes: usize) -> KeptBytes {
         self.meter.add(bytes);
         KeptBytes { meter: self.meter.clone(), bytes }
     }
 
     /// Counts the unread bytes of an outbox.
-    pub(in crate::transport::http) fn watch(&self, outbox: &Outbox) {
+    pub(crate) fn watch(&self, outbox: &Outbox) {
         outbox.set_meter(self.meter.clone());
     }
 
     /// Returns the number of bytes that all streams of the server use.
-    pub(in crate::transport::http) fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.meter.total()
     }
 
-    pub(in crate::transport::http) fn max(&self) -> usize {
+    pub(crate) fn max(&self) -> usize {
         self.max
     }
 
     /// Returns whether the limit is exceeded, so that logs must shrink.
-    pub(in crate::transport::http) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.used() > self.max
     }
 }
@@ -73,14 +73,14 @@ impl Default for StreamMemory {
 
 /// Bytes that wait for the backend, and that count towards the memory of all streams.
 #[derive(Debug)]
-pub(super) struct KeptBytes {
+pub(crate) struct KeptBytes {
     meter: Meter,
     bytes: usize,
 }
 
 impl KeptBytes {
     /// Changes the number of bytes.
-    pub(super) fn set(&mut self, bytes: usize) {
+    pub(crate) fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         match bytes.checked_sub(before) {
             Some(added) => self.meter.add(added),
@@ -97,7 +97,7 @@ impl Drop for KeptBytes {
 
 /// A stream of messages. It outlives the HTTP responses that carry it.
 #[derive(Debug)]
-pub(in crate::transport::http) struct EventStream {
+pub(crate) struct EventStream {
     /// The id, which is unique in the session.
     id: u64,
     outbox: Arc<Outbox>,
@@ -127,38 +127,38 @@ struct Log {
 }
 
 impl EventStream {
-    pub(in crate::transport::http) fn new(id: u64, outbox: Arc<Outbox>, ends: bool, memory: &StreamMemory) -> Self {
+    pub(crate) fn new(id: u64, outbox: Arc<Outbox>, ends: bool, memory: &StreamMemory) -> Self {
         memory.watch(&outbox);
         let log = Mutex::new(Log::new(memory.clone()));
         Self { id, outbox, ends, opened: Instant::now(), attached: AtomicUsize::new(0), log, released: Notify::new() }
     }
 
-    pub(super) fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    pub(in crate::transport::http) fn opened(&self) -> Instant {
+    pub(crate) fn opened(&self) -> Instant {
         self.opened
     }
 
     /// Marks the stream as held by a response, or by a request about to open one.
-    pub(in crate::transport::http) fn attach(self: &Arc<Self>) -> AttachedStream {
+    pub(crate) fn attach(self: &Arc<Self>) -> AttachedStream {
         self.attached.fetch_add(1, Ordering::AcqRel);
         self.outbox.open_reader();
         AttachedStream(Arc::clone(self))
     }
 
-    pub(in crate::transport::http) fn is_attached(&self) -> bool {
+    pub(crate) fn is_attached(&self) -> bool {
         self.attached.load(Ordering::Acquire) > 0
     }
 
     /// Returns whether the log contains every message the stream will ever carry.
-    pub(in crate::transport::http) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.ends() && self.outbox.is_finished()
     }
 
     /// Returns whether no further output will be produced. Some of it may still be pending.
-    pub(in crate::transport::http) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.ends() && self.outbox.is_complete()
     }
 
@@ -168,29 +168,29 @@ impl EventStream {
     }
 
     /// Returns whether there are messages that no response has carried.
-    pub(in crate::transport::http) fn has_unsent(&self) -> bool {
+    pub(crate) fn has_unsent(&self) -> bool {
         let log = self.log();
         log.last > log.written || self.outbox.unread() > 0
     }
 
     /// Adds encoded lines to the log.
-    pub(in crate::transport::http) fn append(&self, lines: &[u8]) {
+    pub(crate) fn append(&self, lines: &[u8]) {
         self.log().append(lines);
     }
 
     /// Returns the number of the newest event.
-    pub(in crate::transport::http) fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.log().last
     }
 
     /// Returns the number of the last event handed to a response.
-    pub(in crate::transport::http) fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.log().written
     }
 
     /// Hands the stream over to a new response, which starts after event `at`, and returns the number of the response.
     /// Earlier responses receive nothing more.
-    pub(super) fn carry(&self, at: u64) -> u64 {
+    pub(crate) fn carry(&self, at: u64) -> u64 {
         let mut log = self.log();
         log.carrier += 1;
         log.is_carried = true;
@@ -200,7 +200,7 @@ impl EventStream {
     }
 
     /// Records that a response has ended.
-    pub(super) fn release(&self, carrier: u64) {
+    pub(crate) fn release(&self, carrier: u64) {
         let mut log = self.log();
         if log.carrier == carrier {
             log.is_carried = false;
@@ -209,12 +209,12 @@ impl EventStream {
         }
     }
 
-    pub(super) fn is_carried_by(&self, carrier: u64) -> bool {
+    pub(crate) fn is_carried_by(&self, carrier: u64) -> bool {
         self.log().carrier == carrier
     }
 
     /// Returns the message after event `at`. If the log does not contain it, moves pending output into the log first.
-    pub(in crate::transport::http) fn after(&self, at: u64) -> Option<(u64, Bytes)> {
+    pub(crate) fn after(&self, at: u64) -> Option<(u64, Bytes)> {
         let mut log = self.log();
         let found = log.after(at).or_else(|| {
             let mut lines = Vec::new();
@@ -229,12 +229,12 @@ impl EventStream {
     }
 
     /// Takes the request of a function to close the stream. Returns the delay after which the client should reconnect.
-    pub(super) fn take_close_request(&self) -> Option<Duration> {
+    pub(crate) fn take_close_request(&self) -> Option<Duration> {
         self.outbox.take_close_request()
     }
 
     /// Waits for a message after event `at`, or for another response to take over the stream.
-    pub(super) fn poll_output(&self, carrier: u64, at: u64, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_output(&self, carrier: u64, at: u64, cx: &mut Context<'_>) -> Poll<()> {
         // The lock is held throughout, so that only the response that carries the stream now registers its waker.
         let log = self.log();
         if log.carrier != carrier || log.last > at {
@@ -250,7 +250,7 @@ impl EventStream {
 
 /// A stream that a response carries or is about to carry. Such a stream is not evicted.
 #[derive(Debug)]
-pub(in crate::transport::http) struct AttachedStream(Arc<EventStream>);
+pub(crate) struct AttachedStream(Arc<EventStream>);
 
 impl AttachedStream {
     /// Returns a future that completes when a response that was replaced has to end.
@@ -258,7 +258,7 @@ impl AttachedStream {
     /// If the stream ends with its session, its client may read it on two connections. It opens each of them again when
     /// it ends, so if each replaced the other, that would never stop. Therefore, the earlier response stays open, without
     /// events, as long as another one carries the stream.
-    pub(super) fn replaced(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub(crate) fn replaced(&self) -> impl Future<Output = ()> + Send + use<> {
         let stream = Arc::clone(&self.0);
         async move {
             loop {

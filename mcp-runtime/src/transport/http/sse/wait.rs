@@ -5,14 +5,14 @@ use std::{
 };
 
 /// A future that a response polls until it is ready.
-pub(super) struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
+pub(crate) struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Wait {
-    pub(super) fn new(future: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub(crate) fn new(future: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(Box::pin(future))
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().poll(cx)
     }
 }

@@ -14,12 +14,7 @@ use tokio::time::timeout;
 use self::backend::Flaky;
 use super::{calls::StreamCalls, streams::SharedStreams};
 use crate::transport::http::sse::events::{Resumption, StreamEvents, StreamItem};
-use crate::{
-    backend::Backend,
-    engine::{Outbox, Replica},
-    revision,
-    transport::http::sse::stream::StreamMemory,
-};
+use crate::{backend::Backend, cluster::Replica, engine::Outbox, revision, transport::http::sse::stream::StreamMemory};
 
 const LEASE: Duration = Duration::from_secs(10);
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;

@@ -10,7 +10,7 @@ use super::{
 use crate::transport::http::sse::events::StreamItem;
 use crate::{
     backend::{BackendError, Backoff, LogEntry},
-    engine::{Replica, Slot},
+    cluster::{Replica, Slot},
     race::race,
     revision::Dialect,
 };

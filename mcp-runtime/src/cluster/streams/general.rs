@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     entry::{Entry, EventHeader},
-    events::SharedEvents,
     feed::{Closed, Feed},
     local_entries::{LocalEntries, LocalFollower},
     log::{MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
     reader::{Reader, ReaderRecord},
+    shared_events::SharedEvents,
     streams::SharedStreams,
 };
 use crate::transport::http::sse::events::{GENERAL, Resumption, StreamEvents, StreamItem};
@@ -39,7 +39,7 @@ const RECENT_MESSAGES: usize = 256;
 /// replicas, they stay pending. The copy of a session that was opened at another replica begins with everything pending,
 /// so that no change is lost when the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
-pub(in crate::transport::http) struct GeneralStream {
+pub(crate) struct GeneralStream {
     context: Arc<SharedStreams>,
     session_id: Arc<str>,
     /// The messages of the session that belong to no request.
@@ -80,10 +80,7 @@ impl GeneralStream {
     /// # Errors
     ///
     /// Fails if the backend fails, or takes too long for all operations together.
-    pub(in crate::transport::http) async fn open(
-        self: &Arc<Self>,
-        position: Option<u64>,
-    ) -> Result<Resumption, BackendError> {
+    pub(crate) async fn open(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
         respond(self.try_open(position)).await
     }
 

@@ -14,7 +14,7 @@ use crate::transport::http::sse::{
 
 /// The events of a stream, for the response that carries it.
 #[derive(Debug)]
-pub(in crate::transport::http) struct SharedEvents {
+pub(crate) struct SharedEvents {
     session: Arc<str>,
     /// The id of the stream. `None` until the stream is opened.
     stream: Option<u64>,
@@ -49,18 +49,18 @@ impl SharedEvents {
     }
 
     /// Returns the id of the stream, or `None` if the stream is yet to be opened.
-    pub(in crate::transport::http) fn stream(&self) -> Option<u64> {
+    pub(crate) fn stream(&self) -> Option<u64> {
         self.stream
     }
 
     /// Returns the position of the event after which the response starts.
-    pub(in crate::transport::http) fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
     /// Returns the next item, or `None` if the response ends before the stream, for example because another response
     /// carries the stream.
-    pub(in crate::transport::http) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         if self.replaced.is_none()
             && self.registration.as_mut().is_some_and(|registration| registration.poll_ended(cx).is_ready())
         {

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use crate::handler::ask::ClientProgress;
+use super::session_record::SessionChange;
+use crate::{engine::InputResponse, handler::ask::ClientProgress};
 
 /// A message between replicas about a session. Variants that a newer release adds are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,12 +22,12 @@ pub(crate) enum Announcement {
 }
 
 impl Announcement {
-    pub(in crate::engine) fn progressed(session: &str, request: u64, report: ClientProgress) -> Self {
+    pub(crate) fn progressed(session: &str, request: u64, report: ClientProgress) -> Self {
         let ClientProgress { progress, total, message } = report;
         Self::Progressed { session: session.to_owned(), request, progress, total, message }
     }
 
-    pub(in crate::engine) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -35,4 +36,16 @@ impl Announcement {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
+}
+
+/// A message of a client that concerns other replicas.
+#[derive(Debug)]
+pub(crate) enum SessionMessage {
+    Change(SessionChange),
+    /// The response to a request of another replica.
+    Answer(u64, InputResponse),
+    /// Progress of a request of another replica.
+    Progress(u64, ClientProgress),
+    /// The cancellation of a request that does not run on this replica. Contains its id as JSON.
+    Cancel(String),
 }

@@ -7,14 +7,16 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{
-    client_requests::InputResponse,
-    replica::{Replica, Slot},
-    session::Session,
-    shared_session::{
-        Announcement, RecordFull, SessionChange, SessionMessage, SessionRecord, SharedSession, StoredSession,
-    },
+    replica::Replica,
+    session_messages::{Announcement, SessionMessage},
+    session_record::{RecordFull, SessionChange, SessionRecord},
+    shared_session::{SharedSession, StoredSession},
+    slot::Slot,
 };
-use crate::backend::{Backend, BackendError, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, respond};
+use crate::{
+    backend::{Backend, BackendError, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, respond},
+    engine::{InputResponse, Session},
+};
 
 /// The kind of the messages between replicas about sessions.
 pub(crate) const KIND: &str = "session";

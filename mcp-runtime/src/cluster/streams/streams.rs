@@ -7,17 +7,18 @@ use tokio::sync::watch;
 
 use super::{
     calls::StreamCalls,
-    events::SharedEvents,
     feed::Feed,
     follower::Follower,
     general::GeneralStream,
     log::StreamLog,
     open_responses::{self, OpenResponses},
     pump::Pump,
+    shared_events::SharedEvents,
 };
 use crate::{
     backend::{BackendError, respond},
-    engine::{Outbox, Replica, Session, Slot},
+    cluster::{Replica, Slot},
+    engine::{Outbox, Session},
     revision::Dialect,
     transport::http::sse::{
         events::{GENERAL, Resumption, StreamEvents},
@@ -27,7 +28,7 @@ use crate::{
 
 /// The streams that this replica shares with others.
 #[derive(Debug)]
-pub(in crate::transport::http) struct SharedStreams {
+pub(crate) struct SharedStreams {
     pub(super) replica: Arc<Replica>,
     pub(super) responses: Arc<OpenResponses>,
     next_number: AtomicU32,
@@ -37,7 +38,7 @@ pub(in crate::transport::http) struct SharedStreams {
 
 /// The streams of a session that this replica shares with others.
 #[derive(Debug)]
-pub(in crate::transport::http) struct SessionStreams {
+pub(crate) struct SessionStreams {
     streams: Arc<SharedStreams>,
     session_id: Arc<str>,
     dialect: &'static Dialect,
@@ -48,7 +49,7 @@ pub(in crate::transport::http) struct SessionStreams {
 impl SessionStreams {
     /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. `memory` is
     /// what the messages that wait for the backend count towards.
-    pub(in crate::transport::http) fn open(
+    pub(crate) fn open(
         &self,
         calls: StreamCalls,
         outbox: Arc<Outbox>,
@@ -64,10 +65,7 @@ impl SessionStreams {
     /// # Errors
     ///
     /// Fails if the backend fails, or takes too long for all operations together.
-    pub(in crate::transport::http) async fn resume(
-        &self,
-        event: Option<(u64, u64)>,
-    ) -> Result<Resumption, BackendError> {
+    pub(crate) async fn resume(&self, event: Option<(u64, u64)>) -> Result<Resumption, BackendError> {
         match event {
             Some((stream, at)) if stream != GENERAL => {
                 self.streams.resume(&self.session_id, stream, at, self.dialect).await
@@ -79,7 +77,7 @@ impl SessionStreams {
 
 impl SharedStreams {
     /// Creates the streams of a replica.
-    pub(in crate::transport::http) fn new(replica: &Arc<Replica>) -> Arc<Self> {
+    pub(crate) fn new(replica: &Arc<Replica>) -> Arc<Self> {
         let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&responses);
         replica.add_handler(open_responses::KIND, handler);
@@ -88,7 +86,7 @@ impl SharedStreams {
     }
 
     /// Returns the streams of a session.
-    pub(in crate::transport::http) fn of_session(self: &Arc<Self>, id: &Arc<str>, session: &Session) -> SessionStreams {
+    pub(crate) fn of_session(self: &Arc<Self>, id: &Arc<str>, session: &Session) -> SessionStreams {
         SessionStreams {
             streams: Arc::clone(self),
             session_id: Arc::clone(id),
@@ -123,7 +121,7 @@ impl SharedStreams {
 
     /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in
     /// flight.
-    pub(in crate::transport::http) async fn written(&self) {
+    pub(crate) async fn written(&self) {
         self.unwritten.closed().await;
     }
 

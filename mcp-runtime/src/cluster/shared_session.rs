@@ -3,7 +3,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::record::SessionRecord;
+use super::session_record::SessionRecord;
 use crate::backend::RecordVersion;
 
 /// A session as it was read.
@@ -30,7 +30,7 @@ pub(crate) struct SharedSession {
 }
 
 impl SharedSession {
-    pub(in crate::engine) fn new(id: Arc<str>, stored: StoredSession) -> Self {
+    pub(crate) fn new(id: Arc<str>, stored: StoredSession) -> Self {
         let announced = AtomicU64::new(stored.record.revision);
         let (invalidations, validated) = (AtomicU64::new(0), AtomicU64::new(0));
         let updates = AtomicU64::new(0);
@@ -43,7 +43,7 @@ impl SharedSession {
 
     /// Requires that the record is read again before the session is used. `updates` is the number of updates of resources
     /// of which the process has heard.
-    pub(in crate::engine) fn invalidate(&self, updates: u64) {
+    pub(crate) fn invalidate(&self, updates: u64) {
         if !self.is_stale() {
             self.updates.store(updates, Ordering::Release);
         }
@@ -52,17 +52,17 @@ impl SharedSession {
 
     /// Returns the number of updates of resources of which the process had heard when the copy became outdated, or `None`
     /// if it is not.
-    pub(in crate::engine) fn updates(&self) -> Option<u64> {
+    pub(crate) fn updates(&self) -> Option<u64> {
         self.is_stale().then(|| self.updates.load(Ordering::Acquire))
     }
 
     /// Returns what to pass to [`validate`](Self::validate) after the record has been read.
-    pub(in crate::engine) fn invalidations(&self) -> u64 {
+    pub(crate) fn invalidations(&self) -> u64 {
         self.invalidations.load(Ordering::Acquire)
     }
 
     /// Records that the copy was replaced with a record that was read after this many invalidations.
-    pub(in crate::engine) fn validate(&self, invalidations: u64) {
+    pub(crate) fn validate(&self, invalidations: u64) {
         self.validated.fetch_max(invalidations, Ordering::AcqRel);
     }
 
@@ -72,22 +72,22 @@ impl SharedSession {
     }
 
     /// Returns whether the revision of the local copy was announced to the other replicas.
-    pub(in crate::engine) fn is_announced(&self) -> bool {
+    pub(crate) fn is_announced(&self) -> bool {
         self.announced.load(Ordering::Acquire) >= self.revision()
     }
 
     /// Records that a revision was announced to the other replicas.
-    pub(in crate::engine) fn set_announced(&self, revision: u64) {
+    pub(crate) fn set_announced(&self, revision: u64) {
         self.announced.fetch_max(revision, Ordering::AcqRel);
     }
 
     /// Returns the local copy of the record.
-    pub(in crate::engine) fn copy(&self) -> StoredSession {
+    pub(crate) fn copy(&self) -> StoredSession {
         self.stored().clone()
     }
 
     /// Replaces the local copy, and passes the old and the new record to `apply`, unless the local copy is newer.
-    pub(in crate::engine) fn replace(&self, stored: StoredSession, apply: impl FnOnce(&SessionRecord, &SessionRecord)) {
+    pub(crate) fn replace(&self, stored: StoredSession, apply: impl FnOnce(&SessionRecord, &SessionRecord)) {
         let mut current = self.stored();
         if stored.record.revision >= current.record.revision {
             apply(&current.record, &stored.record);
@@ -96,7 +96,7 @@ impl SharedSession {
     }
 
     /// Sets the version of the record, which another write than a change has set.
-    pub(in crate::engine) fn set_version(&self, revision: u64, version: RecordVersion) {
+    pub(crate) fn set_version(&self, revision: u64, version: RecordVersion) {
         let mut current = self.stored();
         if current.record.revision == revision {
             current.version = version;

@@ -9,7 +9,7 @@ use crate::{
 
 /// The requests whose responses a stream carries.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(in crate::transport::http) struct StreamCalls {
+pub(crate) struct StreamCalls {
     /// The ids, as JSON. The size of a message limits them.
     ids: Vec<String>,
     /// Whether the client has sent them as a batch, so that one array carries all responses.
@@ -18,7 +18,7 @@ pub(in crate::transport::http) struct StreamCalls {
 
 impl StreamCalls {
     /// Reads the requests of a message or a batch.
-    pub(in crate::transport::http) fn read(bytes: &[u8]) -> Self {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         let id = |message| match message {
             Ok(Incoming::Request(_, id)) => Some(id.as_json().to_owned()),
             _ => None,

@@ -9,7 +9,6 @@
 mod calls;
 mod cursor;
 mod entry;
-mod events;
 mod feed;
 mod follower;
 mod general;
@@ -18,11 +17,14 @@ mod log;
 mod open_responses;
 mod pump;
 mod reader;
+mod shared_events;
+#[allow(clippy::module_inception)]
 mod streams;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub(in crate::transport::http) use calls::StreamCalls;
-pub(in crate::transport::http) use events::SharedEvents;
-pub(in crate::transport::http) use streams::{SessionStreams, SharedStreams};
+pub(crate) use calls::StreamCalls;
+pub(crate) use reader::ReaderRecord;
+pub(crate) use shared_events::SharedEvents;
+pub(crate) use streams::{SessionStreams, SharedStreams};

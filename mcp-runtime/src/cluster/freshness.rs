@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::handlers::ReplicaHandler;
+use super::bus::ReplicaHandler;
 
 /// Tells whether this replica would have heard of a change of what it has read.
 ///

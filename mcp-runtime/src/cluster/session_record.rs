@@ -3,7 +3,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     backend::BackendError,
-    engine::subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES},
+    engine::{MAX_RESOURCES, MAX_URI_BYTES},
     handler::ClientInfo,
     model::Level,
 };
@@ -74,7 +74,7 @@ impl SessionRecord {
     /// # Errors
     ///
     /// Fails if the record would become too large.
-    pub(in crate::engine) fn apply(&mut self, change: &SessionChange) -> Result<bool, RecordFull> {
+    pub(crate) fn apply(&mut self, change: &SessionChange) -> Result<bool, RecordFull> {
         match change {
             SessionChange::Initialized => return Ok(!std::mem::replace(&mut self.initialized, true)),
             SessionChange::Level(level) => self.level = Some(level.as_str().to_owned()),
@@ -93,7 +93,7 @@ impl SessionRecord {
         Ok(true)
     }
 
-    pub(in crate::engine) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -101,7 +101,7 @@ impl SessionRecord {
     /// # Errors
     ///
     /// Fails if the record cannot be read. A newer release may have written it, so the session exists.
-    pub(in crate::engine) fn decode(bytes: &[u8]) -> Result<Self, BackendError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BackendError> {
         let unreadable = |error| BackendError::Unavailable(format!("invalid record of a session: {error}"));
         serde_json::from_slice(bytes).map_err(unreadable)
     }

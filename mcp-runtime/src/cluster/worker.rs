@@ -8,7 +8,10 @@ use std::{
 
 use tokio::{task::JoinSet, time::sleep};
 
-use super::{due::Due, shared_sessions::SharedSessions, shared_work::SharedWork};
+use super::{
+    due::{Due, DueWork},
+    sessions::SharedSessions,
+};
 use crate::{backend::BackendError, race::race};
 
 /// The maximum number of sessions for which work of one kind is in progress.
@@ -16,6 +19,19 @@ const MAX_IN_FLIGHT: usize = 32;
 
 /// The maximum time after which work that has failed is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The due work, by kind. No kind waits for another.
+#[derive(Debug, Default)]
+pub(super) struct SharedWork {
+    /// The answers to questions of this replica, by session and request, that others have stored.
+    pub(super) answers: DueWork<(String, u64)>,
+    /// The cancellations of calls of this replica, by session and request as JSON, that others have stored.
+    pub(super) cancellations: DueWork<(String, String)>,
+    /// The sessions to read again.
+    pub(super) refreshes: DueWork<String>,
+    /// The sessions whose changes or end may not have been announced to the other replicas, each with a revision.
+    pub(super) announcements: DueWork<(String, u64)>,
+}
 
 /// Tasks of which a bounded number runs at a time. Dropping it aborts them.
 #[derive(Debug, Default)]

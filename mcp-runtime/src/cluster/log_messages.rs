@@ -8,11 +8,8 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::{
-    replica::{Replica, ReplicaHandler},
-    session_log::SessionLog,
-};
-use crate::{model::Level, random};
+use super::{bus::ReplicaHandler, replica::Replica};
+use crate::{engine::SessionLog, model::Level, random};
 
 /// The kind of the messages between replicas.
 const KIND: &str = "log";
@@ -22,7 +19,7 @@ const MAX_WAITING_BYTES: usize = 512 << 10;
 
 /// The log messages that this process announces, and the handler of those that others announce.
 #[derive(Debug)]
-pub(super) struct SharedLog {
+pub(crate) struct SharedLog {
     replica: Arc<Replica>,
     /// Distinguishes this process from the others.
     id: String,
@@ -39,7 +36,7 @@ struct Waiting {
 }
 
 impl SharedLog {
-    pub(super) fn new(replica: &Arc<Replica>, log: &Arc<SessionLog>) -> Arc<Self> {
+    pub(crate) fn new(replica: &Arc<Replica>, log: &Arc<SessionLog>) -> Arc<Self> {
         let shared = Arc::new(Self {
             replica: Arc::clone(replica),
             id: random::id().unwrap_or_default(),
@@ -53,7 +50,7 @@ impl SharedLog {
     }
 
     /// Announces a message. Returns `false` if it was dropped because too many are waiting.
-    pub(super) fn send(&self, level: Level, message: &[u8]) -> bool {
+    pub(crate) fn send(&self, level: Level, message: &[u8]) -> bool {
         let payload = [self.id.as_bytes(), b" ", level.as_str().as_bytes(), b" ", message].concat();
         let mut waiting = self.waiting();
         if waiting.messages.len() >= MAX_WAITING || waiting.bytes + payload.len() > MAX_WAITING_BYTES {
@@ -67,7 +64,7 @@ impl SharedLog {
     }
 
     /// Announces the messages that are waiting.
-    pub(super) async fn run(&self) -> Infallible {
+    pub(crate) async fn run(&self) -> Infallible {
         loop {
             let next = self.next();
             let Some(payload) = next else {

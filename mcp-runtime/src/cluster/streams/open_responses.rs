@@ -11,7 +11,7 @@ use tokio::{sync::oneshot, time::sleep};
 use super::reader::ReaderRecord;
 use crate::{
     backend::BackendError,
-    engine::{Replica, ReplicaHandler, Slot},
+    cluster::{Replica, ReplicaHandler, Slot},
 };
 
 /// How often a response that was replaced looks for the one that carries its stream, in the time of a lease.
@@ -46,7 +46,7 @@ struct Response {
 
 /// The registration of a response, which ends when dropped.
 #[derive(Debug)]
-pub(in crate::transport::http) struct OpenResponse {
+pub(crate) struct OpenResponse {
     responses: Arc<OpenResponses>,
     stream: Stream,
     number: u64,

@@ -12,20 +12,25 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    session::{ActiveSession, HttpSession},
-    sessions::{Sessions, new_id},
-    shared_work::SharedWork,
+    bus::ReplicaHandler,
+    replica::Replica,
+    session_messages::{Announcement, SessionMessage},
+    session_store::{KIND, NewSession, SessionStore},
+    slot::Slot,
+    streams::SharedStreams,
+    worker::SharedWork,
 };
 use crate::{
     backend::{BackendError, respond},
-    engine::{
-        Announcement, BackgroundTask, Engine, KIND, NewSession, Replica, ReplicaHandler, Session, SessionMessage,
-        SessionStore, Slot, restore_session,
-    },
+    engine::{BackgroundTask, Engine, Session, restore_session},
     error::Fault,
     handler::ask::ClientProgress,
     jsonrpc::Id,
-    transport::http::{options::HttpOptions, peers::Peer, sse::shared::SharedStreams},
+    transport::http::{
+        HttpOptions,
+        peers::Peer,
+        session::{ActiveSession, HttpSession, Sessions, new_id},
+    },
 };
 
 /// How often a session is read again because announcements overlap with reading it.
@@ -37,7 +42,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The sessions that several replicas share. [`Sessions`] contains the copies of those that this replica uses.
 #[derive(Debug)]
-pub(in crate::transport::http) struct SharedSessions {
+pub(crate) struct SharedSessions {
     store: SessionStore,
     engine: Arc<Engine>,
     sessions: Arc<Sessions>,
@@ -55,11 +60,7 @@ pub(in crate::transport::http) struct SharedSessions {
 
 impl SharedSessions {
     /// Creates the sessions of a server, or `None` if its backend is not shared.
-    pub(in crate::transport::http) fn new(
-        engine: &Arc<Engine>,
-        sessions: &Arc<Sessions>,
-        options: &HttpOptions,
-    ) -> Option<Arc<Self>> {
+    pub(crate) fn new(engine: &Arc<Engine>, sessions: &Arc<Sessions>, options: &HttpOptions) -> Option<Arc<Self>> {
         let replica: &Arc<Replica> = engine.replica()?;
         let renewal_interval = (options.session_idle / 8).max(Duration::from_millis(10));
         let max_per_peer = options.max_peer_share.of(options.max_sessions);
@@ -80,7 +81,7 @@ impl SharedSessions {
     }
 
     /// Returns the streams of the sessions.
-    pub(in crate::transport::http) fn streams(&self) -> &Arc<SharedStreams> {
+    pub(crate) fn streams(&self) -> &Arc<SharedStreams> {
         &self.streams
     }
 
@@ -89,11 +90,7 @@ impl SharedSessions {
     /// # Errors
     ///
     /// Fails if there are too many sessions, or the backend fails or takes too long.
-    pub(in crate::transport::http) async fn open(
-        self: &Arc<Self>,
-        session: &Arc<Session>,
-        peer: &Arc<Peer>,
-    ) -> Result<Arc<str>, Fault> {
+    pub(crate) async fn open(self: &Arc<Self>, session: &Arc<Session>, peer: &Arc<Peer>) -> Result<Arc<str>, Fault> {
         self.ensure_worker();
         let too_many = || Fault::overloaded("too many sessions");
         let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
@@ -115,7 +112,7 @@ impl SharedSessions {
     ///
     /// Fails if the backend fails and this replica does not know the session or has lost its lease, or if there are too many
     /// sessions.
-    pub(in crate::transport::http) async fn find(
+    pub(crate) async fn find(
         self: &Arc<Self>,
         id: &str,
         principal: Option<&str>,
@@ -161,7 +158,7 @@ impl SharedSessions {
     }
 
     /// Returns whether a session must be read again before a message is processed that has arrived at `now`.
-    pub(in crate::transport::http) fn is_outdated(&self, local: &HttpSession, now: Instant) -> bool {
+    pub(crate) fn is_outdated(&self, local: &HttpSession, now: Instant) -> bool {
         self.store.is_outdated(&local.session, now.into())
     }
 
@@ -192,11 +189,7 @@ impl SharedSessions {
     /// # Errors
     ///
     /// Fails if the backend fails, or takes too long for all messages. Other replicas may have learned some of them.
-    pub(in crate::transport::http) async fn send(
-        &self,
-        session: &Session,
-        messages: Vec<SessionMessage>,
-    ) -> Result<bool, BackendError> {
+    pub(crate) async fn send(&self, session: &Session, messages: Vec<SessionMessage>) -> Result<bool, BackendError> {
         let is_change = messages.iter().any(|message| matches!(message, SessionMessage::Change(_)));
         respond(self.store.send(session, messages)).await.inspect_err(|_| {
             // The copy may contain changes that the record does not, and the record may contain changes that were not
@@ -209,7 +202,7 @@ impl SharedSessions {
     }
 
     /// Ends a session for all replicas, except for its copy here.
-    pub(in crate::transport::http) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
+    pub(crate) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
         respond(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))
     }
 

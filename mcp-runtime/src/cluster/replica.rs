@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use super::{
+    bus::{Handlers, ReplicaHandler, encode},
     freshness::Freshness,
-    handlers::{Handlers, ReplicaHandler, encode},
     lease::Lease,
     server_name::{NameClaim, ServerName},
     slot::Slot,
