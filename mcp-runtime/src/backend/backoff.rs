@@ -14,7 +14,6 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// Creates pauses of at most this length.
-    #[cfg(feature = "http")]
     pub(crate) fn up_to(longest: Duration) -> Self {
         Self { longest, ..Self::default() }
     }

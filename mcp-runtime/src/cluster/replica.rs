@@ -22,16 +22,15 @@ use super::{
     slot::Slot,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, TopicEvent, TopicSubscription, respond},
+    backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, respond},
     race::race,
 };
 
 /// The topic of the messages to all replicas.
 const ANNOUNCEMENTS: &str = "mcp/1/sessions";
 
-/// The times between two attempts to reach a backend that has failed.
-const MIN_RETRY: Duration = Duration::from_millis(50);
-const MAX_RETRY: Duration = Duration::from_secs(1);
+/// The longest time between two attempts to reach a backend that has failed.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// This process among those that share a backend.
 ///
@@ -229,11 +228,11 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
     // The runtime may drop the task at any point.
     let _reset = ResetOnDrop(&membership);
     let mut stopped = pin!(stopped);
-    let mut retry = MIN_RETRY;
+    let mut backoff = Backoff::up_to(MAX_PAUSE);
     loop {
         let error = match race(membership.enter(), stopped.as_mut()).await {
             Ok(Ok((mut lease, topics))) => {
-                retry = MIN_RETRY;
+                backoff.reset();
                 if race(membership.participate(&mut lease, topics), stopped.as_mut()).await.is_err() {
                     lease.release(&membership.backend).await;
                     return;
@@ -245,10 +244,9 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
         };
         tracing::warn!(%error, "cannot join the other replicas");
         membership.status.send_replace(Status::Failed(error));
-        if race(sleep(retry), stopped.as_mut()).await.is_err() {
+        if race(backoff.wait(), stopped.as_mut()).await.is_err() {
             return;
         }
-        retry = (retry * 2).min(MAX_RETRY);
     }
 }
 
@@ -376,14 +374,13 @@ impl Membership {
     }
 
     async fn resubscribe(&self, topic: &str) -> TopicSubscription {
-        let mut retry = MIN_RETRY;
+        let mut backoff = Backoff::up_to(MAX_PAUSE);
         loop {
             match respond(self.backend.subscribe(topic)).await {
                 Ok(subscription) => return subscription,
                 Err(error) => tracing::warn!(%error, "cannot subscribe to the messages of other replicas"),
             }
-            sleep(retry).await;
-            retry = (retry * 2).min(MAX_RETRY);
+            backoff.wait().await;
         }
     }
 }
