@@ -25,7 +25,7 @@ pub(crate) use clock::BackendClock;
 pub use connector::{BackendConnector, connected};
 pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
 pub use error::{BackendError, BackendFuture};
-pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
+pub use logs::{Append, LogBounds, LogEntry, LogPosition, Logs};
 pub use memory_backend::MemoryBackend;
 pub use memory_records::MemoryRecords;
 pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
