@@ -139,7 +139,7 @@ async fn nothing_happens_twice_when_connections_are_cut() {
         let redis = Arc::new(server.connect().await);
         let bounds = LogBounds::new(1 << 20, 1 << 30, MINUTE);
         let mut tasks = JoinSet::new();
-        let quota = RecordQuota { account: "", per_account: 0, total: usize::MAX, replaceable: None };
+        let quota = RecordQuota { account: "", per_account: 0, total: usize::MAX };
         for writer in 0..WRITERS {
             let redis = Arc::clone(&redis);
             tasks.spawn(async move {
@@ -163,7 +163,7 @@ async fn nothing_happens_twice_when_connections_are_cut() {
                     assert_eq!(append.expect("a change is repeated").last().number(), appended);
                     let name = format!("{writer} {appended}");
                     let inserted = redis.insert("names", &name, vec![], MINUTE, quota).await;
-                    assert!(matches!(inserted, Ok(Insertion::Inserted { .. })), "{inserted:?}");
+                    assert!(matches!(inserted, Ok(Insertion::Inserted(_))), "{inserted:?}");
                 }
                 let log = redis.read(&format!("log {writer}"), LogPosition::START, usize::MAX).await.unwrap().unwrap();
                 assert_eq!(log.len() as u64, appended);
