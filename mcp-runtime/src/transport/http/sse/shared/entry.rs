@@ -23,8 +23,7 @@ pub(super) enum Entry<'a> {
 /// The state that a reader needs to continue after an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The number of the event. The owner numbers its events, so that readers recognize an event that was written
-    /// twice.
+    /// The number of the event, by which the owner recognizes what an append that seemed to fail has written.
     pub(super) number: u64,
     /// Whether every request of the stream was answered or cancelled before the event.
     pub(super) is_answered: bool,

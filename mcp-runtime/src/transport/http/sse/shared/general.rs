@@ -1,5 +1,4 @@
 use std::{
-    collections::VecDeque,
     future::poll_fn,
     sync::{Arc, Weak},
     task::Poll,
@@ -108,7 +107,6 @@ impl GeneralStream {
             session: Weak::clone(&self.session),
             number,
             at,
-            recent: VecDeque::new(),
             reader,
             complete_at: is_incomplete.then(|| Instant::now() + replica.lease()),
         };

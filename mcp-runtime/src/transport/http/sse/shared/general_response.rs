@@ -1,7 +1,4 @@
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -21,9 +18,6 @@ use crate::{
     race::race,
 };
 
-/// The number of latest messages that are compared with the next one, to recognize a message that was written twice.
-const RECENT_MESSAGES: usize = 256;
-
 /// A response that carries the stream of a session for messages that belong to no request.
 pub(super) struct GeneralResponse {
     pub(super) collector: Arc<Collector>,
@@ -35,8 +29,6 @@ pub(super) struct GeneralResponse {
     pub(super) number: u64,
     /// The position in the log.
     pub(super) at: u64,
-    /// The numbers of the latest messages.
-    pub(super) recent: VecDeque<u64>,
     pub(super) reader: Reader,
     /// The time at which the client is notified of everything, unless the old [`Collector`] has written its pending
     /// notifications by then.
@@ -83,7 +75,7 @@ impl GeneralResponse {
             if renew_at <= now {
                 renew_at = now + RUNNING_TTL / 2;
                 self.reader.renew(feed.taken()).await;
-                if self.log.keep_alive().await.is_ok_and(|last| last <= self.at) {
+                if self.log.keep_alive(self.at).await.is_ok_and(|append| append.last().number() < self.at) {
                     // The backend has lost the log, and begins a new one.
                     self.at = 0;
                 }
@@ -116,13 +108,12 @@ impl GeneralResponse {
     }
 
     async fn read(&mut self) -> Result<Vec<LogEntry>, BackendError> {
-        if let Some(entries) = self.log.read_page(self.at).await? {
+        if let Some(entries) = self.log.read(self.at).await? {
             return Ok(entries);
         }
-        // The log has dropped entries, or does not exist. A new one begins at its start.
-        if self.log.keep_alive().await? <= self.at {
-            self.at = 0;
-        }
+        // The log does not exist. A new one begins at its start.
+        self.at = 0;
+        self.log.keep_alive(self.at).await?;
         Ok(self.log.read(self.at).await?.unwrap_or_default())
     }
 
@@ -131,12 +122,7 @@ impl GeneralResponse {
             let position = entry.position.number();
             self.at = position;
             match Entry::decode(&entry.value) {
-                // A message is written twice if an append seemed to fail although it took effect.
-                Some(Entry::Message { mark, line }) if !self.recent.contains(&mark.number) => {
-                    self.recent.push_back(mark.number);
-                    if self.recent.len() > RECENT_MESSAGES {
-                        self.recent.pop_front();
-                    }
+                Some(Entry::Message { line, .. }) => {
                     feed.send(StreamItem::Event { position, line: line.to_vec().into() }).await?;
                 }
                 Some(Entry::Flushed(number)) if number == self.number => {
