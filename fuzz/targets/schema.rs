@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use mcp_runtime::fuzzing::Schema;
+use mcp_schema::Checker;
 use serde_json::Value;
 
 fuzz_target!(|data: &[u8]| -> Corpus {
@@ -12,12 +12,12 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     };
     let length = schema.len();
     let Ok(schema) = serde_json::from_str::<Value>(schema) else { return Corpus::Reject };
-    let Some(checker) = Schema::compile(&schema) else { return Corpus::Keep };
+    let Ok(checker) = Checker::compile(&schema) else { return Corpus::Keep };
     if !fuzz::json::is_json(value) {
         return Corpus::Reject;
     }
     let accepted = checker.accepts(value);
-    let violations = checker.violations(value);
+    let violations: Vec<String> = checker.violations(value).iter().map(ToString::to_string).collect();
     assert_eq!(accepted, violations.is_empty(), "{violations:?}");
     assert!(violations.len() <= 33, "{} violations", violations.len());
     for violation in &violations {

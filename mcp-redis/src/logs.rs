@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mcp_runtime::{BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, TopicEvent};
+use mcp_runtime::{Append, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, TopicEvent};
 use redis::{Value, cmd};
 use tokio::time::{Instant, timeout_at};
 
@@ -15,29 +15,32 @@ use crate::{
 /// of a cluster have lost, or of logs that have expired. Every idle stream costs one check per interval.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The number of newest entries among which an `append` that is repeated looks for its own.
-const RECENT: &[u8] = b"1000";
-
-/// The largest bound that a script can compare exactly.
+/// The largest number that a script can compare exactly.
 const MAX_BOUND: usize = 1 << 50;
 
 /// The reply of `XRANGE`: ids, and the name and the value of the only field.
 type StreamEntries = Vec<(String, (Value, Vec<u8>))>;
 
 impl Logs for Redis {
-    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
+    fn append<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        entries: Vec<Vec<u8>>,
+        bounds: LogBounds,
+    ) -> BackendFuture<'a, Append> {
         Box::pin(async move {
             let log = self.keys().log(key)?;
-            let name = getrandom::u64().map_err(|error| BackendError::Unavailable(error.to_string()))?.to_be_bytes();
+            let after = decimal(usize::try_from(after.number()).unwrap_or(usize::MAX));
             let (max_entries, max_bytes) = (decimal(bounds.entries), decimal(bounds.bytes));
             let (ttl, channel) = (milliseconds(bounds.ttl), self.keys().log_channel(key));
-            let mut arguments: Vec<&[u8]> = vec![&max_entries, &max_bytes, &ttl, &name, b"1", channel.as_bytes()];
-            let recent = arguments.len() - 2;
+            let mut arguments: Vec<&[u8]> = vec![&after, &max_entries, &max_bytes, &ttl, channel.as_bytes()];
             arguments.extend(entries.iter().map(Vec::as_slice));
-            let call =
-                Call { keys: &[log], arguments: &arguments, if_repeated: Some((recent, RECENT)), repeat: Repeat::Safe };
-            let last = self.client().run(&self.scripts().append, &call, self.client().deadline()).await?;
-            Ok(LogPosition::new(last))
+            let call = Call { keys: &[log], arguments: &arguments, if_repeated: None, repeat: Repeat::Safe };
+            let run = self.client().run(&self.scripts().append, &call, self.client().deadline());
+            let (is_appended, last): (bool, u64) = run.await?;
+            let last = LogPosition::new(last);
+            Ok(if is_appended { Append::Appended(last) } else { Append::Conflict(last) })
         })
     }
 
@@ -45,22 +48,18 @@ impl Logs for Redis {
         Box::pin(async move {
             let deadline = self.client().deadline();
             let log = self.keys().log(key)?;
-            let first = after.number().saturating_add(1);
-            let range = format!("{first}-0");
+            let range = format!("{}-0", after.number().saturating_add(1));
             let mut command = cmd("XRANGE");
             command.arg(&log).arg(range).arg("+").arg("COUNT").arg(limit.clamp(1, MAX_BOUND));
             let found: StreamEntries = self.client().read(&command, deadline).await?;
             let mut entries = found.into_iter().map(|(id, (_, value))| Some(LogEntry::new(position(&id)?, value)));
             let entries = entries.by_ref().collect::<Option<Vec<_>>>();
             let entries = entries.ok_or_else(|| BackendError::Unavailable("the log has been altered".to_owned()))?;
-            match entries.first() {
-                Some(entry) if entry.position.number() != first => Ok(None),
-                Some(_) => Ok(Some(entries.into_iter().take(limit).collect())),
-                None => {
-                    let exists: bool = self.client().read(cmd("EXISTS").arg(&log), deadline).await?;
-                    Ok(exists.then(Vec::new))
-                }
+            if entries.is_empty() {
+                let exists: bool = self.client().read(cmd("EXISTS").arg(&log), deadline).await?;
+                return Ok(exists.then(Vec::new));
             }
+            Ok(Some(entries.into_iter().take(limit).collect()))
         })
     }
 

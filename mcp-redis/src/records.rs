@@ -78,17 +78,16 @@ impl Records for Redis {
                     name.as_bytes(),
                     per_account.as_bytes(),
                     total.as_bytes(),
-                    quota.replaceable.unwrap_or_default().as_bytes(),
                 ],
                 if_repeated: None,
                 repeat: Repeat::Safe,
             };
             let run = self.client().run(&self.scripts().insert, &call, self.client().deadline());
-            let (outcome, first, second): (u8, usize, usize) = run.await?;
+            let (outcome, of_account, in_total): (u8, usize, usize) = run.await?;
             Ok(match outcome {
-                1 => Insertion::Inserted { version, has_replaced: first == 1 },
+                1 => Insertion::Inserted(version),
                 0 => Insertion::Exists,
-                _ => Insertion::Full { of_account: first, in_total: second },
+                _ => Insertion::Full { of_account, in_total },
             })
         })
     }

@@ -1,11 +1,6 @@
 //! The internals that the fuzz targets in `fuzz/` test. Compiled only with `--cfg fuzzing`, which `cargo fuzz` sets.
 
-use serde_json::Value;
-
-use crate::{
-    handler::schema::Checker,
-    jsonrpc::{self, Id, Incoming, Malformed, Message, ResponseBody, Transmission},
-};
+use crate::jsonrpc::{self, Id, Incoming, Malformed, Message, ResponseBody, Transmission};
 
 /// A text as the message reader understands it.
 #[derive(Debug)]
@@ -53,30 +48,4 @@ fn as_json(id: &Id<'_>) -> String {
 fn params(message: &Message<'_>) -> Option<Vec<(String, String)>> {
     let members = message.params.as_ref()?.members();
     Some(members.map(|(name, value)| (name.into_owned(), value.to_owned())).collect())
-}
-
-/// A compiled schema.
-#[derive(Debug)]
-pub struct Schema(Checker);
-
-impl Schema {
-    /// Compiles a schema. Returns `None` if it is not supported.
-    pub fn compile(schema: &Value) -> Option<Self> {
-        Checker::compile(schema).ok().map(Self)
-    }
-
-    /// Returns whether the JSON text is valid.
-    pub fn accepts(&self, json: &str) -> bool {
-        self.0.accepts(json)
-    }
-
-    /// Returns the violations of the JSON text.
-    pub fn violations(&self, json: &str) -> Vec<String> {
-        self.0.violations(json).iter().map(ToString::to_string).collect()
-    }
-
-    /// Rewrites numbers such as `1.0` where the schema expects an integer.
-    pub fn normalize_integers(&self, json: &str) -> String {
-        self.0.normalize_integers(json)
-    }
 }

@@ -175,7 +175,7 @@ pub use auth::{
 };
 pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
-    Backend, BackendConnector, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs,
+    Append, Backend, BackendConnector, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs,
     MemoryBackend, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicEvent,
     TopicSender, TopicSubscription, Topics,
 };

@@ -108,7 +108,7 @@ impl Store {
     pub(super) async fn count(&self, kind: &str, account: &str, limits: Limits) -> Result<bool, BackendError> {
         let Limits { per_account, total, window } = limits;
         let name = random::token().map_err(unavailable)?;
-        let quota = RecordQuota { account, per_account, total, replaceable: None };
+        let quota = RecordQuota { account, per_account, total };
         let inserted = self.records.insert(&format!("{PREFIX}/{kind}"), &name, Vec::new(), window, quota).await?;
         Ok(!matches!(inserted, Insertion::Full { .. }))
     }

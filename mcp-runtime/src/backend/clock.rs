@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{backend::Backend, error::BackendError, time::Timestamp};
+use super::{Backend, error::BackendError, time::Timestamp};
 
 /// The time after which the backend is asked again, since clocks run at slightly different speeds.
 const MAX_AGE: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, pin::Pin, sync::Arc};
 
-use super::backend::Backend;
+use super::Backend;
 
 /// Connects to the backends whose URLs have certain schemes, for the option `--backend` of programs with
 /// [`main!`](crate::main) or [`#[server]`](crate::server). [`backend_connector!`](crate::backend_connector) registers

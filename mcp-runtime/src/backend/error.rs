@@ -1,6 +1,14 @@
-//! Errors and results of backends.
+//! Errors of backends, the time within which one must respond, and the response to requests that need one that fails.
 
-use std::{error::Error, fmt, pin::Pin};
+use std::{
+    error::Error,
+    fmt,
+    pin::Pin,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::error::Fault;
 
 /// The future that every method of a [`Backend`](crate::Backend) returns.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
@@ -25,3 +33,50 @@ impl fmt::Display for BackendError {
 }
 
 impl Error for BackendError {}
+
+/// The time after which a backend that does not respond counts as unavailable.
+pub(crate) const BACKEND_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Waits for an operation of a backend, or for several in a row, for at most [`BACKEND_TIMEOUT`].
+///
+/// # Errors
+///
+/// Returns the error of the operation, or [`BackendError::Unavailable`] if the backend does not respond in time. In
+/// both cases, a change may still take effect, unless the error is [`BackendError::Full`].
+pub(crate) async fn respond<T, E: From<BackendError>>(operation: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    match tokio::time::timeout(BACKEND_TIMEOUT, operation).await {
+        Ok(result) => result,
+        Err(_) => Err(BackendError::Unavailable(format!("no response within {BACKEND_TIMEOUT:?}")).into()),
+    }
+}
+
+/// The minimum time between two warnings about requests that failed.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Returns the fault of a request that needs the backend. The client may retry it: over HTTP, the status is 503 with
+/// `Retry-After`.
+///
+/// The reason is logged, at most once in ten seconds, and not sent to the client.
+impl From<BackendError> for Fault {
+    fn from(error: BackendError) -> Self {
+        static LAST_WARNING: Mutex<Option<Instant>> = Mutex::new(None);
+        let mut last_warning = LAST_WARNING.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_warning.is_none_or(|at| at.elapsed() > WARNING_INTERVAL) {
+            *last_warning = Some(Instant::now());
+            tracing::warn!(%error, "requests fail, because the backend does");
+        }
+        Self::overloaded("the server cannot reach the state that it shares with other processes: retry later")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_may_retry_and_do_not_learn_the_reason() {
+        for error in [BackendError::Full, BackendError::Unavailable("redis.internal refused".to_owned())] {
+            assert!(matches!(Fault::from(error), Fault::Overloaded(message) if !message.contains("redis")));
+        }
+    }
+}

@@ -11,19 +11,22 @@ use super::error::BackendFuture;
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_runtime::{LogBounds, LogPosition, Logs as _, MemoryBackend};
+/// use mcp_runtime::{Append, LogBounds, LogPosition, Logs as _, MemoryBackend};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let backend = MemoryBackend::default();
 /// let bounds = LogBounds::new(2, 1 << 20, Duration::from_secs(60));
-/// let first = backend.append("app/log", vec![b"one".to_vec()], bounds).await?;
-/// backend.append("app/log", vec![b"two".to_vec(), b"three".to_vec()], bounds).await?;
+/// let one = vec![b"one".to_vec()];
+/// let first = LogPosition::new(1);
+/// assert_eq!(backend.append("app/log", LogPosition::START, one.clone(), bounds).await?, Append::Appended(first));
+/// // A repetition changes nothing.
+/// assert_eq!(backend.append("app/log", LogPosition::START, one, bounds).await?, Append::Conflict(first));
 ///
-/// // Entries after a position.
-/// let entries = backend.read("app/log", first, 10).await?.unwrap();
-/// assert_eq!(*entries[0].value, *b"two");
-/// // The first entry has been dropped, so the log cannot be read from its start.
-/// assert!(backend.read("app/log", LogPosition::START, 10).await?.is_none());
+/// let more = vec![b"two".to_vec(), b"three".to_vec()];
+/// backend.append("app/log", first, more, bounds).await?;
+/// // The first entry has been dropped: the log begins with the second one.
+/// let entries = backend.read("app/log", LogPosition::START, 10).await?.unwrap();
+/// assert_eq!(entries[0].position, LogPosition::new(2));
 /// # Ok::<(), mcp_runtime::BackendError>(())
 /// # }).unwrap();
 /// ```
@@ -40,15 +43,27 @@ use super::error::BackendFuture;
 /// # Errors
 ///
 /// An `append` that failed may or may not have been made, unless the error is
-/// [`BackendError::Full`](crate::BackendError::Full).
+/// [`BackendError::Full`](crate::BackendError::Full). It can be repeated as it was: it takes effect once, since a
+/// repetition finds the log at another position.
 pub trait Logs: fmt::Debug + Send + Sync + 'static {
-    /// Appends entries and returns the position of the last one. Creates the log if it does not exist, sets the time
-    /// after which it expires, and drops its oldest entries beyond the bounds, which are those of this append only.
-    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition>;
-
-    /// Returns at most `limit` entries after a position, none if there are no newer ones.
+    /// Appends entries to a log whose last entry has the position `after`, or creates the log if that is
+    /// [`LogPosition::START`]. Sets the time after which the log expires, and drops its oldest entries beyond the
+    /// bounds, which are those of this append only.
     ///
-    /// Returns `None` if the log does not exist, or if entries after the position have been dropped.
+    /// Changes nothing if the log ends at another position. An implementation that repeats an append itself, after it has
+    /// lost a connection, may then find the entries of its first attempt.
+    fn append<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        entries: Vec<Vec<u8>>,
+        bounds: LogBounds,
+    ) -> BackendFuture<'a, Append>;
+
+    /// Returns at most `limit` entries after a position, none if there are no newer ones. If entries after the position
+    /// have been dropped, begins with the first entry that is left, whose position shows it.
+    ///
+    /// Returns `None` if the log does not exist.
     fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>>;
 
     /// Waits until the log has an entry after a position, or does not exist. Resolves at once if either is already the
@@ -61,8 +76,14 @@ pub trait Logs: fmt::Debug + Send + Sync + 'static {
 }
 
 impl<L: Logs + ?Sized> Logs for Arc<L> {
-    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
-        (**self).append(key, entries, bounds)
+    fn append<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        entries: Vec<Vec<u8>>,
+        bounds: LogBounds,
+    ) -> BackendFuture<'a, Append> {
+        (**self).append(key, after, entries, bounds)
     }
 
     fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
@@ -75,6 +96,23 @@ impl<L: Logs + ?Sized> Logs for Arc<L> {
 
     fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()> {
         (**self).remove(key)
+    }
+}
+
+/// The outcome of [`Logs::append`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Append {
+    /// The entries were appended, the last one at this position.
+    Appended(LogPosition),
+    /// The log ends at this position, which is not the expected one. It is [`LogPosition::START`] if there is no log.
+    Conflict(LogPosition),
+}
+
+impl Append {
+    /// Returns the position of the last entry of the log, whether or not the entries were appended.
+    pub fn last(self) -> LogPosition {
+        let (Self::Appended(last) | Self::Conflict(last)) = self;
+        last
     }
 }
 

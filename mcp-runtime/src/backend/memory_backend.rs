@@ -4,7 +4,7 @@ use std::{future::ready, time::Duration};
 
 use super::{
     error::BackendFuture,
-    logs::{LogBounds, LogEntry, LogPosition, Logs},
+    logs::{Append, LogBounds, LogEntry, LogPosition, Logs},
     memory_logs::MemoryLogs,
     memory_records::MemoryRecords,
     memory_topics::MemoryTopics,
@@ -100,8 +100,14 @@ impl Records for MemoryBackend {
 }
 
 impl Logs for MemoryBackend {
-    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
-        Box::pin(ready(self.logs.append(key, entries, bounds)))
+    fn append<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        entries: Vec<Vec<u8>>,
+        bounds: LogBounds,
+    ) -> BackendFuture<'a, Append> {
+        Box::pin(ready(self.logs.append(key, after, entries, bounds)))
     }
 
     fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {

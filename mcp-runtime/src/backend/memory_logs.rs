@@ -11,7 +11,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     error::BackendError,
-    logs::{LogBounds, LogEntry, LogPosition},
+    logs::{Append, LogBounds, LogEntry, LogPosition},
 };
 
 /// The maximum number of logs.
@@ -65,14 +65,15 @@ impl MemoryLogs {
     pub(super) fn append(
         &self,
         key: &str,
+        after: LogPosition,
         entries: Vec<Vec<u8>>,
         bounds: LogBounds,
-    ) -> Result<LogPosition, BackendError> {
-        self.lock().append(key, entries, bounds)
+    ) -> Result<Append, BackendError> {
+        self.lock().append(key, after, entries, bounds)
     }
 
     pub(super) fn read(&self, key: &str, after: LogPosition, limit: usize) -> Option<Vec<LogEntry>> {
-        self.lock().logs.get(key)?.read(after, limit)
+        Some(self.lock().logs.get(key)?.read(after, limit))
     }
 
     /// Waits until the log has an entry after a position, or does not exist.
@@ -101,9 +102,19 @@ impl Store {
         }
     }
 
-    fn append(&mut self, key: &str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> Result<LogPosition, BackendError> {
+    fn append(
+        &mut self,
+        key: &str,
+        after: LogPosition,
+        entries: Vec<Vec<u8>>,
+        bounds: LogBounds,
+    ) -> Result<Append, BackendError> {
+        let last = self.logs.get(key).map(|log| log.last);
+        if last.unwrap_or_default() != after.number() {
+            return Ok(Append::Conflict(LogPosition::new(last.unwrap_or_default())));
+        }
         let added: usize = entries.iter().map(|entry| entry.len() + ENTRY_OVERHEAD).sum();
-        let is_new = !self.logs.contains_key(key);
+        let is_new = last.is_none();
         let overhead = if is_new { key.len() + OVERHEAD } else { 0 };
         if key.len() > MAX_KEY
             || self.logs.len() + usize::from(is_new) > MAX_LOGS
@@ -121,7 +132,7 @@ impl Store {
         log.append(entries, bounds);
         self.bytes = self.bytes + overhead + log.bytes - before;
         log.changed.notify_waiters();
-        Ok(LogPosition::new(log.last))
+        Ok(Append::Appended(LogPosition::new(log.last)))
     }
 
     fn remove(&mut self, key: &str) {
@@ -150,12 +161,12 @@ impl Log {
         }
     }
 
-    fn read(&self, after: LogPosition, limit: usize) -> Option<Vec<LogEntry>> {
+    fn read(&self, after: LogPosition, limit: usize) -> Vec<LogEntry> {
         let first = self.last + 1 - self.entries.len() as u64;
-        let next = after.number().saturating_add(1);
-        let skipped = usize::try_from(next.checked_sub(first)?).unwrap_or(usize::MAX);
+        let next = after.number().saturating_add(1).max(first);
+        let skipped = usize::try_from(next - first).unwrap_or(usize::MAX);
         let entries = self.entries.iter().skip(skipped).take(limit).zip(next..);
-        Some(entries.map(|(value, position)| LogEntry::new(LogPosition::new(position), Arc::clone(value))).collect())
+        entries.map(|(value, position)| LogEntry::new(LogPosition::new(position), Arc::clone(value))).collect()
     }
 }
 
@@ -175,7 +186,7 @@ mod tests {
         let logs = MemoryLogs::default();
         for (key, ttl) in [("a", 10), ("b", 20)] {
             let bounds = LogBounds::new(2, 100, Duration::from_secs(ttl));
-            logs.append(key, vec![vec![0; 10]; 5], bounds).unwrap();
+            logs.append(key, LogPosition::START, vec![vec![0; 10]; 5], bounds).unwrap();
         }
         tokio::time::timeout(Duration::from_secs(11), logs.appended("a", LogPosition::new(5))).await.unwrap();
         assert_eq!(logs.read("a", LogPosition::new(5), 9), None);
@@ -188,10 +199,13 @@ mod tests {
     fn full_logs_reject_what_exceeds_their_limits() {
         let logs = MemoryLogs::default();
         let bounds = LogBounds::new(1, usize::MAX, Duration::from_secs(60));
-        assert!(logs.append("a", vec![vec![0; MAX_BYTES - 1024]], bounds).is_ok());
-        assert_eq!(logs.append("b", vec![vec![0; 1024]], bounds), Err(BackendError::Full));
-        assert_eq!(logs.append(&"x".repeat(MAX_KEY + 1), vec![vec![]], bounds), Err(BackendError::Full));
+        assert!(logs.append("a", LogPosition::START, vec![vec![0; MAX_BYTES - 1024]], bounds).is_ok());
+        assert_eq!(logs.append("b", LogPosition::START, vec![vec![0; 1024]], bounds), Err(BackendError::Full));
+        assert_eq!(
+            logs.append(&"x".repeat(MAX_KEY + 1), LogPosition::START, vec![vec![]], bounds),
+            Err(BackendError::Full)
+        );
         logs.remove("a");
-        assert!(logs.append("b", vec![vec![0; 1024]], bounds).is_ok());
+        assert!(logs.append("b", LogPosition::START, vec![vec![0; 1024]], bounds).is_ok());
     }
 }

@@ -150,22 +150,10 @@ impl Store {
             return Ok(Insertion::Exists);
         }
         let (of_account, in_total) = (self.count(&account), self.count(group));
-        let excess = |freed| {
-            let exceeds = |count: usize, limit| (count + 1).saturating_sub(freed) > limit;
-            (!account.is_empty() && exceeds(of_account, quota.per_account)) || exceeds(in_total, quota.total)
-        };
-        let mut replaced = None;
-        if excess(0) {
-            let replaceable = quota.replaceable.map(key).filter(|key| self.records.contains_key(&**key));
-            replaced = replaceable.filter(|_| !excess(1));
-            if replaced.is_none() {
-                return Ok(Insertion::Full { of_account, in_total });
-            }
+        if (!account.is_empty() && of_account >= quota.per_account) || in_total >= quota.total {
+            return Ok(Insertion::Full { of_account, in_total });
         }
-        // If the new record does not fit, the other one stays.
-        let version = self.write(&new, value, ttl, Some(account.into()))?;
-        let has_replaced = replaced.is_some_and(|key| self.remove(&key));
-        Ok(Insertion::Inserted { version, has_replaced })
+        self.write(&new, value, ttl, Some(account.into())).map(Insertion::Inserted)
     }
 
     /// Writes a record. `account` is that of a new record.

@@ -2,14 +2,10 @@
 //!
 //! This layer stores bytes and knows nothing about the protocol. Other layers decide what happens to them.
 
-#[allow(clippy::module_inception)]
-mod backend;
 mod backoff;
 pub(crate) mod clock;
 mod connector;
-mod deadline;
 mod error;
-mod fault;
 mod logs;
 mod memory_backend;
 mod memory_logs;
@@ -19,15 +15,32 @@ mod records;
 pub(crate) mod time;
 mod topics;
 
-pub use backend::Backend;
 pub(crate) use backoff::Backoff;
 pub(crate) use clock::BackendClock;
 pub use connector::{BackendConnector, connected};
-pub(crate) use deadline::{BACKEND_TIMEOUT, respond};
+pub(crate) use error::{BACKEND_TIMEOUT, respond};
 pub use error::{BackendError, BackendFuture};
-pub use logs::{LogBounds, LogEntry, LogPosition, Logs};
+pub use logs::{Append, LogBounds, LogEntry, LogPosition, Logs};
 pub use memory_backend::MemoryBackend;
 pub use memory_records::MemoryRecords;
 pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 pub use time::Timestamp;
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
+
+/// State shared by the processes of one service: [`Records`], [`Logs`] and [`Topics`]. Implemented by every type that
+/// implements the three.
+///
+/// A backend knows only bytes. What a session, an event stream or a task is, is decided by the runtime.
+///
+/// ```
+/// use mcp_runtime::{Backend, MemoryBackend};
+///
+/// fn shared(backend: &dyn Backend) {
+///     println!("{backend:?}");
+/// }
+///
+/// shared(&MemoryBackend::default());
+/// ```
+pub trait Backend: Records + Logs + Topics {}
+
+impl<T: Records + Logs + Topics + ?Sized> Backend for T {}

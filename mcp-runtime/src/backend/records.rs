@@ -64,8 +64,7 @@ pub trait Records: fmt::Debug + Send + Sync + 'static {
         ttl: Duration,
     ) -> BackendFuture<'a, Option<RecordVersion>>;
 
-    /// Writes the record `GROUP:NAME` if it does not exist, unless there are too many of its account or of its group. In
-    /// that case, deletes the [replaceable](RecordQuota::replaceable) record if that suffices, and writes the new one.
+    /// Writes the record `GROUP:NAME` if it does not exist, unless there are too many of its account or of its group.
     ///
     /// The record is counted for its account until it expires or is deleted. Later changes by [`set`](Self::set) keep
     /// the account. Accounts of several groups are independent, and records that `set` has created have none.
@@ -220,9 +219,9 @@ impl RecordCondition {
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let records = MemoryRecords::default();
 /// let hour = Duration::from_secs(60 * 60);
-/// let quota = RecordQuota { account: "ada", per_account: 1, total: 1000, replaceable: None };
+/// let quota = RecordQuota { account: "ada", per_account: 1, total: 1000 };
 /// let first = records.insert("app/note", "1", b"hello".to_vec(), hour, quota).await?;
-/// assert!(matches!(first, Insertion::Inserted { .. }));
+/// assert!(matches!(first, Insertion::Inserted(_)));
 /// let second = records.insert("app/note", "2", b"hello".to_vec(), hour, quota).await?;
 /// assert_eq!(second, Insertion::Full { of_account: 1, in_total: 1 });
 /// # Ok::<(), mcp_runtime::BackendError>(())
@@ -237,20 +236,13 @@ pub struct RecordQuota<'a> {
     pub per_account: usize,
     /// The maximum number of records of the group, including the new one.
     pub total: usize,
-    /// The name of a record of the same group and account that may be deleted to make room.
-    pub replaceable: Option<&'a str>,
 }
 
 /// The outcome of an [insertion](Records::insert).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Insertion {
-    /// The record was written.
-    Inserted {
-        /// The version of the record.
-        version: RecordVersion,
-        /// Whether the replaceable record was deleted. `false` if that is unknown, since a connection was lost.
-        has_replaced: bool,
-    },
+    /// The record was written with this version.
+    Inserted(RecordVersion),
     /// The record exists already.
     Exists,
     /// There are too many records, and nothing was changed.

@@ -158,12 +158,11 @@ pub(super) fn invalid_flags(contract: &Contract, given: &GivenFlags, error: Hand
 }
 
 /// Words a violation with the name that the flag has on the command line, or with the environment variable.
-fn of_flag(contract: &Contract, given: &GivenFlags, violation: Violation) -> String {
+fn of_flag(contract: &Contract, given: &GivenFlags, mut violation: Violation) -> String {
     let end = violation.path.find(['[', '.']).unwrap_or(violation.path.len());
     let (name, rest) = violation.path.split_at(end);
-    let path = match Flag::find(contract, name) {
-        Some(flag) => format!("{}{rest}", flag.source(given)),
-        None => violation.path,
-    };
-    Violation { path, ..violation }.to_string()
+    if let Some(flag) = Flag::find(contract, name) {
+        violation.path = format!("{}{rest}", flag.source(given));
+    }
+    violation.to_string()
 }

@@ -298,7 +298,7 @@ impl SessionStore {
         // A replica that does not hear messages for longer than its lease fails its calls.
         let ttl = CANCELLATION_TTL.max(self.replica.lease() * 2);
         let (group, name) = (cancellation_group(&shared.id), cancellation_name(&request));
-        let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS, replaceable: None };
+        let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS };
         respond(self.backend().insert(&group, &name, request.clone().into_bytes(), ttl, quota)).await?;
         self.announce(&Announcement::Cancelled { session: shared.id.to_string(), request }).await
     }

@@ -3,7 +3,7 @@
 //! This is a fast path: objects with escaped names, deep nesting, or syntax errors are left to `serde_json`, which also
 //! describes the errors.
 
-use super::{raw::skip_space, scan};
+use mcp_schema::json::{scan, skip_space};
 
 /// Calls `each` with the raw name and value of each member of the object. If the member `inner` is an object, first
 /// calls `each_inner` with its members and the end of each, relative to the start of that object.

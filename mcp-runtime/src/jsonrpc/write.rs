@@ -3,11 +3,10 @@
 use std::io;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use mcp_schema::json::scan;
 use memchr::memchr2_iter;
 use serde::Serialize;
 use serde_json::{Serializer, ser::Formatter};
-
-use super::scan;
 
 /// Writes a string, including quotes.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {

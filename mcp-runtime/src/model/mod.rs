@@ -5,7 +5,6 @@
 mod annotations;
 mod capabilities;
 mod content;
-pub(crate) mod date_time;
 mod identity;
 mod level;
 mod prompt;

@@ -3,7 +3,7 @@
 use crate::handler::{
     Contract,
     entry::{ArgumentDefault, ArgumentEntry, Bound, Rule},
-    schema::{self, Keyword, Property, SchemaError},
+    schema::{self, HEADER, Keyword, Property, SchemaError},
 };
 
 /// Compiles the contract of a function with these arguments.
@@ -62,7 +62,7 @@ fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {
         Rule::MaxLength(length) => Keyword::MaxLength(length),
         Rule::Pattern(pattern) => Keyword::Pattern(pattern),
         Rule::Format(format) => Keyword::Format(format),
-        Rule::Header(header) => Keyword::Header(header),
+        Rule::Header(header) => Keyword::Extension(HEADER, header.into()),
         Rule::Examples(examples) => {
             let parsed: Result<Vec<_>, _> = examples.iter().map(|json| serde_json::from_str(json)).collect();
             Keyword::Examples(parsed.map_err(|error| SchemaError::new(format!("an example: {error}")))?)

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::entries::MirroredArgument;
-use crate::handler::schema::SchemaError;
+use crate::handler::schema::{HEADER, SchemaError};
 
 /// Returns the arguments that HTTP clients repeat in headers.
 ///
@@ -29,7 +29,7 @@ pub(crate) fn headers(schema: &Value) -> Result<Vec<MirroredArgument>, SchemaErr
 fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<MirroredArgument>) -> Result<(), SchemaError> {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         path.push(name.clone());
-        if let Some(header) = property.get("x-mcp-header") {
+        if let Some(header) = property.get(HEADER) {
             let header = header.as_str().unwrap_or_default();
             let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             if header.is_empty() || !header.bytes().all(token) {
@@ -56,7 +56,7 @@ fn find_headers(schema: &Value, path: &mut Vec<String>, found: &mut Vec<Mirrored
 fn count_headers(schema: &Value) -> usize {
     match schema {
         Value::Object(members) => {
-            usize::from(members.get("x-mcp-header").is_some_and(Value::is_string))
+            usize::from(members.get(HEADER).is_some_and(Value::is_string))
                 + members.values().map(count_headers).sum::<usize>()
         }
         Value::Array(items) => items.iter().map(count_headers).sum(),

@@ -1,14 +1,12 @@
 //! Encodes values as JSON. The encoding depends on the features of a revision, never on its name.
 
+use mcp_schema::{is_date, is_date_time};
 use serde_json::{Map, Value};
 
 use super::feature::{Feature, Features};
 use crate::{
     jsonrpc::write::{base64, plain, string, verbatim},
-    model::{
-        Annotations, Audio, Content, Icon, Image, Implementation, Resource, ResourceBody, ResourceLink, Theme,
-        date_time::{is_date, is_date_time},
-    },
+    model::{Annotations, Audio, Content, Icon, Image, Implementation, Resource, ResourceBody, ResourceLink, Theme},
 };
 
 /// A writer for a JSON object, which inserts the commas between members.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::backend::{
-    BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
+    Append, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
     RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, time::whole_millis,
 };
 
@@ -205,9 +205,15 @@ impl<H: BackendHook, B: Records> Records for TestBackend<H, B> {
 }
 
 impl<H: BackendHook, B: Logs> Logs for TestBackend<H, B> {
-    fn append<'a>(&'a self, key: &'a str, entries: Vec<Vec<u8>>, bounds: LogBounds) -> BackendFuture<'a, LogPosition> {
+    fn append<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        entries: Vec<Vec<u8>>,
+        bounds: LogBounds,
+    ) -> BackendFuture<'a, Append> {
         let value = entries.concat();
-        let append = Box::pin(async move { self.inner.append(key, entries, bounds).await });
+        let append = Box::pin(async move { self.inner.append(key, after, entries, bounds).await });
         self.run(BackendMethod::Append, key, &value, append)
     }
 

@@ -2,6 +2,7 @@
 
 mod changes;
 mod rate_limits;
+mod sqlite;
 mod state_keys;
 
 use std::sync::Arc;

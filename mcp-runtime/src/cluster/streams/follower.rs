@@ -137,8 +137,8 @@ impl Follower {
             // The owner has completed the stream in the meantime, or nobody knows its requests.
             return Ok(self.read().await? == Some(true));
         };
-        // If others find the same, or if the owner has completed the stream before, the first entry counts.
-        self.log.lose(&calls.lost(self.dialect)).await?;
+        // If others find the same, or if the owner has written more meanwhile, their entries are read next.
+        self.log.lose(self.cursor.at(), &calls.lost(self.dialect)).await?;
         self.is_at_end = false;
         Ok(true)
     }

@@ -1,5 +1,4 @@
 use std::{
-    collections::VecDeque,
     future::poll_fn,
     sync::{
         Arc,
@@ -26,9 +25,6 @@ use crate::{
     race::race,
     transport::http::sse::stream::MAX_LOGGED_BYTES,
 };
-
-/// The number of latest messages that are compared with the next one, to recognize a message that was written twice.
-const RECENT_MESSAGES: usize = 256;
 
 /// The stream of a session for messages that belong to no request, as one replica sees it.
 ///
@@ -59,8 +55,6 @@ struct GeneralResponse {
     number: u64,
     /// The position in the log.
     at: u64,
-    /// The numbers of the latest messages.
-    recent: VecDeque<u64>,
     reader: Reader,
 }
 
@@ -102,7 +96,7 @@ impl GeneralStream {
         registration.announce().await?;
         let (feed, items) = Feed::new(at);
         let (stream, local) = (Arc::clone(self), self.local.follow());
-        let response = GeneralResponse { stream, local, number, at, recent: VecDeque::new(), reader };
+        let response = GeneralResponse { stream, local, number, at, reader };
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
         tokio::spawn(response.run(feed));
@@ -197,7 +191,7 @@ impl GeneralResponse {
             if renew_at <= now {
                 renew_at = now + RUNNING_TTL / 2;
                 self.reader.renew(feed.taken()).await;
-                if self.stream.log.keep_alive().await.is_ok_and(|last| last <= self.at) {
+                if self.stream.log.keep_alive(self.at).await.is_ok_and(|append| append.last().number() < self.at) {
                     // The backend has lost the log, and begins a new one.
                     self.at = 0;
                 }
@@ -230,13 +224,12 @@ impl GeneralResponse {
 
     async fn read(&mut self) -> Result<Vec<LogEntry>, BackendError> {
         let log = &self.stream.log;
-        if let Some(entries) = log.read_page(self.at).await? {
+        if let Some(entries) = log.read(self.at).await? {
             return Ok(entries);
         }
-        // The log has dropped entries, or does not exist. A new one begins at its start.
-        if log.keep_alive().await? <= self.at {
-            self.at = 0;
-        }
+        // The log does not exist. A new one begins at its start.
+        self.at = 0;
+        log.keep_alive(self.at).await?;
         Ok(log.read(self.at).await?.unwrap_or_default())
     }
 
@@ -244,14 +237,7 @@ impl GeneralResponse {
         for entry in entries {
             let position = entry.position.number();
             self.at = position;
-            // A message is written twice if an append seemed to fail although it took effect.
-            if let Some(Entry::Message { header, line }) = Entry::decode(&entry.value)
-                && !self.recent.contains(&header.number)
-            {
-                self.recent.push_back(header.number);
-                if self.recent.len() > RECENT_MESSAGES {
-                    self.recent.pop_front();
-                }
+            if let Some(Entry::Message { line, .. }) = Entry::decode(&entry.value) {
                 feed.send(StreamItem::Event { position, line: line.to_vec().into() }).await?;
             }
         }

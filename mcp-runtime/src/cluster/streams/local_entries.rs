@@ -6,7 +6,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::log::StreamLog;
-use crate::backend::{BackendError, LogEntry, LogPosition};
+use crate::backend::{Append, BackendError, LogEntry, LogPosition};
 
 /// The maximum size in bytes of the entries that wait for a response, and their maximum number. A response that does not
 /// take them in time reads them from the log.
@@ -23,6 +23,8 @@ pub(super) struct LocalEntries {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The position of the last entry of the log, as far as this replica knows.
+    at: u64,
     /// The number of responses that follow the log.
     followers: usize,
     /// The numbers of appends that have started, and that have their position or have failed.
@@ -46,7 +48,8 @@ impl LocalEntries {
         LocalFollower(Arc::clone(self))
     }
 
-    /// Appends entries like [`StreamLog::append`], and passes them to the response that follows the log.
+    /// Appends entries at the end of the log, and passes them to the response that follows the log. Does not append them
+    /// again if they are in the log after an append that seemed to fail. Returns the position of the last one.
     pub(super) async fn append(
         &self,
         log: &StreamLog,
@@ -55,9 +58,40 @@ impl LocalEntries {
     ) -> Result<u64, BackendError> {
         self.lock().started += 1;
         let _appending = Appending(self);
-        let last = log.append(entries.to_vec(), max_bytes).await?;
-        self.lock().add(last, entries);
-        Ok(last)
+        loop {
+            let at = self.lock().at;
+            match log.append(at, entries.to_vec(), max_bytes).await? {
+                Append::Appended(last) => {
+                    let mut state = self.lock();
+                    state.at = last.number();
+                    state.add(last.number(), entries);
+                    return Ok(last.number());
+                }
+                Append::Conflict(last) => {
+                    if let Some(last) = self.catch_up(log, last.number(), entries).await? {
+                        return Ok(last);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves to the last entry of the log. Returns the position of the last of the entries if the log contains them.
+    async fn catch_up(&self, log: &StreamLog, last: u64, entries: &[Vec<u8>]) -> Result<Option<u64>, BackendError> {
+        let mut at = self.lock().at;
+        if at > last {
+            // The backend has lost the log, and begins a new one.
+            at = 0;
+        }
+        let mut own = None;
+        while at < last {
+            let found = log.read(at).await?.unwrap_or_default();
+            at = found.last().map_or(last, |entry| entry.position.number());
+            let found = found.iter().find(|entry| entries.last().is_some_and(|last| *entry.value == **last));
+            own = own.or(found.map(|entry| entry.position.number()));
+        }
+        self.lock().at = at;
+        Ok(own)
     }
 
     /// Waits until `is_ready` returns `true`.
@@ -189,7 +223,7 @@ mod tests {
         }
         // Another replica writes in between.
         let first = append(1, 1).await;
-        log.keep_alive().await.unwrap();
+        log.keep_alive(first).await.unwrap();
         append(1, 1).await;
         assert_eq!(take(first - 1), [first]);
         // What does not fit is read from the log.

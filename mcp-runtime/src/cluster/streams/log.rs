@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::{calls::StreamCalls, entry::Entry};
 use crate::{
-    backend::{Backend, BackendError, Backoff, LogBounds, LogEntry, LogPosition, RecordCondition, respond},
+    backend::{Append, Backend, BackendError, Backoff, LogBounds, LogEntry, LogPosition, RecordCondition, respond},
     transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
 };
 
@@ -38,65 +38,57 @@ impl StreamLog {
         respond(self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL)).await.map(drop)
     }
 
-    /// Appends entries to the log of a running stream, which then keeps at most `max_bytes`, or its newest entry if that is
-    /// longer. Returns the position of the newest entry.
-    pub(super) async fn append(&self, entries: Vec<Vec<u8>>, max_bytes: usize) -> Result<u64, BackendError> {
-        self.append_for(entries, max_bytes, RUNNING_TTL).await
+    /// Appends entries to the log of a running stream that ends at a position. The log then keeps at most `max_bytes`, or
+    /// its newest entry if that is longer.
+    pub(super) async fn append(
+        &self,
+        after: u64,
+        entries: Vec<Vec<u8>>,
+        max_bytes: usize,
+    ) -> Result<Append, BackendError> {
+        self.append_for(after, entries, max_bytes, RUNNING_TTL).await
     }
 
-    /// Postpones the time at which the log of a running stream expires. Returns the position of the newest entry.
-    pub(super) async fn keep_alive(&self) -> Result<u64, BackendError> {
-        self.append(vec![Entry::Alive.encode()], MAX_LOGGED_BYTES).await
+    /// Postpones the time at which the log of a running stream expires, unless it has entries after a position.
+    pub(super) async fn keep_alive(&self, after: u64) -> Result<Append, BackendError> {
+        self.append(after, vec![Entry::Alive.encode()], MAX_LOGGED_BYTES).await
     }
 
     /// Appends the entries that complete a stream, like [`append`](Self::append).
-    pub(super) async fn complete(&self, entries: Vec<Vec<u8>>, max_bytes: usize) -> Result<u64, BackendError> {
-        let last = self.append_for(entries, max_bytes, ENDED_TTL).await?;
-        // Only a running stream can be lost. If this fails, the record expires.
-        let _ = respond(self.backend.delete(&self.key, RecordCondition::Always)).await;
-        Ok(last)
+    pub(super) async fn complete(
+        &self,
+        after: u64,
+        entries: Vec<Vec<u8>>,
+        max_bytes: usize,
+    ) -> Result<Append, BackendError> {
+        let append = self.append_for(after, entries, max_bytes, ENDED_TTL).await?;
+        if matches!(append, Append::Appended(_)) {
+            // Only a running stream can be lost. If this fails, the record expires.
+            let _ = respond(self.backend.delete(&self.key, RecordCondition::Always)).await;
+        }
+        Ok(append)
     }
 
-    /// Completes a stream whose owner is gone, unless it is complete. Drops no entries to limit their bytes, since the log
-    /// may contain a long response.
-    pub(super) async fn lose(&self, message: &[u8]) -> Result<u64, BackendError> {
-        self.complete(vec![Entry::Lost(message).encode()], usize::MAX).await
+    /// Completes a stream whose owner is gone, unless it has entries after a position. Drops no entries to limit their
+    /// bytes, since the log may contain a long response.
+    pub(super) async fn lose(&self, after: u64, message: &[u8]) -> Result<Append, BackendError> {
+        self.complete(after, vec![Entry::Lost(message).encode()], usize::MAX).await
     }
 
-    async fn append_for(&self, entries: Vec<Vec<u8>>, max_bytes: usize, ttl: Duration) -> Result<u64, BackendError> {
+    async fn append_for(
+        &self,
+        after: u64,
+        entries: Vec<Vec<u8>>,
+        max_bytes: usize,
+        ttl: Duration,
+    ) -> Result<Append, BackendError> {
         let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, max_bytes, ttl);
-        respond(self.backend.append(&self.key, entries, bounds)).await.map(LogPosition::number)
+        respond(self.backend.append(&self.key, LogPosition::new(after), entries, bounds)).await
     }
 
     /// Returns the next entries after a position. If some of them have been dropped, starts with the first one that is
     /// left. Returns `None` if there is no log.
     pub(super) async fn read(&self, after: u64) -> Result<Option<Vec<LogEntry>>, BackendError> {
-        if let Some(entries) = self.read_page(after).await? {
-            return Ok(Some(entries));
-        }
-        // The log does not say where it begins.
-        let (mut dropped, mut kept) = (after, None);
-        let mut step = MAX_LOGGED_MESSAGES as u64;
-        while kept.is_none() && step <= u64::from(u32::MAX) {
-            match self.read_page(after.saturating_add(step)).await? {
-                Some(_) => kept = Some(after.saturating_add(step)),
-                None => dropped = after.saturating_add(step),
-            }
-            step *= 16;
-        }
-        let Some(mut kept) = kept else { return Ok(None) };
-        while dropped + 1 < kept {
-            let middle = dropped + (kept - dropped) / 2;
-            match self.read_page(middle).await? {
-                Some(_) => kept = middle,
-                None => dropped = middle,
-            }
-        }
-        self.read_page(kept).await
-    }
-
-    /// Like [`read`](Self::read), but also returns `None` if entries after the position have been dropped.
-    pub(super) async fn read_page(&self, after: u64) -> Result<Option<Vec<LogEntry>>, BackendError> {
         respond(self.backend.read(&self.key, LogPosition::new(after), PAGE)).await
     }
 
@@ -160,8 +152,8 @@ mod tests {
         for written in [1, MAX_LOGGED_MESSAGES, MAX_LOGGED_MESSAGES + 1, 40 * MAX_LOGGED_MESSAGES + 7] {
             let log = StreamLog::new(&backend, "session", written as u64);
             assert!(log.read(0).await.unwrap().is_none(), "there is no log");
-            for _ in 0..written {
-                log.keep_alive().await.unwrap();
+            for after in 0..written {
+                log.keep_alive(after as u64).await.unwrap();
             }
             let first = written.saturating_sub(MAX_LOGGED_MESSAGES) as u64 + 1;
             for after in [0, first / 2, first, written as u64 - 1] {

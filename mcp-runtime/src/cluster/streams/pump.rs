@@ -45,7 +45,7 @@ impl Pump {
         let stream = slot.id(self.context.next_number());
         let log = StreamLog::new(replica.backend(), &self.session_id, stream);
         persist_unless_full(|| log.record(&self.calls)).await?;
-        let at = persist_unless_full(|| log.keep_alive()).await?;
+        let at = persist_unless_full(|| log.keep_alive(0)).await?.last().number();
         Some((stream, log, at))
     }
 

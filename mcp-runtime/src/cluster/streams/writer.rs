@@ -12,7 +12,7 @@ use super::{
 };
 use crate::transport::http::sse::events::StreamItem;
 use crate::{
-    backend::{BackendError, Backoff, LogEntry, LogPosition},
+    backend::{Append, BackendError, Backoff, LogEntry, LogPosition},
     engine::Outbox,
     revision::Dialect,
     transport::http::sse::stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
@@ -221,7 +221,7 @@ impl Writer {
             self.pending.push_back(Entry::Alive.encode());
         }
         match self.try_write(keeps, MAX_LOGGED_BYTES + self.answer_bytes).await {
-            Ok(last) => {
+            Ok(Append::Appended(_)) => {
                 self.failure = None;
                 self.has_pending_answers = false;
                 let entries = Vec::from(std::mem::take(&mut self.pending));
@@ -229,7 +229,14 @@ impl Writer {
                 if keeps {
                     self.keep_at = began + RUNNING_TTL / 2;
                 }
-                self.publish(entries, last).await;
+                let own = (self.cursor.at() + 1..).zip(entries);
+                let own = own.map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry));
+                self.accept(&own.collect::<Vec<_>>()).await;
+            }
+            Ok(Append::Conflict(last)) => {
+                self.catch_up(last.number()).await;
+                self.pending.retain(|entry| !self.cursor.contains(entry));
+                self.count_pending();
             }
             Err(error) => {
                 let is_too_long = self.has_pending_answers && self.pending_bytes() > MAX_LOGGED_BYTES;
@@ -242,47 +249,41 @@ impl Writer {
         }
     }
 
-    async fn try_write(&self, keeps: bool, max_bytes: usize) -> Result<u64, BackendError> {
+    async fn try_write(&self, keeps: bool, max_bytes: usize) -> Result<Append, BackendError> {
         if keeps {
             self.log.record(&self.calls).await?;
         }
         let entries = self.pending.iter().cloned().collect();
         if self.is_finished {
-            self.log.complete(entries, max_bytes).await
+            self.log.complete(self.cursor.at(), entries, max_bytes).await
         } else {
-            self.log.append(entries, max_bytes).await
+            self.log.append(self.cursor.at(), entries, max_bytes).await
         }
     }
 
-    /// Sends the entries that the log contains now, up to its last one.
-    async fn publish(&mut self, entries: Vec<Vec<u8>>, last: u64) {
-        let before = self.cursor.at();
-        let first = (last + 1).saturating_sub(entries.len() as u64);
-        if first > before + 1 {
-            // An append that seemed to fail took effect, or another replica has completed the stream because it found
-            // this replica gone.
-            let deadline = Instant::now() + MAX_GAP_TIME;
-            while self.feed.is_some() && self.cursor.at() < last && !self.cursor.has_ended() {
-                let (log, after) = (&self.log, self.cursor.at());
-                match timeout_at(deadline, persist(|| log.read(after))).await {
-                    Ok(Some(Some(found))) if !found.is_empty() => self.accept(&found).await,
-                    // The backend has lost the log.
-                    Ok(Some(_)) => break,
-                    // What the client must receive is not known. If it resumes the stream, it receives what the log contains.
-                    Ok(None) | Err(_) => self.feed = None,
-                }
-            }
-        } else if first <= before {
+    /// Moves to the last entry of a log that ends elsewhere than expected: an append that seemed to fail took effect,
+    /// another replica has completed the stream because it found this replica gone, or the backend has lost the log.
+    async fn catch_up(&mut self, last: u64) {
+        if last < self.cursor.at() {
             tracing::warn!("the backend has lost the log of an event stream");
-            self.cursor = Cursor::new(first.saturating_sub(1));
+            self.cursor = Cursor::default();
             // The record of the requests is gone, too. The fact that they were answered must be written again.
             self.keep_at = Instant::now();
             self.header.is_answered = false;
         }
-        let own = (first..).zip(entries).map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry));
-        self.accept(&own.collect::<Vec<_>>()).await;
-        if self.cursor.has_ended() {
-            self.feed(StreamItem::End).await;
+        let deadline = Instant::now() + MAX_GAP_TIME;
+        while self.cursor.at() < last && !self.cursor.has_ended() {
+            let (log, after) = (&self.log, self.cursor.at());
+            match timeout_at(deadline, persist(|| log.read(after))).await {
+                Ok(Some(Some(found))) if !found.is_empty() => self.accept(&found).await,
+                // The backend has lost the log meanwhile, which the next append shows.
+                Ok(Some(_)) => return,
+                // The entries that the client must receive next are unknown. It may resume the stream.
+                Ok(None) | Err(_) => {
+                    self.feed = None;
+                    return;
+                }
+            }
         }
     }
 
@@ -296,6 +297,9 @@ impl Writer {
             if let Some(item) = item.filter(|_| !was_sent) {
                 self.feed(item).await;
             }
+        }
+        if self.cursor.has_ended() {
+            self.feed(StreamItem::End).await;
         }
     }
 

@@ -1,7 +1,8 @@
 //! The errors of requests about tasks.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
+use super::options::TaskLimits;
 use crate::{backend::BackendError, error::Fault};
 
 /// The error of an operation on the record of a task.
@@ -53,7 +54,23 @@ pub(super) fn backend_failed() -> Fault {
 
 /// Returns the error of a task whose result was dropped.
 pub(super) fn result_too_large() -> Fault {
-    Fault::overloaded("the result of the task is too large to be kept with those of other tasks")
+    Fault::overloaded(
+        "the result of the task is too large to be kept with the others of this client: retry when they have expired",
+    )
+}
+
+/// Returns the error for a client that has too many tasks, of which the first expires after some time.
+pub(super) fn too_many_of_client(limits: TaskLimits, expires: Option<Duration>) -> Fault {
+    let retry = expires.map_or_else(|| "later".to_owned(), |after| format!("in {} seconds", after.as_secs() + 1));
+    Fault::overloaded(format!(
+        "too many tasks: the limit is {} of one client, finished ones included: retry {retry}",
+        limits.per_owner
+    ))
+}
+
+/// Returns the error for a client whose task exceeds the number of tasks of all clients.
+pub(super) fn too_many_in_total(limits: TaskLimits) -> Fault {
+    Fault::overloaded(format!("too many tasks: the limit is {} of all clients: retry later", limits.total))
 }
 
 /// Returns the error for a task that does not exist, has expired or belongs to another owner.

@@ -64,6 +64,11 @@ impl TaskKey {
         format!("{}.", hash(owner))
     }
 
+    /// Returns what the names of all tasks of the same owner begin with.
+    pub(super) fn owner_prefix(&self) -> String {
+        format!("{}.", self.owner)
+    }
+
     /// Returns the key of the record.
     pub(super) fn record(&self) -> String {
         [TASKS, ":", &self.name()].concat()

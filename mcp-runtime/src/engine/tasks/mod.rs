@@ -8,23 +8,20 @@
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
-mod arguments;
 mod changes;
 pub(crate) mod client;
 mod encode;
 mod errors;
-mod eviction;
 pub(crate) mod extension;
-mod finished;
 pub(crate) mod handoff;
 mod inbox;
 pub(crate) mod key;
 pub(crate) mod options;
+mod quota;
 mod reader;
 mod records;
 pub(crate) mod request;
 pub(crate) mod result;
-mod room;
 pub(crate) mod runner;
 pub(crate) mod service;
 mod store;

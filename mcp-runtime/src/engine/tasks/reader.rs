@@ -1,8 +1,8 @@
 //! The choice of the request that sends the questions of a task, among those that wait for the task.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use tokio::{runtime::Handle, time::sleep};
+use tokio::runtime::Handle;
 
 use super::{
     errors::TaskError,
@@ -10,10 +10,7 @@ use super::{
     store::{TaskStore, Updated},
     task::Task,
 };
-use crate::random::log_id;
-
-/// The delay between attempts to release the right to send questions.
-const RETRY: Duration = Duration::from_secs(1);
+use crate::{backend::Backoff, random::log_id};
 
 /// A `tasks/result` request that can send the questions of its task.
 ///
@@ -106,10 +103,11 @@ impl Drop for TaskReader {
 }
 
 async fn release(store: Arc<TaskStore>, key: TaskKey, id: u64) {
+    let mut backoff = Backoff::default();
     // The loop ends when the backend responds: a task that has expired by then has no questions.
     while let Err(error) = try_release(&store, &key, id).await {
         tracing::debug!(%error, task = log_id(key.id()), "cannot let another request send the questions of a task");
-        sleep(RETRY).await;
+        backoff.wait().await;
     }
 }
 

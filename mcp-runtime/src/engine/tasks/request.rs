@@ -61,7 +61,7 @@ impl TaskRequest {
     ///
     /// # Errors
     ///
-    /// Fails if the outcome was evicted together with its task, or if the backend fails.
+    /// Fails if the outcome has expired together with its task, or if the backend fails.
     pub(super) async fn load_outcome(&self, task: &Task) -> Result<Option<Arc<[u8]>>, Fault> {
         let outcome = self.tasks.store().outcome(task).await?;
         if outcome.is_none() && task.state.outcome.is_some() {

@@ -12,10 +12,10 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
-    arguments::ArgumentsPermit,
     client::TaskClient,
     errors::{TaskError, backend_failed, result_too_large},
     inbox::{InboxUpdate, truncated},
+    quota::BytePermit,
     store::{TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task, TaskState, TaskStatus},
 };
@@ -105,7 +105,7 @@ pub(super) struct Runner {
     /// The task as it was inserted.
     task: Task,
     job: Job,
-    _arguments: ArgumentsPermit,
+    _arguments: BytePermit,
 }
 
 /// An event that wakes the runner.
@@ -116,7 +116,7 @@ enum Event {
 }
 
 impl Runner {
-    pub(super) fn new(store: Arc<TaskStore>, task: Task, job: Job, arguments: ArgumentsPermit) -> Self {
+    pub(super) fn new(store: Arc<TaskStore>, task: Task, job: Job, arguments: BytePermit) -> Self {
         Self { store, task, job, _arguments: arguments }
     }
 

@@ -10,10 +10,10 @@ use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 
 use super::{
-    arguments::TaskArguments,
     encode,
     key::hash,
-    options::{TaskLimits, TaskOptions},
+    options::TaskOptions,
+    quota::ByteQuota,
     runner::{Job, Runner},
     store::TaskStore,
     task::Task,
@@ -29,7 +29,7 @@ pub(crate) struct Tasks {
     store: Arc<TaskStore>,
     options: TaskOptions,
     runners: Arc<Runners>,
-    arguments: Arc<TaskArguments>,
+    arguments: Arc<ByteQuota>,
 }
 
 /// A task that is about to be created.
@@ -89,10 +89,8 @@ impl Tasks {
         let peer = if peer.is_empty() { peer } else { hash(&peer) };
         let mut task = Task::new(key, peer, ttl, self.options.poll_interval);
         task.state.scopes = scopes;
-        match self.store.insert(&mut task, self.options.limits).await {
-            Ok(true) => {}
-            Ok(false) => return Err(Rejected { fault: too_many(self.options.limits), running }),
-            Err(error) => return Err(Rejected { fault: error.into(), running }),
+        if let Err(fault) = self.store.insert(&mut task, self.options.limits).await {
+            return Err(Rejected { fault, running });
         }
         tracing::info!(
             name = job.callee.name,
@@ -109,11 +107,6 @@ impl Tasks {
         self.runners.spawn(Box::pin(runner.run(changes, running)).in_current_span());
         Ok(created)
     }
-}
-
-fn too_many(limits: TaskLimits) -> Fault {
-    let TaskLimits { total, per_owner, .. } = limits;
-    Fault::overloaded(format!("too many tasks: the limit is {total} in total and {per_owner} per client"))
 }
 
 /// The runners of one server, which are aborted when this value is dropped.

@@ -12,29 +12,29 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Mutex, time::timeout};
+use tokio::time::timeout;
 
 use super::{
     changes::{ChangeReceiver, TaskChanges},
-    errors::TaskError,
+    errors::{TaskError, too_many_in_total, too_many_of_client},
     key::{TASKS, TaskKey},
     options::TaskLimits,
+    quota::StoredResults,
     records::TaskRecords,
-    room::TaskRoom,
     task::{StoredOutcome, Task, TaskState},
 };
 use crate::{
-    backend::{Backend, BackendError, RecordCondition},
+    backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota},
     cluster::{Replica, ReplicaHandler, Slot},
     error::Fault,
 };
 
 /// The kind of the messages between processes that announce a change of a task.
 const CHANGED: &str = "task";
-/// The maximum number of bytes of the records and results of all tasks. Finished tasks beyond it are evicted.
-const MAX_BYTES: usize = 256 << 20;
 /// The maximum length of a result that is stored in the record of its task.
 const MAX_INLINE: usize = 2048;
+/// The number of the oldest tasks of a client among which the next one to expire is found.
+const OLDEST: usize = 128;
 /// A process that waits for a task looks this often, within the time of a lease, whether the task was lost or a message
 /// was.
 const CHECKS_PER_LEASE: u32 = 5;
@@ -43,12 +43,11 @@ const CHECKS_PER_LEASE: u32 = 5;
 #[derive(Debug)]
 pub(crate) struct TaskStore {
     records: TaskRecords,
-    room: TaskRoom,
+    /// The long results that this process has stored.
+    results: StoredResults,
     /// This process among those that share the backend. `None` if no other process uses it.
     replica: Option<Arc<Replica>>,
     changes: Arc<TaskChanges>,
-    /// Held while a task is inserted, so that concurrent insertions keep the limits.
-    inserting: Mutex<()>,
     /// The last id of a request. Used only if the backend is not shared.
     last_request: AtomicU64,
 }
@@ -65,17 +64,12 @@ pub(super) enum Updated {
 
 impl TaskStore {
     pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<Replica>>) -> Self {
-        Self::with_max_bytes(backend, replica, MAX_BYTES)
-    }
-
-    pub(super) fn with_max_bytes(backend: Arc<dyn Backend>, replica: Option<Arc<Replica>>, max_bytes: usize) -> Self {
         let changes = Arc::<TaskChanges>::default();
         if let Some(replica) = &replica {
             replica.add_handler(CHANGED, Arc::downgrade(&changes) as Weak<dyn ReplicaHandler>);
         }
         let records = TaskRecords::new(backend, replica.as_ref().map(|replica| Arc::clone(replica.clock())));
-        let room = TaskRoom::new(records.clone(), max_bytes);
-        Self { records, room, replica, changes, inserting: Mutex::default(), last_request: AtomicU64::new(0) }
+        Self { records, results: StoredResults::default(), replica, changes, last_request: AtomicU64::new(0) }
     }
 
     /// Returns the key of a new task of an owner.
@@ -83,27 +77,41 @@ impl TaskStore {
         TaskKey::random(owner, self.records.now().await?)
     }
 
-    /// Adds a task that this process runs. Returns `false` if there are too many.
+    /// Adds a task that this process runs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many tasks of the peer or in total, or if the backend is full or fails.
     ///
     /// # Cancel safety
     ///
     /// A task whose insertion was dropped or has failed may exist. No process runs it, and its id was never sent.
-    pub(super) async fn insert(&self, task: &mut Task, limits: TaskLimits) -> Result<bool, BackendError> {
-        let insert = async {
-            let _inserting = self.inserting.lock().await;
-            self.insert_locked(task, limits).await
-        };
-        let inserted = self.records.in_time(Box::pin(insert)).await;
-        if inserted == Err(BackendError::Full) { Ok(false) } else { inserted }
-    }
-
-    async fn insert_locked(&self, task: &mut Task, limits: TaskLimits) -> Result<bool, BackendError> {
+    pub(super) async fn insert(&self, task: &mut Task, limits: TaskLimits) -> Result<(), Fault> {
         if let Some(replica) = &self.replica {
             task.state.runner = Some(runner_id(replica.join().await?));
         }
-        let stored = self.room.insert(task, limits).await?;
-        task.stored = stored.unwrap_or(task.stored);
-        Ok(stored.is_some())
+        let (name, ttl) = (task.key.name(), self.records.remaining(task).await?);
+        let quota = RecordQuota { account: &task.state.peer, per_account: limits.per_owner, total: limits.total };
+        match self.records.insert(TASKS, &name, task.state.encode(), ttl, quota).await {
+            Ok(Insertion::Inserted(version)) => task.stored = version,
+            Ok(Insertion::Exists) => return Err(Fault::internal("the id of a new task is taken")),
+            Ok(Insertion::Full { of_account, .. }) if of_account >= limits.per_owner => {
+                return Err(too_many_of_client(limits, self.next_expiry(&task.key).await?));
+            }
+            Ok(Insertion::Full { .. }) | Err(BackendError::Full) => return Err(too_many_in_total(limits)),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Returns the time until the first of the oldest tasks of an owner expires.
+    async fn next_expiry(&self, key: &TaskKey) -> Result<Option<Duration>, BackendError> {
+        let prefix = key.owner_prefix();
+        let oldest = self.records.list(TASKS, Some(&prefix), OLDEST).await?;
+        let own = oldest.iter().take_while(|(name, _)| name.starts_with(&prefix));
+        let tasks = own.filter_map(|(name, record)| Task::decode(TaskKey::of_name(name)?, record).ok());
+        let now = self.records.now().await?;
+        Ok(tasks.map(|task| task.remaining(now)).min())
     }
 
     /// Returns a task, or `None` if it is unknown or has expired. A task whose process is gone has failed.
@@ -209,14 +217,10 @@ impl TaskStore {
             return Ok(None);
         }
         let (key, value, condition) = (task.key.record(), state.encode(), RecordCondition::Version(task.stored));
-        self.room.count_bytes(value.len());
         let Some(stored) = self.records.set(&key, condition, value, ttl).await? else {
             return Ok(None);
         };
         let replaced = Task { key: task.key.clone(), stored, state };
-        if replaced.state.status.is_final() {
-            self.room.task_finished(replaced.stored_task());
-        }
         self.announce(&replaced).await;
         Ok(Some(replaced))
     }
@@ -239,18 +243,20 @@ impl TaskStore {
         if bytes <= MAX_INLINE {
             return Ok(Some(StoredOutcome::Inline(json.to_owned())));
         }
-        if !self.room.for_bytes(&task.state.peer, bytes).await? {
-            return Ok(None);
-        }
-        let (key, ttl) = (task.key.result(), self.records.remaining(task).await?);
+        let now = self.records.now().await?;
+        let Some(permit) = self.results.reserve(&task.state.peer, bytes, now) else { return Ok(None) };
+        let (key, ttl) = (task.key.result(), task.remaining(now));
         match self.records.set(&key, RecordCondition::Always, json.into(), ttl).await {
-            Ok(_) => Ok(Some(StoredOutcome::Separate { bytes })),
+            Ok(_) => {
+                self.results.keep(permit, task.expires());
+                Ok(Some(StoredOutcome::Separate { bytes }))
+            }
             Err(BackendError::Full) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Returns the JSON of the outcome of a task, or `None` if it has none or was evicted.
+    /// Returns the JSON of the outcome of a task, or `None` if it has none.
     pub(super) async fn outcome(&self, task: &Task) -> Result<Option<Arc<[u8]>>, BackendError> {
         match &task.state.outcome {
             Some(StoredOutcome::Inline(json)) => Ok(Some(json.as_bytes().into())),
@@ -264,7 +270,7 @@ impl TaskStore {
 
     /// Deletes a stored outcome that is not part of its task, since the task was cancelled or has expired meanwhile.
     pub(super) async fn delete_outcome(&self, key: &TaskKey) {
-        if let Err(error) = self.room.delete_result(key).await {
+        if let Err(error) = self.records.delete(&key.result(), RecordCondition::Always).await {
             tracing::debug!(%error, "cannot delete the result of a task: it will expire");
         }
     }

@@ -55,7 +55,7 @@ fn task(owner: &str, name: char, ttl: Duration) -> Task {
 
 async fn insert(store: &TaskStore, owner: &str, name: char, limits: TaskLimits) -> Option<Task> {
     let mut task = task(owner, name, HOUR);
-    store.insert(&mut task, limits).await.unwrap().then_some(task)
+    store.insert(&mut task, limits).await.ok().map(|()| task)
 }
 
 async fn finish(store: &TaskStore, task: &Task, json: &str) -> bool {
@@ -85,55 +85,45 @@ async fn limits_hold_per_peer_and_in_total() {
     // An id is used once.
     let (_, store) = self::store();
     let mut task = task("a", '1', HOUR);
-    assert_eq!(store.insert(&mut task.clone(), LIMITS).await, Ok(true));
-    assert_eq!(store.insert(&mut task, LIMITS).await, Ok(false));
+    assert!(store.insert(&mut task.clone(), LIMITS).await.is_ok());
+    assert!(store.insert(&mut task, LIMITS).await.is_err());
 }
 
+/// The error says what is full, and when to retry.
 #[tokio::test]
-async fn finished_tasks_are_evicted_with_everything_that_is_stored_about_them() {
-    let (backend, store) = store();
-    let long = format!("\"{}\"", "x".repeat(10_000));
+async fn finished_tasks_count_until_they_expire() {
+    let (_, store) = store();
     let first = insert(&store, "a", '1', LIMITS).await.unwrap();
+    assert!(finish(&store, &first, "7").await);
     insert(&store, "a", '2', LIMITS).await.unwrap();
-    assert!(finish(&store, &first, &long).await);
-    assert_eq!(backend.get(&first.key.result()).await.unwrap().unwrap().value.len(), long.len());
-    insert(&store, "a", '3', LIMITS).await.unwrap();
-    assert_eq!(names(&store, "a").await, "23");
-    assert_eq!(backend.get(&first.key.result()).await, Ok(None));
-    assert_eq!(backend.count(TASKS).await, Ok(2));
+    let rejected =
+        async |owner, name| store.insert(&mut task(owner, name, HOUR), LIMITS).await.unwrap_err().to_string();
+    let of_client = rejected("a", '3').await;
+    assert!(of_client.contains("limit is 2 of one client"), "{of_client}");
+    let seconds = of_client.rsplit(' ').nth(1).and_then(|seconds| seconds.parse::<u64>().ok());
+    assert!(seconds.is_some_and(|seconds| (3000..=3601).contains(&seconds)), "{of_client}");
     insert(&store, "b", '4', LIMITS).await.unwrap();
-    assert!(insert(&store, "c", '5', LIMITS).await.is_none(), "unfinished tasks stay");
+    let in_total = rejected("c", '5').await;
+    assert!(in_total.contains("limit is 3 of all clients"), "{in_total}");
+    assert_eq!([names(&store, "a").await, names(&store, "b").await], ["12", "4"]);
 }
 
 #[tokio::test]
-async fn finished_tasks_beyond_the_memory_are_evicted_those_of_the_largest_owner_first() {
-    let backend = Arc::new(MemoryBackend::default());
-    let store = TaskStore::with_max_bytes(backend, None, 100_000);
-    let limits = TaskLimits { total: 9, per_owner: 9 };
-    insert(&store, "eve", '0', limits).await.unwrap();
-    for (name, owner, kilobytes, is_kept, expected) in [
-        ('1', "ada", 29, true, ["1", "0"]),
-        ('2', "eve", 35, true, ["1", "02"]),
-        ('3', "eve", 30, true, ["1", "023"]),
-        ('4', "eve", 38, true, ["1", "034"]),
-        // The result does not fit, even without the others of its owner, so these stay.
-        ('5', "eve", 101, false, ["1", "0345"]),
-        ('6', "bob", 30, true, ["1", "045"]),
-    ] {
-        let task = insert(&store, owner, name, limits).await.unwrap();
-        assert_eq!(finish(&store, &task, &"7".repeat(1000 * kilobytes)).await, is_kept, "{name}");
-        let kept = [names(&store, "ada").await, names(&store, "eve").await];
-        assert_eq!(kept, expected, "after {name}");
+async fn results_beyond_the_memory_of_a_peer_are_rejected_and_others_kept() {
+    let (_, store) = store();
+    for (name, owner, mebibytes, is_kept) in [('1', "ada", 20, true), ('2', "ada", 13, false), ('3', "eve", 13, true)] {
+        let task = insert(&store, owner, name, LIMITS).await.unwrap();
+        assert_eq!(finish(&store, &task, &"7".repeat(mebibytes << 20)).await, is_kept, "{name}");
     }
-    let found = store.page("bob", None, 9).await.unwrap();
-    assert_eq!(store.outcome(&found[0]).await.unwrap().unwrap().len(), 30_000);
+    let found = store.page("ada", None, 9).await.unwrap();
+    assert_eq!(store.outcome(&found[0]).await.unwrap().unwrap().len(), 20 << 20);
 }
 
 #[tokio::test(start_paused = true)]
 async fn expired_tasks_are_unknown() {
     let (backend, store) = store();
     let mut task = task("a", '1', Duration::from_millis(20));
-    assert_eq!(store.insert(&mut task, LIMITS).await, Ok(true));
+    store.insert(&mut task, LIMITS).await.unwrap();
     let mut changes = store.watch(&task.key).await;
     changes.changed(&task).await;
     std::thread::sleep(Duration::from_millis(30));
@@ -169,7 +159,7 @@ async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
     for (owner, name, millis) in [("a", 'b', 1), ("a", 'c', 1), ("b", 'x', 0), ("b", 'y', 3), ("a", 'a', 2)] {
         let key = test_key(owner, name, Timestamp::from_unix_millis(now + millis));
         let mut task = Task::new(key, String::new(), HOUR, HOUR);
-        assert_eq!(store.insert(&mut task, limits).await, Ok(true));
+        store.insert(&mut task, limits).await.unwrap();
     }
     for (after, limit, expected) in [
         (None, 9, "bca"),
@@ -241,27 +231,6 @@ async fn a_task_whose_process_is_gone_fails_within_the_lease() {
     assert!(third.load(&own.key).await.unwrap().is_some());
 }
 
-/// A peer's own finished tasks are evicted first, even if another process has ended them.
-#[tokio::test(start_paused = true)]
-async fn the_finished_tasks_of_the_peer_are_evicted_whichever_process_has_ended_them() {
-    let backend = Arc::new(MemoryBackend::default());
-    let ((_ada, first), (_bob, second)) = (shared(&backend), shared(&backend));
-    let limits = TaskLimits { total: 3, per_owner: 3 };
-    for (store, owner, name) in [(&second, "ada", '1'), (&first, "eve", '2')] {
-        let task = insert(store, owner, name, limits).await.unwrap();
-        assert!(finish(store, &task, "7").await);
-    }
-    insert(&first, "bob", '3', limits).await.unwrap();
-    for (store, owner, name, is_inserted, expected) in [
-        (&second, "eve", '4', true, ["1", "4"]),
-        (&first, "kim", '5', true, ["", "4"]),
-        (&second, "kim", '6', false, ["", "4"]),
-    ] {
-        assert_eq!(insert(store, owner, name, limits).await.is_some(), is_inserted, "{name}");
-        assert_eq!([names(&first, "ada").await, names(&first, "eve").await], expected, "after {name}");
-    }
-}
-
 /// A process that waits for the end of a task is woken by a change that another process makes.
 #[tokio::test(start_paused = true)]
 async fn changes_wake_those_who_wait_in_other_processes() {
@@ -289,7 +258,7 @@ async fn a_task_of_a_process_with_another_clock_exists_until_it_expires() {
     let store = TaskStore::new(Arc::clone(&backend) as Arc<dyn Backend>, Some(replica));
     let key = test_key("a", '1', backend.now().await.unwrap());
     let mut created = Task::new(key, hash("a"), Duration::from_secs(60), Duration::from_secs(1));
-    assert!(store.insert(&mut created, LIMITS).await.unwrap());
+    store.insert(&mut created, LIMITS).await.unwrap();
     assert!(store.read(&created.key).await.unwrap().is_some());
     assert!(finish(&store, &created, "{}").await);
     assert_eq!(names(&store, "a").await, "1");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{errors::TaskError, finished::StoredTask, key::TaskKey};
+use super::{errors::TaskError, key::TaskKey};
 use crate::{
     auth::Scopes,
     backend::{Record, RecordVersion, Timestamp, time::millis},
@@ -171,15 +171,14 @@ impl Task {
         self.key.id()
     }
 
-    /// Returns the parts of the task that are needed to delete its records.
-    pub(super) fn stored_task(&self) -> StoredTask {
-        let has_result = matches!(self.state.outcome, Some(StoredOutcome::Separate { .. }));
-        StoredTask { key: self.key.clone(), stored: self.stored, peer: self.state.peer.clone(), has_result }
+    /// Returns the time at which the task expires.
+    pub(super) fn expires(&self) -> Timestamp {
+        self.key.created().saturating_add(self.state.ttl)
     }
 
     /// Returns the time for which the task still exists.
     pub(super) fn remaining(&self, now: Timestamp) -> Duration {
-        self.key.created().saturating_add(self.state.ttl).saturating_duration_since(now)
+        self.expires().saturating_duration_since(now)
     }
 }
 

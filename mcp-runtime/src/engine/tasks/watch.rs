@@ -1,14 +1,12 @@
 //! Notifications about tasks for `subscriptions/listen`.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
-use tokio::{task::AbortHandle, time::sleep};
+use tokio::task::AbortHandle;
 
 use super::{encode, errors::TaskError, key::TaskKey, store::TaskStore, task::Task};
 use crate::{
+    backend::Backoff,
     engine::{outbox::Outbox, request::sender_access::SenderAccess},
     handler::Encoding,
     jsonrpc::Id,
@@ -16,9 +14,6 @@ use crate::{
 
 /// The maximum number of tasks in one subscription.
 pub(crate) const MAX_WATCHED_TASKS: usize = 128;
-
-/// The time after which a subscription tries again to read a task from a backend that has failed.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// The tokio tasks that send notifications about the tasks of a subscription. Dropping the watch aborts them.
 #[derive(Debug)]
@@ -67,9 +62,10 @@ pub(crate) fn watch_tasks(
 impl WatchedTask {
     /// Sends the current state of the task, then every change to it. If the backend fails, continues when it is back.
     async fn run(self) {
-        while let Err(error) = self.try_run().await {
+        let mut backoff = Backoff::default();
+        while let Err(error) = self.try_run(&mut backoff).await {
             tracing::warn!(%error, "the backend failed, retrying to send notifications about a task");
-            sleep(RETRY).await;
+            backoff.wait().await;
         }
     }
 
@@ -81,10 +77,11 @@ impl WatchedTask {
         }
     }
 
-    async fn try_run(&self) -> Result<(), TaskError> {
+    async fn try_run(&self, backoff: &mut Backoff) -> Result<(), TaskError> {
         let mut changes = self.store.watch(&self.key).await;
         let mut sent_version = None;
         while let Some(task) = self.load().await? {
+            backoff.reset();
             let Some(outbox) = self.outbox.upgrade() else { break };
             if sent_version != Some(task.state.version) {
                 let outcome = self.store.outcome(&task).await?;

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{LONG, Pair, long_key, pause, soon};
-use crate::backend::{BackendError, LogBounds, LogEntry, LogPosition, RecordCondition};
+use crate::backend::{Append, BackendError, LogBounds, LogEntry, LogPosition, RecordCondition};
 
 /// Bounds that are not reached.
 const WIDE: LogBounds = LogBounds { entries: 1000, bytes: 1 << 20, ttl: LONG };
@@ -14,6 +14,7 @@ pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     entries_are_numbered(pair).await?;
     the_oldest_entries_are_dropped(pair).await?;
     every_append_has_its_own_bounds(pair).await?;
+    an_append_takes_effect_at_the_expected_position(pair).await?;
     concurrent_appends_do_not_mix(pair).await?;
     readers_wait_for_entries(pair).await?;
     logs_end(pair).await
@@ -23,13 +24,9 @@ async fn entries_are_numbered(pair: &Pair) -> Result<(), BackendError> {
     let key = pair.key("log");
     assert_eq!(pair.one.read(&key, LogPosition::START, 9).await?, None, "the log does not exist");
     pair.one.set(&key, RecordCondition::Always, Vec::new(), LONG).await?;
-    let append = async |entries: &[&[u8]]| {
-        let entries = entries.iter().map(|entry| entry.to_vec()).collect();
-        pair.one.append(&key, entries, WIDE).await
-    };
-    assert_eq!(append(&[b"one"]).await?.number(), 1);
-    assert_eq!(append(&[b"", b"\0\xff\r\n"]).await?.number(), 3);
-    assert_eq!(append(&[b"four"]).await?.number(), 4);
+    for (after, entries) in [(0, &[&b"one"[..]][..]), (1, &[b"", b"\0\xff\r\n"]), (3, &[b"four"])] {
+        append(pair, &key, after, entries.iter().map(|entry| entry.to_vec()).collect(), WIDE).await?;
+    }
     for (after, limit, expected) in [
         (0, 9, &["1 one", "2 ", "3 \0\u{fffd}\r\n", "4 four"] as &[&str]),
         (0, 2, &["1 one", "2 "]),
@@ -43,7 +40,7 @@ async fn entries_are_numbered(pair: &Pair) -> Result<(), BackendError> {
         assert_eq!(found.iter().map(text).collect::<Vec<_>>(), expected, "{after} {limit}");
     }
     assert!(pair.one.get(&key).await?.is_some(), "a record and a log have the same key");
-    let long = pair.one.append(&long_key(), vec![vec![]], WIDE).await;
+    let long = pair.one.append(&long_key(), LogPosition::START, vec![vec![]], WIDE).await;
     assert_eq!(long, Err(BackendError::Full), "a key is too long");
     Ok(())
 }
@@ -67,14 +64,14 @@ async fn the_oldest_entries_are_dropped(pair: &Pair) -> Result<(), BackendError>
         let mut position = 0;
         for sizes in appends {
             let values = sizes.iter().map(|size| vec![b'x'; *size]).collect();
-            let last = pair.one.append(&key, values, LogBounds::new(entries, bytes, LONG)).await?;
+            append(pair, &key, position, values, LogBounds::new(entries, bytes, LONG)).await?;
             position += sizes.len() as u64;
-            assert_eq!(last.number(), position, "case {case}");
         }
         for after in 0..position {
-            let found = pair.other.read(&key, LogPosition::new(after), 99).await?;
-            assert_eq!(found.is_some(), after + 1 >= first, "case {case}, after {after}");
-            assert!(found.is_none_or(|found| found.len() as u64 == position - after), "case {case}, after {after}");
+            assert!(
+                positions(pair, &key, after).await?.eq(first.max(after + 1)..=position),
+                "case {case}, after {after}"
+            );
         }
     }
     Ok(())
@@ -94,13 +91,38 @@ async fn every_append_has_its_own_bounds(pair: &Pair) -> Result<(), BackendError
     ];
     let key = pair.key("own-bounds");
     for (position, (size, bytes, first)) in (1..).zip(APPENDS) {
-        let last = pair.one.append(&key, vec![vec![b'x'; size]], LogBounds::new(1000, bytes, LONG)).await?;
-        assert_eq!(last.number(), position);
+        append(pair, &key, position - 1, vec![vec![b'x'; size]], LogBounds::new(1000, bytes, LONG)).await?;
         for after in 0..position {
-            let found = pair.other.read(&key, LogPosition::new(after), 99).await?;
-            assert_eq!(found.is_some(), after + 1 >= first, "append {position}, after {after}");
+            let found = positions(pair, &key, after).await?;
+            assert!(found.eq(first.max(after + 1)..=position), "append {position}, after {after}");
         }
     }
+    Ok(())
+}
+
+async fn an_append_takes_effect_at_the_expected_position(pair: &Pair) -> Result<(), BackendError> {
+    let key = pair.key("expected");
+    // The expected position, and the position of the last entry after the attempt to append two.
+    for (after, appends, last) in [
+        (1, false, 0),
+        (0, true, 2),
+        (0, false, 2),
+        (1, false, 2),
+        (3, false, 2),
+        (u64::MAX, false, 2),
+        (2, true, 4),
+        (2, false, 4),
+    ] {
+        let outcome = pair.one.append(&key, LogPosition::new(after), vec![vec![b'x']; 2], WIDE).await?;
+        let last = LogPosition::new(last);
+        let expected = if appends { Append::Appended(last) } else { Append::Conflict(last) };
+        assert_eq!(outcome, expected, "after {after}");
+        let found = pair.other.read(&key, LogPosition::START, 99).await?;
+        assert_eq!(found.unwrap_or_default().len() as u64, last.number(), "after {after}");
+    }
+    pair.one.remove(&key).await?;
+    let outcome = pair.other.append(&key, LogPosition::new(4), vec![vec![]], WIDE).await?;
+    assert_eq!(outcome, Append::Conflict(LogPosition::START), "the log was deleted");
     Ok(())
 }
 
@@ -110,9 +132,13 @@ async fn concurrent_appends_do_not_mix(pair: &Pair) -> Result<(), BackendError> 
     for (writer, backend) in (b'a'..=b'h').zip(pair.both().into_iter().cycle()) {
         let (backend, key) = (Arc::clone(backend), key.clone());
         tasks.spawn(async move {
-            let mut last = Vec::new();
-            for _ in 0..10 {
-                last.push(backend.append(&key, vec![vec![writer]; 3], WIDE).await?);
+            let (mut after, mut last) = (LogPosition::START, Vec::new());
+            while last.len() < 10 {
+                let append = backend.append(&key, after, vec![vec![writer]; 3], WIDE).await?;
+                after = append.last();
+                if append == Append::Appended(after) {
+                    last.push(after);
+                }
             }
             Ok::<_, BackendError>((writer, last))
         });
@@ -133,7 +159,7 @@ async fn concurrent_appends_do_not_mix(pair: &Pair) -> Result<(), BackendError> 
 async fn readers_wait_for_entries(pair: &Pair) -> Result<(), BackendError> {
     let key = pair.key("reader");
     soon("a log that does not exist is waited for", pair.one.appended(&key, LogPosition::START)).await?;
-    pair.one.append(&key, vec![b"1".to_vec()], WIDE).await?;
+    append(pair, &key, 0, vec![b"1".to_vec()], WIDE).await?;
     soon("an entry that exists is waited for", pair.other.appended(&key, LogPosition::START)).await?;
     let (reader, read) = (Arc::clone(&pair.other), key.clone());
     let reader = tokio::spawn(async move {
@@ -145,8 +171,8 @@ async fn readers_wait_for_entries(pair: &Pair) -> Result<(), BackendError> {
         }
         Ok::<_, BackendError>(())
     });
-    for _ in 1..50 {
-        pair.one.append(&key, vec![b"x".to_vec()], WIDE).await?;
+    for after in 1..50 {
+        append(pair, &key, after, vec![b"x".to_vec()], WIDE).await?;
     }
     soon("a reader does not learn of new entries", reader).await.expect("the task must not panic")
 }
@@ -155,7 +181,7 @@ async fn logs_end(pair: &Pair) -> Result<(), BackendError> {
     for does_expire in [false, true] {
         let key = pair.key(if does_expire { "expired" } else { "removed" });
         let ttl = if does_expire { Duration::from_millis(200) } else { LONG };
-        let last = pair.one.append(&key, vec![vec![1]; 3], LogBounds::new(9, 99, ttl)).await?;
+        let last = append(pair, &key, 0, vec![vec![1]; 3], LogBounds::new(9, 99, ttl)).await?;
         let (reader, read) = (Arc::clone(&pair.other), key.clone());
         let reader = tokio::spawn(async move {
             while reader.read(&read, last, 9).await?.is_some() {
@@ -170,12 +196,31 @@ async fn logs_end(pair: &Pair) -> Result<(), BackendError> {
             pair.one.remove(&key).await?;
         }
         soon("a reader does not learn that a log has ended", reader).await.expect("the task must not panic")?;
-        let again = pair.one.append(&key, vec![vec![2]], WIDE).await?;
-        assert_eq!(again.number(), 1, "a new log begins at its start");
+        append(pair, &key, 0, vec![vec![2]], WIDE).await?;
         let found = pair.other.read(&key, LogPosition::START, 9).await?;
         assert_eq!(found.map(|found| found.len()), Some(1));
     }
     Ok(())
+}
+
+/// Appends entries to a log that ends at a position.
+async fn append(
+    pair: &Pair,
+    key: &str,
+    after: u64,
+    entries: Vec<Vec<u8>>,
+    bounds: LogBounds,
+) -> Result<LogPosition, BackendError> {
+    let last = LogPosition::new(after + entries.len() as u64);
+    let outcome = pair.one.append(key, LogPosition::new(after), entries, bounds).await?;
+    assert_eq!(outcome, Append::Appended(last), "`{key}` ends at {after}");
+    Ok(last)
+}
+
+/// Returns the positions of the entries after a position, in a log that exists.
+async fn positions(pair: &Pair, key: &str, after: u64) -> Result<impl Iterator<Item = u64>, BackendError> {
+    let found = pair.other.read(key, LogPosition::new(after), 99).await?.expect("the log exists");
+    Ok(found.into_iter().map(|entry| entry.position.number()))
 }
 
 fn text(entry: &LogEntry) -> String {

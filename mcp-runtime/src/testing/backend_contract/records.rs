@@ -19,7 +19,7 @@ pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     long_groups_are_listed_completely(pair).await?;
     insertions_keep_the_quota(pair).await?;
     expired_records_make_room(pair).await?;
-    only_records_that_exist_are_replaced_or_counted(pair).await?;
+    only_records_that_exist_are_counted(pair).await?;
     concurrent_insertions_keep_the_quota(pair).await?;
     processes_agree_on_the_time(pair).await
 }
@@ -179,13 +179,12 @@ async fn long_groups_are_listed_completely(pair: &Pair) -> Result<(), BackendErr
     Ok(())
 }
 
-const TWO_OF_THREE: RecordQuota<'static> = RecordQuota { account: "", per_account: 2, total: 3, replaceable: None };
+const TWO_OF_THREE: RecordQuota<'static> = RecordQuota { account: "", per_account: 2, total: 3 };
 
 /// An insertion without its version.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Inserted,
-    Replaced,
     Exists,
     Full(usize, usize),
 }
@@ -193,8 +192,7 @@ enum Outcome {
 impl From<Insertion> for Outcome {
     fn from(insertion: Insertion) -> Self {
         match insertion {
-            Insertion::Inserted { has_replaced: false, .. } => Self::Inserted,
-            Insertion::Inserted { has_replaced: true, .. } => Self::Replaced,
+            Insertion::Inserted(_) => Self::Inserted,
             Insertion::Exists => Self::Exists,
             Insertion::Full { of_account, in_total } => Self::Full(of_account, in_total),
         }
@@ -204,29 +202,25 @@ impl From<Insertion> for Outcome {
 async fn insertions_keep_the_quota(pair: &Pair) -> Result<(), BackendError> {
     let group = pair.key("quota");
     let value = |name: &str| format!("value of {name}").into_bytes();
-    for (account, name, replaceable, expected, kept) in [
-        ("a", "1", None, Outcome::Inserted, "1"),
-        ("a", "1", None, Outcome::Exists, "1"),
-        // Nothing is replaced without need.
-        ("a", "2", Some("1"), Outcome::Inserted, "12"),
-        ("a", "3", None, Outcome::Full(2, 2), "12"),
-        ("a", "3", Some("x"), Outcome::Full(2, 2), "12"),
-        ("a", "2", Some("1"), Outcome::Exists, "12"),
-        ("a", "3", Some("1"), Outcome::Replaced, "23"),
-        ("b", "4", None, Outcome::Inserted, "234"),
-        ("c", "5", None, Outcome::Full(0, 3), "234"),
-        ("b", "5", Some("4"), Outcome::Replaced, "235"),
-        ("", "6", None, Outcome::Full(0, 3), "235"),
-        ("b", "6", Some("x"), Outcome::Full(1, 3), "235"),
+    for (account, name, expected, kept) in [
+        ("a", "1", Outcome::Inserted, "1"),
+        ("a", "1", Outcome::Exists, "1"),
+        ("a", "2", Outcome::Inserted, "12"),
+        ("a", "3", Outcome::Full(2, 2), "12"),
+        ("a", "2", Outcome::Exists, "12"),
+        ("b", "4", Outcome::Inserted, "124"),
+        ("c", "5", Outcome::Full(0, 3), "124"),
+        ("b", "5", Outcome::Full(1, 3), "124"),
+        ("", "6", Outcome::Full(0, 3), "124"),
     ] {
-        let quota = RecordQuota { account, replaceable, ..TWO_OF_THREE };
+        let quota = RecordQuota { account, ..TWO_OF_THREE };
         let inserted = pair.one.insert(&group, name, value(name), LONG, quota).await?;
         assert_eq!(Outcome::from(inserted), expected, "{name} of {account}");
         let found = pair.other.list(&group, None, 9).await?;
         assert_eq!(names(&found).concat(), kept, "after {name} of {account}");
         for (name, record) in found {
             assert_eq!(*record.value, *value(&name), "a value was altered");
-            let Insertion::Inserted { version, .. } = inserted else { continue };
+            let Insertion::Inserted(version) = inserted else { continue };
             assert_eq!(name == kept[kept.len() - 1..], record.version == version, "{name} has another version");
         }
         assert_eq!(pair.other.count(&group).await?, kept.len());
@@ -273,40 +267,27 @@ async fn expired_records_make_room(pair: &Pair) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Records that have expired do not count, so none is replaced if they leave room.
-async fn only_records_that_exist_are_replaced_or_counted(pair: &Pair) -> Result<(), BackendError> {
-    // The accounts of the records 1, 2 and 3, of which the first one expires; and the replaceable record of account `a`.
-    for (case, accounts, replaceable, expected, kept) in [
-        ("room in the account", &["a", "a"] as &[&str], "2", Outcome::Inserted, "2new"),
-        ("room in the group", &["b", "a", "c"], "2", Outcome::Inserted, "23new"),
-        ("room in both", &["a", "a", "b"], "2", Outcome::Inserted, "23new"),
-        ("an expired record is replaceable", &["a", "a", "b"], "1", Outcome::Inserted, "23new"),
-        ("no room in the account", &["b", "a", "a"], "2", Outcome::Replaced, "3new"),
+/// An insertion that the quota refuses removes nothing, and expired records do not count.
+async fn only_records_that_exist_are_counted(pair: &Pair) -> Result<(), BackendError> {
+    // The accounts of the records 1, 2 and 3, of which the first one expires.
+    for (case, accounts, expected, kept) in [
+        ("room in the account", &["a", "a"] as &[&str], Outcome::Inserted, "2new"),
+        ("room in the group", &["b", "a", "c"], Outcome::Inserted, "23new"),
+        ("room in both", &["a", "a", "b"], Outcome::Inserted, "23new"),
+        ("no room in the account", &["b", "a", "a"], Outcome::Full(2, 2), "23"),
     ] {
-        let group = pair.key(&format!("replaceable/{case}"));
-        let insert = async |name: &str, account, ttl, replaceable| {
-            let quota = RecordQuota { account, replaceable, ..TWO_OF_THREE };
+        let group = pair.key(&format!("counted/{case}"));
+        let insert = async |name: &str, account, ttl| {
+            let quota = RecordQuota { account, ..TWO_OF_THREE };
             pair.one.insert(&group, name, Vec::new(), ttl, quota).await.map(Outcome::from)
         };
         for (account, (name, ttl)) in accounts.iter().zip([("1", SOON_GONE), ("2", LONG), ("3", LONG)]) {
-            assert_eq!(insert(name, *account, ttl, None).await?, Outcome::Inserted, "{case}");
+            assert_eq!(insert(name, *account, ttl).await?, Outcome::Inserted, "{case}");
         }
         until_count(pair, &group, accounts.len() - 1).await?;
-        assert_eq!(insert("new", "a", LONG, Some(replaceable)).await?, expected, "{case}");
+        assert_eq!(insert("new", "a", LONG).await?, expected, "{case}");
         assert_eq!(names(&pair.other.list(&group, None, 9).await?).concat(), kept, "{case}");
     }
-    let group = pair.key("exact");
-    let insert = async |name, account, ttl, total, replaceable| {
-        let quota = RecordQuota { account, total, replaceable, ..TWO_OF_THREE };
-        pair.other.insert(&group, name, Vec::new(), ttl, quota).await.map(Outcome::from)
-    };
-    for (name, account, ttl) in [("1", "b", SOON_GONE), ("2", "a", LONG), ("3", "a", LONG)] {
-        assert_eq!(insert(name, account, ttl, 3, None).await?, Outcome::Inserted);
-    }
-    until_count(pair, &group, 2).await?;
-    let full = insert("4", "a", LONG, 1, Some("3")).await?;
-    assert_eq!(full, Outcome::Full(2, 2), "a record was replaced that leaves too many others");
-    assert_eq!(insert("4", "b", LONG, 2, None).await?, Outcome::Full(0, 2), "an expired record is counted");
     Ok(())
 }
 

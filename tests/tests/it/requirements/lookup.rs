@@ -19,9 +19,10 @@ pub(super) fn exists(test: &str, revisions: &[Revision]) -> bool {
             ["golden", "golden/conversations"].iter().any(|golden| folder.join(golden).join(&file).is_file())
         }),
         Some(("ui", case)) => folder.join("ui").join(format!("{case}.stderr")).is_file(),
-        Some((name @ ("mcp-runtime" | "mcp-auth" | "mcp-redis" | "mcp-macros" | "mcp-uri-template"), test)) => {
-            has_function(&folder.join("..").join(name).join("src"), test)
-        }
+        Some((
+            name @ ("mcp-runtime" | "mcp-auth" | "mcp-redis" | "mcp-macros" | "mcp-schema" | "mcp-uri-template"),
+            test,
+        )) => has_function(&folder.join("..").join(name).join("src"), test),
         Some(_) => false,
     }
 }

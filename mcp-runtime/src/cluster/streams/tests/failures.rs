@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use super::{CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest, resumed, texts};
-use crate::transport::http::sse::events::StreamItem;
+use crate::transport::http::sse::events::{Resumption, StreamItem};
 use crate::{backend::BACKEND_TIMEOUT, revision, transport::http::sse::stream::MAX_LOGGED_MESSAGES};
 
 #[tokio::test(start_paused = true)]
@@ -120,10 +120,9 @@ async fn a_stream_survives_a_long_failure() {
     }
 }
 
-/// A client that resumes its stream gets a response in time, although the server searches a log that has dropped
-/// entries for the first one that is left.
+/// A log that has dropped entries says where it begins.
 #[tokio::test(start_paused = true)]
-async fn a_resumption_does_not_take_longer_than_a_backend_may() {
+async fn a_resumption_reads_once_although_entries_were_dropped() {
     let backend = Arc::new(Flaky::default());
     let streams = replica(&backend, LEASE);
     let mut call = Call::begin(&streams, CALL);
@@ -135,6 +134,6 @@ async fn a_resumption_does_not_take_longer_than_a_backend_may() {
     backend.set_delay(Duration::from_millis(500));
     let began = Instant::now();
     let resumed = streams.resume(&"session".into(), stream, 1, revision::newest_handshake()).await;
-    assert!(resumed.is_err(), "{resumed:?}");
-    assert!(began.elapsed() < BACKEND_TIMEOUT + Duration::from_millis(100), "{:?}", began.elapsed());
+    assert!(matches!(resumed, Ok(Resumption::Events(_))), "{resumed:?}");
+    assert!(began.elapsed() < BACKEND_TIMEOUT, "{:?}", began.elapsed());
 }

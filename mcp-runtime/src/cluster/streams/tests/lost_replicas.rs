@@ -119,7 +119,7 @@ async fn an_owner_that_others_consider_gone_says_what_they_say() {
         let slot = owner.replica().slot().unwrap();
         assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
         let log = StreamLog::new(reader.replica().backend(), "session", stream);
-        log.complete(vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
+        log.complete(1, vec![Entry::Lost(b"lost").encode()], MAX_LOGGED_BYTES).await.unwrap();
         backend.set_delay(outage);
         notify(&call.outbox, "too late");
         call.outbox.finish_call("response");

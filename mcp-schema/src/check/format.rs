@@ -1,0 +1,231 @@
+//! The string formats that are enforced. All others are annotations, as in JSON Schema.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::{
+    date_time::{is_date, is_date_time, is_time},
+    error::SchemaError,
+};
+
+/// A format that is enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Date,
+    DateTime,
+    Email,
+    Hostname,
+    Ipv4,
+    Ipv6,
+    Time,
+    Uri,
+    Uuid,
+}
+
+impl Format {
+    const ALL: [Self; 9] = [
+        Self::Date,
+        Self::DateTime,
+        Self::Email,
+        Self::Hostname,
+        Self::Ipv4,
+        Self::Ipv6,
+        Self::Time,
+        Self::Uri,
+        Self::Uuid,
+    ];
+
+    /// Returns the format with this name, if it is enforced.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the name differs from that of an enforced format in case and separators only. Names such as
+    /// `ulid` and `iri`, which differ by a letter, are formats of their own.
+    pub(super) fn named(name: &str) -> Result<Option<Self>, SchemaError> {
+        let letters = |name: &str| name.replace(['-', '_', ' '], "").to_ascii_lowercase();
+        match Self::ALL.into_iter().find(|format| letters(format.name()) == letters(name)) {
+            Some(format) if format.name() != name => Err(SchemaError::new(format!(
+                "unknown format `{name}`, which would not be enforced\nhelp: did you mean `{}`?",
+                format.name()
+            ))),
+            format => Ok(format),
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Date => "date",
+            Self::DateTime => "date-time",
+            Self::Email => "email",
+            Self::Hostname => "hostname",
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+            Self::Time => "time",
+            Self::Uri => "uri",
+            Self::Uuid => "uuid",
+        }
+    }
+
+    pub(super) fn accepts(self, text: &str) -> bool {
+        match self {
+            Self::Date => is_date(text),
+            Self::DateTime => is_date_time(text),
+            Self::Email => is_email(text),
+            Self::Hostname => is_hostname(text),
+            Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
+            Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
+            Self::Time => is_time(text),
+            Self::Uri => is_uri(text),
+            Self::Uuid => is_uuid(text),
+        }
+    }
+}
+
+/// Returns whether the text is a common mail address: its local part is not quoted, and its domain is a host name or an
+/// address in brackets.
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let allowed =
+        |char: char| !char.is_ascii() || char.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(char);
+    let literal = domain.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let address = |text: &str| {
+        text.parse::<Ipv4Addr>().is_ok()
+            || text.strip_prefix("IPv6:").is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
+    };
+    (1..=64).contains(&local.len())
+        && local.chars().all(allowed)
+        && local.split('.').all(|atom| !atom.is_empty())
+        && literal.map_or_else(|| is_domain(domain), address)
+}
+
+/// Returns whether the text is a host name of [RFC 1123](https://www.rfc-editor.org/rfc/rfc1123#section-2.1).
+fn is_hostname(text: &str) -> bool {
+    text.is_ascii() && is_domain(text)
+}
+
+/// Returns whether the text is a host name, with letters of all scripts.
+fn is_domain(text: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|char| char == '-' || char.is_alphanumeric())
+    };
+    text.len() <= 253 && text.split('.').all(label)
+}
+
+/// Returns whether the text consists of a scheme, a colon, and characters that are allowed in a URI. Does not parse the
+/// authority.
+fn is_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let hex = |at: usize| rest.as_bytes().get(at).is_some_and(u8::is_ascii_hexdigit);
+    scheme.starts_with(|char: char| char.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && rest.bytes().enumerate().all(|(at, byte)| match byte {
+            b'%' => hex(at + 1) && hex(at + 2),
+            byte => byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=".contains(&byte),
+        })
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_accept_valid_and_reject_invalid_text() {
+        for (name, good, bad) in [
+            (
+                "date",
+                &["2024-02-29", "1999-12-31"] as &[&str],
+                &[
+                    "2023-02-29",
+                    "2024-13-01",
+                    "2024-00-01",
+                    "2024-1-01",
+                    "24-01-01",
+                    "2024-01-011",
+                    "x",
+                    "",
+                    "２０24-01-01",
+                ] as &[&str],
+            ),
+            (
+                "date-time",
+                &["2024-02-29T12:00:00Z", "2024-02-29t01:59:60.123+02:00"],
+                &[
+                    "2024-02-29",
+                    "2024-02-29T12:00:00",
+                    "2024-02-30T12:00:00Z",
+                    "2024-02-29T23:59:60+02:00",
+                    "2024-02-29T",
+                    "T",
+                ],
+            ),
+            (
+                "time",
+                &["00:00:00Z", "23:59:59.5-11:30"],
+                &["24:00:00Z", "12:60:00Z", "12:00Z", "12:00:00", "12:00:00.Z", "12-00-00Z", "12:00:00+2:00", "éééé:é"],
+            ),
+            (
+                "email",
+                &["a@b.c", "first.last+tag@example.org", "ü@example.org", "a@[127.0.0.1]"],
+                &["a", "@b", "a@", "a b@c.d", "a..b@c.d", "a@b..c", "a@-b.c", "a@[x]", ""],
+            ),
+            (
+                "hostname",
+                &["localhost", "a-b.example.org", "xn--bcher-kva.example"],
+                &["", "-a", "a-", "a..b", "a b", "a_b", "bücher.example"],
+            ),
+            ("ipv4", &["127.0.0.1"], &["127.0.0", "256.0.0.1", "1.2.3.4.5", "::1", ""]),
+            ("ipv6", &["::1", "2001:db8::1"], &["127.0.0.1", ":::", "1", ""]),
+            (
+                "uri",
+                &["https://example.org/a?b=c#d", "urn:isbn:1", "file:///a%20b", "mailto:a@b.c"],
+                &["", "a", "/a", "1a:b", "http://a b", "a:%", "a:%2", "a:é", "a:<"],
+            ),
+            (
+                "uuid",
+                &["f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "F81D4FAE-7DEC-11D0-A765-00A0C91E6BF6"],
+                &["f81d4fae7dec11d0a76500a0c91e6bf6", "f81d4fae-7dec-11d0-a765-00a0c91e6bfg", ""],
+            ),
+        ] {
+            let format = Format::named(name).unwrap().unwrap();
+            assert_eq!(format.name(), name);
+            for text in good {
+                assert!(format.accepts(text), "{name}: {text:?}");
+            }
+            for text in bad {
+                assert!(!format.accepts(text), "{name}: {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn formats_that_are_spelled_differently_are_errors() {
+        for (name, expected) in [
+            ("e-mail", Some("email")),
+            ("datetime", Some("date-time")),
+            ("Date_Time", Some("date-time")),
+            ("IPv4", Some("ipv4")),
+            ("UUID", Some("uuid")),
+            ("color", None),
+            ("ulid", None),
+            ("iri", None),
+            ("byte", None),
+            ("duration", None),
+        ] {
+            let found = Format::named(name).map_err(|error| error.to_string());
+            let error = expected.map(|known| {
+                format!("unknown format `{name}`, which would not be enforced\nhelp: did you mean `{known}`?")
+            });
+            assert_eq!(found, error.map_or(Ok(None), Err), "{name}");
+        }
+    }
+}

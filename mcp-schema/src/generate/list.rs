@@ -1,0 +1,212 @@
+//! The form of schemas that clients see.
+
+use serde_json::{Map, Number, Value, json};
+
+use super::merge::{ANNOTATIONS, merge_all};
+use crate::{
+    SchemaProfile, pointer,
+    subschemas::{NULLABLE, has_any, is_condition, visit_references, visit_subschemas_mut},
+};
+
+/// Returns the form in which a schema is listed.
+///
+/// The result accepts all values that the schema accepts, and `null` where decoding accepts it, except in schemas with
+/// one of the keywords `not_nullable`.
+pub fn listed(schema: &Value, profile: SchemaProfile, not_nullable: &[&str]) -> Value {
+    let mut schema = schema.clone();
+    // A document is listed as its author wrote it.
+    if schema.get("$schema").is_none() {
+        let rewrites = profile != SchemaProfile::Exact && has_simple_references(&schema);
+        List { profile, rewrites, not_nullable }.schema(&mut schema);
+    }
+    schema
+}
+
+#[derive(Debug, Clone, Copy)]
+struct List<'a> {
+    profile: SchemaProfile,
+    /// Whether keywords are replaced with those that more clients understand.
+    rewrites: bool,
+    /// The keywords of schemas that stay without `null`.
+    not_nullable: &'a [&'a str],
+}
+
+impl List<'_> {
+    fn schema(self, schema: &mut Value) {
+        let Value::Object(members) = schema else { return };
+        // A condition must stay as strict as it is, and an `$id` changes the base of references.
+        let rewrites = self.rewrites && !members.contains_key("$id");
+        visit_subschemas_mut(members, &mut |keyword, _, inner| {
+            Self { rewrites: rewrites && !is_condition(keyword), ..self }.schema(inner);
+        });
+        let nullable = members.shift_remove(NULLABLE).is_some();
+        if rewrites {
+            rewrite(members);
+        }
+        if nullable && self.profile != SchemaProfile::WithoutNull && !has_any(members, self.not_nullable) {
+            add_null(members, self.profile == SchemaProfile::Compatible);
+        }
+    }
+}
+
+/// Replaces the keywords of a single schema, whose subschemas have been rewritten.
+fn rewrite(schema: &mut Map<String, Value>) {
+    merge_all(schema);
+    split_types(schema);
+    if let Some(Value::String(_)) = schema.get("const")
+        && !schema.contains_key("enum")
+        && let Some(value) = schema.shift_remove("const")
+    {
+        schema.entry("type").or_insert_with(|| "string".into());
+        schema.insert("enum".to_owned(), json!([value]));
+    }
+    if !schema.contains_key("anyOf")
+        && let Some(branches) = schema.shift_remove("oneOf")
+    {
+        schema.insert("anyOf".to_owned(), branches);
+    }
+    flatten_branches(schema);
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(false)) => drop(schema.shift_remove("additionalProperties")),
+        Some(Value::Bool(true)) if schema.contains_key("properties") => {
+            schema.shift_remove("additionalProperties");
+        }
+        Some(Value::Bool(true)) => drop(schema.insert("additionalProperties".to_owned(), json!({}))),
+        _ => {}
+    }
+    inclusive(schema, "exclusiveMinimum", "minimum", 1);
+    inclusive(schema, "exclusiveMaximum", "maximum", -1);
+    tuple(schema);
+}
+
+/// Makes a schema accept `null`. Annotations stay at the outer level. `repeats_description` adds the description to the
+/// branch, too, because some clients keep only one of the two.
+fn add_null(schema: &mut Map<String, Value>, repeats_description: bool) {
+    let is_annotation = |keyword: &str| ANNOTATIONS.contains(&keyword);
+    if schema.keys().all(|keyword| is_annotation(keyword)) {
+        return;
+    }
+    let null = json!({ "type": "null" });
+    if schema.keys().all(|keyword| keyword == "anyOf" || is_annotation(keyword))
+        && let Some(Value::Array(branches)) = schema.get_mut("anyOf")
+    {
+        if !branches.contains(&null) {
+            branches.push(null);
+        }
+        return;
+    }
+    let (annotations, mut branch): (Map<_, _>, Map<_, _>) =
+        std::mem::take(schema).into_iter().partition(|(keyword, _)| is_annotation(keyword));
+    if let Some(description) = annotations.get("description").filter(|_| repeats_description) {
+        branch.insert("description".to_owned(), description.clone());
+    }
+    schema.insert("anyOf".to_owned(), Value::Array(vec![branch.into(), null]));
+    schema.extend(annotations);
+}
+
+/// Replaces several types with a branch for each.
+fn split_types(schema: &mut Map<String, Value>) {
+    let Some(Value::Array(types)) = schema.get("type") else { return };
+    let (nullable, types): (Vec<Value>, Vec<Value>) = types.iter().cloned().partition(|kind| kind == "null");
+    if types.is_empty() || (types.len() > 1 && schema.contains_key("anyOf")) {
+        return;
+    }
+    schema.shift_remove("type");
+    if let [only] = types.as_slice() {
+        schema.shift_insert(0, "type".to_owned(), only.clone());
+    } else {
+        let (annotations, constraints): (Map<_, _>, Map<_, _>) =
+            std::mem::take(schema).into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
+        let branch = |kind: Value| {
+            let mut branch = Map::from_iter([("type".to_owned(), kind)]);
+            branch.extend(constraints.clone());
+            if branch["type"] == "array" {
+                branch.entry("items").or_insert_with(|| json!({}));
+            }
+            Value::Object(branch)
+        };
+        schema.insert("anyOf".to_owned(), types.into_iter().map(branch).collect());
+        schema.extend(annotations);
+    }
+    if !nullable.is_empty() {
+        if let Some(Value::Array(values)) = schema.get_mut("enum") {
+            values.retain(|value| !value.is_null());
+        }
+        add_null(schema, true);
+    }
+}
+
+/// Replaces branches that consist of an `anyOf` with the branches of that.
+fn flatten_branches(schema: &mut Map<String, Value>) {
+    let Some(Value::Array(branches)) = schema.get_mut("anyOf") else { return };
+    let mut flat: Vec<Value> = Vec::with_capacity(branches.len());
+    for mut branch in branches.drain(..) {
+        match branch.as_object_mut() {
+            Some(members) if members.len() == 1 && members.get("anyOf").is_some_and(Value::is_array) => {
+                if let Some(Value::Array(inner)) = members.shift_remove("anyOf") {
+                    flat.extend(inner);
+                }
+            }
+            _ => flat.push(branch),
+        }
+    }
+    let mut seen: Vec<Value> = Vec::with_capacity(flat.len());
+    flat.retain(|branch| {
+        let is_new = !seen.contains(branch);
+        if is_new {
+            seen.push(branch.clone());
+        }
+        is_new
+    });
+    *branches = flat;
+}
+
+/// Adds the inclusive bound that follows from an exclusive one. For integers it replaces the exclusive one.
+fn inclusive(schema: &mut Map<String, Value>, exclusive: &str, inclusive: &str, step: i64) {
+    let Some(bound) = schema.get(exclusive).and_then(Value::as_number).cloned() else { return };
+    let is_integer = schema.get("type").is_some_and(|kind| kind == "integer");
+    let next = bound.as_i64().and_then(|bound| bound.checked_add(step)).filter(|_| is_integer);
+    let added = next.map_or(bound, Number::from);
+    if next.is_some() {
+        schema.shift_remove(exclusive);
+    }
+    let tighter = |present: f64| added.as_f64().is_some_and(|added| (added > present) == (step > 0));
+    if schema.get(inclusive).and_then(Value::as_f64).is_none_or(tighter) {
+        schema.insert(inclusive.to_owned(), Value::Number(added));
+    }
+}
+
+/// Describes the elements of a tuple in `items`, for clients that ignore `prefixItems` or require `items`.
+fn tuple(schema: &mut Map<String, Value>) {
+    let Some(Value::Array(prefix)) = schema.get("prefixItems") else { return };
+    let length = u64::try_from(prefix.len()).ok();
+    let number = |keyword: &str| schema.get(keyword).and_then(Value::as_u64);
+    if number("maxItems") != length {
+        return;
+    }
+    let mut distinct: Vec<Value> = Vec::new();
+    for element in prefix {
+        if !distinct.contains(element) {
+            distinct.push(element.clone());
+        }
+    }
+    if distinct.len() == 1 {
+        if number("minItems") == length {
+            schema.shift_remove("prefixItems");
+        }
+        schema.insert("items".to_owned(), distinct.remove(0));
+    } else {
+        let mut items = Map::from_iter([("anyOf".to_owned(), Value::Array(distinct))]);
+        flatten_branches(&mut items);
+        schema.insert("items".to_owned(), Value::Object(items));
+    }
+}
+
+/// Returns whether all references point to the root or to definitions, and not into schemas that may change.
+fn has_simple_references(schema: &Value) -> bool {
+    let mut simple = true;
+    visit_references(schema, &mut |reference| {
+        simple &= reference == "#" || pointer::definition(reference).is_some();
+    });
+    simple
+}

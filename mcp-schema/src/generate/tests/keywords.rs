@@ -1,0 +1,92 @@
+use super::*;
+
+#[test]
+fn keywords_are_added_to_schemas() {
+    let range = |least: i64, most: i64| vec![Keyword::Minimum(least.into()), Keyword::Maximum(most.into())];
+    let length = || vec![Keyword::MinLength(1), Keyword::MaxLength(3)];
+    for (found, expected) in [
+        (with::<usize>(|p| p.keywords = range(1, 100)), json!({"type": "integer", "minimum": 1, "maximum": 100})),
+        (with::<u8>(|p| p.keywords = range(0, 255)), json!({"type": "integer", "minimum": 0, "maximum": 255})),
+        (
+            with::<f64>(|p| {
+                p.keywords = vec![Keyword::ExclusiveMinimum(0.into()), Keyword::ExclusiveMaximum(1.into())]
+            }),
+            json!({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+        ),
+        (with::<Option<String>>(|p| p.keywords = length()), json!({"type": "string", "minLength": 1, "maxLength": 3})),
+        (
+            with::<Vec<bool>>(|p| p.keywords = length()),
+            json!({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 3}),
+        ),
+        (
+            with::<BTreeMap<String, bool>>(|p| p.keywords = length()),
+            json!({"type": "object", "additionalProperties": {"type": "boolean"}, "minProperties": 1, "maxProperties": 3}),
+        ),
+        (
+            with::<String>(|p| {
+                p.keywords = vec![
+                    Keyword::Pattern("^a"),
+                    Keyword::Format("colour"),
+                    Keyword::Extension("x-region", json!("eu")),
+                ];
+                p.default = Some(json!("ab"));
+            }),
+            json!({"type": "string", "pattern": "^a", "format": "colour", "x-region": "eu", "default": "ab"}),
+        ),
+        (
+            with::<Option<i64>>(|p| {
+                p.keywords = vec![Keyword::Examples(vec![json!(1), json!(2)])];
+                p.default = Some(Value::Null);
+            }),
+            json!({"type": "integer", "examples": [1, 2]}),
+        ),
+    ] {
+        assert_eq!(found.unwrap(), expected);
+    }
+    let tree = with::<Tree>(|p| p.keywords = vec![Keyword::MinLength(1)]).unwrap();
+    assert_eq!(tree["minProperties"], 1);
+}
+
+#[test]
+fn inapplicable_keywords_are_rejected() {
+    for (found, expected) in [
+        (with::<String>(|p| p.keywords = vec![Keyword::Minimum(1.into())]), "`range` requires a number, found string"),
+        (
+            with::<Option<Point>>(|p| p.keywords = vec![Keyword::Pattern("a")]),
+            "`pattern` requires a string, found object",
+        ),
+        (
+            with::<bool>(|p| p.keywords = vec![Keyword::MaxLength(1)]),
+            "`length` requires a string, an array or an object, found boolean",
+        ),
+        (with::<Value>(|p| p.keywords = vec![Keyword::Format("date")]), "`format` requires a string, found any type"),
+        (
+            with::<u8>(|p| p.keywords = vec![Keyword::Minimum(300.into())]),
+            "no value is valid: `minimum` is 300, but `maximum` is 255",
+        ),
+        (
+            with::<u8>(|p| p.keywords = vec![Keyword::Maximum(1000.into())]),
+            "`maximum` is 1000, but that of the type is 255",
+        ),
+        (
+            with::<u8>(|p| p.keywords = vec![Keyword::Minimum((-5).into())]),
+            "`minimum` is -5, but that of the type is 0",
+        ),
+        (
+            with::<u8>(|p| p.default = Some(json!(256))),
+            "its `default` does not match its schema: 256 must be at least 0 and at most 255",
+        ),
+        (
+            with::<Tree>(|p| p.default = Some(json!({"name": 1, "children": []}))),
+            "its `default` does not match its schema: `name`: 1 must be a string",
+        ),
+        (
+            with::<String>(|p| {
+                p.keywords = vec![Keyword::MaxLength(1), Keyword::Examples(vec![json!("a"), json!("ab")])]
+            }),
+            "its `examples` does not match its schema: \"ab\" must have at most 1 character",
+        ),
+    ] {
+        assert_eq!(found.unwrap_err().to_string(), format!("argument `p`: {expected}"));
+    }
+}

@@ -1,0 +1,376 @@
+mod keywords;
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Keyword, Property, SchemaError, generator, input, is_object, output, output_generator, wrap};
+use crate::{
+    check::Checker,
+    subschemas::{NULLABLE, visit_subschemas_mut},
+};
+
+/// A tree.
+#[derive(JsonSchema, Serialize, Deserialize)]
+struct Tree {
+    name: String,
+    children: Vec<Tree>,
+    parent: Option<Box<Tree>>,
+    style: Option<Style>,
+}
+
+/// A style.
+#[derive(JsonSchema, Serialize, Deserialize)]
+enum Style {
+    /// With a tie.
+    Formal,
+    /// Without,
+    /// really.
+    Casual,
+    Plain,
+}
+
+#[derive(JsonSchema, Serialize, Deserialize)]
+enum Bare {
+    A,
+    B,
+}
+
+#[derive(JsonSchema, Serialize, Deserialize)]
+enum External {
+    Unit,
+    Pair(u8, i32),
+    Named {
+        a: Option<u64>,
+        #[serde(default)]
+        b: f32,
+    },
+}
+
+#[derive(JsonSchema, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+enum Tagged {
+    Unit,
+    Whole(Point),
+    Part { x: Option<i64> },
+}
+
+#[derive(JsonSchema, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Untagged {
+    Text(String),
+    Number(i32),
+    Maybe(Option<bool>),
+}
+
+/// A point.
+#[derive(JsonSchema, Serialize, Deserialize)]
+struct Point {
+    x: f64,
+    /// Up.
+    y: Option<f64>,
+}
+
+#[derive(JsonSchema, Serialize, Deserialize)]
+struct Wide {
+    #[serde(default)]
+    text: Option<String>,
+    map: BTreeMap<String, Option<i32>>,
+    list: Vec<Option<Bare>>,
+    any: Value,
+    needed: Point,
+    /// Where from.
+    from: Option<Point>,
+    pair: (f64, f64),
+    mixed: (u8, Bare),
+    #[schemars(title = "Level", range(min = 1, max = 5))]
+    level: u8,
+}
+
+#[derive(JsonSchema, Serialize, Deserialize)]
+struct Own {
+    #[schemars(extend("$anchor" = "home"))]
+    place: String,
+    #[schemars(extend("type" = ["string", "null"], "if" = {"properties": {"a": {"type": ["string", "null"]}}}, "then" = false))]
+    free: Option<String>,
+}
+
+/// A type whose schema contains its own definitions.
+struct Address;
+
+impl JsonSchema for Address {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Address".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        json_schema!({
+            "$ref": "#/$defs/address",
+            "$defs": {"address": {"$anchor": "addressDef", "type": "object", "properties": {"city": {"type": "string"}}}},
+        })
+    }
+}
+
+fn property<T: JsonSchema>(generator: &mut schemars::SchemaGenerator, required: bool) -> Property {
+    let schema = generator.subschema_for::<T>().into();
+    Property { name: "p", description: "", schema, required, default: None, keywords: Vec::new() }
+}
+
+fn argument<T: JsonSchema>(required: bool) -> Value {
+    let mut generator = generator();
+    let property = property::<T>(&mut generator, required);
+    let mut schema = input(vec![property], generator).unwrap();
+    assert!(Checker::compile(&schema).is_ok(), "{schema}");
+    let optional = schema["properties"]["p"].as_object_mut().unwrap().shift_remove(NULLABLE);
+    assert_eq!(optional.is_some(), !required);
+    without_markers(&mut schema);
+    assert_eq!(schema.get("required"), required.then(|| json!(["p"])).as_ref());
+    schema
+}
+
+/// Removes the markers of properties that accept `null`, which `listed` turns into schemas.
+fn without_markers(schema: &mut Value) {
+    let Value::Object(members) = schema else { return };
+    members.shift_remove(NULLABLE);
+    visit_subschemas_mut(members, &mut |_, _, inner| without_markers(inner));
+}
+
+fn with<T: JsonSchema>(edit: impl FnOnce(&mut Property)) -> Result<Value, SchemaError> {
+    let mut generator = generator();
+    let mut property = property::<T>(&mut generator, false);
+    edit(&mut property);
+    let mut schema = input(vec![property], generator)?["properties"]["p"].take();
+    without_markers(&mut schema);
+    Ok(schema)
+}
+
+#[test]
+fn argument_types_have_simple_schemas() {
+    let style = "`Formal`: With a tie.\n`Casual`: Without, really.";
+    let point = json!({
+        "type": "object", "description": "A point.", "required": ["x"],
+        "properties": {"x": {"type": "number"}, "y": {"type": "number", "description": "Up."}},
+    });
+    let point_from = json!({
+        "type": "object", "description": "Where from.", "required": ["x"],
+        "properties": {"x": {"type": "number"}, "y": {"type": "number", "description": "Up."}},
+    });
+    let bare = json!({"type": "string", "enum": ["A", "B"]});
+    let byte = json!({"type": "integer", "minimum": 0, "maximum": 255});
+    for (required, found, expected) in [
+        (true, argument::<u64>(true), json!({"type": "integer", "minimum": 0})),
+        (true, argument::<u8>(true), byte.clone()),
+        (true, argument::<f64>(true), json!({"type": "number"})),
+        (true, argument::<char>(true), json!({"type": "string", "minLength": 1, "maxLength": 1})),
+        (true, argument::<std::net::IpAddr>(true), json!({"type": "string"})),
+        (true, argument::<std::net::Ipv4Addr>(true), json!({"type": "string", "format": "ipv4"})),
+        (true, argument::<Option<String>>(true), json!({"type": ["string", "null"]})),
+        (false, argument::<Option<String>>(false), json!({"type": "string"})),
+        (false, argument::<Option<Vec<u8>>>(false), json!({"type": "array", "items": byte})),
+        (false, argument::<Option<Bare>>(false), bare.clone()),
+        (false, argument::<Option<Point>>(false), point.clone()),
+        (true, argument::<Value>(true), json!({})),
+        (false, argument::<Option<Value>>(false), json!({})),
+        (true, argument::<Vec<Value>>(true), json!({"type": "array", "items": {}})),
+        (
+            true,
+            argument::<Style>(true),
+            json!({"type": "string", "enum": ["Plain", "Formal", "Casual"], "description": format!("A style.\n{style}")}),
+        ),
+        (
+            true,
+            argument::<External>(true),
+            json!({"oneOf": [
+                {"type": "string", "enum": ["Unit"]},
+                {
+                    "type": "object", "required": ["Pair"], "additionalProperties": false,
+                    "properties": {"Pair": {
+                        "type": "array", "minItems": 2, "maxItems": 2, "items": {},
+                        "prefixItems": [byte, {"type": "integer"}],
+                    }},
+                },
+                {
+                    "type": "object", "required": ["Named"], "additionalProperties": false,
+                    "properties": {"Named": {
+                        "type": "object",
+                        "properties": {"a": {"type": "integer", "minimum": 0}, "b": {"type": "number", "default": 0.0}},
+                    }},
+                },
+            ]}),
+        ),
+        (
+            true,
+            argument::<Tagged>(true),
+            json!({"oneOf": [
+                {"type": "object", "properties": {"kind": {"type": "string", "const": "Unit"}}, "required": ["kind"]},
+                {
+                    "type": "object", "description": "A point.", "required": ["x", "kind"],
+                    "properties": {
+                        "kind": {"type": "string", "const": "Whole"},
+                        "x": {"type": "number"},
+                        "y": {"type": "number", "description": "Up."},
+                    },
+                },
+                {
+                    "type": "object", "required": ["kind"],
+                    "properties": {"kind": {"type": "string", "const": "Part"}, "x": {"type": "integer"}},
+                },
+            ]}),
+        ),
+        (
+            false,
+            argument::<Untagged>(false),
+            json!({"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": ["boolean", "null"]}]}),
+        ),
+        (
+            true,
+            argument::<Wide>(true),
+            json!({
+                "type": "object",
+                "required": ["map", "list", "any", "needed", "pair", "mixed", "level"],
+                "properties": {
+                    "text": {"type": "string"},
+                    "map": {"type": "object", "additionalProperties": {"type": ["integer", "null"]}},
+                    "list": {"type": "array", "items": {"anyOf": [bare, {"type": "null"}]}},
+                    "any": {},
+                    "needed": point,
+                    "from": point_from,
+                    "pair": {
+                        "type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "number"},
+                        "prefixItems": [{"type": "number"}, {"type": "number"}],
+                    },
+                    "mixed": {"type": "array", "minItems": 2, "maxItems": 2, "items": {}, "prefixItems": [byte, bare]},
+                    "level": {"type": "integer", "title": "Level", "minimum": 1, "maximum": 5},
+                },
+            }),
+        ),
+        (
+            true,
+            argument::<Own>(true),
+            json!({
+                "type": "object", "required": ["place"],
+                "properties": {
+                    "place": {"type": "string", "$anchor": "home"},
+                    "free": {"type": "string", "if": {"properties": {"a": {"type": ["string", "null"]}}}, "then": false},
+                },
+            }),
+        ),
+    ] {
+        let mut whole = json!({"type": "object", "properties": {"p": expected}, "additionalProperties": false});
+        if required {
+            whole["required"] = json!(["p"]);
+        }
+        assert_eq!(found, whole);
+    }
+}
+
+#[test]
+fn functions_without_arguments_have_an_empty_schema() {
+    let found = input(Vec::new(), generator()).unwrap();
+    assert_eq!(found, json!({"type": "object", "properties": {}, "additionalProperties": false}));
+}
+
+#[test]
+fn recursion_keeps_references() {
+    let style = json!({
+        "type": "string", "enum": ["Plain", "Formal", "Casual"],
+        "description": "A style.\n`Formal`: With a tie.\n`Casual`: Without, really.",
+    });
+    let tree = json!({
+        "type": "object", "description": "A tree.", "required": ["name", "children"],
+        "properties": {
+            "name": {"type": "string"},
+            "children": {"type": "array", "items": {"$ref": "#/$defs/Tree"}},
+            "parent": {"$ref": "#/$defs/Tree"},
+            "style": style,
+        },
+    });
+    let found = argument::<Option<Tree>>(false);
+    assert_eq!(found["properties"]["p"], tree, "the type is inlined once");
+    assert_eq!(found["$defs"], json!({"Tree": tree}));
+
+    let mut generator = output_generator();
+    let schema = generator.subschema_for::<Tree>().into();
+    let found = output(schema, generator);
+    assert!(is_object(&found));
+    assert_eq!(found["properties"]["children"], tree["properties"]["children"]);
+    assert_eq!(found["$defs"].as_object().unwrap().keys().collect::<Vec<_>>(), ["Tree"]);
+}
+
+#[test]
+fn own_definitions_move_to_the_root() {
+    let found = argument::<Address>(true);
+    assert_eq!(found["properties"]["p"], json!({"$ref": "#/$defs/address"}));
+    assert_eq!(found["$defs"]["address"]["$anchor"], "addressDef");
+}
+
+#[test]
+fn descriptions_of_parameters_take_precedence() {
+    for (description, expected) in [("", "A point."), ("Where to.", "Where to.")] {
+        assert_eq!(with::<Option<Point>>(|p| p.description = description).unwrap()["description"], expected);
+    }
+    let style = with::<Style>(|property| property.description = "How.").unwrap();
+    assert_eq!(style["description"], "How.\n`Formal`: With a tie.\n`Casual`: Without, really.");
+    let any = with::<Value>(|property| property.description = "What.").unwrap();
+    assert_eq!(any, json!({"description": "What."}));
+}
+
+#[test]
+fn outputs_keep_null_and_are_wrapped_in_objects() {
+    let found = |schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema| {
+        let mut generator = output_generator();
+        let schema = schema(&mut generator).into();
+        output(schema, generator)
+    };
+    let point = found(|generator| generator.subschema_for::<Point>());
+    assert!(is_object(&point));
+    // serde serializes it as `null`, so the schema must accept `null`.
+    assert_eq!(point["properties"]["y"]["type"], json!(["number", "null"]));
+    assert_eq!(point["required"], json!(["x", "y"]));
+
+    let list = found(|generator| generator.subschema_for::<Vec<Tree>>());
+    assert!(!is_object(&list));
+    let wrapped = wrap(list, "result");
+    assert!(is_object(&wrapped));
+    assert_eq!(wrapped["required"], json!(["result"]));
+    assert_eq!(wrapped["properties"]["result"], json!({"type": "array", "items": {"$ref": "#/$defs/Tree"}}));
+    assert!(Checker::compile(&wrapped).unwrap().accepts(r#"{"result":[]}"#));
+
+    let moved = wrap(
+        json!({"anyOf": [{"type": "null"}, {"items": {"$ref": "#"}}, {"$ref": "#/anyOf/0"}, {"$ref": "#a"}]}),
+        "result",
+    );
+    assert_eq!(
+        moved["properties"]["result"]["anyOf"],
+        json!([
+            {"type": "null"},
+            {"items": {"$ref": "#/properties/result"}},
+            {"$ref": "#/properties/result/anyOf/0"},
+            {"$ref": "#a"},
+        ])
+    );
+}
+
+#[test]
+fn exponential_nesting_keeps_references() {
+    // Each definition uses the previous one twice, so inlining all references would double the schema each time.
+    let mut generator = generator();
+    generator.definitions_mut().insert("T0".to_owned(), json!({"type": "string"}));
+    for index in 1..40 {
+        let reference = json!({"$ref": format!("#/$defs/T{}", index - 1)});
+        let schema = json!({"type": "object", "properties": {"a": reference, "b": reference}, "required": ["a", "b"]});
+        generator.definitions_mut().insert(format!("T{index}"), schema);
+    }
+    let schema = json!({"$ref": "#/$defs/T39"});
+    let property = Property { name: "p", description: "", schema, required: true, default: None, keywords: Vec::new() };
+    let first = input(vec![property.clone()], generator.clone()).unwrap();
+    assert!(Checker::compile(&first).is_ok());
+    assert!(first.to_string().len() < 1 << 20, "{}", first.to_string().len());
+    assert_eq!(first.to_string(), input(vec![property], generator).unwrap().to_string());
+}

@@ -1,0 +1,224 @@
+//! Reads JSON in place.
+//!
+//! The functions expect well-formed JSON and report no syntax errors. On other text they stop early and never panic.
+//! They allocate only for strings with escapes.
+
+mod canonical;
+pub mod scan;
+#[cfg(test)]
+mod tests;
+mod unescape;
+
+use std::borrow::Cow;
+
+pub use self::canonical::{canonical, canonical_by};
+use self::unescape::unescape;
+
+/// The kind of a JSON value, determined by its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool,
+    /// A number, or anything that does not start like another value.
+    Number,
+    /// A string.
+    String,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+/// Returns the kind of `value`. Blank text counts as `null`.
+#[inline]
+pub fn kind(value: &str) -> Kind {
+    let bytes = value.as_bytes();
+    match bytes.get(skip_space(bytes, 0)) {
+        None | Some(b'n') => Kind::Null,
+        Some(b't' | b'f') => Kind::Bool,
+        Some(b'"') => Kind::String,
+        Some(b'[') => Kind::Array,
+        Some(b'{') => Kind::Object,
+        Some(_) => Kind::Number,
+    }
+}
+
+/// Iterates over the members of an object. Yields nothing if `object` is another value.
+#[inline]
+pub fn members(object: &str) -> Members<'_> {
+    Members { text: object, at: inside(object, b'{') }
+}
+
+/// Returns a member of an object: the last one if there are duplicates, as when arguments are decoded.
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
+}
+
+/// Iterates over the members of an object after the one that ends at `at`.
+#[inline]
+pub fn members_from(object: &str, at: usize) -> Members<'_> {
+    Members { text: object, at }
+}
+
+/// Iterates over the elements of an array. Yields nothing if `array` is another value.
+#[inline]
+pub fn elements(array: &str) -> Elements<'_> {
+    Elements { text: array, at: inside(array, b'[') }
+}
+
+/// Decodes a JSON string. Returns `None` for other values and for strings with a lone surrogate.
+pub fn string(value: &str) -> Option<Cow<'_, str>> {
+    let bytes = value.as_bytes();
+    let start = skip_space(bytes, 0);
+    if bytes.get(start) != Some(&b'"') {
+        return None;
+    }
+    let (end, escaped) = skip_string(bytes, start);
+    let inner = value.get(start + 1..end)?.strip_suffix('"')?;
+    if escaped { unescape(inner).map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
+}
+
+/// Returns the end of the value that starts at `at`, after optional whitespace.
+///
+/// Does not validate: a number or a literal extends to the next delimiter.
+pub fn skip_value(bytes: &[u8], at: usize) -> usize {
+    let at = skip_space(bytes, at);
+    match bytes.get(at) {
+        None => at,
+        Some(b'"') => skip_string(bytes, at).0,
+        Some(b'{' | b'[') => skip_container(bytes, at),
+        Some(_) => bytes[at..]
+            .iter()
+            .position(|&byte| matches!(byte, b',' | b']' | b'}' | b':') || is_space(byte))
+            .map_or(bytes.len(), |length| at + length),
+    }
+}
+
+/// An iterator over the members of an object: unescaped keys and raw values.
+///
+/// A key with a lone surrogate is yielded in escaped form, so no member is skipped.
+#[derive(Debug, Clone)]
+pub struct Members<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Cow<'a, str>, &'a str);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.text.as_bytes();
+        let start = next_item(bytes, self.at);
+        // Ends the iteration if this member is incomplete.
+        self.at = bytes.len();
+        if bytes.get(start) != Some(&b'"') {
+            return None;
+        }
+        let (end, escaped) = skip_string(bytes, start);
+        let inner = self.text.get(start + 1..end.checked_sub(1)?)?;
+        let unescaped = if escaped { unescape(inner) } else { None };
+        let key = unescaped.map_or(Cow::Borrowed(inner), Cow::Owned);
+        let colon = skip_space(bytes, end);
+        if bytes.get(colon) != Some(&b':') {
+            return None;
+        }
+        let start = skip_space(bytes, colon + 1);
+        let end = skip_value(bytes, start);
+        if end == start {
+            return None;
+        }
+        let value = self.text.get(start..end)?;
+        self.at = end;
+        Some((key, value))
+    }
+}
+
+/// An iterator over the raw elements of an array.
+#[derive(Debug, Clone)]
+pub struct Elements<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.text.as_bytes();
+        let start = next_item(bytes, self.at);
+        let end = skip_value(bytes, start);
+        if end == start {
+            self.at = bytes.len();
+            return None;
+        }
+        self.at = end;
+        self.text.get(start..end)
+    }
+}
+
+/// Returns the position after the opening bracket, or the end of the text if it is missing.
+#[inline]
+pub fn inside(text: &str, open: u8) -> usize {
+    let bytes = text.as_bytes();
+    let start = skip_space(bytes, 0);
+    if bytes.get(start) == Some(&open) { start + 1 } else { bytes.len() }
+}
+
+/// Returns the start of the next member or element, after whitespace and at most one comma.
+fn next_item(bytes: &[u8], at: usize) -> usize {
+    let at = skip_space(bytes, at);
+    if bytes.get(at) == Some(&b',') { skip_space(bytes, at + 1) } else { at }
+}
+
+#[inline]
+pub fn skip_space(bytes: &[u8], mut at: usize) -> usize {
+    while bytes.get(at).is_some_and(|&byte| is_space(byte)) {
+        at += 1;
+    }
+    at
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+/// Returns the end of the string that starts at `at`, and whether it contains escapes.
+fn skip_string(bytes: &[u8], at: usize) -> (usize, bool) {
+    let mut at = at + 1;
+    let mut escaped = false;
+    loop {
+        at = scan::quote_or_backslash(bytes, at);
+        match bytes.get(at) {
+            None => return (bytes.len(), escaped),
+            Some(b'"') => return (at + 1, escaped),
+            Some(_) => {
+                escaped = true;
+                at += 2;
+            }
+        }
+    }
+}
+
+fn skip_container(bytes: &[u8], mut at: usize) -> usize {
+    let mut depth = 0_usize;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = skip_string(bytes, at).0;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
