@@ -229,10 +229,9 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
     let source = request.connection.source.as_ref();
     let is_identified = source.is_some_and(|source| source.identity().is_some());
     let meta = &request.params.meta;
-    let log = if request.has(Feature::RequestMeta) {
-        LogThreshold::Request(request.dialect.level)
-    } else {
-        LogThreshold::Session
+    let log = match request.dialect.level {
+        None if request.has(Feature::LogLevel) => LogThreshold::Session,
+        level => LogThreshold::Request(level),
     };
     Context::new(ContextParts {
         peer: peer.unwrap_or_else(|| Arc::clone(&request.connection.outbox) as _),
