@@ -38,7 +38,7 @@ impl Filter {
             return Err(Fault::invalid_params("`notifications` must be an object"));
         }
         let mut requested = Self::default();
-        for kind in Kinds::EACH {
+        for kind in Kinds::ALL.iter() {
             match raw::member(filter, member(kind)) {
                 None | Some("false") => {}
                 Some("true") => requested.lists.insert(kind),
@@ -61,12 +61,7 @@ impl Filter {
         lists_change: bool,
         is_known: impl Fn(&str) -> bool,
     ) -> Self {
-        let mut lists = Kinds::default();
-        for kind in
-            Kinds::EACH.into_iter().filter(|kind| lists_change && self.lists.has(*kind) && capabilities.has(*kind))
-        {
-            lists.insert(kind);
-        }
+        let lists = if lists_change { self.lists.and(capabilities.kinds()) } else { Kinds::default() };
         self.tasks = self.tasks.filter(|_| capabilities.tasks);
         self.resources = self.resources.filter(|_| lists_change && capabilities.resources);
         if let Some(resources) = &mut self.resources {
@@ -78,7 +73,7 @@ impl Filter {
     /// Writes the filter as a JSON object.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
-        for kind in Kinds::EACH.into_iter().filter(|kind| self.lists.has(*kind)) {
+        for kind in self.lists.iter() {
             object.raw(member(kind), b"true");
         }
         if let Some(resources) = &self.resources {
