@@ -312,7 +312,7 @@ impl Connection {
         let has_no_batches = |message| {
             let Ok(Incoming::Request(message, _)) = Message::read(message) else { return None };
             let version = Params::read(message.params.as_ref()).meta.protocol_version?;
-            revision::stateless(&raw::string(version)?).filter(|dialect| !dialect.has(Feature::Batching))
+            revision::stateless(&version.string()?).filter(|dialect| !dialect.has(Feature::Batching))
         };
         let named = || messages.take(self.context.engine.limits.batch_messages).find_map(has_no_batches);
         self.session_dialect().or_else(named).unwrap_or_else(revision::newest)

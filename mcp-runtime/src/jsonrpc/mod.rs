@@ -12,3 +12,4 @@ pub(crate) mod write;
 pub(crate) use canonical::{canonical, canonical_by};
 pub(crate) use id::{Id, MAX_ID_BYTES};
 pub(crate) use message::{Incoming, Malformed, Message, Object, ResponseBody, Transmission, parse, syntax_error};
+pub(crate) use raw::RawJson;

@@ -24,6 +24,38 @@ pub(crate) enum Kind {
     Object,
 }
 
+/// The text of a JSON value. It does not compare with other text, so that a quoted name is never taken for the name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawJson<'a>(&'a str);
+
+impl<'a> RawJson<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    pub(crate) fn text(self) -> &'a str {
+        self.0
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        kind(self.0) == Kind::Null
+    }
+
+    pub(crate) fn is_object(self) -> bool {
+        kind(self.0) == Kind::Object
+    }
+
+    /// Returns a member, as [`member`] does.
+    pub(crate) fn member(self, name: &str) -> Option<Self> {
+        member(self.0, name).map(Self)
+    }
+
+    /// Decodes a string, as [`string`] does.
+    pub(crate) fn string(self) -> Option<Cow<'a, str>> {
+        string(self.0)
+    }
+}
+
 /// Returns the kind of `value`. Blank text counts as `null`.
 pub(crate) fn kind(value: &str) -> Kind {
     let bytes = value.as_bytes();

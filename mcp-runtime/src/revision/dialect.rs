@@ -8,6 +8,7 @@ use super::{
 use crate::{
     error::{Fault, RequiredElicitation},
     excerpt::excerpt,
+    jsonrpc::RawJson,
 };
 
 /// The properties of one protocol revision. Each dialect is a constant that lists only the differences from the
@@ -32,8 +33,8 @@ pub(crate) struct Method {
     pub(super) respond: Respond,
 }
 
-/// A function that writes the members of a result, given the JSON of the parameters.
-pub(crate) type Respond = fn(params: Option<&str>, result: &mut Object<'_>) -> Result<(), Fault>;
+/// A function that writes the members of a result, given the parameters.
+pub(crate) type Respond = fn(params: Option<RawJson<'_>>, result: &mut Object<'_>) -> Result<(), Fault>;
 
 impl Dialect {
     pub(crate) fn revision(&self) -> Revision {

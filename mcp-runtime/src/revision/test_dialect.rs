@@ -20,7 +20,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     methods: &[Method {
         name: "test/echo",
         respond: |params, result| {
-            result.raw("params", params.ok_or_else(|| Fault::invalid_params("`params` is missing"))?.as_bytes());
+            result.raw("params", params.ok_or_else(|| Fault::invalid_params("`params` is missing"))?.text().as_bytes());
             Ok(())
         },
     }],
