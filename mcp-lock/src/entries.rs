@@ -2,13 +2,86 @@
 
 use serde_json::{Map, Value};
 
-use crate::{
-    change::Change,
-    schema::{self, Difference, Role},
-};
+use crate::schema::{self, Difference, Role};
+
+/// A difference between two locks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What the change means for existing callers.
+    pub severity: Severity,
+    /// The entry that changed, such as ``tool `add` ``.
+    pub entry: String,
+    /// The description of the change.
+    pub text: String,
+}
+
+/// The meaning of a change for existing callers, the most severe first.
+///
+/// It is exhaustive, so that a report of changes does not compile until it treats a new severity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The change can break them.
+    Breaking,
+    /// They continue to work.
+    Compatible,
+}
+
+impl Severity {
+    pub(crate) const ALL: [Self; 2] = [Self::Breaking, Self::Compatible];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Breaking => "breaking",
+            Self::Compatible => "compatible",
+        }
+    }
+}
+
+/// A list of a lock.
+pub(crate) struct List {
+    /// The member of the lock that contains the list.
+    pub(crate) name: &'static str,
+    /// The name of an entry in reports.
+    what: &'static str,
+    /// The member that identifies an entry.
+    pub(crate) key: &'static str,
+    /// The other members that callers rely on.
+    pub(crate) members: &'static [Member],
+}
+
+/// The name of a member, and the function that describes its change from one value to another. An absent member is
+/// `null`.
+pub(crate) type Member = (&'static str, fn(&mut Changes, &str, &Value, &Value));
+
+/// Everything that a lock contains of the entries of a server.
+pub(crate) const LISTS: [List; 4] = [
+    List {
+        name: "tools",
+        what: "tool",
+        key: "name",
+        members: &[
+            ("title", text_changed),
+            ("description", text_changed),
+            ("inputSchema", input_schema),
+            ("outputSchema", output_schema),
+            ("annotations", annotations),
+        ],
+    },
+    List { name: "resources", what: "resource", key: "uri", members: RESOURCE },
+    List { name: "resourceTemplates", what: "resource template", key: "uriTemplate", members: RESOURCE },
+    List {
+        name: "prompts",
+        what: "prompt",
+        key: "name",
+        members: &[("title", text_changed), ("description", text_changed), ("arguments", arguments)],
+    },
+];
+
+const RESOURCE: &[Member] =
+    &[("title", text_changed), ("description", text_changed), ("name", value_changed), ("mimeType", mime_type)];
 
 /// The changes found so far, and the name of the current entry.
-struct Changes {
+pub(crate) struct Changes {
     entry: String,
     found: Vec<Change>,
 }
@@ -19,57 +92,60 @@ pub(crate) fn changes(old: &Map<String, Value>, new: &Map<String, Value>) -> Vec
     if old.get("instructions") != new.get("instructions") {
         changes.compatible("the instructions changed");
     }
-    for (list, what, key, compare) in [
-        ("tools", "tool", "name", tool as fn(&mut Changes, &Value, &Value)),
-        ("resources", "resource", "uri", resource),
-        ("resourceTemplates", "resource template", "uriTemplate", resource),
-        ("prompts", "prompt", "name", prompt),
-    ] {
-        let items = |lock: &Map<String, Value>| lock.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+    for List { name, what, key, members } in &LISTS {
+        let items = |lock: &Map<String, Value>| lock.get(*name).and_then(Value::as_array).cloned().unwrap_or_default();
         let (before, after) = (items(old), items(new));
         for item in &before {
-            changes.entry = format!("{what} `{}`", text(item, key));
-            match after.iter().find(|other| other[key] == item[key]) {
-                None => changes.breaking("removed"),
-                Some(other) if other != item => compare(&mut changes, item, other),
-                Some(_) => {}
+            changes.entry = format!("{what} `{}`", text(&item[key]));
+            let Some(other) = after.iter().find(|other| other[key] == item[key]) else {
+                changes.breaking("removed");
+                continue;
+            };
+            for (member, compare) in members.iter().filter(|(member, _)| item[member] != other[member]) {
+                let found = changes.found.len();
+                compare(&mut changes, member, &item[member], &other[member]);
+                if changes.found.len() == found {
+                    changes.compatible(format!("the {member} changed without effect"));
+                }
             }
         }
         for item in after.iter().filter(|item| !before.iter().any(|other| other[key] == item[key])) {
-            changes.entry = format!("{what} `{}`", text(item, key));
+            changes.entry = format!("{what} `{}`", text(&item[key]));
             changes.compatible("added");
         }
     }
     changes.found
 }
 
-fn tool(changes: &mut Changes, old: &Value, new: &Value) {
-    changes.texts(old, new);
-    if old["inputSchema"] != new["inputSchema"] {
-        changes.schema(&old["inputSchema"], &new["inputSchema"], Role::Input);
-    }
-    match (old.get("outputSchema"), new.get("outputSchema")) {
-        (None, Some(_)) => changes.compatible("`outputSchema` added"),
-        (Some(_), None) => changes.breaking("`outputSchema` removed"),
-        (Some(old), Some(new)) if old != new => changes.schema(old, new, Role::Output),
-        _ => {}
-    }
-    if old.get("annotations") != new.get("annotations") {
-        annotations(changes, &old["annotations"], &new["annotations"]);
+fn text_changed(changes: &mut Changes, member: &str, _: &Value, _: &Value) {
+    changes.compatible(format!("the {member} changed"));
+}
+
+fn value_changed(changes: &mut Changes, member: &str, old: &Value, new: &Value) {
+    changes.compatible(format!("`{member}` changed from `{}` to `{}`", text(old), text(new)));
+}
+
+fn input_schema(changes: &mut Changes, _: &str, old: &Value, new: &Value) {
+    changes.schema(old, new, Role::Input);
+}
+
+fn output_schema(changes: &mut Changes, member: &str, old: &Value, new: &Value) {
+    if old.is_null() {
+        changes.compatible(format!("`{member}` added"));
+    } else if new.is_null() {
+        changes.breaking(format!("`{member}` removed"));
+    } else {
+        changes.schema(old, new, Role::Output);
     }
 }
 
-fn annotations(changes: &mut Changes, old: &Value, new: &Value) {
-    let before = changes.found.len();
+fn annotations(changes: &mut Changes, _: &str, old: &Value, new: &Value) {
     for ((property, before), (_, after)) in properties(old).into_iter().zip(properties(new)) {
         match (before, after) {
             (true, false) => changes.breaking(format!("no longer {property}")),
             (false, true) => changes.compatible(format!("now {property}")),
             _ => {}
         }
-    }
-    if changes.found.len() == before {
-        changes.compatible("the annotations changed without effect");
     }
 }
 
@@ -87,27 +163,21 @@ fn properties(annotations: &Value) -> [(&'static str, bool); 4] {
     ]
 }
 
-fn resource(changes: &mut Changes, old: &Value, new: &Value) {
-    changes.texts(old, new);
-    if old["name"] != new["name"] {
-        changes.compatible(format!("`name` changed from `{}` to `{}`", text(old, "name"), text(new, "name")));
-    }
-    match (old["mimeType"].as_str(), new["mimeType"].as_str()) {
-        (Some(old), Some(new)) if old != new => changes.breaking(format!("`mimeType` changed from {old} to {new}")),
+fn mime_type(changes: &mut Changes, _: &str, old: &Value, new: &Value) {
+    match (old.as_str(), new.as_str()) {
+        (Some(old), Some(new)) => changes.breaking(format!("`mimeType` changed from {old} to {new}")),
         (Some(old), None) => changes.breaking(format!("`mimeType` {old} removed")),
         (None, Some(new)) => changes.compatible(format!("`mimeType` {new} added")),
-        _ => {}
+        (None, None) => {}
     }
 }
 
-fn prompt(changes: &mut Changes, old: &Value, new: &Value) {
-    changes.texts(old, new);
-    let arguments = |prompt: &Value| prompt["arguments"].as_array().cloned().unwrap_or_default();
-    let (before, after) = (arguments(old), arguments(new));
+fn arguments(changes: &mut Changes, _: &str, old: &Value, new: &Value) {
+    let list = |arguments: &Value| arguments.as_array().cloned().unwrap_or_default();
+    let (before, after) = (list(old), list(new));
     let named = |arguments: &[Value], name: &Value| arguments.iter().find(|other| other["name"] == *name).cloned();
-    let found = changes.found.len();
     for argument in &before {
-        let name = text(argument, "name");
+        let name = text(&argument["name"]);
         let Some(other) = named(&after, &argument["name"]) else {
             changes.breaking(format!("argument `{name}` is removed"));
             continue;
@@ -122,34 +192,26 @@ fn prompt(changes: &mut Changes, old: &Value, new: &Value) {
         }
     }
     for argument in after.iter().filter(|argument| named(&before, &argument["name"]).is_none()) {
-        let name = text(argument, "name");
+        let name = text(&argument["name"]);
         if argument["required"] == true {
             changes.breaking(format!("argument `{name}` is new and required"));
         } else {
             changes.compatible(format!("argument `{name}` is new and optional"));
         }
     }
-    if before != after && changes.found.len() == found {
-        changes.compatible("the arguments changed without effect");
-    }
 }
 
 impl Changes {
     fn breaking(&mut self, text: impl Into<String>) {
-        self.found.push(Change { breaking: true, entry: self.entry.clone(), text: text.into() });
+        self.add(Severity::Breaking, text.into());
     }
 
     fn compatible(&mut self, text: impl Into<String>) {
-        self.found.push(Change { breaking: false, entry: self.entry.clone(), text: text.into() });
+        self.add(Severity::Compatible, text.into());
     }
 
-    /// Compares the titles and descriptions.
-    fn texts(&mut self, old: &Value, new: &Value) {
-        for member in ["title", "description"] {
-            if old.get(member) != new.get(member) {
-                self.compatible(format!("the {member} changed"));
-            }
-        }
+    fn add(&mut self, severity: Severity, text: String) {
+        self.found.push(Change { severity, entry: self.entry.clone(), text });
     }
 
     fn schema(&mut self, old: &Value, new: &Value, role: Role) {
@@ -174,6 +236,6 @@ impl Changes {
     }
 }
 
-fn text<'a>(item: &'a Value, member: &str) -> &'a str {
-    item[member].as_str().unwrap_or_default()
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }

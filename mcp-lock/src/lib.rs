@@ -6,16 +6,16 @@
 
 #![warn(clippy::missing_errors_doc)]
 
-mod change;
 mod entries;
 mod schema;
 mod template;
 
 use std::fmt::{self, Write as _};
 
+use entries::{LISTS, List};
 use serde_json::{Map, Value, json};
 
-pub use change::Change;
+pub use entries::{Change, Severity};
 pub use schema::{Difference, Effect, Role, compare};
 pub use template::covers;
 
@@ -74,10 +74,9 @@ impl Lock {
         if let Some(instructions) = instructions {
             lock.insert("instructions".to_owned(), instructions.as_str().into());
         }
-        for (kind, items) in
-            [("tools", tools), ("resources", &fixed), ("resourceTemplates", resource_templates), ("prompts", prompts)]
-        {
-            lock.insert(kind.to_owned(), lock_entries(items, kind));
+        let items: [&[Value]; LISTS.len()] = [tools, &fixed, resource_templates, prompts];
+        for (list, items) in LISTS.iter().zip(items) {
+            lock.insert(list.name.to_owned(), lock_entries(items, list));
         }
         Self::without_order(lock)
     }
@@ -123,7 +122,7 @@ impl Lock {
     #[must_use]
     pub fn changes(&self, now: &Self) -> Vec<Change> {
         let mut changes = entries::changes(&self.0, &now.0);
-        changes.sort_by_key(|change| !change.breaking);
+        changes.sort_by_key(|change| change.severity);
         changes
     }
 }
@@ -132,9 +131,8 @@ impl Lock {
 #[must_use]
 pub fn format_changes(changes: &[Change]) -> String {
     let mut lines = String::new();
-    for Change { breaking, entry, text } in changes {
-        let label = if *breaking { "breaking  " } else { "compatible" };
-        let _ = writeln!(lines, "{label}  {entry}: {text}");
+    for Change { severity, entry, text } in changes {
+        let _ = writeln!(lines, "{:<10}  {entry}: {text}", severity.as_str());
     }
     lines
 }
@@ -148,35 +146,26 @@ pub fn report(changes: &[Change]) -> String {
 /// Summarizes the numbers of changes, as in `1 breaking change and 2 compatible changes`.
 #[must_use]
 pub fn summary(changes: &[Change]) -> String {
-    let breaking = changes.iter().filter(|change| change.breaking).count();
-    let compatible = changes.len() - breaking;
+    let count = |severity: Severity| changes.iter().filter(|change| change.severity == severity).count();
     let words = |count: usize, kind: &str| format!("{count} {kind} change{}", if count == 1 { "" } else { "s" });
-    match (breaking, compatible) {
-        (breaking, 0) => words(breaking, "breaking"),
-        (0, compatible) => words(compatible, "compatible"),
-        (breaking, compatible) => format!("{} and {}", words(breaking, "breaking"), words(compatible, "compatible")),
-    }
+    let counts = Severity::ALL.map(|severity| (count(severity), severity.as_str())).into_iter();
+    counts.filter(|(count, _)| *count > 0).map(|(count, kind)| words(count, kind)).collect::<Vec<_>>().join(" and ")
 }
 
 /// Returns the relevant members of the entries of a list, sorted by name or URI.
-fn lock_entries(items: &[Value], kind: &str) -> Value {
-    let members: &[&str] = match kind {
-        "tools" => &["name", "title", "description", "inputSchema", "outputSchema", "annotations"],
-        "prompts" => &["name", "title", "description", "arguments"],
-        "resources" => &["uri", "name", "title", "description", "mimeType"],
-        _ => &["uriTemplate", "name", "title", "description", "mimeType"],
-    };
+fn lock_entries(items: &[Value], list: &List) -> Value {
+    let names = || list.members.iter().map(|(name, _)| *name).chain([list.key]);
     let mut entries: Vec<Value> = items
         .iter()
         .map(|item| {
-            let members = members.iter().filter_map(|member| Some(((*member).to_owned(), item.get(*member)?.clone())));
+            let members = names().filter_map(|name| Some((name.to_owned(), item.get(name)?.clone())));
             Value::Object(members.filter(|(_, value)| !value.is_null()).collect())
         })
         .collect();
-    if kind == "prompts" {
+    if list.name == "prompts" {
         entries.iter_mut().for_each(add_required);
     }
-    entries.sort_by(|left, right| left[members[0]].as_str().cmp(&right[members[0]].as_str()));
+    entries.sort_by(|left, right| left[list.key].as_str().cmp(&right[list.key].as_str()));
     Value::Array(entries)
 }
 

@@ -1,6 +1,6 @@
 //! Compares the locks of two servers.
 
-use mcp_runtime_lock::{Listing, Lock, format_changes, summary};
+use mcp_runtime_lock::{Change, Listing, Lock, Severity, format_changes, summary};
 use serde_json::{Value, json};
 
 fn tool(name: &str, annotations: Value) -> Value {
@@ -137,8 +137,41 @@ fn invalid_locks_are_rejected() {
 
 #[test]
 fn summaries_count_changes() {
-    let change = |breaking| mcp_runtime_lock::Change { breaking, entry: String::new(), text: String::new() };
-    assert_eq!(summary(&[change(true)]), "1 breaking change");
-    assert_eq!(summary(&[change(true), change(false), change(false)]), "1 breaking change and 2 compatible changes");
-    assert_eq!(summary(&[change(false)]), "1 compatible change");
+    let change = |severity| Change { severity, entry: String::new(), text: String::new() };
+    let (breaking, compatible) = (change(Severity::Breaking), change(Severity::Compatible));
+    for (changes, expected) in [
+        (vec![breaking.clone()], "1 breaking change"),
+        (vec![breaking, compatible.clone(), compatible.clone()], "1 breaking change and 2 compatible changes"),
+        (vec![compatible], "1 compatible change"),
+    ] {
+        assert_eq!(summary(&changes), expected);
+    }
+}
+
+#[test]
+fn a_change_of_any_member_is_reported() {
+    let resource = |key: &str| json!({key: format!("a://{key}"), "name": "b", "title": "B", "description": "b", "mimeType": "a/b"});
+    let tool = json!({
+        "name": "t", "title": "T", "description": "t", "annotations": {"readOnlyHint": true},
+        "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"},
+    });
+    let lock = Lock::of(&Listing {
+        instructions: Some("a".to_owned()),
+        tools: vec![tool],
+        resources: vec![resource("uri")],
+        resource_templates: vec![resource("uriTemplate")],
+        prompts: vec![json!({"name": "p", "title": "P", "description": "p", "arguments": [{"name": "a"}]})],
+    });
+    let json: Value = serde_json::from_str(&lock.to_json()).unwrap();
+    let lists = json.as_object().unwrap().iter().filter_map(|(list, entries)| Some((list, entries.as_array()?)));
+    let mut members = 0;
+    for (list, entries) in lists {
+        for member in entries[0].as_object().unwrap().keys() {
+            let mut changed = json.clone();
+            changed[list][0][member] = json!("other");
+            assert_ne!(lock.changes(&Lock::parse(&changed.to_string()).unwrap()), [], "{member} of {list}");
+            members += 1;
+        }
+    }
+    assert_eq!(members, 20);
 }

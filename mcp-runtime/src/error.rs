@@ -95,7 +95,7 @@ pub enum Fault {
     },
     /// The client's answer to a request of the function does not match the request.
     ///
-    /// In revision 2026-07-28, the client is asked up to three times before the function receives this fault.
+    /// In stateless revisions, the client is asked up to three times before the function receives this fault.
     #[non_exhaustive]
     InvalidAnswer {
         /// The key of the request.

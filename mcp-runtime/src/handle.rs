@@ -253,7 +253,7 @@ impl Handle {
     /// connection, and over HTTP on the stream that the client opens with GET. A message is dropped if the client has
     /// no such stream or reads too slowly, or if the session exceeds the rate of
     /// [`session_rates`](crate::Server::session_rates); see [`dropped_log_messages`](Self::dropped_log_messages).
-    /// Clients of revision 2026-07-28 receive none, because log messages belong to requests there. A session that was
+    /// Clients of stateless revisions receive none, because log messages belong to requests there. A session that was
     /// opened before the handle existed receives none either, unless a function can log.
     ///
     /// ```
@@ -286,7 +286,7 @@ impl Handle {
 
     /// Returns the open sessions, in the order in which they were opened.
     ///
-    /// Clients of revision 2026-07-28 have no sessions.
+    /// Clients of stateless revisions have no sessions.
     ///
     /// ```
     /// # use mcp_runtime::{Handle, tool};

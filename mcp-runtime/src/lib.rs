@@ -133,6 +133,10 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
 
+// The expansions of macros in unit tests name the crate as others do.
+#[cfg(test)]
+extern crate self as mcp_runtime;
+
 mod auth;
 mod backend;
 mod cli;

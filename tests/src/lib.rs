@@ -1,9 +1,12 @@
 //! A server with a function for every part of the protocol, and support for the integration tests.
 
 pub mod backend;
+mod expected;
 pub mod golden;
 pub mod messages;
 pub mod schemas;
+
+pub use expected::{Expected, expected};
 
 use std::{collections::HashSet, time::Duration};
 

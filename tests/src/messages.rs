@@ -45,13 +45,7 @@ fn result_problem(result: &Value, revision: Revision, method: Option<&str>) -> O
 fn error_problem(error: &Value, revision: Revision) -> Option<String> {
     let Some(code) = error["code"].as_i64() else { return Some("the error code is not an integer".to_owned()) };
     let is_reserved = (-32768..=-32000).contains(&code);
-    let is_defined = match code {
-        -32700 | -32603..=-32600 => true,
-        -32022..=-32020 => revision.is_stateless(),
-        -32002 => !revision.is_stateless(),
-        _ => false,
-    };
-    if is_reserved && !is_defined {
+    if is_reserved && !crate::expected(revision).reserved_codes.contains(&code) {
         return Some(format!("the code {code} is reserved and not defined in {revision}"));
     }
     (!error["message"].is_string()).then(|| "the error has no message".to_owned())

@@ -69,7 +69,7 @@ impl Official {
         if message.get("error").is_some() {
             // JSON-RPC requires `null` if the id could not be read. The older schemas do not allow it.
             let mut message = message.clone();
-            if message.get("id").is_some_and(Value::is_null) && self.revision <= Revision::V2025_06_18 {
+            if message.get("id").is_some_and(Value::is_null) && crate::expected(self.revision).null_error_ids {
                 message["id"] = json!(0);
             }
             let definition = if self.has("JSONRPCErrorResponse") { "JSONRPCErrorResponse" } else { "JSONRPCError" };

@@ -17,9 +17,9 @@ use std::fmt;
 ///   the client, resume a stream, end the session or keep it from expiring. A middleware must therefore insert the same
 ///   principal into every request of a session: if it adds or omits the principal later, the session is not found. The
 ///   same holds for the sessions of `HttpOptions::legacy_sse`.
-/// - A task. Without a principal, it belongs to its session or, in the stateless revision 2026-07-28, to any sender that
+/// - A task. Without a principal, it belongs to its session or, in a stateless revision, to any sender that
 ///   knows its id.
-/// - The state of a call that asks its client in revision 2026-07-28: no other principal can continue the call with it.
+/// - The state of a call that asks its client in stateless revisions: no other principal can continue the call with it.
 ///
 /// [Rate limits](crate::layers) per caller and [cached results](crate::layers) are also kept apart by principal.
 ///

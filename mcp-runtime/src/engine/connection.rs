@@ -307,8 +307,19 @@ impl Connection {
         self.context.take_outgoing()
     }
 
+    /// Returns the dialect that decides whether a batch is accepted. Outside of a session, its messages name their own.
+    fn batch_dialect(&self, messages: raw::Elements<'_>) -> &'static Dialect {
+        let has_no_batches = |message| {
+            let Ok(Incoming::Request(message, _)) = Message::read(message) else { return None };
+            let version = Params::read(message.params.as_ref()).meta.protocol_version?;
+            revision::stateless(&version.string()?).filter(|dialect| !dialect.has(Feature::Batching))
+        };
+        let named = || messages.take(self.context.engine.limits.batch_messages).find_map(has_no_batches);
+        self.session_dialect().or_else(named).unwrap_or_else(revision::newest)
+    }
+
     fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> ReceiveOutcome {
-        let dialect = self.default_dialect();
+        let dialect = self.batch_dialect(messages.clone());
         if !dialect.has(Feature::Batching) {
             let message = format!("protocol version {} does not support batches", dialect.name());
             return self.reject(&Fault::InvalidRequest(message), out);

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     cluster::SessionMessage,
     error::Fault,
-    jsonrpc::{Id, MAX_ID_BYTES, Message},
+    jsonrpc::{Id, MAX_ID_BYTES, Message, RawJson},
     registry::ListKind,
     revision::Feature,
 };
@@ -68,12 +68,20 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
     match &*message.method {
         "notifications/cancelled" => {
             // No request has a longer id, so other processes need not hear of it.
-            let id = params.member("requestId").filter(|id| id.len() <= MAX_ID_BYTES).and_then(Id::from_json);
+            let id = params
+                .member("requestId")
+                .map(RawJson::text)
+                .filter(|id| id.len() <= MAX_ID_BYTES)
+                .and_then(Id::from_json);
             let known = id.as_ref().is_some_and(|id| connection.in_flight.cancel(id));
             if let Some(id) = id.filter(|_| !known) {
                 connection.tell_replicas(|| SessionMessage::Cancel(id.as_json().to_owned()));
             }
-            tracing::debug!(known, reason = params.member("reason"), "the client cancelled a request");
+            tracing::debug!(
+                known,
+                reason = params.member("reason").map(RawJson::text),
+                "the client cancelled a request"
+            );
         }
         "notifications/progress" => {
             let Some((session, (token, report))) = connection.session.get().zip(decode_progress(&params)) else {

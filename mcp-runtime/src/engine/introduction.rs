@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::tasks::extension::EXTENSION;
 use crate::{
-    handler::{Encoding, comma},
+    handler::{Encoding, member},
     jsonrpc::write,
     model::{Implementation, OptionalCapabilities},
     registry::ServerCapabilities,
@@ -27,18 +27,15 @@ pub(super) fn encoding(dialect: &'static Dialect, identity: &Implementation, is_
 }
 
 fn encoding_with_identity(dialect: &'static Dialect, identity: &Implementation) -> Encoding {
-    let mut member = Vec::new();
+    let mut meta = Vec::new();
     if dialect.has(Feature::ResultType) {
-        member.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
-        encode::implementation(&mut member, dialect.features(), identity);
+        meta.extend_from_slice(br#""io.modelcontextprotocol/serverInfo":"#);
+        encode::implementation(&mut meta, dialect.features(), identity);
     }
-    for (name, json) in dialect.meta_members() {
-        comma(&mut member);
-        write::string(&mut member, name);
-        member.push(b':');
-        member.extend_from_slice(json.as_bytes());
+    for (name, json) in dialect.meta_members {
+        member(&mut meta, name, json.as_bytes());
     }
-    Encoding { dialect, features: dialect.features(), identity: member, is_private: false }
+    Encoding { dialect, features: dialect.features(), identity: meta, is_private: false }
 }
 
 /// The content of the results of `initialize` and `server/discover`.

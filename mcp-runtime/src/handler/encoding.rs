@@ -47,32 +47,49 @@ impl Encoding {
 
     /// Completes a result object with the given `resultType`. See [`end_result`](Self::end_result).
     pub(crate) fn end_result_as(&self, out: &mut Vec<u8>, result_type: &str, meta: Option<&Map<String, Value>>) {
+        let meta = meta.filter(|meta| !meta.is_empty()).map(|meta| {
+            move |out: &mut Vec<u8>| {
+                for (name, value) in meta {
+                    member(out, name, b"");
+                    write::plain(out, value);
+                }
+            }
+        });
+        self.end_result_with(out, result_type, meta);
+    }
+
+    /// Completes a result object with the given `resultType` and what `write_meta` adds to `_meta`.
+    pub(crate) fn end_result_with(
+        &self,
+        out: &mut Vec<u8>,
+        result_type: &str,
+        write_meta: Option<impl FnOnce(&mut Vec<u8>)>,
+    ) {
         if self.has(Feature::ResultType) {
-            comma(out);
-            out.extend_from_slice(br#""resultType":"#);
+            member(out, "resultType", b"");
             write::string(out, result_type);
         }
-        for (name, json) in self.dialect.result_members() {
-            comma(out);
-            write::string(out, name);
-            out.push(b':');
-            out.extend_from_slice(json.as_bytes());
+        for (name, json) in self.dialect.result_members {
+            member(out, name, json.as_bytes());
         }
-        let meta = meta.filter(|meta| !meta.is_empty());
-        if meta.is_some() || !self.identity.is_empty() {
-            comma(out);
-            out.extend_from_slice(br#""_meta":{"#);
+        if write_meta.is_some() || !self.identity.is_empty() {
+            member(out, "_meta", b"{");
             out.extend_from_slice(&self.identity);
-            for (key, value) in meta.into_iter().flatten() {
-                comma(out);
-                write::string(out, key);
-                out.push(b':');
-                write::plain(out, value);
+            if let Some(write_meta) = write_meta {
+                write_meta(out);
             }
             out.push(b'}');
         }
         out.push(b'}');
     }
+}
+
+/// Writes a member whose value is already encoded.
+pub(crate) fn member(out: &mut Vec<u8>, name: &str, json: &[u8]) {
+    comma(out);
+    write::string(out, name);
+    out.push(b':');
+    out.extend_from_slice(json);
 }
 
 /// Writes a comma unless the next member or element is the first.

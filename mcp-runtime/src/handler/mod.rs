@@ -71,7 +71,7 @@ pub(crate) use context::{
     log::notification as log_notification,
 };
 pub(crate) use contract::Contract;
-pub(crate) use encoding::{Encoding, comma};
+pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use failure::log_failure;
 pub(crate) use once::OnceValues;
 pub(crate) use outcome::{HandlerErrorKind, masked_message};

@@ -9,7 +9,7 @@ use super::{ErrorOutput, HandlerError, HandlerResult, Reply, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
-    model::{Audio, Content, Image, Json, Resource, ResourceLink, Structured, Text, ToolResult},
+    model::{Audio, Content, Image, Json, Resource, ResourceLink, Structured, Text, ToolResult, content_types},
     revision::{Feature, encode},
 };
 
@@ -351,4 +351,23 @@ macro_rules! content_outputs {
     };
 }
 
-content_outputs!(Content, Text, Image, Audio, Resource, ResourceLink);
+content_outputs!(Content);
+content_types!(content_outputs);
+
+#[cfg(test)]
+mod tests {
+    use crate::model::content_types;
+
+    #[test]
+    fn diagnostics_name_every_type_of_content() {
+        macro_rules! names {
+            ($($block:ident),+) => { [$(concat!("`", stringify!($block), "`")),+] };
+        }
+        let source = include_str!("output.rs");
+        for start in ["note = \"the supported types are", "label = \"expected text"] {
+            let line = source.lines().find(|line| line.trim_start().starts_with(start)).unwrap();
+            let missing = content_types!(names).into_iter().find(|name| *name != "`Text`" && !line.contains(name));
+            assert_eq!(missing, None, "{line}");
+        }
+    }
+}

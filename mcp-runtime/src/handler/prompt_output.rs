@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::{ErrorOutput, HandlerError, HandlerResult, Reply, comma};
+use super::{ContentItem, ErrorOutput, HandlerError, HandlerResult, Reply, comma};
 use crate::{
     jsonrpc::write,
-    model::{Audio, Content, Image, PromptMessage, PromptResult, Resource, ResourceLink, Text},
+    model::{Audio, Content, Image, PromptMessage, PromptResult, Resource, ResourceLink, Text, content_types},
     revision::encode,
 };
 
@@ -126,25 +126,14 @@ impl<T: PromptOutput, E: ErrorOutput> PromptOutput for Result<T, E> {
 }
 
 macro_rules! contents {
-    ($($content:ty => $into:expr),+ $(,)?) => {
+    ($($content:ty),+) => {
         $(impl PromptOutput for $content {
             fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
-                let content: Content = $into(self);
-                PromptMessage::user(content).write(reply)
+                PromptMessage::user(self.into_content()).write(reply)
             }
         })+
     };
 }
 
-contents!(
-    String => Content::text,
-    &str => Content::text,
-    Cow<'_, str> => Content::text,
-    Box<str> => Content::text,
-    Content => std::convert::identity,
-    Text => Into::into,
-    Image => Into::into,
-    Audio => Into::into,
-    Resource => Into::into,
-    ResourceLink => Into::into,
-);
+contents!(String, &str, Cow<'_, str>, Box<str>, Content);
+content_types!(contents);

@@ -17,7 +17,7 @@ use crate::{error::Fault, revision::Revision};
 /// wait until the client has sent `notifications/initialized`. [`is_reachable`](Self::is_reachable) returns whether a
 /// request would be sent at once.
 ///
-/// Revision 2026-07-28 has no sessions. There, a server sends questions only during calls, with the methods of
+/// Stateless revisions have no sessions. There, a server sends questions only during calls, with the methods of
 /// [`Context`](crate::Context). Prefer these in all revisions where possible: many clients show the user what a
 /// question is about only if it belongs to a call.
 ///

@@ -8,3 +8,4 @@ pub(crate) mod write;
 pub(crate) use id::{Id, MAX_ID_BYTES};
 pub(crate) use mcp_schema::json::{self as raw, canonical};
 pub(crate) use message::{Incoming, Malformed, Message, Object, ResponseBody, Transmission, parse, syntax_error};
+pub(crate) use raw::RawJson;

@@ -36,30 +36,49 @@ pub enum Content {
     ResourceLink(ResourceLink),
 }
 
+/// Calls a macro with the types of content.
+macro_rules! content_types {
+    ($callback:ident) => {
+        $callback! { Text, Image, Audio, Resource, ResourceLink }
+    };
+}
+
+pub(crate) use content_types;
+
+macro_rules! content_blocks {
+    ($($block:ident),+) => {
+        $(impl From<$block> for Content {
+            fn from(block: $block) -> Self {
+                Self::$block(block)
+            }
+        })+
+
+        impl Content {
+            /// Sets the hints for the client.
+            ///
+            /// ```
+            /// use mcp_runtime::{Annotations, Content, Role};
+            ///
+            /// let for_the_user = Content::text("Look at the map.")
+            ///     .with_annotations(Annotations::default().for_audience([Role::User]).with_priority(0.2));
+            /// ```
+            #[must_use]
+            pub fn with_annotations(mut self, annotations: Annotations) -> Self {
+                match &mut self {
+                    $(Self::$block(block) => block.annotations = annotations,)+
+                }
+                self
+            }
+        }
+    };
+}
+
+content_types!(content_blocks);
+
 impl Content {
     /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(Text::new(text))
-    }
-
-    /// Sets the hints for the client.
-    ///
-    /// ```
-    /// use mcp_runtime::{Annotations, Content, Role};
-    ///
-    /// let for_the_user = Content::text("Look at the map.")
-    ///     .with_annotations(Annotations::default().for_audience([Role::User]).with_priority(0.2));
-    /// ```
-    #[must_use]
-    pub fn with_annotations(mut self, annotations: Annotations) -> Self {
-        match &mut self {
-            Self::Text(text) => text.annotations = annotations,
-            Self::Image(image) => image.annotations = annotations,
-            Self::Audio(audio) => audio.annotations = annotations,
-            Self::Resource(resource) => resource.annotations = annotations,
-            Self::ResourceLink(link) => link.annotations = annotations,
-        }
-        self
     }
 
     /// Adds a member to the `_meta` of the block, for clients of revision 2025-06-18 or later. The `_meta` of the
@@ -144,12 +163,6 @@ macro_rules! media {
 
             $($(#[$ctor_doc])* pub fn $ctor(data: impl Into<Vec<u8>>) -> Self { Self::new(data, $mime) })+
         }
-
-        impl From<$name> for Content {
-            fn from(value: $name) -> Self {
-                Self::$name(value)
-            }
-        }
     };
 }
 
@@ -179,23 +192,5 @@ impl From<String> for Content {
 impl From<&str> for Content {
     fn from(text: &str) -> Self {
         Self::text(text)
-    }
-}
-
-impl From<Text> for Content {
-    fn from(text: Text) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<Resource> for Content {
-    fn from(resource: Resource) -> Self {
-        Self::Resource(resource)
-    }
-}
-
-impl From<ResourceLink> for Content {
-    fn from(link: ResourceLink) -> Self {
-        Self::ResourceLink(link)
     }
 }

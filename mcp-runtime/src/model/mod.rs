@@ -20,4 +20,5 @@ pub use resource::{Resource, ResourceBody, ResourceLink, ResourceResult};
 pub use tool::{Json, Structured, ToolResult};
 
 pub(crate) use capabilities::OptionalCapabilities;
+pub(crate) use content::content_types;
 pub(crate) use identity::Implementation;

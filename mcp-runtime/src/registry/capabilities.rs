@@ -7,8 +7,18 @@ use crate::handler::entry::EntryKind;
 pub(crate) struct Kinds(pub(crate) u8);
 
 impl Kinds {
-    pub(crate) const EACH: [EntryKind; 3] = [EntryKind::Tool, EntryKind::Resource, EntryKind::Prompt];
-    pub(crate) const ALL: Self = Self(0b111);
+    pub(crate) const ALL: Self = Self((1 << EntryKind::ALL.len()) - 1);
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = EntryKind> {
+        EntryKind::ALL.iter().copied().filter(move |kind| self.has(*kind))
+    }
+
+    /// Returns the kinds that satisfy a condition.
+    pub(crate) fn matching(condition: impl Fn(EntryKind) -> bool) -> Self {
+        let mut kinds = Self::default();
+        Self::ALL.iter().filter(|kind| condition(*kind)).for_each(|kind| kinds.insert(kind));
+        kinds
+    }
 
     pub(crate) fn insert(&mut self, kind: EntryKind) {
         self.0 |= 1 << kind as u8;
@@ -61,9 +71,7 @@ impl ServerCapabilities {
 
     /// Returns the kinds of entries that the server has.
     pub(crate) fn kinds(self) -> Kinds {
-        let mut kinds = Kinds::default();
-        Kinds::EACH.into_iter().filter(|kind| self.has(*kind)).for_each(|kind| kinds.insert(kind));
-        kinds
+        Kinds::matching(|kind| self.has(kind))
     }
 
     /// Returns whether the server has entries of a kind.

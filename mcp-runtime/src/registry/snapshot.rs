@@ -218,17 +218,13 @@ impl Registry {
 
     /// Returns the kinds of entries for which the two registries enable different entries.
     pub(crate) fn changed_kinds(&self, other: &Self) -> Kinds {
-        let mut kinds = Kinds::default();
-        if !self.tools.enables_same(&other.tools) {
-            kinds.insert(EntryKind::Tool);
-        }
-        if !(self.resources.enables_same(&other.resources) && self.templates.enables_same(&other.templates)) {
-            kinds.insert(EntryKind::Resource);
-        }
-        if !self.prompts.enables_same(&other.prompts) {
-            kinds.insert(EntryKind::Prompt);
-        }
-        kinds
+        Kinds::matching(|kind| match kind {
+            EntryKind::Tool => !self.tools.enables_same(&other.tools),
+            EntryKind::Resource => {
+                !(self.resources.enables_same(&other.resources) && self.templates.enables_same(&other.templates))
+            }
+            EntryKind::Prompt => !self.prompts.enables_same(&other.prompts),
+        })
     }
 
     /// Returns whether some function, enabled or not, requires scopes.

@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
 
 use super::{
-    codes::ErrorCodes,
     encode::Object,
     feature::{Feature, Features},
     table::Revision,
@@ -9,6 +8,7 @@ use super::{
 use crate::{
     error::{Fault, RequiredElicitation},
     excerpt::excerpt,
+    jsonrpc::RawJson,
 };
 
 /// The properties of one protocol revision. Each dialect is a constant that lists only the differences from the
@@ -21,9 +21,9 @@ pub(crate) struct Dialect {
     /// The methods that are answered from their parameters alone. The engine implements all other methods.
     pub(super) methods: &'static [Method],
     /// The members that are added to every result, as names and JSON.
-    pub(super) result_members: &'static [(&'static str, &'static str)],
+    pub(crate) result_members: &'static [(&'static str, &'static str)],
     /// The members that are added to `_meta` in every result, as names and JSON.
-    pub(super) meta_members: &'static [(&'static str, &'static str)],
+    pub(crate) meta_members: &'static [(&'static str, &'static str)],
 }
 
 /// A method that exists only in the revisions that declare it.
@@ -33,8 +33,8 @@ pub(crate) struct Method {
     pub(super) respond: Respond,
 }
 
-/// A function that writes the members of a result, given the JSON of the parameters.
-pub(crate) type Respond = fn(params: Option<&str>, result: &mut Object<'_>) -> Result<(), Fault>;
+/// A function that writes the members of a result, given the parameters.
+pub(crate) type Respond = fn(params: Option<RawJson<'_>>, result: &mut Object<'_>) -> Result<(), Fault>;
 
 impl Dialect {
     pub(crate) fn revision(&self) -> Revision {
@@ -57,16 +57,6 @@ impl Dialect {
     /// Returns the function that answers a method which this revision declares.
     pub(crate) fn method(&self, name: &str) -> Option<Respond> {
         self.methods.iter().find(|method| method.name == name).map(|method| method.respond)
-    }
-
-    /// Returns the members that this revision adds to every result.
-    pub(crate) fn result_members(&self) -> &'static [(&'static str, &'static str)] {
-        self.result_members
-    }
-
-    /// Returns the members that this revision adds to `_meta` in every result.
-    pub(crate) fn meta_members(&self) -> &'static [(&'static str, &'static str)] {
-        self.meta_members
     }
 
     /// Returns whether a fault of a tool's function is sent as a tool result with `isError`, which the model reads,
@@ -107,6 +97,53 @@ impl Dialect {
             }
             Fault::Custom { data, .. } => data.clone(),
             _ => None,
+        }
+    }
+}
+
+/// The JSON-RPC error code of every kind of [`Fault`] but [`Fault::Custom`], which carries its own.
+///
+/// The oldest revision lists all codes. A later revision lists only the codes that it changes and inherits the others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ErrorCodes {
+    pub(super) parse: i32,
+    pub(super) invalid_request: i32,
+    pub(super) method_not_found: i32,
+    pub(super) invalid_params: i32,
+    pub(super) unknown_tool: i32,
+    pub(super) unknown_prompt: i32,
+    pub(super) resource_not_found: i32,
+    pub(super) internal: i32,
+    pub(super) overloaded: i32,
+    pub(super) unsupported_version: i32,
+    pub(super) header_mismatch: i32,
+    pub(super) missing_capability: i32,
+    pub(super) insufficient_scope: i32,
+    pub(super) url_elicitation_required: i32,
+}
+
+impl ErrorCodes {
+    pub(super) fn of(&self, fault: &Fault) -> i32 {
+        match fault {
+            Fault::Parse(_) => self.parse,
+            Fault::InvalidRequest(_) => self.invalid_request,
+            Fault::MethodNotFound(_) => self.method_not_found,
+            Fault::InvalidParams(_) => self.invalid_params,
+            Fault::UnknownTool(_) => self.unknown_tool,
+            Fault::UnknownPrompt(_) => self.unknown_prompt,
+            Fault::ResourceNotFound(_) => self.resource_not_found,
+            Fault::Internal(_)
+            | Fault::InteractionRequired(_)
+            | Fault::InvalidAnswer { .. }
+            | Fault::AnswerError { .. }
+            | Fault::AnswerTimeout { .. } => self.internal,
+            Fault::Overloaded(_) => self.overloaded,
+            Fault::UnsupportedVersion { .. } => self.unsupported_version,
+            Fault::HeaderMismatch(_) => self.header_mismatch,
+            Fault::MissingCapability { .. } => self.missing_capability,
+            Fault::InsufficientScope { .. } => self.insufficient_scope,
+            Fault::UrlElicitationRequired { .. } => self.url_elicitation_required,
+            Fault::Custom { code, .. } => *code,
         }
     }
 }

@@ -10,6 +10,8 @@ macro_rules! revisions {
             V2025_06_18, v2025_06_18, "2025-06-18", "structured results, resource links, titles, elicitation";
             V2025_11_25, v2025_11_25, "2025-11-25", "icons, tasks, elicitation by URL";
             V2026_07_28, v2026_07_28, "2026-07-28", "stateless, without a handshake";
+            #[cfg(test)]
+            VTest, test_dialect, "9999-12-31", "every way in which a revision can differ";
         }
     };
 }
@@ -17,7 +19,7 @@ macro_rules! revisions {
 pub(super) use revisions;
 
 macro_rules! define_revision {
-    ($($variant:ident, $module:ident, $name:literal, $summary:literal;)*) => {
+    ($($(#[$cfg:meta])? $variant:ident, $module:ident, $name:literal, $summary:literal;)*) => {
         /// A revision of the Model Context Protocol. A later revision is greater than an earlier one.
         ///
         /// Servers support all revisions. Functions that depend on what a revision has ask the context:
@@ -38,6 +40,7 @@ macro_rules! define_revision {
         #[non_exhaustive]
         pub enum Revision {
             $(
+                $(#[$cfg])?
                 #[doc = concat!("[", $name, "](https://modelcontextprotocol.io/specification/", $name, "): ", $summary, ".")]
                 $variant,
             )*

@@ -1,8 +1,7 @@
 //! 2024-11-05: <https://modelcontextprotocol.io/specification/2024-11-05>.
 
 use super::{
-    codes::ErrorCodes,
-    dialect::Dialect,
+    dialect::{Dialect, ErrorCodes},
     feature::{Feature, Features},
     table::Revision,
 };

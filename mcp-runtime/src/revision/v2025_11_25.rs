@@ -1,6 +1,11 @@
 //! 2025-11-25: <https://modelcontextprotocol.io/specification/2025-11-25/changelog>.
 
-use super::{codes::ErrorCodes, dialect::Dialect, feature::Feature, table::Revision, v2025_06_18::DIALECT as PREVIOUS};
+use super::{
+    dialect::{Dialect, ErrorCodes},
+    feature::Feature,
+    table::Revision,
+    v2025_06_18::DIALECT as PREVIOUS,
+};
 
 pub(super) const DIALECT: Dialect = Dialect {
     revision: Revision::V2025_11_25,

@@ -1,6 +1,11 @@
 //! 2026-07-28: <https://modelcontextprotocol.io/specification/2026-07-28/changelog>.
 
-use super::{codes::ErrorCodes, dialect::Dialect, feature::Feature, table::Revision, v2025_11_25::DIALECT as PREVIOUS};
+use super::{
+    dialect::{Dialect, ErrorCodes},
+    feature::Feature,
+    table::Revision,
+    v2025_11_25::DIALECT as PREVIOUS,
+};
 
 pub(super) const DIALECT: Dialect = Dialect {
     revision: Revision::V2026_07_28,

@@ -118,7 +118,7 @@ impl Server {
     /// calls to them fail as if they did not exist.
     ///
     /// The closure is called for every request, so it should be fast. All clients are notified of changed lists, even
-    /// if the changed functions are hidden from them. In revision 2026-07-28, shared caches may not store the lists of a
+    /// if the changed functions are hidden from them. In stateless revisions, shared caches may not store the lists of a
     /// server with this rule, even if it hides nothing: their `cacheScope` is `private`.
     ///
     /// ```

@@ -23,7 +23,7 @@ impl Server {
     /// Sets the timeout of requests to the client, such as elicitation and sampling. The default is 10 minutes. The
     /// wait does not count towards the timeout of the call.
     ///
-    /// In revision 2026-07-28 a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
+    /// In stateless revisions a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -117,7 +117,7 @@ impl Server {
         self
     }
 
-    /// Sets how long clients of revision 2026-07-28 may cache lists. The default is one minute.
+    /// Sets how long clients of stateless revisions may cache lists. The default is one minute.
     ///
     /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: all lists
     /// are `private` if the server authenticates requests or has a rule of [`visible_to`](Self::visible_to), and so is the

@@ -193,7 +193,7 @@ impl Server {
     /// any depth, is a skill. May be called several times.
     ///
     /// In every revision of the protocol, each file is a resource with the URI `skill://<directories>/<name>/<file>`.
-    /// Clients of revision 2026-07-28 also discover the skills through the extension `io.modelcontextprotocol/skills`.
+    /// Clients of stateless revisions also discover the skills through the extension `io.modelcontextprotocol/skills`.
     ///
     /// All files are read into memory when the server is built: later changes take effect after a restart, and no URI
     /// gives access to the file system. Files outside skills are ignored, and so are files and directories whose names
@@ -240,7 +240,7 @@ impl Server {
     ///
     /// The function runs as a separate task, at most once at a time per session: changes that are announced while it
     /// runs cause one more run. It is aborted when the session ends. A panic is logged. The function is never called
-    /// for clients of revision 2026-07-28, which do not announce changes.
+    /// for clients of stateless revisions, which do not announce changes.
     ///
     /// ```
     /// # use mcp_runtime::{Server, Session};

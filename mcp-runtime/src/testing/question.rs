@@ -45,7 +45,7 @@ pub struct ServerRequest {
     pub method: String,
     /// The parameters.
     pub params: Value,
-    /// The key of the question. Only revision 2026-07-28 sends it to clients.
+    /// The key of the question. Only stateless revisions send it to clients.
     pub key: Option<String>,
 }
 

@@ -31,6 +31,42 @@ pub enum Kind {
     Object,
 }
 
+/// The text of a JSON value. It does not compare with other text, so that a quoted name is never taken for the name.
+#[derive(Debug, Clone, Copy)]
+pub struct RawJson<'a>(&'a str);
+
+impl<'a> RawJson<'a> {
+    /// Wraps text that is well-formed JSON.
+    pub fn new(text: &'a str) -> Self {
+        Self(text)
+    }
+
+    /// Returns the text of the value.
+    pub fn text(self) -> &'a str {
+        self.0
+    }
+
+    /// Returns whether the value is `null`.
+    pub fn is_null(self) -> bool {
+        kind(self.0) == Kind::Null
+    }
+
+    /// Returns whether the value is an object.
+    pub fn is_object(self) -> bool {
+        kind(self.0) == Kind::Object
+    }
+
+    /// Returns a member, as [`member`] does.
+    pub fn member(self, name: &str) -> Option<Self> {
+        member(self.0, name).map(Self)
+    }
+
+    /// Decodes a string, as [`string`] does.
+    pub fn string(self) -> Option<Cow<'a, str>> {
+        string(self.0)
+    }
+}
+
 /// Returns the kind of `value`. Blank text counts as `null`.
 #[inline]
 pub fn kind(value: &str) -> Kind {

@@ -14,7 +14,7 @@ mod walk;
 
 use std::{fs, path::PathBuf};
 
-use mcp_runtime_lock::{Change, Listing, Lock};
+use mcp_runtime_lock::{Change, Listing, Lock, Severity};
 
 use authorization::TokenArgs;
 use codes::{Code, Level};
@@ -244,7 +244,10 @@ fn output_schemas(findings: &mut Findings, supported: &[(Revision, &Inventory)])
 /// Turns the differences from the lock file into findings.
 fn lock_changes(findings: &mut Findings, changes: &[Change]) {
     for change in changes {
-        let code = if change.breaking { codes::BREAKING_CHANGE } else { codes::COMPATIBLE_CHANGE };
+        let code = match change.severity {
+            Severity::Breaking => codes::BREAKING_CHANGE,
+            Severity::Compatible => codes::COMPATIBLE_CHANGE,
+        };
         let (kind, name) = change.entry.split_once(" `").unwrap_or((&change.entry, ""));
         let kind = ["tool", "resource template", "resource", "prompt"].into_iter().find(|known| *known == kind);
         let subject = Subject { kind: kind.unwrap_or("server"), name: name.trim_end_matches('`').to_owned() };

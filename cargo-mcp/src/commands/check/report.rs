@@ -1,6 +1,6 @@
 //! The report of a check, in three formats.
 
-use mcp_runtime_lock::Change;
+use mcp_runtime_lock::{Change, Severity};
 use serde_json::{Value, json};
 
 use super::{
@@ -151,8 +151,7 @@ impl Report<'_> {
                 json!({"metadata": metadata, "resource": resource, "authorizationServers": authorization_servers});
         }
         if let Some(changes) = self.changes {
-            let change =
-                |change: &Change| json!({"breaking": change.breaking, "entry": change.entry, "text": change.text});
+            let change = |Change { severity, entry, text }: &Change| json!({"breaking": *severity == Severity::Breaking, "entry": entry, "text": text});
             report["changes"] = changes.iter().map(change).collect();
         }
         print_json(&format!("{report:#}"));

@@ -18,6 +18,7 @@ use crate::{
         entry::{CommonEntry, EntryKind, Handler, Hints, ServerFnEntry},
         run_blocking,
     },
+    jsonrpc::RawJson,
     registry::Function,
     revision::Feature,
 };
@@ -217,9 +218,10 @@ pub(crate) fn requester(
     };
     engine.start_background();
     let keys = &engine.state_keys;
-    let params = RoundParams::decode(*input_responses, *request_state, keys, &binding)?;
+    let params =
+        RoundParams::decode(input_responses.map(RawJson::text), request_state.map(RawJson::text), keys, &binding)?;
     let encoding = Arc::clone(request.encoding());
-    let capabilities = meta.client_capabilities.unwrap_or("{}");
+    let capabilities = meta.client_capabilities.map_or("{}", RawJson::text);
     Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, Arc::clone(keys), binding, encoding))))
 }
 
@@ -229,10 +231,9 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
     let source = request.connection.source.as_ref();
     let is_identified = source.is_some_and(|source| source.identity().is_some());
     let meta = &request.params.meta;
-    let log = if request.has(Feature::RequestMeta) {
-        LogThreshold::Request(request.dialect.level)
-    } else {
-        LogThreshold::Session
+    let log = match request.dialect.level {
+        None if request.has(Feature::LogLevel) => LogThreshold::Session,
+        level => LogThreshold::Request(level),
     };
     Context::new(ContextParts {
         peer: peer.unwrap_or_else(|| Arc::clone(&request.connection.outbox) as _),
@@ -247,7 +248,7 @@ pub(crate) fn function_context(request: &RequestContext<'_>, name: &str, options
         progress_token: meta.progress_token().map(Into::into),
         log,
         log_targets: request.engine().log_targets.clone(),
-        meta: meta.whole.map(Into::into),
+        meta: meta.whole.map(|meta| meta.text().into()),
         client: request.client(),
         capabilities: request.session_capabilities(),
         requester,

@@ -4,7 +4,7 @@
 
 use tokio::sync::watch;
 
-use crate::{engine::request::params::Params, handler::ask::ClientProgress, jsonrpc::raw};
+use crate::{engine::request::params::Params, handler::ask::ClientProgress, jsonrpc::RawJson};
 
 /// The maximum size of a message in bytes. A longer one is truncated.
 const MAX_MESSAGE_BYTES: usize = 1024;
@@ -32,9 +32,9 @@ pub(super) fn update(latest: &ProgressSender, report: &ClientProgress) -> bool {
 /// Decodes the parameters of a notification: the token, which is the id of a request, and the progress. Returns `None`
 /// if they are invalid.
 pub(in crate::engine) fn decode_progress(params: &Params<'_>) -> Option<(u64, ClientProgress)> {
-    let number = |name| params.member(name)?.parse::<f64>().ok().filter(|number| number.is_finite());
-    let token = params.member("progressToken")?.parse().ok()?;
-    let message = params.member("message").and_then(raw::string).map(|message| truncated(&message).to_owned());
+    let number = |name| params.member(name)?.text().parse::<f64>().ok().filter(|number| number.is_finite());
+    let token = params.member("progressToken")?.text().parse().ok()?;
+    let message = params.member("message").and_then(RawJson::string).map(|message| truncated(&message[..]).to_owned());
     Some((token, ClientProgress { progress: number("progress")?, total: number("total"), message }))
 }
 

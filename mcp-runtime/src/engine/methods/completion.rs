@@ -17,7 +17,7 @@ use crate::{
         CallEnv, CallFuture, CompletionInput, Completions, Context, EarlierArguments, Encoding, Finished,
         ServerFnOutput, StateMap, entry::Hints,
     },
-    jsonrpc::raw,
+    jsonrpc::{RawJson, raw},
     registry::{CompletionSource, Function},
     revision::encode::Object,
 };
@@ -30,12 +30,12 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let (target, referenced) = referenced_function(request)?;
     authorize(request, referenced)?;
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
-    let name = params::string(raw::member(argument, "name"), "argument.name")?;
-    let value = params::string(raw::member(argument, "value"), "argument.value")?;
+    let name = params::string(argument.member("name"), "argument.name")?;
+    let value = params::string(argument.member("value"), "argument.value")?;
     let source = referenced
         .completion_source(&name)
         .ok_or_else(|| Fault::InvalidParams(format!("`{}` has no argument `{}`", excerpt(&target), excerpt(&name))))?;
-    let context = request.params.member("context");
+    let context = request.params.member("context").map(RawJson::text);
     let next = request.engine().layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {
         let result = Completions::matching(&value, values.iter()).write(request.encoding());
@@ -66,7 +66,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         function: CalledFunction::Completion(Box::new(move |arguments| completer.complete_layered(arguments))),
         ..info
     };
-    call.run_layered(next.start(Call::new(info, &layered_arguments(argument, context))), out);
+    call.run_layered(next.start(Call::new(info, &layered_arguments(argument.text(), context))), out);
     Ok(())
 }
 
@@ -74,9 +74,9 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 pub(super) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
-    match &*params::string(raw::member(reference, "type"), "ref.type")? {
+    match &*params::string(reference.member("type"), "ref.type")? {
         "ref/prompt" => {
-            let name = params::string(raw::member(reference, "name"), "ref.name")?;
+            let name = params::string(reference.member("name"), "ref.name")?;
             let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function));
             match prompt {
                 Some(prompt) => Ok((name, &prompt.function)),
@@ -84,7 +84,7 @@ pub(super) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(C
             }
         }
         "ref/resource" => {
-            let uri = params::string(raw::member(reference, "uri"), "ref.uri")?;
+            let uri = params::string(reference.member("uri"), "ref.uri")?;
             match registry.reference(&uri, |function| visible.sees(function)) {
                 Some(template) => Ok((uri, template)),
                 None => Err(Fault::InvalidParams(format!("unknown resource template: {}", excerpt(&uri)))),
@@ -157,7 +157,7 @@ impl Completer {
 
     /// Completes the value of the arguments that layers have seen.
     fn complete_layered(&self, arguments: &str) -> CallFuture {
-        match params::string(raw::member(arguments, "value"), "argument.value") {
+        match params::string(raw::member(arguments, "value").map(RawJson::new), "argument.value") {
             Ok(value) => self.complete(&value, raw::member(arguments, "context")),
             Err(fault) => Box::pin(ready(Finished { body: Vec::new(), outcome: Err(fault.into()) })),
         }

@@ -17,6 +17,7 @@ use crate::{
     error::Fault,
     excerpt::excerpt,
     handler::ask::Capability,
+    jsonrpc::RawJson,
     revision::{self, encode::Object},
 };
 
@@ -55,7 +56,7 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     let announces_changes = engine.announces_changes();
     let declared =
         Declared { announces_changes, logging: request.registry.capabilities().logging || announces_changes };
-    let capabilities = capabilities.unwrap_or("{}").into();
+    let capabilities = capabilities.map_or("{}", RawJson::text).into();
     let info = SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) };
     let session = opening::open(engine, info, declared, outbox, (Arc::clone(&connection.in_flight), flow));
     connection.session.set(session).map_err(|_| already_initialized())?;

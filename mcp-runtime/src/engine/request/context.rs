@@ -20,7 +20,7 @@ use crate::{
         shared::Engine,
     },
     handler::{ClientInfo, Encoding},
-    jsonrpc::Id,
+    jsonrpc::{Id, RawJson},
     registry::Registry,
     revision::{Dialect, Feature},
 };
@@ -158,8 +158,8 @@ impl<'a> RequestContext<'a> {
 const MAX_CLIENT_INFO_BYTES: usize = 256;
 
 /// Parses the `clientInfo` of a request. Invalid values are ignored.
-pub(crate) fn client_info(json: Option<&str>) -> Option<ClientInfo> {
-    let ClientInfo { name, version, title } = serde_json::from_str(json?).ok()?;
+pub(crate) fn client_info(json: Option<RawJson<'_>>) -> Option<ClientInfo> {
+    let ClientInfo { name, version, title } = serde_json::from_str(json?.text()).ok()?;
     Some(ClientInfo { name: printable(name), version: printable(version), title: title.map(printable) })
 }
 
@@ -188,7 +188,7 @@ mod tests {
             ("a\nb\u{1b}[31m".to_owned(), "a\u{fffd}b\u{fffd}[31m".to_owned()),
         ] {
             let json = serde_json::json!({"name": name, "version": name, "title": name}).to_string();
-            let info = client_info(Some(&json)).unwrap();
+            let info = client_info(Some(RawJson::new(&json))).unwrap();
             let expected = ClientInfo { name: expected.clone(), version: expected.clone(), title: Some(expected) };
             assert_eq!(info, expected);
             assert!(info.name.capacity() <= 3 * MAX_CLIENT_INFO_BYTES);

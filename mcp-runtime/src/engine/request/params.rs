@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     error::Fault,
-    jsonrpc::{MAX_ID_BYTES, Object, raw},
+    jsonrpc::{Id, MAX_ID_BYTES, Object, RawJson, raw},
     model::Level,
     revision::Dialect,
 };
@@ -16,33 +16,34 @@ pub(crate) const MAX_CAPABILITIES_BYTES: usize = 64 * 1024;
 #[derive(Default)]
 pub(crate) struct Params<'a> {
     /// The whole object, for rarely used members.
-    whole: Option<&'a str>,
-    pub(crate) name: Option<&'a str>,
-    pub(crate) uri: Option<&'a str>,
-    pub(crate) arguments: Option<&'a str>,
+    whole: Option<RawJson<'a>>,
+    pub(crate) name: Option<RawJson<'a>>,
+    pub(crate) uri: Option<RawJson<'a>>,
+    pub(crate) arguments: Option<RawJson<'a>>,
     /// The client's answers to requests for input.
-    pub(crate) input_responses: Option<&'a str>,
-    pub(crate) request_state: Option<&'a str>,
+    pub(crate) input_responses: Option<RawJson<'a>>,
+    pub(crate) request_state: Option<RawJson<'a>>,
     /// The client's request to run the call as a task.
-    pub(crate) task: Option<&'a str>,
+    pub(crate) task: Option<RawJson<'a>>,
     pub(crate) meta: Meta<'a>,
 }
 
 /// The JSON of the members of `_meta` that the protocol defines.
 #[derive(Default)]
 pub(crate) struct Meta<'a> {
-    pub(crate) whole: Option<&'a str>,
-    pub(crate) progress_token: Option<&'a str>,
-    pub(crate) protocol_version: Option<&'a str>,
-    pub(crate) client_capabilities: Option<&'a str>,
-    pub(crate) client_info: Option<&'a str>,
-    pub(crate) log_level: Option<&'a str>,
+    pub(crate) whole: Option<RawJson<'a>>,
+    pub(crate) progress_token: Option<RawJson<'a>>,
+    pub(crate) protocol_version: Option<RawJson<'a>>,
+    pub(crate) client_capabilities: Option<RawJson<'a>>,
+    pub(crate) client_info: Option<RawJson<'a>>,
+    pub(crate) log_level: Option<RawJson<'a>>,
 }
 
 impl<'a> Params<'a> {
     pub(crate) fn read(object: Option<&Object<'a>>) -> Self {
-        let mut params = Self { whole: object.map(Object::json), ..Self::default() };
+        let mut params = Self { whole: object.map(|object| RawJson::new(object.json())), ..Self::default() };
         for (name, value) in object.into_iter().flat_map(Object::members) {
+            let value = RawJson::new(value);
             match &*name {
                 "name" => params.name = Some(value),
                 "arguments" => params.arguments = Some(value),
@@ -58,7 +59,7 @@ impl<'a> Params<'a> {
     }
 
     /// Returns the JSON of the name, URI or id that a request refers to, if its method has one.
-    pub(crate) fn subject(&self, method: &str) -> Option<&'a str> {
+    pub(crate) fn subject(&self, method: &str) -> Option<RawJson<'a>> {
         match method {
             "tools/call" | "prompts/get" => self.name,
             "resources/read" => self.uri,
@@ -68,13 +69,13 @@ impl<'a> Params<'a> {
     }
 
     /// Returns the JSON of the whole object.
-    pub(crate) fn json(&self) -> Option<&'a str> {
+    pub(crate) fn json(&self) -> Option<RawJson<'a>> {
         self.whole
     }
 
     /// Returns the JSON of any member.
-    pub(crate) fn member(&self, name: &str) -> Option<&'a str> {
-        raw::member(self.whole?, name)
+    pub(crate) fn member(&self, name: &str) -> Option<RawJson<'a>> {
+        self.whole?.member(name)
     }
 
     /// Returns a member that must be a string.
@@ -93,9 +94,9 @@ impl<'a> Params<'a> {
     /// Returns a fault if they are not an object.
     pub(crate) fn arguments(&self) -> Result<&'a str, Fault> {
         match self.arguments {
-            None | Some("null") => Ok("{}"),
-            Some(arguments) if raw::kind(arguments) == raw::Kind::Object => Ok(arguments),
-            Some(_) => Err(Fault::invalid_params("`arguments` must be an object")),
+            Some(arguments) if arguments.is_object() => Ok(arguments.text()),
+            Some(arguments) if !arguments.is_null() => Err(Fault::invalid_params("`arguments` must be an object")),
+            _ => Ok("{}"),
         }
     }
 
@@ -105,17 +106,16 @@ impl<'a> Params<'a> {
     ///
     /// Returns a fault if it is not a string.
     pub(crate) fn cursor(&self) -> Result<Option<Cow<'a, str>>, Fault> {
-        match self.member("cursor") {
-            None | Some("null") => Ok(None),
-            Some(json) => string(Some(json), "cursor").map(Some),
-        }
+        let cursor = self.member("cursor").filter(|json| !json.is_null());
+        cursor.map(|json| string(Some(json), "cursor")).transpose()
     }
 }
 
 impl<'a> Meta<'a> {
-    fn read(whole: &'a str) -> Self {
+    fn read(whole: RawJson<'a>) -> Self {
         let mut meta = Self { whole: Some(whole), ..Self::default() };
-        for (name, value) in raw::members(whole) {
+        for (name, value) in raw::members(whole.text()) {
+            let value = RawJson::new(value);
             match &*name {
                 "progressToken" => meta.progress_token = Some(value),
                 "io.modelcontextprotocol/protocolVersion" => meta.protocol_version = Some(value),
@@ -135,7 +135,7 @@ impl<'a> Meta<'a> {
     /// Returns a fault if it exceeds [`MAX_ID_BYTES`].
     pub(crate) fn check_progress_token(&self) -> Result<(), Fault> {
         match self.progress_token {
-            Some(token) if token.len() > MAX_ID_BYTES => {
+            Some(token) if token.text().len() > MAX_ID_BYTES => {
                 Err(Fault::invalid_params(format!("`_meta.progressToken` must have at most {MAX_ID_BYTES} bytes")))
             }
             _ => Ok(()),
@@ -144,7 +144,7 @@ impl<'a> Meta<'a> {
 
     /// Returns the JSON of the progress token, if it is a string or an integer.
     pub(crate) fn progress_token(&self) -> Option<&'a str> {
-        self.progress_token.filter(|token| crate::jsonrpc::Id::from_json(token).is_some())
+        self.progress_token.map(RawJson::text).filter(|token| Id::from_json(token).is_some())
     }
 
     /// Checks the mandatory members of a stateless request. Returns its dialect and log level.
@@ -159,7 +159,7 @@ impl<'a> Meta<'a> {
         let Some(dialect) = crate::revision::stateless(&version) else {
             return Err(Fault::UnsupportedVersion { requested: version.into_owned() });
         };
-        if self.client_capabilities.is_none_or(|json| raw::kind(json) != raw::Kind::Object) {
+        if self.client_capabilities.is_none_or(|json| !json.is_object()) {
             let message = "`_meta.io.modelcontextprotocol/clientCapabilities` must be an object";
             return Err(Fault::invalid_params(message));
         }
@@ -174,8 +174,8 @@ impl<'a> Meta<'a> {
 /// # Errors
 ///
 /// Returns a fault if they exceed [`MAX_CAPABILITIES_BYTES`].
-pub(crate) fn check_capabilities(json: Option<&str>, name: &str) -> Result<(), Fault> {
-    match json {
+pub(crate) fn check_capabilities(json: Option<RawJson<'_>>, name: &str) -> Result<(), Fault> {
+    match json.map(RawJson::text) {
         Some(json) if json.len() > MAX_CAPABILITIES_BYTES => Err(Fault::invalid_params(format!(
             "`{name}` has {} bytes, expected at most {MAX_CAPABILITIES_BYTES}",
             json.len()
@@ -189,9 +189,9 @@ pub(crate) fn check_capabilities(json: Option<&str>, name: &str) -> Result<(), F
 /// # Errors
 ///
 /// Returns a fault if it is missing or not a string.
-pub(crate) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, str>, Fault> {
+pub(crate) fn string<'a>(json: Option<RawJson<'a>>, name: &str) -> Result<Cow<'a, str>, Fault> {
     let json = json.ok_or_else(|| Fault::invalid_params(format!("`{name}` is missing")))?;
-    raw::string(json).ok_or_else(|| Fault::invalid_params(format!("`{name}` must be a string")))
+    json.string().ok_or_else(|| Fault::invalid_params(format!("`{name}` must be a string")))
 }
 
 /// Decodes a mandatory log level. `name` is for error messages.
@@ -199,6 +199,6 @@ pub(crate) fn string<'a>(json: Option<&'a str>, name: &str) -> Result<Cow<'a, st
 /// # Errors
 ///
 /// Returns a fault if it is missing or not a log level.
-pub(crate) fn level(json: Option<&str>, name: &str) -> Result<Level, Fault> {
+pub(crate) fn level(json: Option<RawJson<'_>>, name: &str) -> Result<Level, Fault> {
     string(json, name)?.parse().map_err(|error| Fault::invalid_params(format!("`{name}`: {error}")))
 }

@@ -1,6 +1,6 @@
 use std::any::Any;
 
-use crate::{error::Fault, handler::RequestHead};
+use crate::{error::Fault, handler::RequestHead, jsonrpc::RawJson};
 
 /// The capacity of a transport that a call occupies until the permit is dropped.
 pub(crate) type Permit = Box<dyn Any + Send + Sync>;
@@ -59,8 +59,8 @@ pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
 #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP repeats fields of a request"))]
 pub(crate) struct MirroredFields<'a> {
     /// The JSON of the protocol version.
-    pub(crate) version: &'a str,
+    pub(crate) version: RawJson<'a>,
     pub(crate) method: &'a str,
     /// The JSON of the name of a tool or prompt, the URI of a resource, or the id of a task.
-    pub(crate) subject: Option<&'a str>,
+    pub(crate) subject: Option<RawJson<'a>>,
 }

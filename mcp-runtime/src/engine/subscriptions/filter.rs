@@ -7,7 +7,7 @@ use crate::{
     engine::{request::params::Params, tasks::watch::MAX_WATCHED_TASKS},
     error::Fault,
     handler::entry::EntryKind,
-    jsonrpc::{raw, write},
+    jsonrpc::{RawJson, raw, write},
     registry::{Kinds, ServerCapabilities},
     revision::encode::{self, Object},
 };
@@ -34,12 +34,12 @@ impl Filter {
     pub(crate) fn read(params: &Params<'_>) -> Result<Self, Fault> {
         let filter =
             params.member("notifications").ok_or_else(|| Fault::invalid_params("`notifications` is missing"))?;
-        if raw::kind(filter) != raw::Kind::Object {
+        if !filter.is_object() {
             return Err(Fault::invalid_params("`notifications` must be an object"));
         }
         let mut requested = Self::default();
-        for kind in Kinds::EACH {
-            match raw::member(filter, member(kind)) {
+        for kind in Kinds::ALL.iter() {
+            match filter.member(member(kind)).map(RawJson::text) {
                 None | Some("false") => {}
                 Some("true") => requested.lists.insert(kind),
                 Some(_) => {
@@ -48,8 +48,8 @@ impl Filter {
                 }
             }
         }
-        requested.resources = raw::member(filter, RESOURCES).map(read_uris).transpose()?;
-        requested.tasks = raw::member(filter, TASKS).map(read_task_ids).transpose()?;
+        requested.resources = filter.member(RESOURCES).map(RawJson::text).map(read_uris).transpose()?;
+        requested.tasks = filter.member(TASKS).map(RawJson::text).map(read_task_ids).transpose()?;
         Ok(requested)
     }
 
@@ -61,12 +61,7 @@ impl Filter {
         lists_change: bool,
         is_known: impl Fn(&str) -> bool,
     ) -> Self {
-        let mut lists = Kinds::default();
-        for kind in
-            Kinds::EACH.into_iter().filter(|kind| lists_change && self.lists.has(*kind) && capabilities.has(*kind))
-        {
-            lists.insert(kind);
-        }
+        let lists = if lists_change { self.lists.and(capabilities.kinds()) } else { Kinds::default() };
         self.tasks = self.tasks.filter(|_| capabilities.tasks);
         self.resources = self.resources.filter(|_| lists_change && capabilities.resources);
         if let Some(resources) = &mut self.resources {
@@ -78,7 +73,7 @@ impl Filter {
     /// Writes the filter as a JSON object.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
-        for kind in Kinds::EACH.into_iter().filter(|kind| self.lists.has(*kind)) {
+        for kind in self.lists.iter() {
             object.raw(member(kind), b"true");
         }
         if let Some(resources) = &self.resources {

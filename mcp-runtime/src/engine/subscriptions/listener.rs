@@ -4,7 +4,7 @@ use super::{filter::Filter, subscriber::Subscriber, subscription};
 use crate::{
     engine::{call::response, outbox::Outbox, request::source::Permit, tasks::watch::TaskWatch},
     error::Fault,
-    handler::{Encoding, comma},
+    handler::{Encoding, member},
     jsonrpc::Id,
 };
 
@@ -82,11 +82,8 @@ fn write_acknowledgement(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
 ///
 /// See [Graceful closure](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure).
 fn result(encoding: &Encoding, id: &Id<'_>) -> Vec<u8> {
-    let mut out = br#"{"resultType":"complete","_meta":{"#.to_vec();
-    out.extend_from_slice(&encoding.identity);
-    comma(&mut out);
-    out.extend_from_slice(br#""io.modelcontextprotocol/subscriptionId":"#);
-    out.extend_from_slice(id.as_json().as_bytes());
-    out.extend_from_slice(b"}}");
+    let mut out = vec![b'{'];
+    let id = |out: &mut Vec<u8>| member(out, "io.modelcontextprotocol/subscriptionId", id.as_json().as_bytes());
+    encoding.end_result_with(&mut out, "complete", Some(id));
     out
 }

@@ -17,6 +17,8 @@ const ENDED: u8 = 0x80;
 /// The pending change of a subscription to a resource.
 const UPDATED: u8 = 1;
 
+const _: () = assert!((Kinds::ALL.0 | UPDATED) & (HELD | ENDED) == 0, "more kinds than bits: widen `pending`");
+
 /// The subscription of one subscriber to one subject.
 ///
 /// A subscription is either clean or pending. The first change marks it as pending and queues it in its outbox; further
@@ -130,7 +132,7 @@ impl PendingNotifications for Subscription {
         match &self.subject {
             Subject::Resource(uri) => self.write_line(out, "notifications/resources/updated", Some(uri)),
             Subject::Lists(_) => {
-                for kind in Kinds::EACH.into_iter().filter(|kind| Kinds(pending).has(*kind)) {
+                for kind in Kinds(pending).iter() {
                     self.write_line(out, list_changed(kind), None);
                 }
             }

@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use crate::{engine::request::params::Params, error::Fault, jsonrpc::raw};
+use crate::{engine::request::params::Params, error::Fault, jsonrpc::RawJson};
 
 /// The name of the extension.
 pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// Returns whether the client of a request has declared the extension, so that it accepts tasks it did not request.
 pub(crate) fn is_declared(params: &Params<'_>) -> bool {
-    let extensions = params.meta.client_capabilities.and_then(|json| raw::member(json, "extensions"));
-    let tasks = extensions.and_then(|json| raw::member(json, EXTENSION));
-    tasks.is_some_and(|json| raw::kind(json) == raw::Kind::Object)
+    let extensions = params.meta.client_capabilities.and_then(|json| json.member("extensions"));
+    let tasks = extensions.and_then(|json| json.member(EXTENSION));
+    tasks.is_some_and(RawJson::is_object)
 }
 
 /// Returns the error for a client that has not declared the extension.

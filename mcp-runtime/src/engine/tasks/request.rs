@@ -140,8 +140,8 @@ pub(crate) fn decode_cursor(cursor: &str, owner: &str) -> Result<TaskKey, Fault>
 /// Decodes `inputResponses`: the response to each question, as JSON, by key.
 pub(crate) fn decode_responses(params: &Params<'_>) -> Result<HashMap<String, String>, Fault> {
     let responses = params.input_responses.ok_or_else(|| Fault::invalid_params("`inputResponses` is missing"))?;
-    if raw::kind(responses) != raw::Kind::Object {
+    if !responses.is_object() {
         return Err(Fault::invalid_params("`inputResponses` must be an object"));
     }
-    Ok(raw::members(responses).map(|(key, response)| (key.into_owned(), response.to_owned())).collect())
+    Ok(raw::members(responses.text()).map(|(key, response)| (key.into_owned(), response.to_owned())).collect())
 }

@@ -46,7 +46,7 @@ pub trait Ask: Send + Sync + 'static {
     /// or in a task to the time to live of the task.
     ///
     /// When the timeout elapses, the server cancels the request, and the function receives [`Fault::AnswerTimeout`]. In
-    /// revision 2026-07-28, where the call ends with its questions and the client may retry it at any time, the timeout
+    /// stateless revisions, where the call ends with its questions and the client may retry it at any time, the timeout
     /// has no effect.
     ///
     /// ```
@@ -93,7 +93,7 @@ pub trait Ask: Send + Sync + 'static {
     /// Asks the client to report its progress, and calls `report` with it while the function waits for the answer.
     ///
     /// If the client reports faster than the function is polled, only the latest report is passed on. Reports whose
-    /// progress does not increase are ignored. Clients may report nothing. In revision 2026-07-28 and in tasks,
+    /// progress does not increase are ignored. Clients may report nothing. In stateless revisions and in tasks,
     /// questions are not requests of the server, so the client is not asked for progress.
     ///
     /// ```

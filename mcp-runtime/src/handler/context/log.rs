@@ -9,7 +9,7 @@ use crate::{jsonrpc::write, model::Level};
 /// The level that a log message of a call must reach to be sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogThreshold {
-    /// The level that the client set for the session.
+    /// The level that the client set for the session or, in a stateless revision, for the connection.
     Session,
     /// The level in the request. `None` disables log messages: the client did not ask for any.
     Request(Option<Level>),

@@ -20,7 +20,7 @@ impl Context {
     /// Asks the user to fill in a form. `message` explains to the user why.
     ///
     /// `key` identifies the question among those of this call. In revisions 2025-06-18 to 2025-11-25, the call waits
-    /// for the answer. In revision 2026-07-28, the call ends with the question, and **the function runs again from its
+    /// for the answer. In stateless revisions, the call ends with the question, and **the function runs again from its
     /// start** when the client retries the call with the answer: everything before the question runs again unless it is
     /// wrapped in [`once`](Self::once). In both cases, execution continues on the next line with the answer.
     ///
@@ -95,7 +95,7 @@ impl Context {
     /// In revision 2025-11-25, the client receives the pages in the error `URLElicitationRequiredError` (-32042), and
     /// may retry the request afterwards. [`UrlElicitation::with_completion`] tells it when.
     ///
-    /// Revision 2026-07-28 has no such error. There, the call ends with the pages as questions, as in
+    /// Stateless revisions have no such error. There, the call ends with the pages as questions, as in
     /// [`elicit_url`](Self::elicit_url). When the client retries the call, the function runs again. If it still cannot
     /// continue, the fault is a [`Fault::Internal`].
     ///
@@ -190,7 +190,7 @@ impl Context {
         self.client_requests().ask(ask).await
     }
 
-    /// Sends several requests at once: a tuple of up to six, or a vector. In revision 2026-07-28, this takes one round
+    /// Sends several requests at once: a tuple of up to six, or a vector. In stateless revisions, this takes one round
     /// trip instead of one per request.
     ///
     /// ```
@@ -319,7 +319,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the client does not respond in time. Also returns one in revision 2026-07-28, which has no
+    /// Returns a fault if the client does not respond in time. Also returns one in stateless revisions, which have no
     /// `ping`: servers send no requests there.
     ///
     /// See [Ping](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping).
@@ -332,7 +332,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// Returns a fault in revision 2026-07-28, which has no sessions: there, every message of the server belongs to a
+    /// Returns a fault in stateless revisions, which have no sessions: there, every message of the server belongs to a
     /// request of the client. Also returns one in functions that list or complete values, and if the session has ended.
     pub fn session(&self) -> Result<Session, Fault> {
         let Inner { parts, .. } = &*self.inner;

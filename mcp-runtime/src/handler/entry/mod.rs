@@ -50,11 +50,23 @@ impl Entry {
     }
 }
 
-/// The kind of an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum EntryKind {
+macro_rules! entry_kinds {
+    ($($(#[$doc:meta])* $kind:ident,)*) => {
+        /// The kind of an entry.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum EntryKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl EntryKind {
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$kind),*];
+        }
+    };
+}
+
+entry_kinds! {
     /// A `#[tool]`.
     Tool,
     /// A `#[resource]`, static or templated.

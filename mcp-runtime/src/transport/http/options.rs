@@ -350,7 +350,7 @@ impl HttpOptions {
     /// Sets how long an event stream goes on after the credentials of its request have expired. The default is 5
     /// minutes. `None` lets it go on as long as the client reads it.
     ///
-    /// A call whose stream ends is cancelled in revision 2026-07-28. In a session, it continues, and the client can
+    /// A call whose stream ends is cancelled in stateless revisions. In a session, it continues, and the client can
     /// resume the stream with new credentials.
     #[must_use]
     pub fn expired_stream_grace(mut self, grace: Option<Duration>) -> Self {

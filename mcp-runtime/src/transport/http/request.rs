@@ -118,12 +118,12 @@ impl RequestHead for HttpRequestSource {
 impl RequestSource for HttpRequestSource {
     fn check_request(&self, request: &MirroredFields<'_>) -> Result<(), Fault> {
         let headers = &self.request.headers;
-        let version = raw::string(request.version).unwrap_or_default();
+        let version = request.version.string().unwrap_or_default();
         expect(VERSION.as_str(), plain(headers, &VERSION)?, &version)?;
         expect(METHOD.as_str(), plain(headers, &METHOD)?, request.method)?;
         match request.subject {
             Some(subject) => {
-                let subject = raw::string(subject).unwrap_or_default();
+                let subject = subject.string().unwrap_or_default();
                 expect(NAME.as_str(), encoded(headers, &NAME)?.as_deref(), &subject)
             }
             None => Ok(()),
@@ -204,7 +204,10 @@ mod tests {
     use http::{HeaderName, HeaderValue, Request};
 
     use super::*;
-    use crate::transport::http::{options::HttpOptions, session::Sessions};
+    use crate::{
+        jsonrpc::RawJson,
+        transport::http::{options::HttpOptions, session::Sessions},
+    };
 
     fn source(headers: &[(&str, &str)]) -> HttpRequestSource {
         let (mut parts, ()) = Request::new(()).into_parts();
@@ -221,7 +224,11 @@ mod tests {
     fn headers_must_match_the_request() {
         let version = ("MCP-Protocol-Version", "2026-07-28");
         let call = ("mcp-method", "tools/call");
-        let request = MirroredFields { version: r#""2026-07-28""#, method: "tools/call", subject: Some(r#""add""#) };
+        let request = MirroredFields {
+            version: RawJson::new(r#""2026-07-28""#),
+            method: "tools/call",
+            subject: Some(RawJson::new(r#""add""#)),
+        };
         for (headers, matches) in [
             (&[version, call, ("Mcp-Name", "add")][..], true),
             (&[version, call, ("Mcp-Name", "  add  ")], true),

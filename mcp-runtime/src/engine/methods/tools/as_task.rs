@@ -27,6 +27,7 @@ use crate::{
     },
     error::Fault,
     handler::{CallFuture, Context, Finished, HandlerError, Input, entry::Handler},
+    jsonrpc::RawJson,
     registry::Function,
     revision::Feature,
 };
@@ -165,6 +166,6 @@ fn task_client(request: &RequestContext<'_>) -> TaskClient {
             let session_of_task = TaskSession { task_id: OnceLock::new(), session: Arc::downgrade(session), encoding };
             TaskClient::new(&session.info.capabilities, Some(session_of_task))
         }
-        None => TaskClient::new(request.params.meta.client_capabilities.unwrap_or("{}"), None),
+        None => TaskClient::new(request.params.meta.client_capabilities.map_or("{}", RawJson::text), None),
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     },
     error::Fault,
     handler::entry::TaskSupport,
-    jsonrpc::raw,
+    jsonrpc::RawJson,
     registry::Tool,
     revision::Feature,
 };
@@ -70,12 +70,12 @@ impl Execution {
 }
 
 /// Decodes the TTL in the `task` parameter.
-fn decode_ttl(task: &str) -> Result<Option<Duration>, Fault> {
-    if raw::kind(task) != raw::Kind::Object {
+fn decode_ttl(task: RawJson<'_>) -> Result<Option<Duration>, Fault> {
+    if !task.is_object() {
         return Err(Fault::invalid_params("`task` must be an object"));
     }
-    let Some(ttl) = raw::member(task, "ttl").filter(|ttl| *ttl != "null") else { return Ok(None) };
-    let millis = ttl.parse().ok().filter(|millis: &u64| *millis > 0);
+    let Some(ttl) = task.member("ttl").filter(|ttl| !ttl.is_null()) else { return Ok(None) };
+    let millis = ttl.text().parse().ok().filter(|millis: &u64| *millis > 0);
     let millis = millis.ok_or_else(|| Fault::invalid_params("`task.ttl` must be a positive number of milliseconds"))?;
     Ok(Some(Duration::from_millis(millis)))
 }

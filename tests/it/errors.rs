@@ -336,7 +336,7 @@ async fn values_that_fit_the_schema_but_not_the_type_are_explained_with_the_name
 #[tokio::test]
 async fn variables_of_a_template_that_do_not_fit_name_no_resource() {
     for revision in Revision::ALL {
-        let code = if revision.is_stateless() { -32602 } else { -32002 };
+        let code = mcp_tests::expected(revision).resource_not_found;
         let mut client = server().test_client(revision);
         for uri in ["notes://note/x", "notes://note/9223372036854775808", "notes://note/1?even=3", "notes://note/1.5"] {
             let error = client.read(uri).await.unwrap_err();

@@ -354,7 +354,7 @@ async fn calls_are_plain_for_clients_without_tasks() {
             let error = required.unwrap_err();
             let needed = json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}});
             assert_eq!((error.code, error.data), (-32021, Some(needed)));
-        } else if revision >= Revision::V2025_11_25 {
+        } else if mcp_tests::expected(revision).session_tasks {
             assert_eq!(required.unwrap_err().code, -32601);
         } else {
             assert_eq!(required.unwrap()["isError"], true);

@@ -235,7 +235,7 @@ async fn only_exact_uris_of_served_files_can_be_read() {
     ];
     for revision in Revision::ALL {
         let mut client = server().test_client(revision);
-        let code = if revision.is_stateless() { -32602 } else { -32002 };
+        let code = mcp_tests::expected(revision).resource_not_found;
         for uri in wrong.into_iter().chain(["skill://git-workflow", "skill://acme"]) {
             let error = client.read(uri).await.unwrap_err();
             assert_eq!(error.code, code, "{revision} {uri:?}");

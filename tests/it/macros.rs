@@ -66,7 +66,7 @@ fn lengths(
 }
 
 #[doc = "From a file:"]
-#[doc = include_str!("../../hygiene/description.txt")]
+#[doc = include_str!("../hygiene/description.txt")]
 /// And after it.
 #[tool(blocking)]
 fn from_a_file() {}
@@ -78,7 +78,7 @@ fn from_a_file() {}
 #[tool]
 fn find_word() {}
 
-#[tool(description = include_str!("../../hygiene/description.txt"))]
+#[tool(description = include_str!("../hygiene/description.txt"))]
 #[deprecated = "the archive is closed"]
 fn archive() {}
 

@@ -83,7 +83,7 @@ async fn progress_is_returned_with_the_result() {
         ] {
             let (result, updates) = client.call_with_progress("report", json!({"words": words})).await.unwrap();
             assert_eq!(result.text(), words.as_array().unwrap().len().to_string());
-            let has_message = revision != Revision::V2024_11_05;
+            let has_message = mcp_tests::expected(revision).progress_messages;
             let expected: Vec<_> = expected
                 .into_iter()
                 .map(|(done, total, message)| (done, total, has_message.then(|| message.to_owned())))

@@ -230,7 +230,7 @@ async fn pending_list_changes_are_coalesced_by_kind() {
                 code(&mut client, "prompts/get", json!({"name": "ask", "arguments": {"style": "Plain"}})).await,
                 if hides_prompts { -32602 } else { 0 }
             );
-            let missing = if revision.is_stateless() { -32602 } else { -32002 };
+            let missing = mcp_tests::expected(revision).resource_not_found;
             assert_eq!(
                 code(&mut client, "resources/read", json!({"uri": "test://fixed"})).await,
                 if hides_prompts { 0 } else { missing }

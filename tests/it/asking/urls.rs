@@ -146,7 +146,7 @@ async fn required_pages_are_an_error_in_the_revision_that_defines_it() {
                     assert_eq!(official.problems(&response, None), [] as [String; 0], "{case}: {response}");
                 }
                 let error = &response["error"];
-                if revision < Revision::V2025_11_25 || !has_url {
+                if !mcp_tests::expected(revision).url_elicitation || !has_url {
                     let message = "the client has not declared the capability `elicitation.url`";
                     if method == "tools/call" {
                         assert_eq!(response["result"]["isError"], true, "{case}: {response}");
@@ -245,7 +245,7 @@ async fn completion_is_reported_once_to_the_session_that_was_asked() {
             client.call(1, tool);
             let asked = client.next().await;
             let completion = completions.recv().await.unwrap();
-            if revision < Revision::V2025_11_25 {
+            if !mcp_tests::expected(revision).url_elicitation {
                 assert_eq!(asked["result"]["isError"], true, "{revision} {tool}: {asked}");
                 assert!(!completion.complete(), "{revision} {tool}");
                 client.send(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));

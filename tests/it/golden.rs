@@ -61,7 +61,11 @@ async fn structured_results_match_their_schemas() {
             let result = client.call(name, arguments).await.unwrap();
             let is_valid =
                 schema.map(|schema| jsonschema::is_valid(schema, result.structured().unwrap_or(&Value::Null)));
-            assert_eq!(is_valid, (revision >= Revision::V2025_06_18).then_some(true), "{revision} {name}: {result:?}");
+            assert_eq!(
+                is_valid,
+                mcp_tests::expected(revision).structured_content.then_some(true),
+                "{revision} {name}: {result:?}"
+            );
         }
     }
 }

@@ -128,7 +128,7 @@ fn meta(object: &Value) -> Option<&str> {
 #[tokio::test]
 async fn meta_of_items_is_sent_where_the_revision_has_it() {
     for revision in Revision::ALL {
-        let expected = |value: &'static str| Some(value).filter(|_| revision >= Revision::V2025_06_18);
+        let expected = |value: &'static str| Some(value).filter(|_| mcp_tests::expected(revision).item_meta);
 
         let result = request(revision, "tools/call", json!({"name": "contents"})).await;
         assert_eq!(meta(&result), Some("result"), "{revision}");
@@ -166,22 +166,30 @@ async fn meta_of_items_is_sent_where_the_revision_has_it() {
 #[tokio::test]
 async fn prompts_embed_text_and_binary_resources() {
     for revision in Revision::ALL {
-        let since = |first: Revision, value: Value| if revision >= first { value } else { Value::Null };
+        let sent = |is_sent: bool, value: Value| if is_sent { value } else { Value::Null };
         let result = request(revision, "prompts/get", json!({"name": "attachments"})).await;
         assert_eq!(meta(&result), Some("result"), "{revision}");
         let content = |index: usize| &result["messages"][index]["content"];
         assert_eq!(content(0)["type"], "resource", "{revision}");
         assert_eq!(content(0)["resource"]["text"], "text", "{revision}");
         assert_eq!(content(0)["resource"]["mimeType"], "text/plain", "{revision}");
-        assert_eq!(content(0)["resource"]["_meta"][KEY], since(Revision::V2025_06_18, json!("contents")), "{revision}");
+        assert_eq!(
+            content(0)["resource"]["_meta"][KEY],
+            sent(mcp_tests::expected(revision).item_meta, json!("contents")),
+            "{revision}"
+        );
         assert_eq!(content(1)["type"], "resource", "{revision}");
         assert_eq!(content(1)["resource"]["blob"], "/wA=", "{revision}");
         assert_eq!(content(1)["resource"]["uri"], "test://blob", "{revision}");
         assert_eq!(content(1)["annotations"]["priority"], 0.5, "{revision}");
-        let modified = since(Revision::V2025_06_18, json!("2025-01-12T15:00:58Z"));
+        let modified = sent(mcp_tests::expected(revision).last_modified, json!("2025-01-12T15:00:58Z"));
         assert_eq!(content(1)["annotations"]["lastModified"], modified, "{revision}");
-        assert_eq!(content(1)["_meta"][KEY], since(Revision::V2025_06_18, json!("block")), "{revision}");
-        let kind = if revision >= Revision::V2025_03_26 { "audio" } else { "resource" };
+        assert_eq!(
+            content(1)["_meta"][KEY],
+            sent(mcp_tests::expected(revision).item_meta, json!("block")),
+            "{revision}"
+        );
+        let kind = if mcp_tests::expected(revision).audio { "audio" } else { "resource" };
         assert_eq!(content(2)["type"], kind, "{revision}");
         assert!(result["messages"].as_array().unwrap().iter().all(|message| message.get("_meta").is_none()));
     }
@@ -191,7 +199,7 @@ async fn prompts_embed_text_and_binary_resources() {
 async fn annotations_are_listed_where_the_revision_has_them() {
     for revision in Revision::ALL {
         let annotations = |mut hints: Value| {
-            if revision < Revision::V2025_06_18 {
+            if !mcp_tests::expected(revision).last_modified {
                 hints.as_object_mut().unwrap().remove("lastModified");
             }
             if hints == json!({}) { Value::Null } else { hints }
@@ -238,14 +246,14 @@ fn priorities_are_numbers_from_0_to_1() {
 async fn a_resource_result_without_contents_is_not_found() {
     for revision in Revision::ALL {
         let code = server().test_client(revision).read("test://none").await.unwrap_err().code;
-        assert_eq!(code, if revision.is_stateless() { -32602 } else { -32002 }, "{revision}");
+        assert_eq!(code, mcp_tests::expected(revision).resource_not_found, "{revision}");
     }
 }
 
 #[tokio::test]
 async fn structured_results_have_further_content() {
     for revision in Revision::ALL {
-        let is_structured = revision >= Revision::V2025_06_18;
+        let is_structured = mcp_tests::expected(revision).structured_content;
         let tools = request(revision, "tools/list", json!({})).await;
         for (name, arguments, text, rest) in [
             ("sales", json!({}), r#"{"total":7}"#, &["image", "text"][..]),
@@ -262,7 +270,7 @@ async fn structured_results_have_further_content() {
             }
             let blocks = result["content"].as_array().unwrap();
             assert_eq!(blocks[0], json!({"type": "text", "text": text}), "{revision} {name}");
-            let audio = if revision >= Revision::V2025_03_26 { "audio" } else { "resource" };
+            let audio = if mcp_tests::expected(revision).audio { "audio" } else { "resource" };
             let kinds: Vec<_> = blocks[1..].iter().map(|block| block["type"].as_str().unwrap()).collect();
             let rest: Vec<_> = rest.iter().map(|kind| if *kind == "audio" { audio } else { kind }).collect();
             assert_eq!(kinds, rest, "{revision} {name}");

@@ -191,7 +191,7 @@ async fn pings_are_sent_only_if_asked_for_and_never_without_a_session() {
     {
         let server = if pings { pinging_server(INTERVAL, LIMIT).0 } else { server() };
         let server = server.build().unwrap();
-        let is_stateless = revision == Revision::V2026_07_28;
+        let is_stateless = revision.is_stateless();
         let mut client =
             if is_stateless { StreamClient::connect(server) } else { StreamClient::open(server, revision).await };
         let start = Instant::now();

@@ -13,7 +13,7 @@ use super::FOLDER;
 pub(super) fn exists(test: &str, revisions: &[Revision]) -> bool {
     let folder = Path::new(FOLDER);
     match test.split_once(": ") {
-        None => has_function(&folder.join("tests/it"), test),
+        None => has_function(&folder.join("it"), test),
         Some(("golden", case)) => revisions.iter().all(|revision| {
             let file = PathBuf::from(revision.as_str()).join(format!("{case}.json"));
             ["golden", "golden/conversations"].iter().any(|golden| folder.join(golden).join(&file).is_file())

@@ -1,0 +1,159 @@
+//! An invented revision that uses every member of a dialect, so that those which no published revision uses are tested.
+//! It exists only in unit tests, where it is the newest one.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::{
+    dialect::{Dialect, ErrorCodes, Method},
+    feature::Feature,
+    table::Revision,
+    v2026_07_28::DIALECT as PREVIOUS,
+};
+use crate::{Context, Level, Server, engine::Connection, error::Fault, testing::TestClient};
+
+pub(super) const DIALECT: Dialect = Dialect {
+    revision: Revision::VTest,
+    features: PREVIOUS.features.without(&[Feature::RichForms]).and(&[Feature::Batching, Feature::LogLevel]),
+    codes: ErrorCodes { method_not_found: -32099, ..PREVIOUS.codes },
+    methods: &[Method {
+        name: "test/echo",
+        respond: |params, result| {
+            result.raw("params", params.ok_or_else(|| Fault::invalid_params("`params` is missing"))?.text().as_bytes());
+            Ok(())
+        },
+    }],
+    result_members: &[("resultMember", "1")],
+    meta_members: &[("metaMember", "[2]")],
+};
+
+/// Log a line.
+#[crate::tool(read_only)]
+fn log_line(ctx: &Context) {
+    ctx.info("a line");
+}
+
+#[derive(crate::Elicit)]
+struct Confirm {
+    sure: bool,
+}
+
+/// Ask for consent.
+#[crate::tool]
+async fn ask(ctx: &Context) -> Result<String, Fault> {
+    ctx.elicit::<Confirm>("confirm", "Sure?").await.map(|_| String::new())
+}
+
+fn server() -> Server {
+    let server = Server::empty("test", "1.0.0").with::<log_line>();
+    let _announces_changes = server.handle();
+    server
+}
+
+fn client(revision: Revision) -> TestClient {
+    server().test_client(revision)
+}
+
+/// Returns the result of a `subscriptions/listen` request that the server has ended.
+fn ended_listener(revision: Revision) -> Value {
+    let mut connection = Connection::new(server().build().unwrap().engine().clone());
+    let params = json!({"notifications": {}, "_meta": meta(revision.as_str())});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+    let mut out = Vec::new();
+    connection.receive(request.to_string().as_bytes(), Instant::now(), &mut out);
+    connection.end_listeners();
+    connection.drain(&mut out);
+    let lines: Vec<Value> = serde_json::Deserializer::from_slice(&out).into_iter().map(Result::unwrap).collect();
+    lines.last().unwrap()["result"].clone()
+}
+
+fn meta(version: &str) -> Value {
+    json!({"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": {}})
+}
+
+fn discover(id: u32, version: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "server/discover", "params": {"_meta": meta(version)}})
+}
+
+#[tokio::test]
+async fn every_result_has_the_members_of_its_dialect() {
+    for revision in [Revision::V2026_07_28, Revision::VTest] {
+        let mut client = client(revision);
+        let results = [
+            client.request("server/discover", json!({})).await.unwrap(),
+            client.request("tools/list", json!({})).await.unwrap(),
+            client.request("tools/call", json!({"name": "log_line"})).await.unwrap(),
+            ended_listener(revision),
+        ];
+        let expected = if revision == Revision::VTest { (json!(1), json!([2])) } else { (Value::Null, Value::Null) };
+        for result in results {
+            assert_eq!(result["resultType"], "complete");
+            assert!(result["_meta"]["io.modelcontextprotocol/serverInfo"].is_object());
+            assert_eq!((result["resultMember"].clone(), result["_meta"]["metaMember"].clone()), expected, "{result}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_method_and_an_error_code_exist_only_in_their_dialect() {
+    let result = client(Revision::VTest).request("test/echo", json!({"a": 1})).await.unwrap();
+    assert_eq!((&result["params"]["a"], &result["resultMember"]), (&json!(1), &json!(1)));
+    for (revision, method, code) in [
+        (Revision::VTest, "test/other", -32099),
+        (Revision::V2026_07_28, "test/echo", -32601),
+        (Revision::V2025_11_25, "test/echo", -32601),
+    ] {
+        let error = client(revision).request(method, json!({})).await.unwrap_err();
+        assert_eq!(error.code, code, "{method} in {revision}");
+    }
+}
+
+#[tokio::test]
+async fn batches_are_accepted_only_in_the_dialects_that_have_them() {
+    for (versions, is_accepted) in [
+        (["9999-12-31", "9999-12-31"], true),
+        (["2026-07-28", "2026-07-28"], false),
+        (["9999-12-31", "2026-07-28"], false),
+        (["9999-12-31", "2000-01-01"], true),
+    ] {
+        let batch = json!([discover(1, versions[0]), discover(2, versions[1])]).to_string();
+        let responses = client(Revision::VTest).send_raw(batch.as_bytes());
+        if is_accepted {
+            assert_eq!(responses[0].as_array().unwrap().len(), 2, "{versions:?}");
+        } else {
+            let message = "invalid request: protocol version 2026-07-28 does not support batches";
+            assert_eq!(responses[0]["error"]["message"], message, "{versions:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stateless_connection_has_a_log_level_in_dialects_that_set_it() {
+    let log = async |client: &mut TestClient| {
+        client.call("log_line", json!({})).await.unwrap();
+        client.log_messages().len()
+    };
+    for (level, expected) in [(Level::Info, 1), (Level::Error, 0)] {
+        let mut client = client(Revision::VTest);
+        client.request("logging/setLevel", json!({"level": level.as_str()})).await.unwrap();
+        assert_eq!(log(&mut client).await, expected, "{level}");
+        let discovered = client.request("server/discover", json!({})).await.unwrap();
+        assert!(discovered["capabilities"]["logging"].is_object());
+    }
+    let mut client = client(Revision::V2026_07_28);
+    client.request("logging/setLevel", json!({"level": "info"})).await.unwrap_err();
+    assert_eq!(log(&mut client).await, 0);
+}
+
+#[tokio::test]
+async fn forms_are_encoded_as_the_dialect_has_them() {
+    for (revision, is_rich) in [(Revision::V2026_07_28, true), (Revision::VTest, false)] {
+        let server = Server::empty("test", "1.0.0").with::<ask>();
+        let mut client = server.test_client(revision).answering(move |request| {
+            assert_eq!(request.params.get("mode").is_some(), is_rich, "{request:?}");
+            json!({"action": "decline"})
+        });
+        client.call("ask", json!({})).await.unwrap();
+    }
+}
