@@ -81,6 +81,7 @@ impl Context {
             progress_token: None,
             log: LogThreshold::Request(None),
             log_targets: None,
+            forwards_log: false,
             meta: None,
             client: None,
             capabilities: None,

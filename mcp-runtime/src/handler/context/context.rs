@@ -71,6 +71,8 @@ pub(crate) struct ContextParts {
     /// The targets whose events are forwarded to the client in addition to those of the function's crate.
     #[cfg_attr(not(feature = "log"), expect(dead_code, reason = "nothing collects events"))]
     pub(crate) log_targets: Option<Arc<[String]>>,
+    /// Whether log events of the function are sent to the client.
+    pub(crate) forwards_log: bool,
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
