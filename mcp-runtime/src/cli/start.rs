@@ -174,7 +174,7 @@ async fn serve_http(
     let (path, drain_delay) = (options.path.clone(), options.drain_delay);
     let listener = server.bind_http(address, options).await?;
     super::address::report(package, &listener.address().url(&path), token_file)?;
-    let time_to_end = drain_delay.saturating_add(server.engine().limits.grace_period);
+    let time_to_end = drain_delay.saturating_add(server.engine().profile.limits.grace_period);
     listener.serve(crate::transport::shutdown_signal(time_to_end)).await;
     Ok(())
 }

@@ -27,8 +27,8 @@ use super::{
         sender_access::check_scopes,
         span::request_span,
     },
+    server::Engine,
     session::Session,
-    shared::Engine,
     shared_session::SessionMessage,
 };
 use crate::{
@@ -109,7 +109,7 @@ impl Connection {
     }
 
     fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
-        let flow = Arc::new(FlowControl::new(&engine.limits.rates));
+        let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
         let context = ConnectionContext {
             engine,
             session: OnceLock::new(),
@@ -199,8 +199,10 @@ impl Connection {
 
     /// Rejects a message that exceeds the maximum size. The message need not have been read completely.
     pub(crate) fn reject_oversized(&self, out: &mut Vec<u8>) {
-        let message =
-            format!("the message is too large: the limit is {} bytes", self.context.engine.limits.message_bytes);
+        let message = format!(
+            "the message is too large: the limit is {} bytes",
+            self.context.engine.profile.limits.message_bytes
+        );
         self.reject(&Fault::InvalidRequest(message), out);
     }
 
@@ -223,7 +225,7 @@ impl Connection {
 
     /// Waits until the session that was opened on this connection has ended because its client no longer responds.
     pub(crate) fn until_unresponsive(&self) -> impl Future<Output = ()> + use<> {
-        let outbox = self.context.engine.limits.pings.map(|_| Arc::clone(&self.context.outbox));
+        let outbox = self.context.engine.profile.limits.pings.map(|_| Arc::clone(&self.context.outbox));
         async move {
             match outbox {
                 Some(outbox) => outbox.until_closed().await,
@@ -313,7 +315,7 @@ impl Connection {
             let message = format!("protocol version {} does not support batches", dialect.name());
             return self.reject(&Fault::InvalidRequest(message), out);
         }
-        let limit = self.context.engine.limits.batch_messages;
+        let limit = self.context.engine.profile.limits.batch_messages;
         match messages.clone().take(limit + 1).count() {
             0 => return self.reject(&Fault::InvalidRequest("a batch must not be empty".to_owned()), out),
             count if count > limit => {
@@ -347,7 +349,7 @@ impl Connection {
             return Ok(());
         };
         let scopes = messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))));
-        check_scopes(&self.context.engine.access, &**source, &scopes)
+        check_scopes(&self.context.engine.profile.access, &**source, &scopes)
     }
 
     /// Responds to every request of a batch with the same error. Its other messages have no effect.
@@ -385,7 +387,7 @@ impl Connection {
         match std::str::from_utf8(without_bom(bytes)).map(parse) {
             Ok(Transmission::One(message)) => self.scopes_of(message),
             Ok(Transmission::Batch(messages)) => {
-                let messages = messages.take(self.context.engine.limits.batch_messages);
+                let messages = messages.take(self.context.engine.profile.limits.batch_messages);
                 messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))))
             }
             Err(_) => Scopes::default(),

@@ -26,11 +26,11 @@ mod replica;
 mod request;
 mod roots_hook;
 mod runs;
+mod server;
 mod session;
 mod session_log;
 #[cfg(feature = "http")]
 mod session_store;
-mod shared;
 mod shared_log;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod shared_session;
@@ -67,11 +67,11 @@ pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
 pub(crate) use roots_hook::RootsHook;
+pub(crate) use server::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
 #[cfg(feature = "http")]
 pub(crate) use session_store::{KIND, NewSession, SessionStore};
-pub(crate) use shared::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use shared_session::{Announcement, SessionMessage, SharedSession};
 #[cfg(feature = "http")]

@@ -81,7 +81,6 @@ impl Context {
             progress_token: None,
             log: LogThreshold::Request(None),
             log_targets: None,
-            forwards_log: false,
             meta: None,
             client: None,
             capabilities: None,

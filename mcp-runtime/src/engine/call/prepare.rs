@@ -65,7 +65,7 @@ impl<'a> CallRequest<'a> {
         complete: impl FnOnce(ContextParts) -> ContextParts,
     ) -> Result<(RunningCall<'a>, Option<Next>), Fault> {
         let Self { request, function, .. } = *self;
-        let next = request.engine().layers.for_call(function, self.arguments);
+        let next = request.engine().profile.layers.for_call(function, self.arguments);
         let parts = || {
             let scopes = function.scopes.clone();
             complete(ContextParts { scopes, ..context_parts(request, self.name) })
@@ -197,9 +197,9 @@ pub(crate) fn prepare<'a>(
     let engine = request.engine();
     // A blocking function waits for a thread with other calls of its sender, which the context identifies.
     let is_shared = common.blocking && request.connection.source.is_some();
-    let uses_context = uses_context || engine.forwards_log || is_shared;
+    let uses_context = uses_context || engine.profile.log_targets.is_some() || is_shared;
     let context = uses_context.then(|| Arc::new(Context::new(context())));
-    let timeout = common.timeout.or(engine.limits.timeout);
+    let timeout = common.timeout.or(engine.profile.limits.timeout);
     Ok(running_call(request, name, kind, timeout, context))
 }
 
@@ -220,7 +220,7 @@ fn running_call<'a>(
 ///
 /// Returns [`Fault::Overloaded`] if the connection has too many calls in flight.
 pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault> {
-    let limit = request.engine().limits.in_flight;
+    let limit = request.engine().profile.limits.in_flight;
     if request.connection.in_flight.count() >= limit {
         return Err(Fault::overloaded(format!("too many requests in flight: the limit is {limit}")));
     }
@@ -243,14 +243,13 @@ pub(crate) fn context_parts(request: &RequestContext<'_>, name: &str) -> Context
         principal: request.principal().map(Into::into),
         local_identity: request.local_identity().cloned(),
         scopes: None,
-        access: is_identified.then(|| Arc::clone(&request.engine().access)),
+        access: is_identified.then(|| Arc::clone(&request.engine().profile.access)),
         dialect: request.dialect(),
         id: request.id.to_owned(),
         name: name.into(),
         progress_token: meta.progress_token().map(Into::into),
         log,
-        log_targets: request.engine().log_targets.clone(),
-        forwards_log: request.engine().forwards_log,
+        log_targets: request.engine().profile.log_targets.clone(),
         meta: meta.whole.map(Into::into),
         client: request.client(),
         capabilities: request.session_capabilities(),

@@ -70,7 +70,7 @@ fn list_resources(
         }
         let encoding = engine.encoding(dialect);
         let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| listed_to.includes(info, scopes);
-        let page_size = engine.limits.page_size;
+        let page_size = engine.profile.limits.page_size;
         write_resources(registry.listed_resources(), &listed, encoding, start, page_size, sees).into()
     });
     call.run_future(request, permit, running, out);

@@ -68,11 +68,9 @@ pub(crate) struct ContextParts {
     /// The progress token, as JSON.
     pub(crate) progress_token: Option<Box<str>>,
     pub(crate) log: LogThreshold,
-    /// The targets whose events are forwarded to the client in addition to those of the function's crate.
-    #[cfg_attr(not(feature = "log"), expect(dead_code, reason = "nothing collects events"))]
+    /// The targets whose events are forwarded to the client in addition to those of the function's crate. `None` if no log
+    /// events are forwarded.
     pub(crate) log_targets: Option<Arc<[String]>>,
-    /// Whether log events of the function are sent to the client.
-    pub(crate) forwards_log: bool,
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,

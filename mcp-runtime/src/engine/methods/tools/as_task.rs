@@ -52,7 +52,7 @@ pub(crate) fn call_as_task(target: &CallRequest<'_>, ttl: Option<Duration>, out:
     };
     let (call, scopes) = (call.to_owned(), function.scopes.clone());
     let new = NewTask { owner, scopes, ttl, argument_bytes: arguments.len(), call, client };
-    let (tasks, limit) = (Arc::clone(&request.engine().tasks), request.engine().limits.timeout);
+    let (tasks, limit) = (Arc::clone(&request.engine().tasks), request.engine().profile.limits.timeout);
     let created = async move { tasks.create(new, running).await.map_err(|rejected| rejected.fault) };
     answer_with(request, function.name, limit, None, created, out);
     Ok(())

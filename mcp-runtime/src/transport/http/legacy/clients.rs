@@ -93,7 +93,7 @@ impl Client {
 
     /// Rejects a message if the client does not read its stream.
     pub(super) fn check_unread(&self) -> Result<(), Box<HttpResponse>> {
-        if self.outbox.unread() > self.endpoint.engine().limits.unread_bytes {
+        if self.outbox.unread() > self.endpoint.engine().profile.limits.unread_bytes {
             return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }
         Ok(())
