@@ -62,7 +62,6 @@ pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
 #[cfg(feature = "http")]
 pub(crate) use replica::{ReaderRecord, Replica, ReplicaHandler, Slot};
-pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};

@@ -229,8 +229,7 @@ pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault>
 
 /// Returns the properties of a function's context, which cannot send requests to its client.
 pub(crate) fn context_parts(request: &RequestContext<'_>, name: &str) -> ContextParts {
-    let source = request.connection.source.as_ref();
-    let is_identified = source.is_some_and(|source| source.identity().is_some());
+    let is_identified = request.connection.source.as_ref().is_some_and(|source| source.identity().is_some());
     let meta = &request.params.meta;
     let log = if request.has(Feature::RequestMeta) {
         LogThreshold::Request(request.dialect.level)
@@ -239,9 +238,7 @@ pub(crate) fn context_parts(request: &RequestContext<'_>, name: &str) -> Context
     };
     ContextParts {
         peer: Arc::clone(&request.connection.outbox) as _,
-        head: source.map(|source| Arc::clone(source) as _),
-        principal: request.principal().map(Into::into),
-        local_identity: request.local_identity().cloned(),
+        caller: request.caller(),
         scopes: None,
         access: is_identified.then(|| Arc::clone(&request.engine().profile.access)),
         dialect: request.dialect(),
@@ -251,7 +248,6 @@ pub(crate) fn context_parts(request: &RequestContext<'_>, name: &str) -> Context
         log,
         log_targets: request.engine().profile.log_targets.clone(),
         meta: meta.whole.map(Into::into),
-        client: request.client(),
         capabilities: request.session_capabilities(),
         requester: None,
         task_status: None,

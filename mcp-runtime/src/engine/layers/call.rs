@@ -5,10 +5,10 @@ use tokio::sync::Semaphore;
 
 use super::backend::{LayerBackend, SharedBackend};
 use crate::{
-    engine::{call::running::RunningCall, request::caller::Caller},
+    engine::call::running::RunningCall,
     error::Fault,
     handler::{
-        CallFuture, Contract, Finished, Input, StateMap,
+        CallFuture, Caller, Contract, Finished, Input, StateMap,
         entry::{CommonEntry, EntryInfo, EntryKind, Handler, Hints},
         run_check,
         schema::Violation,

@@ -3,11 +3,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tracing::Span;
 
 use super::{
-    caller::{Caller, VisibleTo},
-    dialect::RequestDialect,
-    params::Params,
-    sender_access::SenderAccess,
-    source::RequestSource,
+    caller::VisibleTo, dialect::RequestDialect, params::Params, sender_access::SenderAccess, source::RequestSource,
 };
 use crate::{
     auth::Identity,
@@ -19,7 +15,7 @@ use crate::{
         session::Session,
         shared_session::SessionMessage,
     },
-    handler::{ClientInfo, Encoding},
+    handler::{Caller, ClientInfo, Encoding},
     jsonrpc::Id,
     registry::Registry,
     revision::{Dialect, Feature},
