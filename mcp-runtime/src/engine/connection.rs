@@ -66,6 +66,28 @@ impl ReceiveOutcome {
     const RESPONSE: Self = Self { is_request: false, is_response: true, ..Self::REQUEST };
 }
 
+/// The ids of the requests of a transmission.
+#[derive(Debug, Default)]
+pub(crate) struct RequestIds<'a> {
+    /// The first id, so that a transmission that is not a batch allocates nothing.
+    first: Option<Id<'a>>,
+    others: Vec<Id<'a>>,
+}
+
+impl<'a> RequestIds<'a> {
+    fn push(&mut self, id: Id<'a>) {
+        match self.first {
+            None => self.first = Some(id),
+            Some(_) => self.others.push(id),
+        }
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Id<'a>> {
+        self.first.iter().chain(&self.others)
+    }
+}
+
 impl Connection {
     /// Creates a connection on which a session may be opened. The session ends with the connection.
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
@@ -149,8 +171,14 @@ impl Connection {
     }
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
-    /// lines. The others become available to [`drain`](Self::drain) later.
-    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> ReceiveOutcome {
+    /// lines. The others become available to [`drain`](Self::drain) later. Adds the ids of its requests to `ids`.
+    pub(crate) fn receive<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        now: Instant,
+        ids: &mut RequestIds<'a>,
+        out: &mut Vec<u8>,
+    ) -> ReceiveOutcome {
         self.context.clock.set(now);
         if let Some(session) = self.context.session.get() {
             session.record_sign_of_life();
@@ -165,13 +193,13 @@ impl Connection {
         match parse(text) {
             Transmission::One(message) => {
                 let before = out.len();
-                let outcome = self.handle(message, &Sink::Line, out);
+                let outcome = self.handle(message, &Sink::Line, ids, out);
                 if out.len() > before {
                     out.push(b'\n');
                 }
                 outcome
             }
-            Transmission::Batch(messages) => self.receive_batch(messages, out),
+            Transmission::Batch(messages) => self.receive_batch(messages, ids, out),
         }
     }
 
@@ -267,14 +295,18 @@ impl Connection {
         self.session_dialect().unwrap_or_else(revision::newest)
     }
 
-    fn handle(
+    fn handle<'a>(
         &mut self,
-        message: Result<Incoming<'_>, Malformed<'_>>,
+        message: Result<Incoming<'a>, Malformed<'a>>,
         sink: &Sink,
+        ids: &mut RequestIds<'a>,
         out: &mut Vec<u8>,
     ) -> ReceiveOutcome {
         let (id, fault) = match message {
-            Ok(Incoming::Request(message, id)) => return self.request(&message, id, sink, out),
+            Ok(Incoming::Request(message, id)) => {
+                ids.push(id.clone());
+                return self.request(&message, id, sink, out);
+            }
             Ok(Incoming::Notification(message)) => {
                 dispatch::notification(&self.context, &message);
                 return ReceiveOutcome::default();
@@ -309,7 +341,12 @@ impl Connection {
         self.context.take_outgoing()
     }
 
-    fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> ReceiveOutcome {
+    fn receive_batch<'a>(
+        &mut self,
+        messages: raw::Elements<'a>,
+        ids: &mut RequestIds<'a>,
+        out: &mut Vec<u8>,
+    ) -> ReceiveOutcome {
         let dialect = self.default_dialect();
         if !dialect.has(Feature::Batching) {
             let message = format!("protocol version {} does not support batches", dialect.name());
@@ -333,7 +370,7 @@ impl Connection {
         let mut outcome = ReceiveOutcome::default();
         for message in messages {
             response.clear();
-            outcome.is_request |= self.handle(Message::read(message), &sink, &mut response).is_request;
+            outcome.is_request |= self.handle(Message::read(message), &sink, ids, &mut response).is_request;
             if !response.is_empty() {
                 batch.add(&response);
             }
@@ -445,6 +482,35 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if !self.context.is_single_exchange {
             self.end();
+        }
+    }
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+    use crate::server::Server;
+
+    #[test]
+    fn the_ids_of_all_requests_of_a_transmission_are_known() {
+        const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+        let server = Server::empty("test", "1.0.0").build().unwrap();
+        let mut connection = Connection::new(Arc::clone(server.engine()));
+        for (message, expected) in [
+            (INITIALIZE, &["0"][..]),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &["1"]),
+            ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"\",\"method\":\"ping\"}", &[r#""a\"""#]),
+            (r#"{"jsonrpc":"2.0","method":"ping"}"#, &[]),
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"b"},
+                {"jsonrpc":"2.0","id":2,"method":"c"},{"jsonrpc":"2.0","id":3,"result":{}}]"#,
+                &["1", "2"],
+            ),
+            (r#"[{"jsonrpc":"2.0","method":"b"}]"#, &[]),
+        ] {
+            let mut ids = RequestIds::default();
+            connection.receive(message.as_bytes(), Instant::now(), &mut ids, &mut Vec::new());
+            assert_eq!(ids.iter().map(Id::as_json).collect::<Vec<_>>(), expected, "{message}");
         }
     }
 }

@@ -48,9 +48,9 @@ pub(crate) use call::response::write_error;
 #[cfg(feature = "http")]
 pub(crate) use client_requests::session_ended;
 pub use client_requests::{StateKey, StateKeyError};
-pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
+pub(crate) use connection::{Connection, RequestIds};
 pub(crate) use introduction::OWN_EXTENSIONS;
 pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]

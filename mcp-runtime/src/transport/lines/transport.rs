@@ -12,7 +12,11 @@ use tokio::{
 };
 
 use super::buffer::{CHUNK, Line, LineReader, WriteBuffer};
-use crate::{engine::Connection, error::Fault, race::race};
+use crate::{
+    engine::{Connection, RequestIds},
+    error::Fault,
+    race::race,
+};
 
 /// The number of iterations of the loop after which the stop signal is polled again.
 const ITERATIONS_PER_STOP_POLL: usize = 16;
@@ -262,7 +266,7 @@ fn receive(connection: &mut Connection, line: Line<'_>, now: Instant, out: &mut 
         Line::Complete(line) => {
             let line = line.trim_ascii();
             if !line.is_empty() {
-                connection.receive(line, now, out);
+                connection.receive(line, now, &mut RequestIds::default(), out);
             }
         }
         Line::TooLong => connection.reject_oversized(out),
