@@ -71,8 +71,9 @@ impl<'a> CallRequest<'a> {
             complete(ContextParts { scopes, ..context_parts(request, self.name) })
         };
         let uses_context = uses_context || function.uses_context;
-        let call = prepare(request, (function.name, function.common), Some(function.kind), uses_context, parts)?;
-        Ok((RunningCall { is_layered: next.is_some(), ..call }, next))
+        let mut call = prepare(request, (function.name, function.common), Some(function.kind), uses_context, parts)?;
+        call.is_layered = next.is_some();
+        Ok((call, next))
     }
 
     /// Runs the prepared call.
