@@ -26,11 +26,11 @@ mod replica;
 mod request;
 mod roots_hook;
 mod runs;
+mod server;
 mod session;
 mod session_log;
 #[cfg(feature = "http")]
 mod session_store;
-mod shared;
 mod shared_log;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod shared_session;
@@ -48,9 +48,9 @@ pub(crate) use call::response::write_error;
 #[cfg(feature = "http")]
 pub(crate) use client_requests::session_ended;
 pub use client_requests::{StateKey, StateKeyError};
-pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
+pub(crate) use connection::{Connection, RequestIds};
 pub(crate) use introduction::OWN_EXTENSIONS;
 pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
@@ -62,16 +62,15 @@ pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
 #[cfg(feature = "http")]
 pub(crate) use replica::{ReaderRecord, Replica, ReplicaHandler, Slot};
-pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
 pub(crate) use roots_hook::RootsHook;
+pub(crate) use server::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
 #[cfg(feature = "http")]
 pub(crate) use session_store::{KIND, NewSession, SessionStore};
-pub(crate) use shared::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use shared_session::{Announcement, SessionMessage, SharedSession};
 #[cfg(feature = "http")]

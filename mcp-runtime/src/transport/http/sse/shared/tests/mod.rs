@@ -25,6 +25,7 @@ use super::{
 use crate::{
     backend::Backend,
     engine::{Outbox, Replica},
+    jsonrpc::{Id, raw},
     revision,
     transport::http::sse::stream::StreamMemory,
 };
@@ -52,7 +53,9 @@ impl Call {
     fn begin_in(memory: &StreamMemory, streams: &Arc<SharedStreams>, message: &str) -> Self {
         let outbox = Outbox::for_test();
         outbox.begin_call();
-        let calls = StreamCalls::read(message.as_bytes());
+        let messages = if message.starts_with('[') { message } else { &format!("[{message}]") };
+        let ids: Vec<_> = raw::elements(messages).filter_map(|call| Id::from_json(raw::member(call, "id")?)).collect();
+        let calls = StreamCalls::new(ids.iter(), message.starts_with('['));
         let (dialect, memory) = (revision::newest_handshake(), memory.clone());
         let response = streams.open("session".into(), calls, dialect, Arc::clone(&outbox), Vec::new(), memory);
         Self { outbox, response }
