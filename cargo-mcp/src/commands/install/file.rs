@@ -10,8 +10,7 @@ use similar::TextDiff;
 
 use crate::{
     failure::Failure,
-    output::outln,
-    style::{AnsiColor, Style},
+    output::{AnsiColor, Style, outln},
     temporary::{self, Access},
 };
 

@@ -13,7 +13,7 @@ fn only_the_entry_changes() {
         (
             "cursor",
             "{\"mcpServers\":{\"other\":{\"command\":\"x\"}}}",
-            "{\"mcpServers\":{\n  \"other\":{\"command\":\"x\"},\n  \"hello\": {\n    \"type\": \"stdio\",\n    \"command\": \"HELLO\",\n    \"args\": []\n  }\n}}",
+            "{\"mcpServers\":{\n    \"other\":{\"command\":\"x\"},\n    \"hello\": {\n      \"type\": \"stdio\",\n      \"command\": \"HELLO\",\n      \"args\": []\n    }\n  }}",
         ),
         (
             "vscode",
