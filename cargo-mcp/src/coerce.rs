@@ -8,9 +8,8 @@ use serde_json::{Map, Value};
 use crate::{
     exact,
     failure::Failure,
-    limits::is_within_limits,
     near::nearest,
-    schema::{InvalidValue, Schema},
+    schema::{InvalidValue, Schema, is_within_limits},
 };
 
 /// The value of one `KEY=VALUE`.

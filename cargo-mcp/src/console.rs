@@ -10,9 +10,8 @@ use std::{
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::{
-    output::errln,
+    output::{DIM, ERROR, WARNING, errln, escape},
     schema::{display_number, display_value},
-    style::{DIM, ERROR, WARNING, escape},
 };
 
 /// Stderr, with progress bars below the lines.

@@ -15,8 +15,7 @@ use rmcp::model::{ContentBlock, Resource, ResourceContents};
 
 use crate::{
     failure::Failure,
-    output::{errln, outln},
-    style::{DIM, NAME},
+    output::{DIM, NAME, errln, outln},
 };
 
 /// The files for images, audio and other binary data.

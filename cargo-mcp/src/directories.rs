@@ -77,14 +77,4 @@ impl Directories {
             }
         }
     }
-
-    /// Returns the path of the records of installations.
-    pub(crate) fn records(&self) -> PathBuf {
-        let state = match self.system {
-            System::Linux => self.variable("XDG_STATE_HOME").unwrap_or_else(|| self.home.join(".local/state")),
-            System::Mac => self.home.join("Library/Application Support"),
-            System::Windows => self.variable("LOCALAPPDATA").unwrap_or_else(|| self.home.join("AppData/Local")),
-        };
-        state.join("cargo-mcp").join("installed.json")
-    }
 }

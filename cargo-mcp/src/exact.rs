@@ -1,8 +1,6 @@
-//! JSON without loss: integers that a [`Value`] would round are errors.
+//! JSON without loss: integers that a [`Value`] would round are errors. Describes syntax errors, too.
 
 use serde_json::Value;
-
-use crate::syntax_error;
 
 /// Parses JSON.
 ///
@@ -10,8 +8,7 @@ use crate::syntax_error;
 ///
 /// Fails if the text is not JSON, or if it contains an integer of more than 64 bits.
 pub(crate) fn parse(json: &str) -> Result<Value, String> {
-    let value =
-        serde_json::from_str(json).map_err(|error| format!("invalid JSON: {}", syntax_error::describe(&error)))?;
+    let value = serde_json::from_str(json).map_err(|error| format!("invalid JSON: {}", describe(&error)))?;
     match rounded(json, &value) {
         Some(integer) => Err(too_large(integer)),
         None => Ok(value),
@@ -58,6 +55,16 @@ pub(crate) fn large_integer(json: &str) -> Option<&str> {
             return Some(number);
         }
         rest = after;
+    }
+}
+
+/// Returns what is wrong, and where: the byte, and the line unless it is the first.
+pub(crate) fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    match error.line() {
+        0 | 1 => format!("{what} at byte {}", error.column()),
+        line => format!("{what} at byte {} of line {line}", error.column()),
     }
 }
 

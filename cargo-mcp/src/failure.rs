@@ -2,10 +2,7 @@
 
 use std::{fmt::Display, process::ExitCode};
 
-use crate::{
-    output::errln,
-    style::{AnsiColor, ERROR, Style},
-};
+use crate::output::{AnsiColor, ERROR, Style, errln};
 
 /// Why a command failed, and what to do about it.
 #[derive(Debug)]

@@ -5,10 +5,7 @@ use std::io::IsTerminal;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::{Map, Value};
 
-use crate::{
-    output::{outln, print_json},
-    style::escape,
-};
+use crate::output::{escape, outln, print_json};
 
 /// Prints structured content: as tables in a terminal, and otherwise as JSON.
 pub(crate) fn print(value: &Value) {

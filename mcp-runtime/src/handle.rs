@@ -105,7 +105,12 @@ impl Handle {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
         let added = engine.change(|registry| {
-            registry.with(Selection { entries, names: &engine.names, scopes: &engine.scopes, states: &states })
+            registry.with(Selection {
+                entries,
+                names: &engine.profile.names,
+                scopes: &engine.profile.scopes,
+                states: &states,
+            })
         });
         added.map(drop)
     }

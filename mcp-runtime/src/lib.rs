@@ -183,13 +183,13 @@ pub use backend::{
     MemoryBackend, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicEvent,
     TopicSender, TopicSubscription, Topics,
 };
-pub use engine::{Caller, Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
+pub use engine::{Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
 pub use error::{BuildError, Fault, RequiredElicitation};
 pub use handle::Handle;
 pub use handler::{
-    Amount, Argument, AskAll, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    ErrorOutput, Failure, IntoFailure, JsonOutput, ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile,
-    ServerFn, Session, ToolOutput,
+    Amount, Argument, AskAll, Caller, ClientInfo, Completions, CompletionsOutput, ContentItem, Context,
+    EarlierArguments, ErrorOutput, Failure, IntoFailure, JsonOutput, ListOutput, Notifier, PromptOutput,
+    ResourceOutput, SchemaProfile, ServerFn, Session, ToolOutput,
     ask::{
         Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
         InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,

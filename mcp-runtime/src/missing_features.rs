@@ -11,7 +11,11 @@ use std::{
 
 use crate::server::Server;
 #[cfg(not(feature = "http"))]
-use crate::{engine::Caller, handler::Context, server::BuiltServer, testing::TestClient};
+use crate::{
+    handler::{Caller, Context},
+    server::BuiltServer,
+    testing::TestClient,
+};
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
 ///

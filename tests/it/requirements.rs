@@ -76,7 +76,7 @@ fn tables_are_checked() {
         ("| a-1 | 2025-11-25 | server/tools | Ask. | `http::session::requests::requests_are_checked` |", &[]),
         ("| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::write::tests::base64_is_padded` |", &[]),
         (
-            "| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-runtime: jsonrpc::raw::tests::kinds_are_determined_by_the_first_byte` |",
+            "| a-1 | 2025-11-25 | server/tools | Ask. | `mcp-schema: json::tests::kinds_are_determined_by_the_first_byte` |",
             &[],
         ),
         ("| a-1 | 2025-03-26 | basic/transports | Answer. |", &["line 3: expected 5 cells, found 4"]),

@@ -14,13 +14,19 @@ pub struct Expected {
     pub null_error_ids: bool,
     /// Whether a session accepts batches.
     pub batches: bool,
+    /// Whether audio is content.
     pub audio: bool,
+    /// Whether notifications about progress have messages.
     pub progress_messages: bool,
     /// Whether entries and content blocks have `_meta`.
     pub item_meta: bool,
+    /// Whether annotations have `lastModified`.
     pub last_modified: bool,
+    /// Whether tools have structured results.
     pub structured_content: bool,
+    /// Whether servers can ask for forms.
     pub elicitation: bool,
+    /// Whether servers can ask to visit web pages.
     pub url_elicitation: bool,
     /// Whether a client asks for a task, and `tasks/result` exists.
     pub session_tasks: bool,

@@ -22,7 +22,7 @@ use crate::{
         RequestOptions, Round, Rounds, Server, Session, SessionArgs, missing_capability_help, print_raw, rejection,
         with,
     },
-    syntax_error, table,
+    table,
 };
 
 /// Call a tool
@@ -129,7 +129,7 @@ fn object(json: &str) -> Result<Map<String, Value>, Failure> {
     match value {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Failure::usage("`--json`: expected an object with the arguments by name")),
-        Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {}", syntax_error::describe(&error)))
+        Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {}", exact::describe(&error)))
             .help("use `--raw` to print the result as JSON")),
     }
 }

@@ -11,9 +11,8 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
-    output::outln,
+    output::{escape_line, outln},
     session::{RequestOptions, Server, Session, SessionArgs, print_raw, rejection, suggest_package, with},
-    style::escape_line,
     target::pair,
     uri_template::variables,
 };

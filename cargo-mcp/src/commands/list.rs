@@ -6,10 +6,9 @@ use serde_json::{Map, Value, json};
 use crate::{
     failure::Failure,
     host::HostArgs,
-    output::outln,
+    output::{DIM, HEADING, NAME, WARNING, escape_line, outln},
     schema::Schema,
     session::{Server, Session, SessionArgs, print_raw, with},
-    style::{DIM, HEADING, NAME, WARNING, escape_line},
 };
 
 /// List the tools, resources and prompts of a server

@@ -13,10 +13,9 @@ use crate::{
     failure::Failure,
     host::HostArgs,
     near::suggest,
-    output::{errln, outln},
+    output::{DIM, NAME, errln, outln},
     schema::Schema,
     session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
-    style::{DIM, NAME},
 };
 
 /// Print the messages of a prompt

@@ -4,8 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     coerce::ArgumentErrors,
-    limits::is_within_limits,
-    schema::{InvalidValue, Schema},
+    schema::{InvalidValue, Schema, is_within_limits},
 };
 
 /// Checks the fields that are present.

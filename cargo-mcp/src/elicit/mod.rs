@@ -1,7 +1,6 @@
 //! Questions from the server to the user, answered by command-line options or in the terminal.
 
 mod check;
-mod reply;
 mod terminal;
 
 use std::{
@@ -13,7 +12,7 @@ use std::{
 use rmcp::model::{ElicitRequestParams, ElicitResult};
 use serde_json::{Map, Value};
 
-use self::reply::Reply;
+use self::terminal::Reply;
 use crate::{
     coerce::{ArgumentErrors, ArgumentWords, arguments},
     failure::Failure,

@@ -3,15 +3,15 @@
 use std::{fmt::Display, sync::Arc};
 
 use inquire::{Confirm, InquireError, MultiSelect, Select, Text, list_option::ListOption, validator::Validation};
+use rmcp::model::{ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 
-use super::{check, reply::Reply};
+use super::check;
 use crate::{
     coerce::coerce,
     failure::Failure,
-    output::errln,
+    output::{DIM, NAME, errln, escape, escape_line},
     schema::{InvalidValue, Schema, display_value},
-    style::{DIM, NAME, escape, escape_line},
 };
 
 /// Why a prompt was not answered.
@@ -292,4 +292,25 @@ fn value(text: &str, root: &Map<String, Value>, name: &str) -> Result<Value, Inv
     let value = coerce(text, property)?;
     check::field(&value, property)?;
     Ok(value)
+}
+
+/// A user's reply to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply {
+    Accept(Map<String, Value>),
+    /// The user agrees to visit a page.
+    Consent,
+    Decline,
+    Cancel,
+}
+
+impl From<Reply> for ElicitResult {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Accept(form) => Self::new(ElicitationAction::Accept).with_content(Value::Object(form)),
+            Reply::Consent => Self::new(ElicitationAction::Accept),
+            Reply::Decline => Self::new(ElicitationAction::Decline),
+            Reply::Cancel => Self::new(ElicitationAction::Cancel),
+        }
+    }
 }

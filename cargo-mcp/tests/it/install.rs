@@ -50,14 +50,11 @@ impl Home {
         fs::read_to_string(self.path(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// Returns all files with their content and all directories, except for the records.
+    /// Returns all files with their content and all directories.
     fn snapshot(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         fn walk(directory: &Path, found: &mut BTreeMap<PathBuf, Option<Vec<u8>>>) {
             for entry in fs::read_dir(directory).expect("a directory") {
                 let path = entry.expect("an entry").path();
-                if path.ends_with(".local") {
-                    continue;
-                }
                 if path.is_dir() {
                     walk(&path, found);
                     found.insert(path, None);
@@ -77,9 +74,7 @@ impl Home {
             std::env::var_os(name).unwrap_or_else(|| std::env::home_dir().unwrap_or_default().join(below).into())
         };
         command.env("CARGO_HOME", cargo("CARGO_HOME", ".cargo")).env("RUSTUP_HOME", cargo("RUSTUP_HOME", ".rustup"));
-        for variable in
-            ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "APPDATA", "LOCALAPPDATA"]
-        {
+        for variable in ["XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "APPDATA"] {
             command.env_remove(variable);
         }
         command.env("HOME", self.path("")).env("RUST_LOG", "off");

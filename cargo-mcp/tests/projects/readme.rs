@@ -59,7 +59,6 @@ fn the_readme_session_shows_the_actual_output() {
             .env("CARGO_TARGET_DIR", &target)
             .env("NO_COLOR", "1")
             .env_remove("XDG_CONFIG_HOME")
-            .env_remove("XDG_STATE_HOME")
             .env_remove("CLAUDE_CONFIG_DIR")
             .output()
             .expect("bash starts");

@@ -11,7 +11,7 @@ use crate::{engine::Engine, handler::Contract, jsonrpc::syntax_error, testing::T
 /// Returns a list of the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
     let registry = engine.registry();
-    let mut out = format!("{} {}\n", engine.identity.name, engine.identity.version);
+    let mut out = format!("{} {}\n", engine.profile.identity.name, engine.profile.identity.version);
     let mut section = |title: &str, rows: Vec<(String, &str)>| {
         if rows.is_empty() {
             return;

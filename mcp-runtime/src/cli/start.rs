@@ -122,13 +122,14 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
 }
 
 /// Returns the contract of the flags of a `#[server]` function.
-fn flags_contract(flags: &'static [ArgumentEntry]) -> Result<Contract, Failure> {
-    registry::contract(flags).map_err(|error| Failure::new(format_args!("invalid flags of `main`: {error}")))
+fn flags_contract(flags: &'static [ArgumentEntry]) -> Result<Arc<Contract>, Failure> {
+    let contract = registry::contract(flags);
+    contract.map(Arc::new).map_err(|error| Failure::new(format_args!("invalid flags of `main`: {error}")))
 }
 
 async fn run(
     package: &Package,
-    contract: &Contract,
+    contract: &Arc<Contract>,
     options: Options,
     main: MainFn,
     stdio: Stdio,
@@ -173,7 +174,7 @@ async fn serve_http(
     let (path, drain_delay) = (options.path.clone(), options.drain_delay);
     let listener = server.bind_http(address, options).await?;
     super::address::report(package, &listener.address().url(&path), token_file)?;
-    let time_to_end = drain_delay.saturating_add(server.engine().limits.grace_period);
+    let time_to_end = drain_delay.saturating_add(server.engine().profile.limits.grace_period);
     listener.serve(crate::transport::shutdown_signal(time_to_end)).await;
     Ok(())
 }
@@ -181,7 +182,7 @@ async fn serve_http(
 /// Configures and builds the server.
 async fn build(
     package: &Package,
-    contract: &Contract,
+    contract: &Arc<Contract>,
     options: &Options,
     main: MainFn,
 ) -> Result<BuiltServer, Failure> {
@@ -204,7 +205,12 @@ async fn build(
 }
 
 /// Calls the author's `main` with the flags of the command line.
-fn configure(package: &Package, contract: &Contract, options: &Options, main: MainFn) -> Result<ServerFuture, Failure> {
+fn configure(
+    package: &Package,
+    contract: &Arc<Contract>,
+    options: &Options,
+    main: MainFn,
+) -> Result<ServerFuture, Failure> {
     warn_if_not_linked(package);
     let mut server = Server::new(package.name, package.version);
     if !package.description.is_empty() {

@@ -27,8 +27,8 @@ use super::{
         sender_access::check_scopes,
         span::request_span,
     },
+    server::Engine,
     session::Session,
-    shared::Engine,
 };
 use crate::{
     auth::Scopes,
@@ -64,6 +64,28 @@ impl ReceiveOutcome {
     const REQUEST: Self = Self { is_request: true, is_malformed: false, is_response: false, fault: None };
     const MALFORMED: Self = Self { is_malformed: true, ..Self::REQUEST };
     const RESPONSE: Self = Self { is_request: false, is_response: true, ..Self::REQUEST };
+}
+
+/// The ids of the requests of a transmission.
+#[derive(Debug, Default)]
+pub(crate) struct RequestIds<'a> {
+    /// The first id, so that a transmission that is not a batch allocates nothing.
+    first: Option<Id<'a>>,
+    others: Vec<Id<'a>>,
+}
+
+impl<'a> RequestIds<'a> {
+    fn push(&mut self, id: Id<'a>) {
+        match self.first {
+            None => self.first = Some(id),
+            Some(_) => self.others.push(id),
+        }
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Id<'a>> {
+        self.first.iter().chain(&self.others)
+    }
 }
 
 impl Connection {
@@ -109,7 +131,7 @@ impl Connection {
     }
 
     fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
-        let flow = Arc::new(FlowControl::new(&engine.limits.rates));
+        let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
         let context = ConnectionContext {
             engine,
             session: OnceLock::new(),
@@ -149,8 +171,14 @@ impl Connection {
     }
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
-    /// lines. The others become available to [`drain`](Self::drain) later.
-    pub(crate) fn receive(&mut self, bytes: &[u8], now: Instant, out: &mut Vec<u8>) -> ReceiveOutcome {
+    /// lines. The others become available to [`drain`](Self::drain) later. Adds the ids of its requests to `ids`.
+    pub(crate) fn receive<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        now: Instant,
+        ids: &mut RequestIds<'a>,
+        out: &mut Vec<u8>,
+    ) -> ReceiveOutcome {
         self.context.clock.set(now);
         if let Some(session) = self.context.session.get() {
             session.record_sign_of_life();
@@ -165,13 +193,13 @@ impl Connection {
         match parse(text) {
             Transmission::One(message) => {
                 let before = out.len();
-                let outcome = self.handle(message, &Sink::Line, out);
+                let outcome = self.handle(message, &Sink::Line, ids, out);
                 if out.len() > before {
                     out.push(b'\n');
                 }
                 outcome
             }
-            Transmission::Batch(messages) => self.receive_batch(messages, out),
+            Transmission::Batch(messages) => self.receive_batch(messages, ids, out),
         }
     }
 
@@ -199,8 +227,10 @@ impl Connection {
 
     /// Rejects a message that exceeds the maximum size. The message need not have been read completely.
     pub(crate) fn reject_oversized(&self, out: &mut Vec<u8>) {
-        let message =
-            format!("the message is too large: the limit is {} bytes", self.context.engine.limits.message_bytes);
+        let message = format!(
+            "the message is too large: the limit is {} bytes",
+            self.context.engine.profile.limits.message_bytes
+        );
         self.reject(&Fault::InvalidRequest(message), out);
     }
 
@@ -223,7 +253,7 @@ impl Connection {
 
     /// Waits until the session that was opened on this connection has ended because its client no longer responds.
     pub(crate) fn until_unresponsive(&self) -> impl Future<Output = ()> + use<> {
-        let outbox = self.context.engine.limits.pings.map(|_| Arc::clone(&self.context.outbox));
+        let outbox = self.context.engine.profile.limits.pings.map(|_| Arc::clone(&self.context.outbox));
         async move {
             match outbox {
                 Some(outbox) => outbox.until_closed().await,
@@ -265,14 +295,18 @@ impl Connection {
         self.session_dialect().unwrap_or_else(revision::newest)
     }
 
-    fn handle(
+    fn handle<'a>(
         &mut self,
-        message: Result<Incoming<'_>, Malformed<'_>>,
+        message: Result<Incoming<'a>, Malformed<'a>>,
         sink: &Sink,
+        ids: &mut RequestIds<'a>,
         out: &mut Vec<u8>,
     ) -> ReceiveOutcome {
         let (id, fault) = match message {
-            Ok(Incoming::Request(message, id)) => return self.request(&message, id, sink, out),
+            Ok(Incoming::Request(message, id)) => {
+                ids.push(id.clone());
+                return self.request(&message, id, sink, out);
+            }
             Ok(Incoming::Notification(message)) => {
                 dispatch::notification(&self.context, &message);
                 return ReceiveOutcome::default();
@@ -314,17 +348,22 @@ impl Connection {
             let version = Params::read(message.params.as_ref()).meta.protocol_version?;
             revision::stateless(&version.string()?).filter(|dialect| !dialect.has(Feature::Batching))
         };
-        let named = || messages.take(self.context.engine.limits.batch_messages).find_map(has_no_batches);
+        let named = || messages.take(self.context.engine.profile.limits.batch_messages).find_map(has_no_batches);
         self.session_dialect().or_else(named).unwrap_or_else(revision::newest)
     }
 
-    fn receive_batch(&mut self, messages: raw::Elements<'_>, out: &mut Vec<u8>) -> ReceiveOutcome {
+    fn receive_batch<'a>(
+        &mut self,
+        messages: raw::Elements<'a>,
+        ids: &mut RequestIds<'a>,
+        out: &mut Vec<u8>,
+    ) -> ReceiveOutcome {
         let dialect = self.batch_dialect(messages.clone());
         if !dialect.has(Feature::Batching) {
             let message = format!("protocol version {} does not support batches", dialect.name());
             return self.reject(&Fault::InvalidRequest(message), out);
         }
-        let limit = self.context.engine.limits.batch_messages;
+        let limit = self.context.engine.profile.limits.batch_messages;
         match messages.clone().take(limit + 1).count() {
             0 => return self.reject(&Fault::InvalidRequest("a batch must not be empty".to_owned()), out),
             count if count > limit => {
@@ -342,7 +381,7 @@ impl Connection {
         let mut outcome = ReceiveOutcome::default();
         for message in messages {
             response.clear();
-            outcome.is_request |= self.handle(Message::read(message), &sink, &mut response).is_request;
+            outcome.is_request |= self.handle(Message::read(message), &sink, ids, &mut response).is_request;
             if !response.is_empty() {
                 batch.add(&response);
             }
@@ -358,7 +397,7 @@ impl Connection {
             return Ok(());
         };
         let scopes = messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))));
-        check_scopes(&self.context.engine.access, &**source, &scopes)
+        check_scopes(&self.context.engine.profile.access, &**source, &scopes)
     }
 
     /// Responds to every request of a batch with the same error. Its other messages have no effect.
@@ -396,7 +435,7 @@ impl Connection {
         match std::str::from_utf8(without_bom(bytes)).map(parse) {
             Ok(Transmission::One(message)) => self.scopes_of(message),
             Ok(Transmission::Batch(messages)) => {
-                let messages = messages.take(self.context.engine.limits.batch_messages);
+                let messages = messages.take(self.context.engine.profile.limits.batch_messages);
                 messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))))
             }
             Err(_) => Scopes::default(),
@@ -454,6 +493,35 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if !self.context.is_single_exchange {
             self.end();
+        }
+    }
+}
+
+#[cfg(all(test, feature = "http"))]
+mod tests {
+    use super::*;
+    use crate::server::Server;
+
+    #[test]
+    fn the_ids_of_all_requests_of_a_transmission_are_known() {
+        const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+        let server = Server::empty("test", "1.0.0").build().unwrap();
+        let mut connection = Connection::new(Arc::clone(server.engine()));
+        for (message, expected) in [
+            (INITIALIZE, &["0"][..]),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &["1"]),
+            ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"\",\"method\":\"ping\"}", &[r#""a\"""#]),
+            (r#"{"jsonrpc":"2.0","method":"ping"}"#, &[]),
+            (
+                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"b"},
+                {"jsonrpc":"2.0","id":2,"method":"c"},{"jsonrpc":"2.0","id":3,"result":{}}]"#,
+                &["1", "2"],
+            ),
+            (r#"[{"jsonrpc":"2.0","method":"b"}]"#, &[]),
+        ] {
+            let mut ids = RequestIds::default();
+            connection.receive(message.as_bytes(), Instant::now(), &mut ids, &mut Vec::new());
+            assert_eq!(ids.iter().map(Id::as_json).collect::<Vec<_>>(), expected, "{message}");
         }
     }
 }

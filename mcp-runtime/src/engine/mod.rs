@@ -25,9 +25,9 @@ mod readiness;
 mod request;
 mod roots_hook;
 mod runs;
+mod server;
 mod session;
 mod session_log;
-mod shared;
 mod subscriptions;
 mod sync;
 mod tasks;
@@ -43,9 +43,9 @@ pub(crate) use client_requests::InputResponse;
 #[cfg(feature = "http")]
 pub(crate) use client_requests::session_ended;
 pub use client_requests::{StateKey, StateKeyError};
-pub(crate) use connection::Connection;
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
+pub(crate) use connection::{Connection, RequestIds};
 pub(crate) use introduction::OWN_EXTENSIONS;
 pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
@@ -55,15 +55,14 @@ pub(crate) use opening::restore_session;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
-pub use request::caller::Caller;
 pub(crate) use request::caller::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
 pub(crate) use roots_hook::RootsHook;
+pub(crate) use server::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
 pub(crate) use session_log::SessionLog;
-pub(crate) use shared::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::listener::too_many_listeners;
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};

@@ -10,8 +10,8 @@ use super::{
     pings,
     rates::FlowControl,
     runs::CoalescedRuns,
+    server::Engine,
     session::{Lifecycle, Session, SessionInfo},
-    shared::Engine,
     subscriptions::subscriber::Subscriber,
 };
 #[cfg(feature = "http")]
@@ -40,8 +40,8 @@ pub(super) fn open(
         roots: RootsCache::new(&info.capabilities),
         roots_hook_runs: CoalescedRuns::default(),
         info: Arc::new(info),
-        pending_requests: Arc::new(PendingRequests::new(engine.limits.in_flight)),
-        answer_timeout: engine.limits.answer_timeout,
+        pending_requests: Arc::new(PendingRequests::new(engine.profile.limits.in_flight)),
+        answer_timeout: engine.profile.limits.answer_timeout,
         in_flight,
         flow,
         subscriber: declared.announces_changes.then(subscribe),
@@ -49,7 +49,7 @@ pub(super) fn open(
         declares_logging: declared.logging,
         lifecycle: Lifecycle::default(),
         shared: OnceLock::new(),
-        liveness: engine.limits.pings.map(Liveness::new),
+        liveness: engine.profile.limits.pings.map(Liveness::new),
         registration: OnceLock::new(),
     });
     let _ = session.registration.set(engine.sessions.insert(&session));
@@ -68,7 +68,7 @@ pub(crate) fn restore_session(engine: &Arc<Engine>, record: &SessionRecord) -> O
     };
     let declared = Declared { announces_changes: record.announces_changes, logging: record.declares_logging };
     engine.start_background();
-    let flow = Arc::new(FlowControl::new(&engine.limits.rates));
+    let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
     let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
     let session = open(engine, info, declared, outbox, (Arc::default(), flow));
     session.adopt(record, record);

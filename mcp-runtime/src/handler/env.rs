@@ -2,7 +2,9 @@ use std::{any::Any, sync::Arc};
 
 use tokio::sync::Semaphore;
 
-use super::{CompletionInput, Context, Encoding, Finished, HandlerResult, Reply, StateMap, blocking::run_blocking};
+use super::{
+    CompletionInput, Context, Contract, Encoding, Finished, HandlerResult, Reply, StateMap, blocking::run_blocking,
+};
 use crate::error::Fault;
 
 /// The environment of a call, which provides everything but the decoded arguments. It does not borrow from the request.
@@ -12,9 +14,8 @@ pub struct CallEnv {
     pub(crate) context: Option<Arc<Context>>,
     pub(crate) completion: Option<CompletionInput>,
     pub(crate) encoding: Arc<Encoding>,
-    pub(crate) structured: bool,
-    pub(crate) wraps: bool,
-    pub(crate) mime_type: Option<&'static str>,
+    /// `None` for a function that only lists or completes.
+    pub(crate) contract: Option<Arc<Contract>>,
     pub(crate) uri: Box<str>,
 }
 
@@ -34,13 +35,9 @@ impl CallEnv {
     /// Writes the result.
     pub fn finish(&self, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Finished {
         let mut body = Vec::new();
-        let mut reply = Reply {
-            out: &mut body,
-            encoding: &self.encoding,
-            structured: self.structured,
-            wraps: self.wraps,
-            uri: &self.uri,
-            mime_type: self.mime_type,
+        let mut reply = match &self.contract {
+            Some(contract) => Reply::new(&mut body, &self.encoding, contract, &self.uri),
+            None => Reply::plain(&mut body, &self.encoding),
         };
         let outcome = write(&mut reply);
         Finished { body, outcome }
@@ -60,7 +57,7 @@ impl CallEnv {
     /// dropped, but the function runs to its end unless it checks [`Context::is_cancelled`].
     pub async fn blocking(self, call: impl FnOnce(&Self) -> Finished + Send + 'static) -> Finished {
         let finished = run_blocking(self.blocking_share(), move || call(&self)).await;
-        finished.unwrap_or_else(|| Finished { body: Vec::new(), outcome: Err(Fault::shutting_down().into()) })
+        finished.unwrap_or_else(|| Finished::failed(Fault::shutting_down()))
     }
 }
 

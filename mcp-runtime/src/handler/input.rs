@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::{
-    CallEnv, Context, Contract, Encoding, HandlerError, HandlerResult, StateMap,
+    CallEnv, Context, Contract, Encoding, HandlerError, HandlerResult, Reply, StateMap,
     env::find,
     schema::{Violation, decoding_violation},
     slot::Decode,
@@ -13,7 +13,7 @@ use crate::{error::Fault, excerpt::excerpt, jsonrpc::raw};
 pub struct Input<'a> {
     /// The arguments: an object, as JSON.
     pub(crate) arguments: &'a str,
-    pub(crate) contract: &'a Contract,
+    pub(crate) contract: &'a Arc<Contract>,
     /// The violations of the schema, if the arguments were checked in advance.
     pub(crate) violations: Option<&'a [Violation]>,
     pub(crate) states: &'a Arc<StateMap>,
@@ -50,17 +50,22 @@ impl<'a> Input<'a> {
         find(self.context, self.states)
     }
 
+    /// Creates the reply of the function.
+    pub(crate) fn reply<'b>(&self, out: &'b mut Vec<u8>) -> Reply<'b>
+    where
+        'a: 'b,
+    {
+        Reply::new(out, self.encoding, self.contract, self.uri)
+    }
+
     /// Copies the values that the call needs after decoding, so that a future can own them.
     pub fn into_owned(self) -> CallEnv {
-        let output = self.contract.output_schema();
         CallEnv {
             states: Arc::clone(self.states),
             context: self.context.map(Arc::clone),
             completion: None,
             encoding: Arc::clone(self.encoding),
-            structured: output.is_some(),
-            wraps: output.is_some_and(|output| output.wraps),
-            mime_type: self.contract.mime_type,
+            contract: Some(Arc::clone(self.contract)),
             uri: self.uri.into(),
         }
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod ask;
 mod blocking;
+mod caller;
 mod client_requests;
 mod client_wait;
 mod completion;
@@ -34,6 +35,7 @@ mod slot;
 mod state;
 mod strings;
 
+pub use caller::Caller;
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};

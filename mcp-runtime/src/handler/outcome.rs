@@ -24,6 +24,24 @@ pub struct Finished {
     pub(crate) outcome: HandlerResult,
 }
 
+impl Finished {
+    /// Returns the outcome of a call that succeeded with this result, as JSON.
+    pub(crate) fn with_result(body: Vec<u8>) -> Self {
+        Self { body, outcome: Ok(()) }
+    }
+
+    /// Returns the outcome of a call that failed.
+    pub(crate) fn failed(error: impl Into<HandlerError>) -> Self {
+        Self { body: Vec::new(), outcome: Err(error.into()) }
+    }
+}
+
+impl<E: Into<HandlerError>> From<Result<Vec<u8>, E>> for Finished {
+    fn from(result: Result<Vec<u8>, E>) -> Self {
+        result.map_or_else(Self::failed, Self::with_result)
+    }
+}
+
 /// The reason why a call produced no result.
 #[derive(Debug)]
 pub struct HandlerError(Box<Parts>);

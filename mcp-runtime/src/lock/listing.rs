@@ -14,7 +14,7 @@ use crate::{revision, server::BuiltServer, testing::TestClient};
 pub(crate) async fn lock(server: &BuiltServer) -> Result<Lock, LockError> {
     let mut client = server.test_client(revision::newest().revision());
     Ok(Lock::of(&Listing {
-        instructions: server.engine().instructions.clone(),
+        instructions: server.engine().profile.instructions.clone(),
         tools: list(&mut client, "tools/list", "tools").await?,
         resources: list(&mut client, "resources/list", "resources").await?,
         resource_templates: list(&mut client, "resources/templates/list", "resourceTemplates").await?,

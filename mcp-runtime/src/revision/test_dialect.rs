@@ -11,7 +11,12 @@ use super::{
     table::Revision,
     v2026_07_28::DIALECT as PREVIOUS,
 };
-use crate::{Context, Level, Server, engine::Connection, error::Fault, testing::TestClient};
+use crate::{
+    Context, Level, Server,
+    engine::{Connection, RequestIds},
+    error::Fault,
+    testing::TestClient,
+};
 
 pub(super) const DIALECT: Dialect = Dialect {
     revision: Revision::VTest,
@@ -35,6 +40,7 @@ fn log_line(ctx: &Context) {
 }
 
 #[derive(crate::Elicit)]
+#[expect(dead_code, reason = "only the form matters")]
 struct Confirm {
     sure: bool,
 }
@@ -59,9 +65,9 @@ fn client(revision: Revision) -> TestClient {
 fn ended_listener(revision: Revision) -> Value {
     let mut connection = Connection::new(server().build().unwrap().engine().clone());
     let params = json!({"notifications": {}, "_meta": meta(revision.as_str())});
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
     let mut out = Vec::new();
-    connection.receive(request.to_string().as_bytes(), Instant::now(), &mut out);
+    connection.receive(request.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut out);
     connection.end_listeners();
     connection.drain(&mut out);
     let lines: Vec<Value> = serde_json::Deserializer::from_slice(&out).into_iter().map(Result::unwrap).collect();

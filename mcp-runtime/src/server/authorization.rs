@@ -1,6 +1,4 @@
-use std::panic::Location;
-#[cfg(feature = "http")]
-use std::sync::Arc;
+use std::{panic::Location, sync::Arc};
 
 use super::server::Server;
 #[cfg(feature = "http")]
@@ -45,7 +43,7 @@ impl Server {
     /// Requires every HTTP request to have scopes, in addition to those of the function that it calls. Challenges of
     /// requests that call no function name these scopes.
     pub fn scopes(mut self, scopes: impl Into<Scopes>) -> Self {
-        let access = &mut self.profile.access;
+        let access = Arc::make_mut(&mut self.profile.access);
         access.base = std::mem::take(&mut access.base).and(scopes);
         self
     }
@@ -94,7 +92,7 @@ impl Server {
     ///     .implies("notes:write", "notes:read");
     /// ```
     pub fn implies(mut self, broad: impl Into<String>, narrow: impl Into<String>) -> Self {
-        self.profile.access.hierarchy.add(broad.into(), narrow.into());
+        Arc::make_mut(&mut self.profile.access).hierarchy.add(broad.into(), narrow.into());
         self
     }
 
@@ -108,7 +106,7 @@ impl Server {
     ///     .implies_if(|broad, narrow| broad.strip_suffix('*').is_some_and(|prefix| narrow.starts_with(prefix)));
     /// ```
     pub fn implies_if(mut self, contains: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
-        self.profile.access.hierarchy.set_rule(contains);
+        Arc::make_mut(&mut self.profile.access).hierarchy.set_rule(contains);
         self
     }
 

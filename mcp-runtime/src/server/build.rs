@@ -120,7 +120,7 @@ impl Server {
         let authorization = self.authorization();
         let Profile { names, scopes, .. } = &self.profile;
         let selection = Selection { entries: self.entries, names, scopes, states: &self.states };
-        let registry = Registry::new(skills, self.profile.forwards_log, self.profile.schemas);
+        let registry = Registry::new(skills, self.profile.log_targets.is_some(), self.profile.schemas);
         let registry = match (registry.with(selection), self.problems) {
             (Ok(changed), problems) if problems.is_empty() => changed.unwrap_or(registry),
             (Ok(_), problems) => return Err(BuildError::new(problems)),
@@ -156,7 +156,7 @@ impl Server {
 fn log_built(engine: &Engine) {
     let registry = engine.registry();
     tracing::info!(
-        server = engine.identity.name,
+        server = engine.profile.identity.name,
         tools = registry.tools().len(),
         resources = registry.resources().len(),
         templates = registry.templates().len(),
@@ -181,7 +181,7 @@ fn log_built(engine: &Engine) {
             "tool without a description: models need one to decide when to call it; add a doc comment to the function"
         );
     }
-    for location in engine.names.unused() {
+    for location in engine.profile.names.unused() {
         tracing::warn!(%location, "`Server::rename` or `Server::prefix` selects no function");
     }
 }

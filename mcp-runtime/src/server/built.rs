@@ -85,7 +85,7 @@ impl BuiltServer {
     pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
         self.check_name().await?;
         let (reader, writer) = stdio.into_streams()?;
-        let stop = transport::shutdown_signal(self.engine.limits.grace_period);
+        let stop = transport::shutdown_signal(self.engine.profile.limits.grace_period);
         let served = transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await;
         self.engine.flush_changes().await;
         served
@@ -147,7 +147,8 @@ impl BuiltServer {
     /// the [backend](crate::Server::backend) belongs to a server with another name.
     #[cfg(feature = "http")]
     pub async fn serve_http(&self, address: impl Into<HttpAddress>, options: HttpOptions) -> io::Result<()> {
-        let stop = transport::shutdown_signal(options.drain_delay.saturating_add(self.engine.limits.grace_period));
+        let stop =
+            transport::shutdown_signal(options.drain_delay.saturating_add(self.engine.profile.limits.grace_period));
         self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
     }
 
@@ -199,7 +200,7 @@ impl BuiltServer {
     #[cfg(feature = "http")]
     fn check_authorization(&self) -> Result<(), String> {
         let registry = self.engine.registry();
-        if self.authorization.is_some() || (!registry.requires_scopes() && self.engine.access.base.is_empty()) {
+        if self.authorization.is_some() || (!registry.requires_scopes() && self.engine.profile.access.base.is_empty()) {
             return Ok(());
         }
         let functions = registry.functions().filter(|(function, _)| function.scopes.is_some());

@@ -2,8 +2,8 @@ use std::panic::Location;
 
 use super::Server;
 use crate::{
-    engine::{Caller, Visibility},
-    handler::entry::EntryInfo,
+    engine::Visibility,
+    handler::{Caller, entry::EntryInfo},
     registry::Change,
 };
 

@@ -18,7 +18,7 @@ impl Server {
     /// # }
     /// ```
     pub fn forward_log(mut self) -> Self {
-        self.profile.forwards_log = true;
+        self.profile.log_targets.get_or_insert_default();
         self
     }
 
@@ -32,7 +32,9 @@ impl Server {
     /// # }
     /// ```
     pub fn forward_log_targets(mut self, targets: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.profile.log_targets.extend(targets.into_iter().map(Into::into));
-        self.forward_log()
+        let before = self.profile.log_targets.take().unwrap_or_default();
+        let targets = before.iter().cloned().chain(targets.into_iter().map(Into::into));
+        self.profile.log_targets = Some(targets.collect());
+        self
     }
 }

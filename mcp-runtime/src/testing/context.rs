@@ -3,7 +3,7 @@ use std::{future::ready, sync::Arc, time::Duration};
 use crate::{
     error::Fault,
     handler::{
-        AnswerFuture, CheckAnswer, ClientRequester, Context, ContextParts, LogThreshold, OnceValues, Peer,
+        AnswerFuture, Caller, CheckAnswer, ClientRequester, Context, ContextParts, LogThreshold, OnceValues, Peer,
         ask::Question,
     },
     jsonrpc::Id,
@@ -82,16 +82,13 @@ impl Context {
             log: LogThreshold::Request(None),
             log_targets: None,
             meta: None,
-            client: None,
+            caller: Caller { principal: None, client: None, revision: newest, local_identity: None, head: None },
             capabilities: None,
             requester: Some(Arc::new(NoAnswers::default())),
             task_status: None,
             handoff: None,
-            principal: None,
-            local_identity: None,
             scopes: None,
             access: None,
-            head: None,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::{
 
 #[cfg(feature = "http")]
 use super::request_source::TestRequestSource;
-use crate::engine::{Connection, Engine};
+use crate::engine::{Connection, Engine, RequestIds};
 
 /// The way of the messages of a test client to the server and back.
 pub(super) trait Transport: fmt::Debug + Send {
@@ -49,7 +49,8 @@ impl InMemory {
 impl Transport for InMemory {
     fn send(&mut self, message: &[u8], out: &mut Vec<u8>) {
         // The clock of the runtime, which tests can pause, decides about the rates of a session.
-        self.0.receive(message, tokio::time::Instant::now().into_std(), out);
+        let now = tokio::time::Instant::now().into_std();
+        self.0.receive(message, now, &mut RequestIds::default(), out);
     }
 
     fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<()> {

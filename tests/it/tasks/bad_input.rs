@@ -181,7 +181,7 @@ async fn calls_above_the_task_limit_run_as_plain_calls() {
         server(&gate).max_tasks(TaskLimits::default().total(1).per_owner(1)),
         Revision::V2026_07_28,
     );
-    let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
+    client.start_task("confirm_delete", json!({"filename": "a"})).await;
     gate.open();
     assert_eq!(text(&client.call("work", json!({"label": "it"})).await.unwrap()), "it is done");
     let asked = client.call("confirm_delete", json!({"filename": "b"})).await.unwrap();
@@ -199,6 +199,4 @@ async fn calls_above_the_task_limit_run_as_plain_calls() {
     let call = json!({"name": "ask_then_work", "inputResponses": answers});
     let result = client.request("tools/call", call).await.unwrap();
     assert!(result["resultType"] != "task" && gate.entered() == 2, "{result}");
-    client.task_request("tasks/cancel", &id).await.unwrap();
-    client.start_task("work", json!({"label": "it"})).await;
 }

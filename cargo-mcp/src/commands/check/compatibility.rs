@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     codes,
     finding::{Findings, Subject},
-    walk::{Subschema, walk},
+    schemas::{Subschema, walk},
 };
 
 /// The deepest nesting without known problems.

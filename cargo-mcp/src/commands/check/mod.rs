@@ -5,12 +5,10 @@ mod codes;
 mod compatibility;
 mod conformance;
 mod finding;
-mod frameworks;
 mod metadata;
 mod report;
 mod schemas;
 mod tokens;
-mod walk;
 
 use std::{fs, path::PathBuf};
 
@@ -283,8 +281,7 @@ fn explain(name: &str) -> Result<(), Failure> {
     }
     let code = code(name)?;
     let Code { name, level, summary, why, help } = code;
-    let frameworks =
-        frameworks::affected(code).map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
+    let frameworks = finding::affected(code).map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
     outln!("{}[{name}]: {summary}\n\n{why}{frameworks}\n\nhelp: {help}", level.as_str());
     Ok(())
 }

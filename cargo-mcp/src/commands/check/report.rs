@@ -7,15 +7,11 @@ use super::{
     authorization::Protection,
     codes::Level,
     conformance::{Handshake, HandshakeOutcome},
-    finding::{Finding, Findings, Subject},
-    frameworks,
+    finding::{self, Finding, Findings, Subject},
     tokens::{self, ToolTokens},
 };
 
-use crate::{
-    output::{outln, print_json},
-    style::{AnsiColor, NAME, Style, escape_line},
-};
+use crate::output::{AnsiColor, NAME, Style, escape_line, outln, print_json};
 
 /// The results of a check.
 pub(crate) struct Report<'a> {
@@ -82,7 +78,7 @@ impl Report<'_> {
                 outln!("  {style}{level}{style:#}[{code}]: {}", finding.message);
                 // All findings of a code share their frameworks and their help, which follow the last of them.
                 if found.get(index + 1).is_none_or(|next| next.code.name != code) {
-                    if let Some(frameworks) = frameworks::affected(finding.code) {
+                    if let Some(frameworks) = finding::affected(finding.code) {
                         outln!("    frameworks: {frameworks}");
                     }
                     outln!("    help: {}", finding.code.help);

@@ -178,6 +178,12 @@ pub(super) fn add_list_changed(text: &str) -> Option<String> {
     Some(replace_part(text, encoded, &capabilities.to_string()))
 }
 
+/// Identifies a successful build. Each one produced a different executable.
+pub(super) type BuildId = u64;
+
+/// Identifies a server process. A newer process has a greater number.
+pub(super) type Generation = u64;
+
 #[cfg(test)]
 mod tests {
     use super::*;

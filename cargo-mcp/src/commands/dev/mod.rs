@@ -1,17 +1,13 @@
 //! `cargo mcp dev`: a proxy that keeps clients connected while the server behind it is rebuilt and restarted.
 
-mod backlog;
 mod builder;
-mod executables;
 mod http;
-mod ids;
 mod listen_request;
 mod message;
 mod process;
 mod proxy;
 mod reporter;
 mod server_requests;
-mod signals;
 mod snapshot;
 mod sources;
 mod stdio;
@@ -31,8 +27,12 @@ use inquire::InquireError;
 use tokio::sync::mpsc;
 
 use self::{
-    builder::Builder, process::LaunchConfig, proxy::ProxyConfig, reporter::Reporter, signals::ShutdownSignals,
-    sources::Sources, watch::Watcher,
+    builder::Builder,
+    process::{LaunchConfig, ShutdownSignals},
+    proxy::ProxyConfig,
+    reporter::Reporter,
+    sources::Sources,
+    watch::Watcher,
 };
 use crate::{
     failure::Failure,

@@ -2,10 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::{
-    output::errln,
-    style::{AnsiColor, Style},
-};
+use crate::output::{AnsiColor, Style, errln};
 
 /// Writes status lines for the developer to stderr.
 #[derive(Debug, Clone)]

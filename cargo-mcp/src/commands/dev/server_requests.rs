@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{ids::Generation, message::RequestId};
+use super::message::{Generation, RequestId};
 
 /// The requests of servers that the client has not answered.
 #[derive(Debug, Default)]

@@ -13,15 +13,12 @@ use tokio::{
 };
 
 use super::{
-    backlog::Backlog,
-    builder::BuildEvent,
-    executables::Executables,
-    ids::{BuildId, Generation},
-    process::LaunchConfig,
+    builder::{BuildEvent, Executables},
+    message::{BuildId, Generation},
+    process::{LaunchConfig, ShutdownSignals},
     proxy::{self, Effect, Event, Proxy, ProxyConfig, Severity},
     reporter::Reporter,
-    signals::ShutdownSignals,
-    stdio_server::{ServerOutput, StdioServer},
+    stdio_server::{Backlog, ServerOutput, StdioServer},
 };
 
 /// The number of lines from each side that may wait to be processed.

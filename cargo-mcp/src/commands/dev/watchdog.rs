@@ -13,10 +13,7 @@ use tokio::{
     process::Command,
 };
 
-use super::{
-    process::{LaunchConfig, describe_exit, end, send_terminate},
-    signals::ShutdownSignals,
-};
+use super::process::{LaunchConfig, ShutdownSignals, describe_exit, end, send_terminate};
 use crate::{failure::Failure, output::outln};
 
 /// Returns the command of a watchdog that runs a server.

@@ -17,9 +17,8 @@ use crate::{directories::Directories, failure::Failure, near::name_list, target:
 /// build. With `--copy-to`, it contains the path of a copy, which `cargo clean` does not remove. The server is started
 /// once to verify that it responds.
 ///
-/// Only the entry is changed: comments, order, indentation and line endings are preserved. The file is replaced
-/// atomically, and a backup is kept next to it as `….bak`. The insertion is recorded, so that `cargo mcp uninstall`
-/// restores the original file.
+/// Only the entry is changed: comments, order and line endings are preserved. The file is replaced atomically, and a
+/// backup is kept next to it as `….bak`. `cargo mcp uninstall` removes the entry.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -142,8 +141,7 @@ impl ClientArgs {
 
     fn is_candidate(&self, client: &Client, directories: &Directories) -> bool {
         let has_file = client.file(self.scope, directories, Path::new("")).is_some();
-        let has_only_project_file = self.scope == Scope::Project && client.other_scope(self.scope).is_none();
-        has_file && (client.is_installed(directories) || has_only_project_file)
+        has_file && (client.is_installed(directories) || client.user.is_none())
     }
 }
 

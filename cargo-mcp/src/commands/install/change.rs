@@ -4,13 +4,9 @@ use std::path::Path;
 
 use super::{
     args::Args,
-    client::{Client, Scope},
-    config, diff,
-    document::{Document, masked},
-    entry::{Entry, Launch},
+    client::{Client, Scope, invalid},
+    document::{Document, Entry, Launch, masked},
     file::File,
-    insertion::EntryInsertion,
-    records::Records,
 };
 use crate::{
     directories::Directories,
@@ -26,7 +22,6 @@ pub(super) struct Change {
     pub(super) file: File,
     before: Document,
     entry: Entry,
-    replaces: bool,
     name: String,
 }
 
@@ -44,15 +39,13 @@ impl Change {
         launch: &Launch,
     ) -> Result<Option<Self>, Failure> {
         let scope = args.clients.scope;
-        let file = File::read(config::path(client, scope, directories)?)?;
+        let (file, before) = client.read(scope, directories)?;
         let entry = entry(client, launch)?;
         if scope == Scope::User && !file.exists() && !args.force {
             check_installed(client, args.clients.dry_run, directories)?;
         }
-        let before = config::parse(client, &file)?;
         warn(client, &file, &before, &entry);
-        let existing = before.get(name);
-        if let Some(existing) = &existing {
+        if let Some(existing) = before.get(name) {
             if entry.is_same(existing) {
                 outln!("{}: `{name}` is already installed in {}", client.title, file.path.display());
                 return Ok(None);
@@ -67,7 +60,7 @@ impl Change {
                 .help("`--force` replaces it, `--name` installs the server under another name"));
             }
         }
-        Ok(Some(Self { client, scope, file, before, entry, replaces: existing.is_some(), name: name.to_owned() }))
+        Ok(Some(Self { client, scope, file, before, entry, name: name.to_owned() }))
     }
 
     /// Replaces the launch of the server.
@@ -81,42 +74,27 @@ impl Change {
         Ok(())
     }
 
-    fn after(&self) -> Result<(Document, Option<EntryInsertion>), Failure> {
-        let after = if self.replaces {
-            self.before.replace(&self.name, &self.entry).map(|after| (after, None))
-        } else {
-            self.before.insert(&self.name, &self.entry).map(|(after, inserted)| (after, Some(inserted)))
-        };
-        after.map_err(|error| config::invalid(&self.file.path, &error))
+    fn after(&self) -> Result<Document, Failure> {
+        self.before.set(&self.name, Some(&self.entry)).map_err(|error| invalid(&self.file.path, &error))
     }
 
     /// Prints the change as a diff.
     pub(super) fn show(&self) {
         match self.after() {
-            Ok((after, _)) => {
-                let before = self.file.exists().then(|| self.before.masked());
-                diff::print(&self.file.path, before.as_deref(), Some(&after.masked()));
-            }
+            Ok(after) => self.file.print_diff(&self.before.masked(), &after.masked()),
             Err(failure) => failure.print(),
         }
     }
 
-    /// Writes the file and records the insertion.
-    pub(super) fn write(&self, records: &mut Records, records_path: &Path) -> Result<(), Failure> {
+    /// Writes the file.
+    pub(super) fn write(&self) -> Result<(), Failure> {
         let name = &self.name;
-        let (after, inserted) = self.after()?;
         let is_private = self.scope == Scope::User || self.entry.may_be_secret();
         let access = if is_private { Access::Private } else { Access::Default };
-        let written = self.file.write(&after.text(), access)?;
-        if let Some(inserted) = inserted {
-            let created_directories = (!self.file.exists()).then_some(written.created_directories);
-            let existing = self.before.names().unwrap_or_default();
-            records.add(&self.file.key(), name, inserted, created_directories, &existing);
-            records.save(records_path);
-        }
+        let backup = self.file.write(&self.after()?.text(), access)?;
         let path = self.file.path.display();
         outln!("{}: installed `{name}` ({}) in {path}", self.client.title, self.scope.as_str());
-        if let Some(backup) = written.backup {
+        if let Some(backup) = backup {
             errln!("  backup: {}", backup.display());
         }
         errln!("  next step: {}", self.client.activation);

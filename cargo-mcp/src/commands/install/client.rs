@@ -2,8 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use super::entry::{Entry, Field, Launch};
-use crate::directories::{Base, Directories};
+use serde_json::{Map, Value, json};
+
+use super::{
+    document::{Document, DocumentError, Entry, Launch},
+    file::File,
+};
+use crate::{
+    directories::{Base, Directories},
+    failure::Failure,
+};
 
 /// The syntax of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,12 +102,25 @@ impl Client {
         }
     }
 
-    /// Returns the other scope, if the client has a file for it.
-    pub(crate) fn other_scope(&self, scope: Scope) -> Option<Scope> {
-        match scope {
-            Scope::User => self.project.map(|_| Scope::Project),
-            Scope::Project => self.user.as_ref().map(|_| Scope::User),
-        }
+    /// Reads and parses the configuration file for a scope.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the client has no documented file for the scope, or if the file is invalid.
+    pub(crate) fn read(&self, scope: Scope, directories: &Directories) -> Result<(File, Document), Failure> {
+        let Some(path) = self.file(scope, directories, &project()) else {
+            let failure = Failure::usage(format_args!(
+                "{} has no documented configuration file for scope `{}`",
+                self.title,
+                scope.as_str()
+            ));
+            // Every client has at least one file.
+            let other = if scope == Scope::User { Scope::Project } else { Scope::User };
+            return Err(failure.help(format_args!("use `--scope {}`", other.as_str())));
+        };
+        let file = File::read(path)?;
+        let document = Document::parse(self, file.text()?).map_err(|error| invalid(&file.path, &error))?;
+        Ok((file, document))
     }
 
     /// Returns one of the paths that indicate that the client is installed, if none of them exists.
@@ -116,7 +137,7 @@ impl Client {
     /// Returns the client's prefix of variables if the entry contains it, because the client would expand the variable.
     pub(crate) fn variable_prefix_in(&self, entry: &Entry) -> Option<&'static str> {
         let prefix = self.variable_prefix?;
-        entry.texts().any(|text| text.contains(prefix)).then_some(prefix)
+        entry.contains(prefix).then_some(prefix)
     }
 
     /// Returns the entry of a server.
@@ -125,30 +146,29 @@ impl Client {
     ///
     /// Fails if the client does not support such servers, with what to do instead.
     pub(crate) fn entry(&self, launch: &Launch) -> Result<Entry, &'static str> {
-        let mut fields = Vec::new();
-        let kind = |kind: Option<&'static str>| kind.map(|kind| ("type", Field::Text(kind.to_owned())));
-        match launch {
-            Launch::Program { program, args, env } => {
-                fields.extend(kind(self.program_type));
-                fields.push(("command", Field::Text(program.clone())));
-                fields.push(("args", Field::List(args.clone())));
+        let mut members = Map::new();
+        let mut add = |name: &str, value: Value| drop(members.insert(name.to_owned(), value));
+        let table = |pairs: &[(String, String)]| pairs.iter().map(|(name, value)| (name, value.as_str())).collect();
+        match (launch, &self.url_entry) {
+            (Launch::Program { program, args, env }, _) => {
+                self.program_type.into_iter().for_each(|kind| add("type", kind.into()));
+                add("command", program.as_str().into());
+                add("args", args.as_slice().into());
                 if !env.is_empty() {
-                    fields.push(("env", Field::Table(env.clone())));
+                    add("env", table(env));
                 }
             }
-            Launch::Url { url, headers } => match &self.url_entry {
-                UrlEntry::Unsupported(instead) => return Err(instead),
-                UrlEntry::Members { kind: name, url: url_key, headers: headers_key } => {
-                    fields.extend(kind(*name));
-                    fields.push((*url_key, Field::Text(url.clone())));
-                    if !headers.is_empty() {
-                        fields.push((*headers_key, Field::Table(headers.clone())));
-                    }
+            (Launch::Url { .. }, UrlEntry::Unsupported(instead)) => return Err(instead),
+            (Launch::Url { url, headers }, UrlEntry::Members { kind, url: url_key, headers: headers_key }) => {
+                kind.iter().for_each(|kind| add("type", (*kind).into()));
+                add(url_key, url.as_str().into());
+                if !headers.is_empty() {
+                    add(headers_key, table(headers));
                 }
-            },
+            }
         }
-        fields.extend(self.extra_list.map(|(key, text)| (key, Field::List(vec![text.to_owned()]))));
-        Ok(Entry(fields))
+        self.extra_list.iter().for_each(|(key, text)| add(key, json!([text])));
+        Ok(Entry(members))
     }
 }
 
@@ -170,4 +190,16 @@ impl UserFile {
     fn overridden_directory(&self, directories: &Directories) -> Option<PathBuf> {
         self.variable.and_then(|name| directories.variable(name))
     }
+}
+
+/// Returns the failure for a file that cannot be read or edited.
+pub(crate) fn invalid(path: &Path, error: &DocumentError) -> Failure {
+    Failure::usage(format_args!("`{}`, {error}", path.display())).help("fix the file; nothing was changed")
+}
+
+/// Returns the root of the repository that contains the current directory, or that directory.
+pub(crate) fn project() -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    let root = here.ancestors().find(|directory| directory.join(".git").exists());
+    root.map_or_else(|| here.clone(), Path::to_owned)
 }

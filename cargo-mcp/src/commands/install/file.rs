@@ -6,8 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use similar::TextDiff;
+
 use crate::{
     failure::Failure,
+    output::{AnsiColor, Style, outln},
     temporary::{self, Access},
 };
 
@@ -41,17 +44,6 @@ impl File {
         self.before.is_some()
     }
 
-    /// Returns the key of the file in the records, which does not depend on the path through which it was opened.
-    pub(crate) fn key(&self) -> String {
-        let directory = self.real.parent().and_then(|directory| fs::canonicalize(directory).ok());
-        match (directory, self.real.file_name()) {
-            (Some(directory), Some(name)) => directory.join(name),
-            _ => self.real.clone(),
-        }
-        .to_string_lossy()
-        .into_owned()
-    }
-
     /// Returns the text of the file; empty if it does not exist.
     ///
     /// # Errors
@@ -68,12 +60,12 @@ impl File {
         })
     }
 
-    /// Backs up the file and replaces its content. `access` applies to a new file.
+    /// Backs up the file and replaces its content. `access` applies to a new file. Returns the path of the backup.
     ///
     /// # Errors
     ///
     /// Fails if the file has changed since it was read, or cannot be written.
-    pub(crate) fn write(&self, text: &str, access: Access) -> Result<Written, Failure> {
+    pub(crate) fn write(&self, text: &str, access: Access) -> Result<Option<PathBuf>, Failure> {
         let failed = |error: io::Error| unwritable(&self.path, &error);
         let permissions = fs::metadata(&self.real).ok().map(|metadata| metadata.permissions());
         if permissions.as_ref().is_some_and(fs::Permissions::readonly) {
@@ -82,7 +74,7 @@ impl File {
         }
         self.check_unchanged()?;
         let directory = self.real.parent().unwrap_or(Path::new("."));
-        let created_directories = create_directories(directory).map_err(failed)?;
+        fs::create_dir_all(directory).map_err(failed)?;
         // An existing file may be more private than `access`, so nobody else can read its replacement before that
         // receives the same permissions.
         let access = if permissions.is_some() { Access::Private } else { access };
@@ -94,22 +86,29 @@ impl File {
         let backup = self.back_up()?;
         self.check_unchanged()?;
         new.persist(&self.real).map_err(|error| failed(error.error))?;
-        Ok(Written { created_directories, backup })
+        Ok(backup)
     }
 
-    /// Removes the file, and those of the directories that are empty afterwards.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Self::write`] does.
-    pub(crate) fn remove(&self, directories: &[PathBuf]) -> Result<(), Failure> {
-        self.check_unchanged()?;
-        fs::remove_file(&self.real).map_err(|error| unwritable(&self.path, &error))?;
-        for directory in directories.iter().rev() {
-            // Fails if the directory is in use by now, which is fine.
-            let _ = fs::remove_dir(directory);
+    /// Prints a unified diff of the file.
+    pub(crate) fn print_diff(&self, before: &str, after: &str) {
+        let path = self.path.display();
+        if before == after {
+            outln!("--- {path}\n    only masked values differ");
+            return;
         }
-        Ok(())
+        let old = if self.exists() { path.to_string() } else { "/dev/null".to_owned() };
+        let diff = TextDiff::from_lines(before, after);
+        let text = diff.unified_diff().context_radius(3).header(&old, &path.to_string()).to_string();
+        for line in text.lines() {
+            let line = line.trim_end_matches('\r');
+            let style = match line.as_bytes() {
+                [b'+', ..] => Style::color(AnsiColor::Green),
+                [b'-', ..] => Style::color(AnsiColor::Red),
+                [b'@', ..] => Style::color(AnsiColor::Cyan),
+                _ => Style::NONE,
+            };
+            outln!("{style}{line}{style:#}");
+        }
     }
 
     fn check_unchanged(&self) -> Result<(), Failure> {
@@ -146,14 +145,6 @@ impl File {
     }
 }
 
-/// The side effects of a write.
-#[derive(Debug)]
-pub(crate) struct Written {
-    /// The directories that were created, the outermost first.
-    pub(crate) created_directories: Vec<PathBuf>,
-    pub(crate) backup: Option<PathBuf>,
-}
-
 /// Resolves symbolic links. The target need not exist.
 fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
@@ -167,14 +158,6 @@ fn resolve_links(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::other("too many symbolic links"))
-}
-
-/// Creates a directory and its parents. Returns those that did not exist, the outermost first.
-fn create_directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let missing: Vec<PathBuf> =
-        directory.ancestors().take_while(|ancestor| !ancestor.exists()).map(Path::to_owned).collect();
-    fs::create_dir_all(directory)?;
-    Ok(missing.into_iter().rev().collect())
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {

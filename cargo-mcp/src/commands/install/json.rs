@@ -1,55 +1,41 @@
-//! Edits entries of a JSON file by splicing, so that every other byte stays unchanged.
-//!
-//! The parser reports the positions of values, and nothing that exists is formatted again. An insertion consists of one
-//! property with the white space and commas around it, which an [`Insertion`](super::insertion::Insertion) records so
-//! that they can be removed.
-//!
-//! `jsonc-parser` has an editable syntax tree of its own (feature `cst`). It was tried: inserting an entry and removing
-//! it again changes 140 of the 280 texts (those without a byte order mark) of the test
-//! `removing_an_inserted_entry_restores_the_text`, and 1946 of the 3000 texts of
-//! `removing_an_entry_restores_generated_texts`: `append` and `remove` reformat white space and move comments.
-
-mod edit;
-mod style;
-mod trivia;
-
-use std::ops;
+//! Edits JSON with comments in the syntax tree of `jsonc-parser`, which keeps comments and order.
 
 use jsonc_parser::{
-    CollectOptions, ParseOptions,
-    ast::{self, Object, ObjectProp},
-    common::Ranged,
+    ParseOptions,
+    cst::{CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode},
+    errors::ParseError,
 };
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use self::{
-    edit::{insert_property, insert_root, remove_property, remove_root, splice},
-    style::Style,
-    trivia::indentation,
-};
-use super::{insertion::EntryInsertion, position::DocumentError};
+use super::document::{DocumentError, Entry, is_secret};
 
-/// Parses JSON with comments and trailing commas. Returns `None` for a text without a value.
+/// Parses JSON with comments and trailing commas. A text without a value counts as an empty object.
 ///
 /// # Errors
 ///
-/// Fails if the text is not JSON or not an object.
-pub(crate) fn parse(text: &str) -> Result<Option<Value>, DocumentError> {
-    let value = tree(text)?;
-    if let Some(value) = &value
-        && value.as_object().is_none()
+/// Fails if the text is not JSON or not an object, or if its member `object` is not an object or not unique.
+pub(super) fn parse(text: &str, object: &str) -> Result<Value, DocumentError> {
+    let root = CstRootNode::parse(text, &options()).map_err(|error| syntax_error(text, &error))?;
+    let Some(value) = root.value() else { return Ok(Map::new().into()) };
+    let error = |node: CstNode, message: String| DocumentError::at(text, offset(&node), message);
+    let Some(members) = value.as_object() else { return Err(error(value, "expected an object".to_owned())) };
+    let mut servers =
+        members.properties().into_iter().filter(|member| member.decoded_name().as_deref() == Some(object));
+    if let Some(server) = servers.next().and_then(|member| member.value())
+        && server.as_object().is_none()
     {
-        return Err(DocumentError::at(text, value.start(), "expected an object"));
+        return Err(error(server, format!("`{object}` is not an object")));
     }
-    Ok(value.map(Value::from))
+    match servers.next() {
+        Some(second) => Err(error(second.into(), format!("duplicate `{object}`"))),
+        None => Ok(value.to_serde_value().unwrap_or_default()),
+    }
 }
 
 /// Returns the first syntax that [`parse`] accepts and plain JSON does not allow.
-pub(crate) fn extended_syntax(text: &str) -> Option<DocumentError> {
+pub(super) fn extended_syntax(text: &str) -> Option<DocumentError> {
     let strict = ParseOptions { allow_comments: false, allow_trailing_commas: false, ..options() };
-    let error = jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &strict).err()?;
-    Some(DocumentError::at(text, error.range().start, lower(&error.kind().to_string())))
+    CstRootNode::parse(text, &strict).err().map(|error| syntax_error(text, &error))
 }
 
 fn options() -> ParseOptions {
@@ -67,194 +53,67 @@ fn options() -> ParseOptions {
     }
 }
 
-fn tree(text: &str) -> Result<Option<ast::Value<'_>>, DocumentError> {
-    match jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &options()) {
-        Ok(parsed) => Ok(parsed.value),
-        Err(error) => Err(DocumentError::at(text, error.range().start, lower(&error.kind().to_string()))),
-    }
-}
-
-fn lower(message: &str) -> String {
+fn syntax_error(text: &str, error: &ParseError) -> DocumentError {
+    let message = error.kind().to_string();
     let mut letters = message.chars();
-    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+    let message = letters.next().map(|first| first.to_lowercase().chain(letters).collect::<String>());
+    DocumentError::at(text, error.range().start, message.unwrap_or_default())
 }
 
-/// Inserts a property into an object of the root. Creates the object and the root if necessary.
-///
-/// # Errors
-///
-/// Fails if the text is invalid or the member `object` is not an object.
-pub(crate) fn insert(
-    text: &str,
-    object: &str,
-    name: &str,
-    value: &impl Serialize,
-) -> Result<(String, EntryInsertion), DocumentError> {
-    let mut text = text.to_owned();
-    let mut inserted = EntryInsertion::default();
-    if tree(&text)?.is_none() {
-        let (with, insertion) = insert_root(&text);
-        (text, inserted.root) = (with, Some(insertion));
-    }
-    if !has(&text, object)? {
-        let root = root(&text)?;
-        let style = Style::of(&text, &root);
-        let (with, insertion) = insert_property(&text, &root, &style, object, &serde_json::Map::new());
-        (text, inserted.object) = (with, Some(insertion));
-    }
-    let style = Style::of(&text, &root(&text)?);
-    let (text, insertion) = insert_property(&text, &servers(&text, object)?, &style, name, value);
-    inserted.entry = insertion;
-    Ok((text, inserted))
+/// Returns the position of a node in the text that it was parsed from.
+fn offset(node: &CstNode) -> usize {
+    let before: usize = node.previous_siblings().map(|sibling| sibling.to_string().len()).sum();
+    before + node.parent().map_or(0, |parent| offset(&CstNode::Container(parent)))
 }
 
-/// Replaces the value of a property.
-///
-/// # Errors
-///
-/// Fails as [`insert`] does.
-pub(crate) fn replace(text: &str, object: &str, name: &str, value: &impl Serialize) -> Result<String, DocumentError> {
-    let servers = servers(text, object)?;
-    let Some(at) = position(&servers, name) else { return Ok(text.to_owned()) };
-    let range = servers.properties[at].value.range();
-    let printed = Style::of(text, &root(text)?).print(value, &indentation(text, range.start));
-    Ok(splice(text, range, &printed))
+/// Inserts, replaces or, without an entry, removes a member of the object called `member`. Returns `None` if the text
+/// has no place for it.
+pub(super) fn set(text: &str, member: &str, name: &str, entry: Option<&Entry>) -> Option<String> {
+    let root = CstRootNode::parse(text, &options()).ok()?;
+    let servers = root.object_value_or_create()?.object_value_or_create(member)?;
+    match (last(&servers, name), entry) {
+        (Some(server), Some(entry)) => server.set_value(object(&entry.0)),
+        (Some(server), None) => server.remove(),
+        (None, Some(entry)) => drop(servers.append(name, object(&entry.0))),
+        (None, None) => {}
+    }
+    Some(root.to_string())
 }
 
-/// Removes a property, and the objects that were created for it if they are empty now.
-///
-/// # Errors
-///
-/// Fails as [`insert`] does.
-pub(crate) fn remove(
-    text: &str,
-    object: &str,
-    name: &str,
-    inserted: Option<&EntryInsertion>,
-) -> Result<String, DocumentError> {
-    let servers = servers(text, object)?;
-    let Some(at) = position(&servers, name) else { return Ok(text.to_owned()) };
-    let mut text = remove_property(text, &servers, at, inserted.map(|inserted| &inserted.entry));
-    let Some(inserted) = inserted else { return Ok(text) };
-    if let Some(insertion) = &inserted.object {
-        let root = root(&text)?;
-        if let Some(at) = position(&root, object)
-            && root.properties[at].value.text(&text) == "{}"
-        {
-            text = remove_property(&text, &root, at, Some(insertion));
-        }
-    }
-    if let Some(insertion) = &inserted.root {
-        let root = root(&text)?;
-        if root.text(&text) == "{}" {
-            text = remove_root(&text, root.range, insertion);
-        }
-    }
-    Ok(text)
+/// Returns a member. The last of several counts, as in other JSON parsers.
+fn last(object: &CstObject, name: &str) -> Option<CstObjectProp> {
+    object.properties().into_iter().rfind(|member| member.decoded_name().as_deref() == Some(name))
 }
 
-/// Returns the names of the properties of an object of the root, in order.
-///
-/// # Errors
-///
-/// Fails as [`insert`] does.
-pub(crate) fn names(text: &str, object: &str) -> Result<Vec<String>, DocumentError> {
-    if !has(text, object)? {
-        return Ok(Vec::new());
-    }
-    let servers = servers(text, object)?;
-    Ok(servers.properties.iter().map(|property| property.name.as_str().to_owned()).collect())
+fn object(map: &Map<String, Value>) -> CstInputValue {
+    CstInputValue::Object(map.iter().map(|(name, value)| (name.clone(), input(value))).collect())
 }
 
-/// Returns the ranges of strings under names for which `is_secret` returns `true`. Its second argument is whether the
-/// value is a string.
-pub(crate) fn secrets(text: &str, is_secret: fn(&str, bool) -> bool) -> Vec<ops::Range<usize>> {
-    fn walk(value: &ast::Value<'_>, all: bool, is_secret: fn(&str, bool) -> bool, found: &mut Vec<ops::Range<usize>>) {
-        match value {
-            ast::Value::Object(object) => {
-                for property in &object.properties {
-                    let is_text = property.value.as_string_lit().is_some();
-                    let below = all || is_secret(property.name.as_str(), is_text);
-                    walk(&property.value, below, is_secret, found);
-                }
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Array(list) => CstInputValue::Array(list.iter().map(input).collect()),
+        Value::Object(map) => object(map),
+        text => CstInputValue::String(text.as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+/// Returns the text with `***` in place of possible secrets.
+pub(super) fn masked(text: &str) -> String {
+    fn mask(node: &CstNode, all: bool) {
+        if let Some(object) = node.as_object() {
+            for member in object.properties() {
+                let (Some(name), Some(value)) = (member.decoded_name(), member.value()) else { continue };
+                mask(&value, all || is_secret(&name, value.as_string_lit().is_some()));
             }
-            ast::Value::Array(array) => array.elements.iter().for_each(|value| walk(value, all, is_secret, found)),
-            ast::Value::StringLit(text) if all => found.push(text.range.start..text.range.end),
-            _ => {}
+        } else if let Some(array) = node.as_array() {
+            array.elements().iter().for_each(|value| mask(value, all));
+        } else if let Some(text) = node.as_string_lit().filter(|_| all) {
+            text.set_raw_value("\"***\"".to_owned());
         }
     }
-    let mut found = Vec::new();
-    if let Ok(Some(value)) = tree(text) {
-        walk(&value, false, is_secret, &mut found);
+    let Ok(root) = CstRootNode::parse(text, &options()) else { return String::new() };
+    if let Some(value) = root.value() {
+        mask(&value, false);
     }
-    found
-}
-
-fn root(text: &str) -> Result<Object<'_>, DocumentError> {
-    match tree(text)? {
-        Some(ast::Value::Object(root)) => Ok(root),
-        Some(other) => Err(DocumentError::at(text, other.start(), "expected an object")),
-        None => Err(DocumentError::at(text, text.len(), "expected an object")),
-    }
-}
-
-/// Returns the object called `name`, which contains the servers.
-fn servers<'a>(text: &'a str, name: &str) -> Result<Object<'a>, DocumentError> {
-    let mut root = root(text)?;
-    let is_match = |property: &ObjectProp<'_>| property.name.as_str() == name;
-    if let Some(second) = root.properties.iter().filter(|property| is_match(property)).nth(1) {
-        return Err(DocumentError::at(text, second.range.start, format!("duplicate `{name}`")));
-    }
-    let Some(at) = root.properties.iter().position(is_match) else {
-        return Err(DocumentError::at(text, root.range.start, format!("missing `{name}`")));
-    };
-    match root.properties.swap_remove(at).value {
-        ast::Value::Object(object) => Ok(object),
-        other => Err(DocumentError::at(text, other.start(), format!("`{name}` is not an object"))),
-    }
-}
-
-fn has(text: &str, object: &str) -> Result<bool, DocumentError> {
-    Ok(tree(text)?.is_some_and(|root| root.as_object().is_some_and(|root| position(root, object).is_some())))
-}
-
-/// Returns the index of a property. The last of several counts, as in other JSON parsers.
-fn position(object: &Object<'_>, name: &str) -> Option<usize> {
-    object.properties.iter().rposition(|property| property.name.as_str() == name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn inserted_entries_match_the_style_of_the_file() {
-        for (before, after) in [
-            ("", "{\n  \"s\": {\n    \"n\": [\n      1\n    ]\n  }\n}\n"),
-            ("{}", "{\n  \"s\": {\n    \"n\": [\n      1\n    ]\n  }\n}"),
-            ("{\n}\n", "{\n  \"s\": {\n    \"n\": [\n      1\n    ]\n  }\n}\n"),
-            ("{ }", "{\n  \"s\": {\n    \"n\": [\n      1\n    ]\n  }\n}"),
-            ("{\"a\":1}", "{\"a\":1,\"s\":{\"n\":[1]}}"),
-            ("{ \"a\": 1 }", "{ \"a\": 1, \"s\": {\"n\": [1]} }"),
-            ("{\n\t\"s\": {}\n}", "{\n\t\"s\": {\n\t\t\"n\": [\n\t\t\t1\n\t\t]\n\t}\n}"),
-            ("{\n  \"s\": {\n    // none\n  }\n}", "{\n  \"s\": {\n    // none\n    \"n\": [\n      1\n    ]\n  }\n}"),
-            ("{\n  \"s\": { /* none */ }\n}", "{\n  \"s\": { /* none */\n    \"n\": [\n      1\n    ]\n  }\n}"),
-            (
-                "{\n \"s\": {\n  \"x\": 1 // x\n  // y\n }\n}",
-                "{\n \"s\": {\n  \"x\": 1, // x\n  \"n\": [\n   1\n  ]\n  // y\n }\n}",
-            ),
-            (
-                "{\n \"s\": {\n  \"x\": 1, // x\n },\n}",
-                "{\n \"s\": {\n  \"x\": 1, // x\n  \"n\": [\n   1\n  ],\n },\n}",
-            ),
-            ("{\n  \"s\": {\"x\": 1}\n}", "{\n  \"s\": {\"x\": 1, \"n\": [1]}\n}"),
-        ] {
-            for newline in ["\n", "\r\n"] {
-                let [before, after] = [before, after].map(|text| text.replace('\n', newline));
-                let has_no_newline = !before.contains('\n') && newline == "\r\n";
-                let (with, _) = insert(&before, "s", "n", &[1]).unwrap_or_else(|error| panic!("{before}: {error}"));
-                assert!(with == after || has_no_newline, "{before} became {with}, not {after}");
-            }
-        }
-    }
+    root.to_string()
 }

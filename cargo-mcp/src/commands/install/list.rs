@@ -4,9 +4,8 @@ use std::path::Path;
 
 use super::{
     args::Args,
-    client::{Client, Scope},
+    client::{Client, Scope, project},
     clients::CLIENTS,
-    config::project,
     document::Document,
     file::File,
     server,
@@ -41,10 +40,10 @@ fn state(client: &Client, path: &Path, name: Option<&str>) -> String {
         Ok(file) => file,
         Err(_) => return "unreadable".to_owned(),
     };
-    let names = file.text().ok().and_then(|text| Document::parse(client, text).ok()?.names().ok());
-    match (names, name) {
+    let document = file.text().ok().and_then(|text| Document::parse(client, text).ok());
+    match (document.as_ref().map(Document::names), name) {
         (None, _) => "invalid".to_owned(),
-        (Some(names), Some(name)) if names.iter().any(|known| known == name) => format!("has `{name}`"),
+        (Some(names), Some(name)) if names.contains(&name) => format!("has `{name}`"),
         (Some(names), Some(name)) => format!("no `{name}`, {} others", names.len()),
         (Some(names), None) => format!("{} servers", names.len()),
     }

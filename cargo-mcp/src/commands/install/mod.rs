@@ -4,16 +4,10 @@ mod args;
 mod change;
 pub(crate) mod client;
 mod clients;
-pub(crate) mod config;
-pub(crate) mod diff;
 pub(crate) mod document;
-mod entry;
 pub(crate) mod file;
-mod insertion;
 mod json;
 mod list;
-mod position;
-pub(crate) mod records;
 pub(crate) mod server;
 mod toml;
 
@@ -21,7 +15,7 @@ use std::time::Duration;
 
 use rmcp::model::ClientConfig;
 
-use self::{change::Change, entry::Launch, records::Records, server::ServerSpec};
+use self::{change::Change, document::Launch, server::ServerSpec};
 use crate::{
     client::{connect, identity},
     directories::Directories,
@@ -59,12 +53,10 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if !args.no_check {
         check(&args, &spec, &launch).await?;
     }
-    let records_path = directories.records();
-    let mut records = Records::read(&records_path);
     for change in &mut changes {
         // The path of the program is known for certain only after the build.
         change.set_launch(&launch)?;
-        change.write(&mut records, &records_path)?;
+        change.write()?;
     }
     if spec.is_package()
         && args.copy_to.is_none()

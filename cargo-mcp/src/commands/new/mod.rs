@@ -6,7 +6,6 @@ mod location;
 mod manifest;
 mod name;
 mod readme;
-mod rename;
 mod template;
 
 use std::{
@@ -16,15 +15,13 @@ use std::{
 
 use crate::{
     failure::Failure,
-    output::{errln, outln},
-    style::shell_word,
+    output::{errln, outln, shell_word},
 };
 
 use args::DEFAULT_EXAMPLE;
 use manifest::Runtime;
 use readme::Readme;
-use rename::Renaming;
-use template::Template;
+use template::{Renaming, Template};
 
 pub(crate) use args::Args;
 

@@ -59,10 +59,7 @@ fn a_package_is_built_and_started() {
         let entry: serde_json::Value = serde_json::from_str(&home.read(file("cursor"))).expect("JSON");
         assert_eq!(entry["mcpServers"]["hello"]["command"], hello());
         let output = home.run(&["uninstall", "--client", "cursor", "hello"]).expect_success();
-        let expected =
-            format!("Cursor: uninstalled `hello` and deleted {}, which was created for it\n", path.display());
-        assert_eq!(output, expected);
-        assert!(!home.path(".cursor").exists(), "the directory was created for the file");
+        assert_eq!(output, format!("Cursor: uninstalled `hello` from {}\n", path.display()));
     }
 }
 
@@ -79,7 +76,7 @@ fn links_and_permissions_are_preserved() {
         assert!(fs::read_to_string(&real).expect("the path exists").contains("hello"));
         assert_eq!((mode(&real), mode(&home.path(".cursor/mcp.json.bak"))), (0o640, 0o640));
         home.run(&["uninstall", "--client", "cursor", "hello"]).expect_success();
-        assert_eq!(fs::read_to_string(&real).expect("the path exists"), "{}\n");
+        assert!(!fs::read_to_string(&real).expect("the path exists").contains("hello"));
         assert_eq!(mode(&real), 0o640);
     }
 }

@@ -1,11 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    engine::write_error,
-    error::Fault,
-    jsonrpc::{Id, Incoming, Message, Transmission, parse},
-    revision::Dialect,
-};
+use crate::{engine::write_error, error::Fault, jsonrpc::Id, revision::Dialect};
 
 /// The requests whose responses a stream carries.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -17,19 +12,9 @@ pub(crate) struct StreamCalls {
 }
 
 impl StreamCalls {
-    /// Reads the requests of a message or a batch.
-    pub(crate) fn read(bytes: &[u8]) -> Self {
-        let id = |message| match message {
-            Ok(Incoming::Request(_, id)) => Some(id.as_json().to_owned()),
-            _ => None,
-        };
-        let text = std::str::from_utf8(bytes).unwrap_or_default().trim_start_matches('\u{feff}');
-        match parse(text) {
-            Transmission::One(message) => Self { ids: id(message).into_iter().collect(), is_batch: false },
-            Transmission::Batch(messages) => {
-                Self { ids: messages.filter_map(|message| id(Message::read(message))).collect(), is_batch: true }
-            }
-        }
+    /// Describes the requests of a message or a batch.
+    pub(crate) fn new<'a>(ids: impl Iterator<Item = &'a Id<'a>>, is_batch: bool) -> Self {
+        Self { ids: ids.map(|id| id.as_json().to_owned()).collect(), is_batch }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -80,21 +65,17 @@ mod tests {
                               result: the function may have run, completely or in part";
         let error =
             |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"{REASON}"}}}}"#);
-        for (message, expected) in [
-            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_owned(), error("1")),
-            ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"\",\"method\":\"ping\"}".to_owned(), error(r#""a\"""#)),
-            (r#"{"jsonrpc":"2.0","method":"ping"}"#.to_owned(), String::new()),
-            (
-                r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"},
-                {"jsonrpc":"2.0","id":2,"method":"c"},{"jsonrpc":"2.0","id":3,"result":{}}]"#
-                    .to_owned(),
-                format!("[{},{}]", error("1"), error("2")),
-            ),
-            (r#"[{"jsonrpc":"2.0","method":"b"}]"#.to_owned(), String::new()),
+        for (ids, is_batch, expected) in [
+            (&["1"][..], false, error("1")),
+            (&[r#""a\"""#], false, error(r#""a\"""#)),
+            (&[], false, String::new()),
+            (&["1", "2"], true, format!("[{},{}]", error("1"), error("2"))),
+            (&[], true, String::new()),
         ] {
-            let calls = StreamCalls::decode(&StreamCalls::read(message.as_bytes()).encode()).unwrap();
+            let calls: Vec<_> = ids.iter().filter_map(|id| Id::from_json(id)).collect();
+            let calls = StreamCalls::decode(&StreamCalls::new(calls.iter(), is_batch).encode()).unwrap();
             let lost = calls.lost(revision::newest_handshake());
-            assert_eq!(String::from_utf8(lost).unwrap(), expected, "{message}");
+            assert_eq!(String::from_utf8(lost).unwrap(), expected, "{ids:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::handler::{CallFuture, Context, Finished, HandlerErrorKind, HandlerRes
 const SLOW_AFTER: Duration = Duration::from_millis(100);
 
 /// The outcome of a guarded call, or the payload of its panic.
-pub(crate) type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
+type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
 
 /// A future whose panics are caught, including those of its destructor.
 pub(crate) struct GuardedCall {
@@ -25,30 +25,18 @@ pub(crate) struct GuardedCall {
     is_suspended: bool,
     /// The context of the function. `None` if an inner guard handles it.
     context: Option<Arc<Context>>,
-    /// Whether log events of the function are sent to the client.
-    forwards_log: bool,
     /// Whether a slow poll is logged.
     warns_if_slow: bool,
     /// The context of a call that may be handed off to a task, including its layers.
-    pub(super) handoff_context: Option<Arc<Context>>,
+    handoff_context: Option<Arc<Context>>,
     name: &'static str,
 }
 
 impl GuardedCall {
-    /// Guards the future of a function.
-    pub(crate) fn new(
-        running: CallFuture,
-        context: Option<Arc<Context>>,
-        forwards_log: bool,
-        name: &'static str,
-    ) -> Self {
+    /// Guards the future of a function with its context or, without a context, that of a layer around it.
+    pub(crate) fn new(running: CallFuture, context: Option<Arc<Context>>, name: &'static str) -> Self {
         let running = Some(running);
-        Self { running, is_suspended: false, context, forwards_log, warns_if_slow: false, handoff_context: None, name }
-    }
-
-    /// Guards the future of a layer. The function that it wraps has its own guard.
-    pub(crate) fn layer(running: CallFuture, name: &'static str) -> Self {
-        Self::new(running, None, false, name)
+        Self { running, is_suspended: false, context, warns_if_slow: false, handoff_context: None, name }
     }
 
     /// Logs a warning when the future blocks its thread.
@@ -57,33 +45,54 @@ impl GuardedCall {
         self
     }
 
-    /// If the call ends with questions to the client, polls the result that contains them. Otherwise, the function
-    /// continues, here or in a task.
-    fn poll_suspended(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
-        let requester = self.context.as_ref().and_then(|context| context.requester());
-        let polled = requester.map(|requester| requester.poll_suspended(cx));
-        self.is_suspended = matches!(polled, Some(Poll::Pending));
+    /// Hands the call off to a task when its function requests it.
+    pub(super) fn with_handoff(mut self, context: Option<Arc<Context>>) -> Self {
+        self.handoff_context = context;
+        self
+    }
+
+    /// Polls the function or its layers.
+    fn poll_running(&mut self, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+        let Some(mut running) = self.running.take() else { return Poll::Pending };
+        let start = self.warns_if_slow.then(Instant::now);
+        let poll = || match enter_call(self.context.as_deref(), || running.as_mut().poll(cx)) {
+            Poll::Ready(finished) => Ok(finished),
+            Poll::Pending => Err(running),
+        };
+        let polled = catch_unwind(AssertUnwindSafe(poll));
+        if let Some(start) = start {
+            warn_if_slow(self.name, start.elapsed());
+        }
         match polled {
-            Some(Poll::Ready(Some(Ok(body)))) => Poll::Ready(Ok(Finished { body, outcome: Ok(()) })),
-            Some(Poll::Ready(Some(Err(fault)))) => {
-                Poll::Ready(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) }))
+            Ok(Ok(Finished { body, outcome })) => {
+                let outcome = with_unmet_requirement(outcome, self.context.as_deref());
+                Poll::Ready(Ok(Finished { body, outcome }))
             }
-            Some(Poll::Pending) => Poll::Pending,
-            Some(Poll::Ready(None)) | None => self.poll_handoff(cx),
+            Ok(Err(running)) => {
+                self.running = Some(running);
+                Poll::Pending
+            }
+            Err(panic) => Poll::Ready(Err(panic)),
         }
     }
 
-    /// If the function has requested a handoff, moves the rest of the call into a task, and polls the future of the
-    /// response that is sent in place of the result.
-    pub(super) fn poll_handoff(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
-        let Some(context) = &self.handoff_context else { return Poll::Pending };
+    /// If the call ends with questions to the client, polls the result that contains them. Returns `None` if it does not.
+    fn poll_questions(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Finished>> {
+        match self.context.as_ref().and_then(|context| context.requester()) {
+            Some(requester) => requester.poll_suspended(cx).map(|result| result.map(Finished::from)),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// If the function has requested a handoff, moves the rest of the call into a task, and continues with the future of
+    /// the response that is sent in place of the result. Returns whether it has.
+    pub(super) fn hand_off(&mut self, cx: &mut TaskContext<'_>) -> bool {
+        let Some(context) = &self.handoff_context else { return false };
         let Some(handoff) = context.handoff().filter(|handoff| handoff.poll_requested(cx).is_ready()) else {
-            return Poll::Pending;
+            return false;
         };
-        let (handoff, context) = (Arc::clone(handoff), Arc::clone(context));
-        let Some(rest) = self.running.take() else { return Poll::Pending };
-        self.running = Some(handoff.hand_off(rest, context));
-        self.poll(cx)
+        self.running = self.running.take().map(|rest| handoff.hand_off(rest, Arc::clone(context)));
+        true
     }
 }
 
@@ -91,34 +100,22 @@ impl Future for GuardedCall {
     type Output = GuardedResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
-        if self.is_suspended {
-            let polled = self.as_mut().poll_suspended(cx);
-            if self.is_suspended || polled.is_ready() {
-                return polled;
+        loop {
+            let was_suspended = self.is_suspended;
+            if !was_suspended && let Poll::Ready(result) = self.poll_running(cx) {
+                return Poll::Ready(result);
             }
-            // Another task has withdrawn the questions, so the function continues.
-        }
-        let Self { running: slot, context, forwards_log, warns_if_slow, name, .. } = &mut *self;
-        let log_context = context.as_deref().filter(|_| *forwards_log);
-        let Some(mut running) = slot.take() else { return Poll::Pending };
-        let start = warns_if_slow.then(Instant::now);
-        let polled = catch_unwind(AssertUnwindSafe(|| match enter_call(log_context, || running.as_mut().poll(cx)) {
-            Poll::Ready(finished) => Ok(finished),
-            Poll::Pending => Err(running),
-        }));
-        if let Some(start) = start {
-            warn_if_slow(name, start.elapsed());
-        }
-        match polled {
-            Ok(Ok(Finished { body, outcome })) => {
-                let outcome = with_unmet_requirement(outcome, context.as_deref());
-                Poll::Ready(Ok(Finished { body, outcome }))
+            let questions = self.poll_questions(cx);
+            self.is_suspended = questions.is_pending();
+            match questions {
+                Poll::Ready(Some(finished)) => return Poll::Ready(Ok(finished)),
+                Poll::Pending => return Poll::Pending,
+                // There are no questions, or another task has withdrawn them.
+                Poll::Ready(None) => {}
             }
-            Ok(Err(running)) => {
-                *slot = Some(running);
-                self.poll_suspended(cx)
+            if !self.hand_off(cx) && !was_suspended {
+                return Poll::Pending;
             }
-            Err(panic) => Poll::Ready(Err(panic)),
         }
     }
 }

@@ -37,14 +37,19 @@ pub(crate) fn write_error(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'
         None if dialect.has(Feature::AbsentErrorId) => {}
         None => response.raw("id", b"null"),
     }
-    let mut error = Object::begin(response.key("error"));
+    write_error_object(response.key("error"), dialect, fault);
+    response.end();
+}
+
+/// Writes the error of an error response.
+pub(crate) fn write_error_object(out: &mut Vec<u8>, dialect: &Dialect, fault: &Fault) {
+    let mut error = Object::begin(out);
     write::plain(error.key("code"), &dialect.code(fault));
     error.string("message", &fault.to_string());
     if let Some(data) = dialect.data(fault) {
         write::plain(error.key("data"), &data);
     }
     error.end();
-    response.end();
 }
 
 /// Returns the result of a method that returns no data.

@@ -5,15 +5,15 @@ use tokio::sync::Semaphore;
 
 use super::backend::{LayerBackend, SharedBackend};
 use crate::{
-    engine::{call::callee::Callee, request::caller::Caller},
+    engine::call::running::RunningCall,
     error::Fault,
     handler::{
-        CallFuture, Context, Contract, Encoding, Finished, Input, StateMap,
+        CallFuture, Caller, Contract, Finished, Input, StateMap,
         entry::{CommonEntry, EntryInfo, EntryKind, Handler, Hints},
         run_check,
         schema::Violation,
     },
-    jsonrpc::{Id, raw},
+    jsonrpc::raw,
 };
 
 /// A call of a function, as layers see it. Cloning it is cheap.
@@ -110,6 +110,7 @@ pub(crate) enum CalledFunction {
 
 /// The properties of a call that layers cannot change.
 pub(crate) struct CallInfo {
+    pub(crate) call: RunningCall<'static>,
     pub(crate) kind: CallKind,
     pub(crate) entry: EntryInfo<'static>,
     pub(crate) common: &'static CommonEntry,
@@ -123,13 +124,7 @@ pub(crate) struct CallInfo {
     pub(crate) caller: Caller,
     /// Whether the request continues an earlier round.
     pub(crate) is_continued: bool,
-    pub(crate) id: Id<'static>,
-    pub(crate) callee: Callee,
     pub(crate) states: Arc<StateMap>,
-    pub(crate) context: Option<Arc<Context>>,
-    /// Whether log events of the function are sent to the client.
-    pub(crate) forwards_log: bool,
-    pub(crate) encoding: Arc<Encoding>,
     /// The permits that limit the slow checks of the request's sender, if the transport has several senders.
     pub(crate) check_share: Option<Arc<Semaphore>>,
     /// The backend that the processes of the service share. `None` for a single process.
@@ -202,7 +197,7 @@ impl Call {
 
     /// Returns the JSON of the request's id, as it appears in the log.
     pub fn request_id(&self) -> &str {
-        self.info.id.as_json()
+        self.info.call.id.as_json()
     }
 
     /// Returns the JSON object of the arguments. Arguments of prompts and variables of resource templates are already
@@ -260,7 +255,7 @@ impl Call {
     /// Returns whether the function has sent requests to its client, in this round or an earlier one, in which case its
     /// result is meant for this client only.
     pub fn is_conversation(&self) -> bool {
-        self.info.is_continued || self.info.context.as_ref().is_some_and(|context| context.has_asked())
+        self.info.is_continued || self.info.call.context.as_ref().is_some_and(|context| context.has_asked())
     }
 
     /// Returns a number that distinguishes the function from all others, even from later ones with the same name.
@@ -274,7 +269,7 @@ impl Call {
         let info = Arc::clone(&self.info);
         let mut finished = self.run_function().await;
         if let Err(error) = &mut finished.outcome {
-            error.log(info.callee.name, info.id.as_json());
+            error.log(info.call.name, info.call.id.as_json());
         }
         finished
     }
@@ -286,18 +281,10 @@ impl Call {
         }
         let violations = match check_in_advance(&info, &arguments).await {
             Ok(violations) => violations,
-            Err(fault) => return Finished { body: Vec::new(), outcome: Err(fault.into()) },
+            Err(fault) => return Finished::failed(fault),
         };
         let running = {
-            let input = Input {
-                arguments: &arguments,
-                contract: &info.contract,
-                violations: violations.as_deref(),
-                states: &info.states,
-                context: info.context.as_ref(),
-                encoding: &info.encoding,
-                uri: &info.uri,
-            };
+            let input = info.input(&arguments, violations.as_deref());
             match info.common.handler {
                 Handler::Sync(function) => return input.into_owned().finish(|reply| function(input, reply)),
                 Handler::Async(function) => function(input),
@@ -305,7 +292,22 @@ impl Call {
         };
         match running {
             Ok(running) => running.await,
-            Err(error) => Finished { body: Vec::new(), outcome: Err(error) },
+            Err(error) => Finished::failed(error),
+        }
+    }
+}
+
+impl CallInfo {
+    /// Returns the input of the function.
+    pub(super) fn input<'a>(&'a self, arguments: &'a str, violations: Option<&'a [Violation]>) -> Input<'a> {
+        Input {
+            arguments,
+            contract: &self.contract,
+            violations,
+            states: &self.states,
+            context: self.call.context.as_ref(),
+            encoding: &self.call.encoding,
+            uri: &self.uri,
         }
     }
 }

@@ -85,14 +85,14 @@ impl Next {
     /// Dropping the future cancels the call.
     pub async fn run(mut self, call: Call) -> Outcome {
         let info = Arc::clone(&call.info);
-        let name = info.callee.name;
+        let name = info.call.name;
         let guarded = match self.0.next() {
-            Some(layer) => GuardedCall::layer(Box::pin(async move { layer.call(call, self).await.finished }), name),
-            None => GuardedCall::new(Box::pin(call.run()), info.context.clone(), info.forwards_log, name),
+            Some(layer) => GuardedCall::new(Box::pin(async move { layer.call(call, self).await.finished }), None, name),
+            None => GuardedCall::new(Box::pin(call.run()), info.call.context.clone(), name),
         };
         match guarded.await {
             Ok(finished) => Outcome::of(finished, &info),
-            Err(panic) => info.callee.panic_fault(&*panic, &info.id).into(),
+            Err(panic) => info.call.panic_fault(&*panic).into(),
         }
     }
 

@@ -4,8 +4,8 @@ use super::call::{Call, CallInfo, CallKind};
 use crate::{
     error::Fault,
     handler::{
-        Completions, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, PromptOutput, Reply,
-        ResourceOutput, ToolOutput, write_prompt, write_resource, write_tool,
+        Completions, Finished, HandlerError, HandlerErrorKind, HandlerResult, PromptOutput, Reply, ResourceOutput,
+        ToolOutput, write_prompt, write_resource, write_tool,
     },
     jsonrpc::raw,
     model::ToolResult,
@@ -109,7 +109,7 @@ impl Outcome {
         if call.kind() != CallKind::Completion {
             return Self::wrong_kind(call);
         }
-        Self::of(Finished { body: completions.write(&call.info.encoding), outcome: Ok(()) }, &call.info)
+        Self::of(Finished::with_result(completions.write(&call.info.call.encoding)), &call.info)
     }
 
     /// Returns an outcome that rejects a call with a message. For a tool, it is a result that the model reads; for a
@@ -133,31 +133,23 @@ impl Outcome {
     }
 
     pub(super) fn of(finished: Finished, info: &CallInfo) -> Self {
-        let tool_dialect = (info.kind == CallKind::Tool).then_some(info.encoding.dialect);
+        let tool_dialect = (info.kind == CallKind::Tool).then_some(info.call.encoding.dialect);
         Self { finished, tool_dialect }
     }
 
     /// Returns an outcome with the JSON of an earlier result. The function and the revision must be the same.
     #[cfg(feature = "cache")]
     pub(crate) fn from_cached_json(call: &Call, body: &[u8]) -> Self {
-        Self::of(Finished { body: body.to_vec(), outcome: Ok(()) }, &call.info)
+        Self::of(Finished::with_result(body.to_vec()), &call.info)
     }
 
     fn written(call: &Call, kind: CallKind, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Self {
         if call.kind() != kind {
             return Self::wrong_kind(call);
         }
-        let info = &*call.info;
-        let input = Input {
-            arguments: "{}",
-            contract: &info.contract,
-            violations: None,
-            states: &info.states,
-            context: None,
-            encoding: &info.encoding,
-            uri: &info.uri,
-        };
-        Self::of(input.into_owned().finish(write), info)
+        let mut body = Vec::new();
+        let outcome = write(&mut call.info.input("{}", None).reply(&mut body));
+        Self::of(Finished { body, outcome }, &call.info)
     }
 
     fn wrong_kind(call: &Call) -> Self {
@@ -230,8 +222,7 @@ impl Outcome {
 
 impl From<Fault> for Outcome {
     fn from(fault: Fault) -> Self {
-        let finished = Finished { body: Vec::new(), outcome: Err(fault.into()) };
-        Self { finished, tool_dialect: None }
+        Self { finished: Finished::failed(fault), tool_dialect: None }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, future::ready, sync::Arc};
 use crate::{
     engine::{
         call::{
-            prepare::{CallOptions, CallTarget, admit, call_info, prepare, run_server_fn, server_fn_env},
+            prepare::{CallRequest, admit, context_parts, prepare, run_server_fn, server_fn_env},
             response,
         },
         layers::{Call, CallInfo, CallKind, CalledFunction},
@@ -36,7 +36,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         .completion_source(&name)
         .ok_or_else(|| Fault::InvalidParams(format!("`{}` has no argument `{}`", excerpt(&target), excerpt(&name))))?;
     let context = request.params.member("context").map(RawJson::text);
-    let next = request.engine().layers.for_function(referenced);
+    let next = request.engine().profile.layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {
         let result = Completions::matching(&value, values.iter()).write(request.encoding());
         response::write_result(out, request.id, &result);
@@ -44,9 +44,10 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     }
     let uses_context = matches!(source, CompletionSource::Function(_, true));
     let method = "completion/complete";
-    let mut call =
-        prepare(request, (referenced.name, referenced.common), method, None, uses_context, CallOptions::default())?;
-    call.permit = admit(request)?;
+    let context_of_call = || context_parts(request, method);
+    let mut call = prepare(request, (referenced.name, referenced.common), None, uses_context, context_of_call)?;
+    call.is_layered = next.is_some();
+    let permit = admit(request)?;
     let completer = Completer {
         source,
         is_blocking: referenced.common.blocking,
@@ -55,18 +56,18 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         encoding: Arc::clone(request.encoding()),
     };
     let Some(next) = next else {
-        call.run_future(completer.complete(&value, context), out);
+        call.run_future(request, permit, completer.complete(&value, context), out);
         return Ok(());
     };
-    let target = CallTarget { method, name: &target, uri: "", hints: Hints::default() };
-    let info = call_info(request, referenced, &target, call.callee, call.context.clone());
+    let (hints, arguments) = (Hints::default(), &layered_arguments(argument.text(), context));
+    let target = CallRequest { request, function: referenced, method, name: &target, uri: "", hints, arguments };
     let info = CallInfo {
         kind: CallKind::Completion,
         uses_context,
         function: CalledFunction::Completion(Box::new(move |arguments| completer.complete_layered(arguments))),
-        ..info
+        ..target.info(&call)
     };
-    call.run_layered(next.start(Call::new(info, &layered_arguments(argument.text(), context))), out);
+    call.run_future(request, permit, next.start(Call::new(info, arguments)), out);
     Ok(())
 }
 
@@ -133,7 +134,7 @@ impl Completer {
             CompletionSource::Function(function, _) => *function,
             CompletionSource::Values(values) => {
                 let body = Completions::matching(value, values.iter()).write(&encoding);
-                return Box::pin(ready(Finished { body, outcome: Ok(()) }));
+                return Box::pin(ready(Finished::with_result(body)));
             }
         };
         let input = CompletionInput { value: value.into(), earlier: Arc::new(earlier_arguments(context)) };
@@ -144,13 +145,9 @@ impl Completer {
         let is_blocking = self.is_blocking;
         Box::pin(async move {
             match run_server_fn(function, is_blocking, env).await {
-                Ok(ServerFnOutput::Completions(completions)) => {
-                    Finished { body: completions.write(&encoding), outcome: Ok(()) }
-                }
-                Ok(ServerFnOutput::Resources(_)) => {
-                    Finished { body: Completions::default().write(&encoding), outcome: Ok(()) }
-                }
-                Err(error) => Finished { body: Vec::new(), outcome: Err(error) },
+                Ok(ServerFnOutput::Completions(completions)) => Finished::with_result(completions.write(&encoding)),
+                Ok(ServerFnOutput::Resources(_)) => Finished::with_result(Completions::default().write(&encoding)),
+                Err(error) => Finished::failed(error),
             }
         })
     }
@@ -159,7 +156,7 @@ impl Completer {
     fn complete_layered(&self, arguments: &str) -> CallFuture {
         match params::string(raw::member(arguments, "value").map(RawJson::new), "argument.value") {
             Ok(value) => self.complete(&value, raw::member(arguments, "context")),
-            Err(fault) => Box::pin(ready(Finished { body: Vec::new(), outcome: Err(fault.into()) })),
+            Err(fault) => Box::pin(ready(Finished::failed(fault))),
         }
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn roots_changed(connection: &ConnectionContext) {
     };
     session.roots.invalidate();
     connection.tell_replicas(|| SessionMessage::Change(SessionChange::RootsChanged));
-    if let Some(hook) = &connection.engine.roots_hook {
+    if let Some(hook) = &connection.engine.profile.roots_hook {
         hook.run(session);
     }
 }

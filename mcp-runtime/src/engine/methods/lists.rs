@@ -6,7 +6,7 @@ use crate::{
     auth::Scopes,
     engine::{
         call::{
-            prepare::{CallOptions, admit, prepare, run_server_fn, server_fn_env},
+            prepare::{admit, context_parts, prepare, run_server_fn, server_fn_env},
             response,
         },
         request::{
@@ -55,8 +55,9 @@ fn list_resources(
     let start = cursor.map_or(Ok(0), decode_offset)?;
     let ResourceLists { name, common, functions, uses_context } = lists;
     let uses_context = uses_context || functions.iter().any(|(_, is_blocking)| *is_blocking);
-    let mut call = prepare(request, (name, common), "resources/list", None, uses_context, CallOptions::default())?;
-    call.permit = admit(request)?;
+    let context = || context_parts(request, "resources/list");
+    let call = prepare(request, (name, common), None, uses_context, context)?;
+    let permit = admit(request)?;
     let env = server_fn_env(Arc::clone(&request.engine().states), Arc::clone(request.encoding()), call.context.clone());
     let running = Box::pin(async move {
         let mut listed = Vec::new();
@@ -64,16 +65,14 @@ fn list_resources(
             match run_server_fn(function, blocking, env.clone()).await {
                 Ok(ServerFnOutput::Resources(resources)) => listed.extend(resources),
                 Ok(ServerFnOutput::Completions(_)) => {}
-                Err(error) => return Finished { body: Vec::new(), outcome: Err(error) },
+                Err(error) => return Finished::failed(error),
             }
         }
         let encoding = engine.encoding(dialect);
         let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| listed_to.includes(info, scopes);
-        match write_resources(registry.listed_resources(), &listed, encoding, start, engine.limits.page_size, sees) {
-            Ok(body) => Finished { body, outcome: Ok(()) },
-            Err(fault) => Finished { body: Vec::new(), outcome: Err(fault.into()) },
-        }
+        let page_size = engine.profile.limits.page_size;
+        write_resources(registry.listed_resources(), &listed, encoding, start, page_size, sees).into()
     });
-    call.run_future(running, out);
+    call.run_future(request, permit, running, out);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{
-        call::prepare::{CallTarget, call},
+        call::prepare::CallRequest,
         request::{access::authorize, context::RequestContext, params},
     },
     error::Fault,
@@ -31,6 +31,7 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(),
         strings.push((argument, text));
     }
     let arguments = from_strings(&prompt.function.contract, strings);
-    let target = CallTarget { method: "prompts/get", name: &name, uri: "", hints: Hints::default() };
-    call(request, &prompt.function, &target, &arguments, out)
+    let (function, hints) = (&prompt.function, Hints::default());
+    let arguments = &arguments;
+    CallRequest { request, function, method: "prompts/get", name: &name, uri: "", hints, arguments }.call(out)
 }

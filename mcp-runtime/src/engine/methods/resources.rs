@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::skills;
 use crate::{
     engine::{
-        call::prepare::{CallTarget, call},
+        call::prepare::CallRequest,
         request::{access::authorize, context::RequestContext, params},
     },
     error::Fault,
@@ -29,6 +29,6 @@ pub(crate) fn read(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<()
     authorize(request, function)?;
     let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
     let arguments = from_strings(&function.contract, strings);
-    let target = CallTarget { method: "resources/read", name: &uri, uri: &uri, hints: Hints::default() };
-    call(request, function, &target, &arguments, out)
+    let (hints, arguments) = (Hints::default(), &arguments);
+    CallRequest { request, function, method: "resources/read", name: &uri, uri: &uri, hints, arguments }.call(out)
 }

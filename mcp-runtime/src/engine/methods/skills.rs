@@ -34,7 +34,7 @@ pub(crate) fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(),
         return Err(Fault::ResourceNotFound(uri.into_owned()));
     };
     response::begin_result(out, request.id);
-    skill.write(out, request.encoding(), request.engine().limits.list_ttl);
+    skill.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
     out.push(b'}');
     Ok(())
 }
@@ -60,7 +60,7 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
 /// Answers `resources/read` with a file of a skill. Such files do not change while the server runs.
 pub(crate) fn read_file(request: &RequestContext<'_>, file: &Node, out: &mut Vec<u8>) -> Result<(), Fault> {
     response::begin_result(out, request.id);
-    file.write(out, request.encoding(), request.engine().limits.list_ttl);
+    file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
     out.push(b'}');
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
 
 fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
-    answer_with(request, "tasks/get", request.engine().limits.timeout, None, task.get(), out);
+    answer_with(request, "tasks/get", request.engine().profile.limits.timeout, None, task.get(), out);
     Ok(())
 }
 
@@ -55,9 +55,9 @@ fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
     let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
     let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor, &owner)).transpose()?;
-    let page_size = engine.limits.page_size;
+    let page_size = engine.profile.limits.page_size;
     let page = async move { list_page(&tasks, &encoding, (&owner, &access), after.as_ref(), page_size).await };
-    answer_with(request, "tasks/list", engine.limits.timeout, None, page, out);
+    answer_with(request, "tasks/list", engine.profile.limits.timeout, None, page, out);
     Ok(())
 }
 
@@ -75,13 +75,13 @@ fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> 
 
 fn update(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
-    answer_with(request, "tasks/update", request.engine().limits.timeout, None, task.update(responses), out);
+    answer_with(request, "tasks/update", request.engine().profile.limits.timeout, None, task.update(responses), out);
     Ok(())
 }
 
 fn cancel(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let task = task_request(request)?;
-    answer_with(request, "tasks/cancel", request.engine().limits.timeout, None, task.cancel(), out);
+    answer_with(request, "tasks/cancel", request.engine().profile.limits.timeout, None, task.cancel(), out);
     Ok(())
 }
 

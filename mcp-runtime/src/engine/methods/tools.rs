@@ -9,7 +9,7 @@ use self::{
 };
 use crate::{
     engine::{
-        call::prepare::{CallTarget, call},
+        call::prepare::CallRequest,
         request::{access::authorize, context::RequestContext, params},
     },
     error::Fault,
@@ -30,11 +30,12 @@ pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     authorize(request, &tool.function)?;
     let arguments = request.params.arguments()?;
     check_headers(request, tool, arguments)?;
-    let target = CallTarget { method: "tools/call", name: &name, uri: "", hints: tool.entry.hints };
+    let (function, hints) = (&tool.function, tool.entry.hints);
+    let target = CallRequest { request, function, method: "tools/call", name: &name, uri: "", hints, arguments };
     match Execution::of(request, tool)? {
-        Execution::Plain => call(request, &tool.function, &target, arguments, out),
-        Execution::Task(ttl) => call_as_task(request, &tool.function, &target, arguments, ttl, out),
-        Execution::Deferred { at_once } => call_deferred(request, &tool.function, &target, arguments, at_once, out),
+        Execution::Plain => target.call(out),
+        Execution::Task(ttl) => call_as_task(&target, ttl, out),
+        Execution::Deferred { at_once } => call_deferred(&target, at_once, out),
     }
 }
 

@@ -16,13 +16,13 @@ use crate::{auth::Scopes, error::Fault, handler::entry::EntryInfo, registry::Fun
 /// Returns [`Fault::InsufficientScope`] with every scope of the operation.
 pub(crate) fn authorize(request: &RequestContext<'_>, function: &Function) -> Result<(), Fault> {
     let (Some(source), Some(scopes)) = (&request.connection.source, &function.scopes) else { return Ok(()) };
-    check_scopes(&request.engine().access, &**source, scopes)
+    check_scopes(&request.engine().profile.access, &**source, scopes)
 }
 
 /// Returns whether the sender of a request may use a function.
 pub(crate) fn may_use(request: &RequestContext<'_>, function: &Function) -> bool {
     let (Some(source), Some(scopes)) = (&request.connection.source, &function.scopes) else { return true };
-    request.engine().access.grants(source.identity(), scopes)
+    request.engine().profile.access.grants(source.identity(), scopes)
 }
 
 /// The entries that the sender of a request finds in lists.
@@ -35,7 +35,7 @@ pub(crate) struct ListedTo {
 impl ListedTo {
     pub(crate) fn sender_of(request: &RequestContext<'_>) -> Self {
         let engine = request.engine();
-        let hides = engine.hides_unauthorized && request.registry.requires_scopes();
+        let hides = engine.profile.hides_unauthorized && request.registry.requires_scopes();
         Self { visible: request.visible_to(), access: hides.then(|| request.sender_access()) }
     }
 

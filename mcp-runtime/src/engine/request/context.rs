@@ -3,11 +3,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tracing::Span;
 
 use super::{
-    caller::{Caller, VisibleTo},
-    dialect::RequestDialect,
-    params::Params,
-    sender_access::SenderAccess,
-    source::RequestSource,
+    caller::VisibleTo, dialect::RequestDialect, params::Params, sender_access::SenderAccess, source::RequestSource,
 };
 use crate::{
     auth::Identity,
@@ -16,10 +12,10 @@ use crate::{
         call::{batch::Sink, clock::Clock, in_flight::InFlight},
         outbox::Outbox,
         rates::FlowControl,
+        server::Engine,
         session::Session,
-        shared::Engine,
     },
-    handler::{ClientInfo, Encoding},
+    handler::{Caller, ClientInfo, Encoding},
     jsonrpc::{Id, RawJson},
     registry::Registry,
     revision::{Dialect, Feature},
@@ -49,7 +45,7 @@ impl ConnectionContext {
     pub(crate) fn principal(&self) -> Option<&str> {
         match &self.source {
             Some(source) => source.principal(),
-            None => self.engine.local_identity.as_ref().map(|identity| identity.principal().as_str()),
+            None => self.engine.profile.local_identity.as_ref().map(|identity| identity.principal().as_str()),
         }
     }
 
@@ -109,17 +105,17 @@ impl<'a> RequestContext<'a> {
 
     /// Returns the identity of the sender, unless the transport knows it.
     pub(crate) fn local_identity(&self) -> Option<&'a Identity> {
-        self.engine().local_identity.as_ref().filter(|_| self.connection.source.is_none())
+        self.engine().profile.local_identity.as_ref().filter(|_| self.connection.source.is_none())
     }
 
     /// Returns the scopes of the sender, for checks that outlive the request.
     pub(crate) fn sender_access(&self) -> SenderAccess {
-        SenderAccess::new(&self.connection.engine.access, self.connection.source.as_ref())
+        SenderAccess::new(&self.connection.engine.profile.access, self.connection.source.as_ref())
     }
 
     /// Returns the entries that the sender of the request sees.
     pub(crate) fn visible_to(&self) -> VisibleTo {
-        match &self.connection.engine.visibility {
+        match &self.connection.engine.profile.visibility {
             Some(visibility) => visibility.for_caller(self.caller()),
             None => VisibleTo::default(),
         }

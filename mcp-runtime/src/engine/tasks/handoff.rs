@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
@@ -12,19 +12,16 @@ use std::{
 
 use super::{
     client::TaskClient,
-    runner::Job,
-    service::{NewTask, Rejected, TaskOwner, Tasks},
+    service::{NewTask, Rejected, Tasks},
 };
 use crate::{
-    auth::Scopes,
-    engine::{call::callee::Callee, outbox::Outbox},
+    engine::outbox::Outbox,
     error::Fault,
     handler::{
-        AnswerFuture, CallFuture, CheckAnswer, ClientRequester, Context, Encoding, Finished, OnceValues, Peer,
-        SessionPeer, TaskHandoff,
+        AnswerFuture, CallFuture, CheckAnswer, ClientRequester, Context, Finished, OnceValues, Peer, SessionPeer,
+        TaskHandoff,
         ask::{ElicitationSession, Question},
     },
-    jsonrpc::Id,
     model::Level,
 };
 
@@ -36,24 +33,10 @@ pub(crate) struct DeferredTask {
     client: Arc<TaskClient>,
     is_requested: AtomicBool,
     waker: Mutex<Option<Waker>>,
-    /// `None` once the handoff has begun.
-    pending: Mutex<Option<PendingTask>>,
-}
-
-/// Everything that a call needs to become a task.
-pub(crate) struct PendingTask {
     /// The tasks of the server. Weak, so that a call does not keep those of a stopped server alive.
-    pub(crate) tasks: Weak<Tasks>,
-    pub(crate) owner: TaskOwner,
-    /// The scopes that the function requires.
-    pub(crate) scopes: Option<Arc<Scopes>>,
-    pub(crate) encoding: Arc<Encoding>,
-    pub(crate) id: Id<'static>,
-    pub(crate) callee: Callee,
-    pub(crate) forwards_log: bool,
-    pub(crate) is_layered: bool,
-    /// The size of the arguments in bytes.
-    pub(crate) argument_bytes: usize,
+    tasks: Weak<Tasks>,
+    /// The task, without the context of its call. `None` once the handoff has begun.
+    pending: Mutex<Option<NewTask>>,
 }
 
 impl DeferredTask {
@@ -61,11 +44,20 @@ impl DeferredTask {
         call_requester: Arc<dyn ClientRequester>,
         outbox: Arc<Outbox>,
         client: Arc<TaskClient>,
-        pending: PendingTask,
+        tasks: Weak<Tasks>,
         at_once: bool,
     ) -> Self {
-        let (is_requested, pending) = (AtomicBool::new(at_once), Mutex::new(Some(pending)));
-        Self { call_requester, outbox, client, is_requested, waker: Mutex::default(), pending }
+        let (is_requested, pending) = (AtomicBool::new(at_once), Mutex::default());
+        Self { call_requester, outbox, client, is_requested, waker: Mutex::default(), tasks, pending }
+    }
+
+    /// Sets the task that the call may become, without the context of the call, before the call runs.
+    pub(crate) fn set_task(&self, task: NewTask) {
+        *self.pending() = Some(task);
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<NewTask>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the requester of the call, or of the task that it has become.
@@ -79,24 +71,18 @@ impl DeferredTask {
     }
 }
 
-impl PendingTask {
-    /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
-    async fn start(self, client: Arc<TaskClient>, rest: CallFuture, context: Arc<Context>) -> Result<Finished, Fault> {
-        let Self { tasks, owner, scopes, encoding, id, callee, forwards_log, is_layered, argument_bytes } = self;
-        let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
-        let scopes = scopes.map(|scopes| Scopes::clone(&scopes)).unwrap_or_default();
-        let new = NewTask { owner, scopes, ttl: None, argument_bytes };
-        let inbox = Arc::clone(client.inbox());
-        let job = Job { encoding, id, callee, context: Some(context), forwards_log, is_layered, client };
-        let Rejected { fault, running } = match tasks.create(new, job, rest).await {
-            Ok(body) => return Ok(Finished { body, outcome: Ok(()) }),
-            Err(rejected) => rejected,
-        };
-        tracing::warn!(name = callee.name, reason = %fault, "task rejected, continuing as a plain call");
-        drop(tasks);
-        inbox.reject();
-        Ok(running.await)
-    }
+/// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
+async fn start(tasks: Weak<Tasks>, task: NewTask, rest: CallFuture) -> Result<Finished, Fault> {
+    let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
+    let (inbox, name) = (Arc::clone(task.client.inbox()), task.call.name);
+    let Rejected { fault, running } = match tasks.create(task, rest).await {
+        Ok(body) => return Ok(Finished::with_result(body)),
+        Err(rejected) => rejected,
+    };
+    tracing::warn!(name, reason = %fault, "task rejected, continuing as a plain call");
+    drop(tasks);
+    inbox.reject();
+    Ok(running.await)
 }
 
 impl TaskHandoff for DeferredTask {
@@ -110,7 +96,7 @@ impl TaskHandoff for DeferredTask {
     }
 
     fn poll_requested(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let pending = self.pending();
         if pending.is_none() {
             return Poll::Pending;
         }
@@ -119,12 +105,10 @@ impl TaskHandoff for DeferredTask {
     }
 
     fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture {
-        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(pending) = pending else { return rest };
-        let started = pending.start(Arc::clone(&self.client), rest, context);
-        Box::pin(async move {
-            started.await.unwrap_or_else(|fault| Finished { body: Vec::new(), outcome: Err(fault.into()) })
-        })
+        let Some(mut task) = self.pending().take() else { return rest };
+        task.call.context = Some(context);
+        let started = start(Weak::clone(&self.tasks), task, rest);
+        Box::pin(async move { started.await.unwrap_or_else(Finished::failed) })
     }
 }
 

@@ -21,10 +21,10 @@ use super::{
 };
 use crate::{
     backend::Backoff,
-    engine::call::{callee::Callee, guard::GuardedCall},
+    engine::call::{response, running::RunningCall},
     error::Fault,
     handler::{CallFuture, Context, Encoding, Finished},
-    jsonrpc::{Id, raw},
+    jsonrpc::raw,
     random::log_id,
 };
 
@@ -33,40 +33,6 @@ const MESSAGE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The number of times that the runner tries to store a question, after which the task fails.
 const MAX_ATTEMPTS: u32 = 6;
-
-/// The output of a function, or `None` if it timed out.
-type Output = Option<Result<Finished, Fault>>;
-
-/// A call that runs as a task: everything except its future.
-pub(crate) struct Job {
-    pub(crate) encoding: Arc<Encoding>,
-    /// The id of the request that created the task, for the log.
-    pub(crate) id: Id<'static>,
-    pub(crate) callee: Callee,
-    pub(crate) context: Option<Arc<Context>>,
-    pub(crate) forwards_log: bool,
-    /// Whether layers wrap the function. If so, they guard it themselves.
-    pub(crate) is_layered: bool,
-    pub(crate) client: Arc<TaskClient>,
-}
-
-impl Job {
-    /// Marks the call as a task, which no longer belongs to its connection.
-    pub(super) fn accept(&self) {
-        if let Some(context) = &self.context {
-            context.detach();
-        }
-        self.client.inbox().accept();
-    }
-
-    /// Returns the final state of the task, decoded from the response that a plain call would have received.
-    fn final_state(&self, output: Output) -> FinalState {
-        let finished = output.unwrap_or_else(|| Ok(self.callee.timed_out(&self.encoding, &self.id)));
-        let mut response = Vec::new();
-        self.callee.write_response(&mut response, &self.encoding, &self.id, finished);
-        FinalState::decode(std::str::from_utf8(&response).unwrap_or_default())
-    }
-}
 
 /// How a task ends.
 struct FinalState {
@@ -78,17 +44,21 @@ struct FinalState {
 }
 
 impl FinalState {
-    fn decode(response: &str) -> Self {
-        let member = |name: &str| raw::members(response).find_map(|(member, json)| (member == name).then_some(json));
-        let Some(error) = member("error") else {
-            let result = member("result").unwrap_or("{}");
-            let is_tool_error = raw::members(result).any(|(name, json)| name == "isError" && json == "true");
-            let message = if is_tool_error { tool_error_text(result) } else { None };
-            return Self { status: TaskStatus::Completed, message, is_tool_error, outcome: result.to_owned() };
+    /// Returns the final state for the outcome that a plain call would have sent to its client.
+    fn new(result: Result<Vec<u8>, Fault>, encoding: &Encoding) -> Self {
+        let result = match result {
+            Ok(result) => String::from_utf8(result).unwrap_or_default(),
+            Err(fault) => {
+                let mut error = Vec::new();
+                response::write_error_object(&mut error, encoding.dialect, &fault);
+                let (message, outcome) = (Some(truncated(&fault.to_string())), String::from_utf8(error));
+                let outcome = outcome.unwrap_or_default();
+                return Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome };
+            }
         };
-        let message = raw::members(error).find(|(name, _)| name == "message").and_then(|(_, json)| raw::string(json));
-        let message = message.map(|message| truncated(&message));
-        Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome: error.to_owned() }
+        let is_tool_error = raw::members(&result).any(|(name, json)| name == "isError" && json == "true");
+        let message = if is_tool_error { tool_error_text(&result) } else { None };
+        Self { status: TaskStatus::Completed, message, is_tool_error, outcome: result }
     }
 }
 
@@ -104,27 +74,38 @@ pub(super) struct Runner {
     store: Arc<TaskStore>,
     /// The task as it was inserted.
     task: Task,
-    job: Job,
+    call: RunningCall<'static>,
+    client: Arc<TaskClient>,
     _arguments: BytePermit,
 }
 
 /// An event that wakes the runner.
 enum Event {
-    Finished(Output),
+    /// The function has finished or, without an outcome, timed out.
+    Finished(Option<Finished>),
     InboxChanged,
     RecordChanged,
 }
 
 impl Runner {
-    pub(super) fn new(store: Arc<TaskStore>, task: Task, job: Job, arguments: BytePermit) -> Self {
-        Self { store, task, job, _arguments: arguments }
+    pub(super) fn new(
+        store: Arc<TaskStore>,
+        task: Task,
+        call: RunningCall<'static>,
+        client: Arc<TaskClient>,
+        arguments: BytePermit,
+    ) -> Self {
+        Self { store, task, call, client, _arguments: arguments }
     }
 
     /// Runs the function until it finishes, or until its task is cancelled or expires. `changes` must exist before anybody
     /// knows the id of the task, so that no change is missed.
     pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture) {
         let (end, mut latest) = match self.run_function(changes, running).await {
-            Ok(Some((output, latest))) => (self.job.final_state(output), Some(latest)),
+            Ok(Some((finished, latest))) => {
+                let finished = finished.unwrap_or_else(|| self.call.timed_out());
+                (FinalState::new(self.call.result(finished), &self.call.encoding), Some(latest))
+            }
             Ok(None) => return,
             Err(error) => {
                 tracing::error!(%error, task = log_id(self.task.id()), "the backend failed, ending a task");
@@ -142,7 +123,7 @@ impl Runner {
     }
 
     fn failed(&self, fault: Fault) -> FinalState {
-        self.job.final_state(Some(Ok(Finished { body: Vec::new(), outcome: Err(fault.into()) })))
+        FinalState::new(self.call.result(Finished::failed(fault)), &self.call.encoding)
     }
 
     /// Records how the task ended. Reads the task first if its latest state is unknown.
@@ -181,7 +162,7 @@ impl Runner {
             self.store.delete_outcome(&self.task.key).await;
         }
         if let Some(task) = &ended {
-            self.job.client.notify_status(task);
+            self.client.notify_status(task);
         }
         let status = ended.map_or("expired", |task| task.state.status.as_str());
         self.log_end(status);
@@ -194,15 +175,10 @@ impl Runner {
         &self,
         mut changes: TaskWaiter,
         running: CallFuture,
-    ) -> Result<Option<(Output, Task)>, TaskError> {
-        let Job { callee, context, client, .. } = &self.job;
-        let end_guard = EndGuard(context.clone());
-        let guarded = if self.job.is_layered {
-            GuardedCall::layer(running, callee.name)
-        } else {
-            GuardedCall::new(running, context.clone(), self.job.forwards_log, callee.name)
-        };
-        let mut work = Box::pin(callee.run_with_timeout(guarded.with_slow_warning(), context.as_deref(), &self.job.id));
+    ) -> Result<Option<(Option<Finished>, Task)>, TaskError> {
+        let Self { call, client, .. } = self;
+        let end_guard = EndGuard(call.context.clone());
+        let mut work = Box::pin(call.run_with_timeout(call.guard(running).with_slow_warning()));
         let mut task = self.task.clone();
         let mut message_delay = pin!(sleep(Duration::ZERO));
         let output = loop {
@@ -249,10 +225,10 @@ impl Runner {
         &self,
         task: &Task,
         changes: &mut TaskWaiter,
-        mut work: Pin<&mut impl Future<Output = Output>>,
+        mut work: Pin<&mut impl Future<Output = Option<Finished>>>,
         mut message_delay: Pin<&mut Sleep>,
     ) -> Event {
-        let inbox = self.job.client.inbox();
+        let inbox = self.client.inbox();
         let mut questions_changed = pin!(inbox.questions_changed.notified());
         let mut message_changed = pin!(inbox.message_changed.notified());
         let mut record_changed = pin!(changes.changed(task));
@@ -274,8 +250,8 @@ impl Runner {
     }
 
     fn log_end(&self, status: &str) {
-        let (name, task) = (self.job.callee.name, log_id(self.task.id()));
-        tracing::info!(name, id = self.job.id.as_json(), task, status, "task ended");
+        let (name, task) = (self.call.name, log_id(self.task.id()));
+        tracing::info!(name, id = self.call.id.as_json(), task, status, "task ended");
     }
 }
 

@@ -10,17 +10,12 @@ use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 
 use super::{
-    encode,
-    key::hash,
-    options::TaskOptions,
-    quota::ByteQuota,
-    runner::{Job, Runner},
-    store::TaskStore,
+    client::TaskClient, encode, key::hash, options::TaskOptions, quota::ByteQuota, runner::Runner, store::TaskStore,
     task::Task,
 };
 use crate::{
-    auth::Scopes, backend::Backend, cluster::Replica, error::Fault, excerpt::excerpt, handler::CallFuture,
-    random::log_id,
+    auth::Scopes, backend::Backend, cluster::Replica, engine::call::running::RunningCall, error::Fault,
+    excerpt::excerpt, handler::CallFuture, random::log_id,
 };
 
 /// The tasks of one server.
@@ -33,15 +28,16 @@ pub(crate) struct Tasks {
 }
 
 /// A task that is about to be created.
-#[derive(Debug)]
 pub(crate) struct NewTask {
     pub(crate) owner: TaskOwner,
     /// The scopes that its function requires.
-    pub(crate) scopes: Scopes,
+    pub(crate) scopes: Option<Arc<Scopes>>,
     /// The time to live that the client requests.
     pub(crate) ttl: Option<Duration>,
     /// The size of the arguments in bytes.
     pub(crate) argument_bytes: usize,
+    pub(crate) call: RunningCall<'static>,
+    pub(crate) client: Arc<TaskClient>,
 }
 
 /// The owner of a task.
@@ -74,8 +70,8 @@ impl Tasks {
     /// # Errors
     ///
     /// Fails if there are too many tasks, if their arguments are too large, or if the backend fails.
-    pub(crate) async fn create(&self, new: NewTask, job: Job, running: CallFuture) -> Result<Vec<u8>, Rejected> {
-        let NewTask { owner: TaskOwner { name: owner, peer }, scopes, ttl, argument_bytes } = new;
+    pub(crate) async fn create(&self, new: NewTask, running: CallFuture) -> Result<Vec<u8>, Rejected> {
+        let NewTask { owner: TaskOwner { name: owner, peer }, scopes, ttl, argument_bytes, call, client } = new;
         let Some(arguments) = self.arguments.reserve(&peer, argument_bytes) else {
             let fault = Fault::overloaded("the arguments of unfinished tasks are too large");
             return Err(Rejected { fault, running });
@@ -85,24 +81,28 @@ impl Tasks {
             Ok(key) => key,
             Err(fault) => return Err(Rejected { fault, running }),
         };
-        job.client.set_task_id(key.id());
+        client.set_task_id(key.id());
         let peer = if peer.is_empty() { peer } else { hash(&peer) };
         let mut task = Task::new(key, peer, ttl, self.options.poll_interval);
-        task.state.scopes = scopes;
+        task.state.scopes = scopes.as_deref().cloned().unwrap_or_default();
         if let Err(fault) = self.store.insert(&mut task, self.options.limits).await {
             return Err(Rejected { fault, running });
         }
         tracing::info!(
-            name = job.callee.name,
-            id = job.id.as_json(),
+            name = call.name,
+            id = call.id.as_json(),
             task = log_id(task.id()),
             owner = (!owner.is_empty()).then(|| excerpt(&owner)).as_deref(),
             "task created"
         );
-        let created = encode::created(&job.encoding, &task);
-        job.accept();
+        let created = encode::created(&call.encoding, &task);
+        if let Some(context) = &call.context {
+            // The call no longer belongs to its connection.
+            context.detach();
+        }
+        client.inbox().accept();
         let changes = self.store.watch_own(&task.key);
-        let runner = Runner::new(Arc::clone(&self.store), task, job, arguments);
+        let runner = Runner::new(Arc::clone(&self.store), task, call, client, arguments);
         // The future is large, and would be moved several times before it runs.
         self.runners.spawn(Box::pin(runner.run(changes, running)).in_current_span());
         Ok(created)

@@ -9,14 +9,15 @@ use std::{
 
 use super::{log::LogThreshold, progress::ProgressLimiter};
 use crate::{
-    auth::{AccessRules, Identity, Scopes},
+    auth::{AccessRules, Scopes},
     error::Fault,
     handler::{
+        caller::Caller,
         client_requests::ClientRequester,
         client_wait::ClientWait,
         lifetime::CallLifetime,
         outcome::CallFuture,
-        peer::{ClientInfo, Peer, RequestHead},
+        peer::{Peer, RequestHead},
     },
     jsonrpc::Id,
     revision::Dialect,
@@ -68,12 +69,12 @@ pub(crate) struct ContextParts {
     /// The progress token, as JSON.
     pub(crate) progress_token: Option<Box<str>>,
     pub(crate) log: LogThreshold,
-    /// The targets whose events are forwarded to the client in addition to those of the function's crate.
-    #[cfg_attr(not(feature = "log"), expect(dead_code, reason = "nothing collects events"))]
+    /// The targets whose events are forwarded to the client in addition to those of the function's crate. `None` if no log
+    /// events are forwarded.
     pub(crate) log_targets: Option<Arc<[String]>>,
     /// The `_meta` of the request, as JSON.
     pub(crate) meta: Option<Box<str>>,
-    pub(crate) client: Option<ClientInfo>,
+    pub(crate) caller: Caller,
     /// The capabilities that the client declared in `initialize`, as JSON. `None` for stateless requests, which declare
     /// them in `_meta`.
     pub(crate) capabilities: Option<Arc<str>>,
@@ -83,15 +84,10 @@ pub(crate) struct ContextParts {
     pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
     /// The means to turn the call into a task; `None` if it cannot become one.
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
-    /// The caller as authenticated by the transport.
-    pub(crate) principal: Option<Box<str>>,
-    /// The caller, unless the transport identifies callers.
-    pub(crate) local_identity: Option<Identity>,
     /// The scopes that the function requires.
     pub(crate) scopes: Option<Arc<Scopes>>,
     /// The rules about scopes. `None` if the caller has none.
     pub(crate) access: Option<Arc<AccessRules>>,
-    pub(crate) head: Option<Arc<dyn RequestHead>>,
 }
 
 /// The receiver of the status messages of a task.
@@ -240,7 +236,7 @@ impl Context {
 
     /// Returns the head of the request, if the transport has one.
     pub(crate) fn head(&self) -> Option<&dyn RequestHead> {
-        self.inner.parts.head.as_deref()
+        self.inner.parts.caller.head.as_deref()
     }
 
     pub(crate) fn handoff(&self) -> Option<&Arc<dyn TaskHandoff>> {

@@ -22,12 +22,10 @@ pub(crate) fn current_call() -> Option<Context> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Runs code as part of a call: until it returns, [`current_call`] is that call. `None` does not change the current
-/// call.
+/// Runs code as part of a call: until it returns, [`current_call`] is that call, if its log events are sent to the
+/// client. `None` does not change the current call.
 pub(crate) fn enter_call<T>(context: Option<&Context>, run: impl FnOnce() -> T) -> T {
-    if context.is_none() {
-        return run();
-    }
-    let _restore = RestoreCurrent(CURRENT.replace(context.cloned()));
+    let Some(context) = context.filter(|context| context.inner.parts.log_targets.is_some()) else { return run() };
+    let _restore = RestoreCurrent(CURRENT.replace(Some(context.clone())));
     run()
 }

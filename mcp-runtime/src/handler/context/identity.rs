@@ -21,8 +21,7 @@ impl Context {
     /// }
     /// ```
     pub fn identity(&self) -> Option<&Identity> {
-        let parts = &self.inner.parts;
-        parts.head.as_ref().map_or(parts.local_identity.as_ref(), |head| head.identity())
+        self.inner.parts.caller.identity()
     }
 
     /// Decodes the claims of the caller. Returns `None` if the caller is unknown, or if its claims do not have the form
@@ -69,7 +68,7 @@ impl Context {
     /// Returns [`Fault::InsufficientScope`], which the function should return.
     pub fn require_scope(&self, scopes: impl Into<Scopes>) -> Result<(), Fault> {
         let parts = &self.inner.parts;
-        let Some(head) = &parts.head else { return Ok(()) };
+        let Some(head) = self.head() else { return Ok(()) };
         let (demanded, identity) = (scopes.into(), head.identity());
         if parts.access.as_ref().is_some_and(|rules| rules.grants(identity, &demanded)) {
             return Ok(());

@@ -37,7 +37,7 @@ impl Context {
 
     /// Returns the name and version that the client reports about itself. They are not verified.
     pub fn client(&self) -> Option<&ClientInfo> {
-        self.inner.parts.client.as_ref()
+        self.inner.parts.caller.client()
     }
 
     /// Returns the name of the authenticated caller: that of its [`identity`](Self::identity), or the `Principal` that
@@ -52,7 +52,7 @@ impl Context {
     /// }
     /// ```
     pub fn principal(&self) -> Option<&str> {
-        self.inner.parts.principal.as_deref()
+        self.inner.parts.caller.principal()
     }
 
     /// Returns one value of the request's `_meta`, such as `traceparent`. Of duplicate members, the last one counts.
@@ -126,7 +126,7 @@ impl Context {
     /// ```
     #[cfg(feature = "http")]
     pub fn headers(&self) -> Option<&http::HeaderMap> {
-        Some(self.head()?.headers())
+        self.inner.parts.caller.headers()
     }
 
     /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
@@ -152,7 +152,7 @@ impl Context {
     /// ```
     #[cfg(feature = "http")]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.head()?.extensions().get()
+        self.inner.parts.caller.extension()
     }
 
     /// Returns the remote address of the HTTP connection: the client's, or that of the nearest proxy.
@@ -161,7 +161,7 @@ impl Context {
     /// [extension](Self::extension).
     #[cfg(feature = "http")]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
-        self.head()?.peer_addr()
+        self.inner.parts.caller.peer_addr()
     }
 
     /// Closes the SSE stream that would carry the response, which frees the connection during a long call.

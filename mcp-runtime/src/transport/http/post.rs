@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     cluster::{SessionMessage, SharedSessions, streams::StreamCalls},
-    engine::{Connection, ReceiveOutcome, RequestSource, write_error},
+    engine::{Connection, ReceiveOutcome, RequestIds, RequestSource, write_error},
     error::{Fault, FaultClass},
     jsonrpc::{Id, raw},
     race::race,
@@ -139,8 +139,9 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     source.keep_memory(body.take_memory());
     connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
     let mut lines = endpoint.limits().buffers.take().unwrap_or_else(|| Vec::with_capacity(TYPICAL_RESPONSE));
+    let mut ids = RequestIds::default();
     let is_batch = body.bytes().trim_ascii().starts_with(b"[");
-    let outcome = connection.receive(body.bytes().trim_ascii(), body.received_at, &mut lines);
+    let outcome = connection.receive(body.bytes().trim_ascii(), body.received_at, &mut ids, &mut lines);
     // Notifications of a function precede its response.
     let mut notifications = Vec::new();
     if connection.drain(&mut notifications) {
@@ -153,7 +154,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
     let is_stream = || connection.outbox().call_count() > 0 || !is_single_line(&lines);
     let calls = if endpoint.shared_streams().is_some() && session.is_some() && is_stream() {
-        StreamCalls::read(body.bytes().trim_ascii())
+        StreamCalls::new(ids.iter(), is_batch)
     } else {
         StreamCalls::default()
     };

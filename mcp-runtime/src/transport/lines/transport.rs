@@ -12,7 +12,11 @@ use tokio::{
 };
 
 use super::buffer::{CHUNK, Line, LineReader, WriteBuffer};
-use crate::{engine::Connection, error::Fault, race::race};
+use crate::{
+    engine::{Connection, RequestIds},
+    error::Fault,
+    race::race,
+};
 
 /// The number of iterations of the loop after which the stop signal is polled again.
 const ITERATIONS_PER_STOP_POLL: usize = 16;
@@ -96,7 +100,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
                 self.connection.end_listeners();
             }
             let was_open = self.connection.is_open();
-            let has_room = self.output.pending() < self.connection.engine().limits.unread_bytes;
+            let has_room = self.output.pending() < self.connection.engine().profile.limits.unread_bytes;
             let mut progress = has_room && self.process_input(cx)?;
             if self.output.write(&mut self.writer, cx)? {
                 progress = true;
@@ -187,7 +191,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
 
     /// Ends reading and starts the grace period of the calls in flight.
     fn start_grace(&mut self) {
-        let grace = self.connection.engine().limits.grace_period;
+        let grace = self.connection.engine().profile.limits.grace_period;
         self.deadline = Some(Box::pin(tokio::time::sleep(grace)));
     }
 
@@ -205,7 +209,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
     /// An `initialize` request is processed alone: no function delays its response, and no output of a function
     /// precedes it.
     fn process_lines(&mut self, start: usize) -> bool {
-        let limit = self.connection.engine().limits.message_bytes;
+        let limit = self.connection.engine().profile.limits.message_bytes;
         if !self.polls_stop && self.input.peek().is_some_and(|line| !self.connection.is_introduction_request(line)) {
             self.polls_stop = true;
             return true;
@@ -236,7 +240,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> LineTransport<R, W> {
 
     /// Reads available input. Returns whether there was any, or whether the input ended.
     fn read(&mut self, cx: &mut Context<'_>) -> io::Result<bool> {
-        let limit = self.connection.engine().limits.message_bytes;
+        let limit = self.connection.engine().profile.limits.message_bytes;
         match self.input.poll_read(&mut self.reader, limit, cx) {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
@@ -262,7 +266,7 @@ fn receive(connection: &mut Connection, line: Line<'_>, now: Instant, out: &mut 
         Line::Complete(line) => {
             let line = line.trim_ascii();
             if !line.is_empty() {
-                connection.receive(line, now, out);
+                connection.receive(line, now, &mut RequestIds::default(), out);
             }
         }
         Line::TooLong => connection.reject_oversized(out),

@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use super::{
-    super::{ids::Generation, snapshot::Capability},
+    super::{message::Generation, snapshot::Capability},
     sync::lock,
 };
 

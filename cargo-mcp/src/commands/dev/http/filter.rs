@@ -9,13 +9,11 @@ use axum::{
 use bytes::Bytes;
 
 use super::{
-    super::{
-        ids::Generation,
-        message::{INTERNAL_ERROR, Message, MessageKind, RequestId, add_list_changed, batch_elements, error_response},
+    super::message::{
+        Generation, INTERNAL_ERROR, Message, MessageKind, RequestId, add_list_changed, batch_elements, error_response,
     },
-    respond::json,
+    respond::{json, message_of, with_server},
     session::Session,
-    sse::{message_of, with_server},
     state::{HttpProxy, SharedSession},
     sync::lock,
 };

@@ -10,16 +10,15 @@ use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc};
 
 use super::{
-    super::{
-        ids::Generation,
-        message::{INTERNAL_ERROR, error_response},
-    },
+    super::message::{Generation, INTERNAL_ERROR, error_response},
     backend::Backend,
     filter::ResponseFilter,
     handshake::{JoinError, join},
     relay::{StreamEnd, relay_events},
-    respond::{LAST_EVENT_ID, SESSION_ID, header_value, is_event_stream, reject, session_rejected},
-    sse::{EventSender, channel, message_event, parse_event_id},
+    respond::{
+        EventSender, LAST_EVENT_ID, SESSION_ID, channel, header_value, is_event_stream, message_event, parse_event_id,
+        reject, session_rejected,
+    },
     state::{HttpProxy, SharedSession},
     sync::lock,
 };

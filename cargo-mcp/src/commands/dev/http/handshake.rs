@@ -14,9 +14,8 @@ use super::{
         proxy::capabilities_changed,
     },
     backend::Backend,
-    respond::{PROTOCOL_VERSION, SESSION_ID, header_value, is_event_stream},
+    respond::{PROTOCOL_VERSION, SESSION_ID, header_value, is_event_stream, message_of},
     session::{Agreement, Session},
-    sse::message_of,
     state::{HttpProxy, SharedSession},
     sync::lock,
 };

@@ -12,15 +12,13 @@ use tokio::sync::broadcast;
 
 use super::{
     super::{
-        ids::Generation,
         listen_request::{ACKNOWLEDGED, ListenRequest},
-        message::{INTERNAL_ERROR, METHOD_NOT_FOUND, Message, MessageKind, error_response},
+        message::{Generation, INTERNAL_ERROR, METHOD_NOT_FOUND, Message, MessageKind, error_response},
         snapshot::Capability,
     },
     backend::Backend,
     relay::{StreamEnd, relay_events},
-    respond::{is_event_stream, json},
-    sse::{EventSender, channel, message_event, message_of},
+    respond::{EventSender, channel, is_event_stream, json, message_event, message_of},
     state::HttpProxy,
 };
 use crate::sse::{EventReader, SseEvent};

@@ -12,7 +12,6 @@ mod relay;
 mod respond;
 mod routes;
 mod session;
-mod sse;
 mod state;
 mod supervisor;
 mod sync;
@@ -24,7 +23,10 @@ use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 
 use self::{backend::Backends, state::HttpProxy, supervisor::Supervisor};
 use super::{
-    builder::BuildEvent, process::LaunchConfig, proxy::ProxyConfig, reporter::Reporter, signals::ShutdownSignals,
+    builder::BuildEvent,
+    process::{LaunchConfig, ShutdownSignals},
+    proxy::ProxyConfig,
+    reporter::Reporter,
 };
 
 /// The time to write the last responses.

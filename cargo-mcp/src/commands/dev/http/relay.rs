@@ -9,8 +9,7 @@ use http_body_util::BodyExt;
 use super::{
     backend::ActiveRequest,
     filter::ResponseFilter,
-    respond::{SESSION_ID, header_value, is_event_stream},
-    sse::{EventSender, channel, message_event},
+    respond::{EventSender, SESSION_ID, channel, header_value, is_event_stream, message_event},
 };
 use crate::sse::{EventReader, ReadError, SseEvent};
 

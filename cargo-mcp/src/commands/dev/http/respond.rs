@@ -1,11 +1,20 @@
-//! Headers and responses.
+//! Headers, responses and streams of events.
+
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
     body::Body,
     http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header},
+    response::{
+        IntoResponse, Sse as SseResponse,
+        sse::{Event, KeepAlive},
+    },
 };
+use futures_util::stream;
+use tokio::sync::mpsc;
 
-use super::super::message::{INTERNAL_ERROR, INVALID_REQUEST, batch_elements, error_response};
+use super::super::message::{Generation, INTERNAL_ERROR, INVALID_REQUEST, batch_elements, error_response};
+use crate::sse::SseEvent;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -55,4 +64,125 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
 /// Returns a header value, which is empty if the text contains invalid characters.
 pub(super) fn header_value(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// The number of events that may wait for a slow client.
+const CHANNEL_CAPACITY: usize = 64;
+/// The interval of comments that show that an idle stream is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The sender of the events of a client's stream.
+pub(super) type EventSender = mpsc::Sender<SseEvent>;
+
+/// Creates a channel for the events of a client's stream.
+pub(super) fn channel() -> (EventSender, EventStream) {
+    let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
+    (sender, EventStream(receiver))
+}
+
+/// The events of a client's stream.
+pub(super) struct EventStream(mpsc::Receiver<SseEvent>);
+
+impl EventStream {
+    /// Returns a response that streams the events.
+    pub(super) fn into_response(self) -> Response<Body> {
+        let events = stream::unfold(self.0, |mut receiver| async {
+            let event = receiver.recv().await?;
+            Some((Ok::<_, Infallible>(encode(event)), receiver))
+        });
+        let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
+        let mut response = SseResponse::new(events).keep_alive(keep_alive).into_response();
+        let cache_control = HeaderValue::from_static("no-cache, no-transform");
+        response.headers_mut().insert(header::CACHE_CONTROL, cache_control);
+        response
+    }
+}
+
+fn encode(event: SseEvent) -> Event {
+    let mut encoded = Event::default();
+    if let Some(name) = event.event {
+        encoded = encoded.event(name);
+    }
+    if let Some(id) = event.id {
+        encoded = encoded.id(id);
+    }
+    if let Some(retry) = event.retry {
+        encoded = encoded.retry(Duration::from_millis(retry));
+    }
+    match event.data {
+        Some(data) => encoded.data(data),
+        None => encoded,
+    }
+}
+
+/// Creates an event that carries a message.
+pub(super) fn message_event(message: impl Into<String>) -> SseEvent {
+    SseEvent { event: Some("message".to_owned()), data: Some(message.into()), ..SseEvent::default() }
+}
+
+/// Returns the message that an event carries.
+pub(super) fn message_of(event: &SseEvent) -> Option<&str> {
+    event.data.as_deref().filter(|data| !data.trim().is_empty())
+}
+
+/// Adds the server to an event's id, so that a client that resumes the stream is sent to the same server.
+pub(super) fn with_server(mut event: SseEvent, server: Generation) -> SseEvent {
+    event.id = event.id.map(|id| if id.trim().is_empty() { id } else { format!("{server}-{}", id.trim()) });
+    event
+}
+
+/// Splits an event id from a client into the server and the server's id.
+pub(super) fn parse_event_id(id: &str) -> Option<(Generation, &str)> {
+    let (server, id) = id.split_once('-')?;
+    Some((server.parse().ok()?, id))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::sse::EventReader;
+
+    #[tokio::test]
+    async fn reads_events_regardless_of_chunk_boundaries() {
+        let text = "id: 1\ndata: {\"a\":1}\n\n: alive\n\nevent: message\r\ndata: x\r\ndata: y\r\n\r\nrest";
+        for size in 1..text.len() {
+            let chunks: Vec<_> =
+                text.as_bytes().chunks(size).map(|chunk| Ok::<_, Infallible>(chunk.to_vec())).collect();
+            let mut reader = EventReader::new(Body::from_stream(stream::iter(chunks)));
+            let mut messages = Vec::new();
+            while let Some(event) = reader.next().await {
+                messages.push(event.expect("an event").data);
+            }
+            assert_eq!(messages, [Some("{\"a\":1}".to_owned()), Some("x\ny".to_owned())], "{size}");
+        }
+    }
+
+    #[test]
+    fn event_ids_name_their_server() {
+        for (id, expected) in
+            [(Some("3-7"), Some("2-3-7")), (Some("7"), Some("2-7")), (Some(""), Some("")), (None, None)]
+        {
+            let event = SseEvent { id: id.map(str::to_owned), data: Some("id: 7".to_owned()), ..SseEvent::default() };
+            let event = with_server(event, 2);
+            assert_eq!(event.id.as_deref(), expected);
+            assert_eq!(event.data.as_deref(), Some("id: 7"));
+        }
+        assert_eq!(parse_event_id("2-3-7"), Some((2, "3-7")));
+        assert_eq!(parse_event_id("7"), None);
+    }
+
+    #[tokio::test]
+    async fn responses_contain_all_fields() {
+        let (sender, events) = channel();
+        let event = SseEvent { id: Some("1".to_owned()), retry: Some(5), ..message_event("x\ny") };
+        sender.send(event).await.expect("the receiver is open");
+        let empty = SseEvent { id: Some("2".to_owned()), data: Some(String::new()), ..SseEvent::default() };
+        sender.send(empty).await.expect("the receiver is open");
+        drop(sender);
+        let body = events.into_response().into_body().collect().await.expect("a body").to_bytes();
+        let text = std::str::from_utf8(&body).expect("UTF-8");
+        assert_eq!(text, "event: message\nid: 1\nretry: 5\ndata: x\ndata: y\n\nid: 2\n\n");
+    }
 }

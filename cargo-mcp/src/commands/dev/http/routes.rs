@@ -13,9 +13,8 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        ids::Generation,
         listen_request::LISTEN,
-        message::{Message, MessageKind, RequestId, batch_elements},
+        message::{Generation, Message, MessageKind, RequestId, batch_elements},
     },
     filter::{NewSession, ResponseFilter},
     get_stream,

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::super::{
-    ids::Generation,
-    message::{Message, MessageKind, RequestId, batch_elements, member, notification, parse_string, replace_part},
+    message::{
+        Generation, Message, MessageKind, RequestId, batch_elements, member, notification, parse_string, replace_part,
+    },
     proxy::LEVELS_WITH_ERRORS,
     server_requests::ServerRequests,
     snapshot::Capability,

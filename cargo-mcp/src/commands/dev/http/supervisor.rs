@@ -22,14 +22,13 @@ use tokio::{
 
 use super::{
     super::{
-        builder::BuildEvent,
-        executables::Executables,
-        ids::{BuildId, Generation},
-        message::{INTERNAL_ERROR, Message, RequestId, error_response, notification, result_response},
-        process::{LaunchConfig, ProcessGroup, describe_exit, terminate},
+        builder::{BuildEvent, Executables},
+        message::{
+            BuildId, Generation, INTERNAL_ERROR, Message, RequestId, error_response, notification, result_response,
+        },
+        process::{LaunchConfig, ProcessGroup, ShutdownSignals, describe_exit, terminate},
         proxy::{self, Effect, Event, Proxy, ProxyConfig, Severity, build_failure_notification},
         reporter::Reporter,
-        signals::ShutdownSignals,
         snapshot::Capability,
         watchdog,
     },

@@ -4,10 +4,9 @@ use serde_json::json;
 
 use super::{
     super::{
-        ids::Generation,
         listen_request::{LISTEN, ListenRequest},
         message::{
-            INVALID_REQUEST, Message, MessageKind, PARSE_ERROR, RequestId, batch_elements, error_response,
+            Generation, INVALID_REQUEST, Message, MessageKind, PARSE_ERROR, RequestId, batch_elements, error_response,
             replace_part, result_response,
         },
     },

@@ -1,10 +1,7 @@
 //! Servers that exit or do not start.
 
 use super::{
-    super::{
-        ids::{BuildId, Generation},
-        message::RequestId,
-    },
+    super::message::{BuildId, Generation, RequestId},
     reload::{activate, start, start_for_queue},
     state::{InFlightCall, Phase, Proxy},
 };

@@ -1,7 +1,6 @@
 //! The proxy of one client as a state machine without I/O: it receives events and returns effects.
 
 mod client;
-mod event;
 mod exit;
 mod reload;
 mod server;
@@ -13,17 +12,15 @@ use std::time::Duration;
 
 use self::{
     client::handle_client_line,
-    event::Timer,
     exit::{handle_exit, handle_start_timeout},
     reload::{build_to_start, handle_build, handle_build_failure, start},
     server::handle_server_line,
-    state::{Phase, STDIN_CLOSED},
+    state::{Phase, STDIN_CLOSED, Timer},
 };
 pub(crate) use self::{
-    event::{Effect, Event, ProxyConfig, Severity},
     reload::{LEVELS_WITH_ERRORS, build_failure_notification},
     server::capabilities_changed,
-    state::Proxy,
+    state::{Effect, Event, Proxy, ProxyConfig, Severity},
 };
 
 /// Processes an event. Returns the effects in the order in which they must be carried out.

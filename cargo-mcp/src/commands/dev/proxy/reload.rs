@@ -9,12 +9,10 @@ use serde_json::json;
 
 use super::{
     super::{
-        ids::{BuildId, Generation},
-        message::{Message, notification, replace_part},
+        message::{BuildId, Generation, Message, notification, replace_part},
         snapshot::{Capability, List, Snapshot},
     },
-    event::{Effect, Timer},
-    state::{InFlightCall, OwnRequest, Phase, Proxy, ServerState},
+    state::{Effect, InFlightCall, OwnRequest, Phase, Proxy, ServerState, Timer},
 };
 
 /// The log levels at which a client receives errors.

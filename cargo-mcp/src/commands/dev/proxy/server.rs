@@ -4,11 +4,10 @@ use serde_json::Value;
 
 use super::{
     super::{
-        ids::Generation,
         listen_request::ACKNOWLEDGED,
         message::{
-            METHOD_NOT_FOUND, Message, MessageKind, RequestId, add_list_changed, batch_elements, member, parse_string,
-            replace_part,
+            Generation, METHOD_NOT_FOUND, Message, MessageKind, RequestId, add_list_changed, batch_elements, member,
+            parse_string, replace_part,
         },
         snapshot::{Capability, List},
     },

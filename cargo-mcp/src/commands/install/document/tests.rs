@@ -1,7 +1,8 @@
+use jsonc_parser::{ParseOptions, cst};
 use serde_json::json;
 
 use super::*;
-use crate::commands::install::{clients, entry::Launch, records::Records};
+use crate::commands::install::clients;
 
 fn client(syntax: Syntax) -> &'static Client {
     let id = if syntax == Syntax::Toml { "codex" } else { "claude-code" };
@@ -78,22 +79,6 @@ fn texts() -> impl Iterator<Item = (Syntax, String)> {
     json.chain(TOML.iter().flat_map(|text| variants(text)).map(|text| (Syntax::Toml, text)))
 }
 
-#[test]
-fn removing_an_inserted_entry_restores_the_text() {
-    for (syntax, text) in texts() {
-        let client = client(syntax);
-        let before = Document::parse(client, &text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
-        assert_eq!(before.text(), text);
-        let (after, inserted) = before.insert("notes", &entry(client, "notes")).expect(&text);
-        assert_eq!(after.get("notes"), Some(entry(client, "notes").to_value()), "{text:?}");
-        assert_eq!(after.remove("notes", Some(&inserted)).expect(&text).text(), text, "after {:?}", after.text());
-        let newlines = (text.contains("\r\n"), text.replace("\r\n", "").contains('\n'));
-        if newlines == (true, false) {
-            assert!(!after.text().replace("\r\n", "").contains('\n'), "{:?}", after.text());
-        }
-    }
-}
-
 /// Generates objects with white space, comments and commas in all possible positions, from a fixed seed.
 struct Generator(u64);
 
@@ -131,133 +116,108 @@ impl Generator {
     }
 }
 
-#[test]
-fn removing_an_entry_restores_generated_texts() {
+/// Returns objects in all styles, from a fixed seed.
+fn generated_texts() -> impl Iterator<Item = (Syntax, String)> {
     let mut generator = Generator(7);
-    let client = client(Syntax::Json);
-    for _ in 0..3000 {
+    (0..3000).map(move |_| {
         let names = ["a", "mcpServers", "ключ"];
         let from = usize::try_from(generator.below(3)).expect("a small number");
         let to = from + usize::try_from(generator.below(4 - from as u64)).expect("a small number");
-        let text = format!("{}{}{}", generator.gap(), generator.object(0, &names[from..to]), generator.gap());
-        let before = Document::parse(client, &text).unwrap_or_else(|error| panic!("{text}\n{error}"));
-        let insert = |document: &Document, name: &str| {
-            let inserted = document.insert(name, &entry(client, name));
-            inserted.unwrap_or_else(|error| panic!("{text}\n{error}"))
-        };
-        let (one, inserted) = insert(&before, "notes");
-        assert_eq!(one.remove("notes", Some(&inserted)).expect(&text).text(), text, "after {}", one.text());
-        let (two, _) = insert(&one, "another");
-        assert!(two.remove("notes", Some(&inserted)).expect(&text).get("another").is_some(), "{text}");
-        assert!(two.remove("another", None).expect(&text).remove("notes", None).is_ok(), "{text}");
+        (Syntax::Json, format!("{}{}{}", generator.gap(), generator.object(0, &names[from..to]), generator.gap()))
+    })
+}
+
+/// Returns the comments of a text, in order.
+fn comments(syntax: Syntax, text: &str) -> Vec<String> {
+    fn walk(node: &cst::CstNode, found: &mut Vec<String>) {
+        found.extend(node.as_comment().map(|comment| comment.raw_value().trim_end().to_owned()));
+        node.children().iter().for_each(|child| walk(child, found));
     }
+    if syntax == Syntax::Toml {
+        return text.lines().filter_map(|line| Some(line.split_once("# ")?.1.to_owned())).collect();
+    }
+    let root = cst::CstRootNode::parse(text, &ParseOptions::default()).expect(text);
+    let mut found = Vec::new();
+    root.children().iter().for_each(|node| walk(node, &mut found));
+    found
 }
 
 #[test]
-fn without_a_record_only_the_entry_is_removed() {
-    for (syntax, text) in texts() {
+fn comments_order_and_other_members_are_kept() {
+    let written = texts().map(|text| (text, true));
+    for ((syntax, text), is_written) in written.chain(generated_texts().map(|text| (text, false))) {
         let client = client(syntax);
-        let before = Document::parse(client, &text).expect(&text);
-        let (after, _) = before.insert("notes", &entry(client, "notes")).expect(&text);
-        let left = after.remove("notes", None).expect(&text);
-        let kept = |text: &str| text.replace(char::is_whitespace, "").replace("\"mcpServers\":{}", "");
-        let (left, text) = (kept(&left.text()), kept(&text));
-        let variants = [format!("{text}{{}}"), text.replace('}', ",}"), text.clone()];
-        assert!(variants.contains(&left) || left.replace(',', "") == text.replace(',', ""), "{text} became {left}");
-    }
-}
-
-#[test]
-fn two_entries_can_be_removed_in_any_order() {
-    for (syntax, text) in texts() {
-        for (first, second) in [("a", "b"), ("b", "a")] {
-            let client = client(syntax);
-            let mut records = Records::default();
-            let mut document = Document::parse(client, &text).expect(&text);
-            for name in ["a", "b"] {
-                let existing = document.names().expect(&text);
-                let (after, inserted) = document.insert(name, &entry(client, name)).expect(&text);
-                records.add("file", name, inserted, None, &existing);
-                document = after;
+        let before = Document::parse(client, &text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+        assert_eq!(before.text(), text);
+        let (notes, other) = (entry(client, "notes"), entry(client, "other"));
+        let set = |document: &Document, name: &str, entry: Option<&Entry>| {
+            let new = document.set(name, entry).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+            let comments = |document: &Document| comments(syntax, &document.text);
+            // A comment between the entry and its neighbour on the same line may be removed with the entry.
+            if is_written || entry.is_some() {
+                assert_eq!(comments(&new), comments(document), "{text:?} became {:?}", new.text());
             }
-            let both = document.text();
-            for name in [first, second] {
-                let names = document.names().expect(&text);
-                let at = names.iter().position(|existing| existing == name).expect(name);
-                let inserted = records.get("file").and_then(|record| record.inserted(name));
-                document = document.remove(name, inserted.as_ref()).expect(&both);
-                records.remove("file", name, names.get(at + 1).map(String::as_str));
-            }
-            assert_eq!(document.text(), text, "{first} before {second}, after {both:?}");
+            assert!(!is_written || !text.contains("\r\n") || new.text().contains("\r\n"), "{:?}", new.text());
+            new
+        };
+        let one = set(&before, "notes", Some(&notes));
+        assert_eq!(one.names(), [before.names(), vec!["notes"]].concat(), "{text:?}");
+        let two = set(&one, "another", Some(&other));
+        let replaced = set(&two, "notes", Some(&other));
+        assert_eq!(replaced.get("notes"), Some(&Value::from(other.0.clone())), "{text:?}");
+        assert_eq!(replaced.names(), two.names(), "{text:?}");
+        for names in [["notes", "another"], ["another", "notes"]] {
+            let rest = names.iter().fold(replaced.clone(), |document, name| set(&document, name, None));
+            assert_eq!(rest.value, before.value, "{text:?}");
+            let order = |value: &Value| value.as_object().map(|root| root.keys().cloned().collect::<Vec<_>>());
+            assert_eq!(order(&rest.value), order(&before.value), "{text:?} became {:?}", rest.text());
         }
     }
 }
 
 #[test]
-fn an_entry_is_replaced() {
-    for (syntax, text) in texts() {
-        let client = client(syntax);
-        let (before, inserted) =
-            Document::parse(client, &text).expect(&text).insert("x", &entry(client, "x")).expect(&text);
-        let after = before.replace("x", &entry(client, "another")).expect(&text);
-        assert_eq!(after.get("x"), Some(entry(client, "another").to_value()), "{text:?}");
-        assert_eq!(after.remove("x", Some(&inserted)).expect(&text).text(), text, "after {:?}", after.text());
+fn inserted_entries_match_the_style_of_the_file() {
+    for (before, after) in [
+        ("", "{\n  \"mcpServers\": {\n    \"notes\": {\n      \"url\": \"x\"\n    }\n  }\n}\n"),
+        ("{\n\t\"mcpServers\": {}\n}", "{\n\t\"mcpServers\": {\n\t\t\"notes\": {\n\t\t\t\"url\": \"x\"\n\t\t}\n\t}\n}"),
+        (
+            "{\n \"mcpServers\": {\n  \"x\": 1, // x\n },\n}",
+            "{\n \"mcpServers\": {\n  \"x\": 1, // x\n  \"notes\": {\n   \"url\": \"x\",\n  },\n },\n}",
+        ),
+    ] {
+        for newline in ["\n", "\r\n"] {
+            let [before, after] = [before, after].map(|text| text.replace('\n', newline));
+            let entry = Entry(Map::from_iter([("url".to_owned(), json!("x"))]));
+            let document = Document::parse(client(Syntax::Json), &before).expect(&before);
+            let with = document.set("notes", Some(&entry)).expect(&before).text();
+            assert!(with == after || before.is_empty(), "{before:?} became {with:?}");
+        }
     }
 }
 
 #[test]
-fn later_changes_by_others_are_preserved() {
+fn only_the_entry_is_removed() {
     for (syntax, text, expected) in [
-        // An entry was added after ours, in an object that was created for ours.
         (
             Syntax::Json,
             "{\n  \"mcpServers\": {\n    \"notes\": {},\n    \"z\": {}\n  }\n}\n",
             "{\n  \"mcpServers\": {\n    \"z\": {}\n  }\n}\n",
         ),
-        // An entry was added before ours.
-        (
-            Syntax::Json,
-            "{\n  \"mcpServers\": {\n    \"z\": {},\n    \"notes\": {}\n  }\n}\n",
-            "{\n  \"mcpServers\": {\n    \"z\": {}\n  }\n}\n",
-        ),
-        // Entries were added before and after ours, and a comment.
         (
             Syntax::Json,
             "{\n  \"mcpServers\": {\n    \"a\": {}, // a\n    \"notes\": {}, // mine\n    \"z\": {}\n  }\n}\n",
-            "{\n  \"mcpServers\": {\n    \"a\": {}, // a // mine\n    \"z\": {}\n  }\n}\n",
-        ),
-        // All on one line.
-        (Syntax::Json, "{\"mcpServers\":{\"notes\":{},\"z\":{}}}", "{\"mcpServers\":{\"z\":{}}}"),
-        (Syntax::Json, "{\"mcpServers\":{\"a\":{},\"notes\":{}},\"z\":1}", "{\"mcpServers\":{\"a\":{}},\"z\":1}"),
-        (Syntax::Json, "{\"mcpServers\": { \"notes\": {} }}", "{\"mcpServers\": {}}"),
-        // A line comment must not swallow the next entry.
-        (
-            Syntax::Json,
-            "{ \"mcpServers\": {\n  \"a\": {}, // a\n  \"notes\": {}, \"z\": {} } }",
-            "{ \"mcpServers\": {\n  \"a\": {}, // a\n  \"z\": {} } }",
+            "{\n  \"mcpServers\": {\n    \"a\": {}, // a\n    \"z\": {}\n  }\n}\n",
         ),
         (
             Syntax::Toml,
             "a = 1\n\n[mcp_servers.notes]\ncommand = \"x\"\n\n[mcp_servers.notes.env]\nK = \"v\"\n\n[z]\nb = 1\n",
             "a = 1\n\n[z]\nb = 1\n",
         ),
-        (
-            Syntax::Toml,
-            "[mcp_servers.notes]\n# mine\ncommand = \"x\"\n[z]\n[mcp_servers.notes.env]\nK = \"v\"\n",
-            "# mine\n[z]\n",
-        ),
         (Syntax::Toml, "[mcp_servers]\nnotes = { command = \"x\" } # it\nz = {}\n", "[mcp_servers]\nz = {}\n"),
         (Syntax::Toml, "[mcp_servers]\nnotes.command = \"x\"\nz = {}\n", "[mcp_servers]\nz = {}\n"),
     ] {
-        let client = client(syntax);
-        let document = Document::parse(client, text).expect(text);
-        let empty = Document::parse(client, "").expect("an empty text is valid");
-        let (_, inserted) = empty.insert("notes", &entry(client, "notes")).expect("an empty text can be extended");
-        let inserted = EntryInsertion { entry: inserted.entry, ..EntryInsertion::default() };
-        // An outdated record does no harm.
-        for inserted in [None, Some(&inserted).filter(|_| syntax == Syntax::Json)] {
-            assert_eq!(document.remove("notes", inserted).expect(text).text(), expected, "{text}");
-        }
+        let document = Document::parse(client(syntax), text).expect(text);
+        assert_eq!(document.set("notes", None).expect(text).text(), expected, "{text}");
     }
 }
 
@@ -279,11 +239,6 @@ fn invalid_texts_are_rejected_with_their_position() {
         let error = Document::parse(client(syntax), text).expect_err(text);
         assert_eq!(error.to_string(), expected, "{text}");
     }
-    let inline = Document::parse(client(Syntax::Toml), "a = 1\nmcp_servers = { x = {} }\n").expect("valid TOML");
-    let error =
-        inline.insert("notes", &entry(client(Syntax::Toml), "notes")).expect_err("inline tables cannot be extended");
-    let expected = "line 2, column 15: cannot add `[mcp_servers.notes]` to the inline table `mcp_servers`";
-    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
@@ -304,4 +259,22 @@ fn secrets_are_masked() {
     }
     let entry = json!({"command": "c", "env": {"A": "secret"}, "bearer_token": "secret"});
     assert_eq!(super::masked(&entry), r#"{"command":"c","env":{"A":"***"},"bearer_token":"***"}"#);
+}
+
+#[test]
+fn only_launch_members_are_compared() {
+    let members = json!({"type": "stdio", "command": "/bin/notes", "args": [], "env": {"A": "1"}});
+    let entry = Entry(members.as_object().expect("an object").clone());
+    for (existing, same) in [
+        (json!({"type": "stdio", "command": "/bin/notes", "args": [], "env": {"A": "1"}}), true),
+        (json!({"command": "/bin/notes", "env": {"A": "1"}, "disabled": true, "alwaysAllow": ["x"]}), true),
+        (json!({"command": "/bin/notes", "env": {"A": "2"}}), false),
+        (json!({"command": "/bin/notes"}), false),
+        (json!({"command": "/bin/notes", "env": {"A": "1"}, "cwd": "/"}), false),
+        (json!({"command": "/bin/notes", "args": ["x"], "env": {"A": "1"}}), false),
+        (json!({"type": "http", "url": "http://127.0.0.1/mcp"}), false),
+        (json!(null), false),
+    ] {
+        assert_eq!(entry.is_same(&existing), same, "{existing}");
+    }
 }

@@ -14,7 +14,14 @@ use tokio::time::timeout;
 use self::backend::Flaky;
 use super::{calls::StreamCalls, streams::SharedStreams};
 use crate::transport::http::sse::events::{Resumption, StreamEvents, StreamItem};
-use crate::{backend::Backend, cluster::Replica, engine::Outbox, revision, transport::http::sse::stream::StreamMemory};
+use crate::{
+    backend::Backend,
+    cluster::Replica,
+    engine::Outbox,
+    jsonrpc::{Id, raw},
+    revision,
+    transport::http::sse::stream::StreamMemory,
+};
 
 const LEASE: Duration = Duration::from_secs(10);
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
@@ -34,7 +41,9 @@ impl Call {
     fn begin(streams: &Arc<SharedStreams>, message: &str) -> Self {
         let outbox = Outbox::for_test();
         outbox.begin_call();
-        let calls = StreamCalls::read(message.as_bytes());
+        let messages = if message.starts_with('[') { message } else { &format!("[{message}]") };
+        let ids: Vec<_> = raw::elements(messages).filter_map(|call| Id::from_json(raw::member(call, "id")?)).collect();
+        let calls = StreamCalls::new(ids.iter(), message.starts_with('['));
         let (dialect, memory) = (revision::newest_handshake(), StreamMemory::default());
         let response = streams.open("session".into(), calls, dialect, Arc::clone(&outbox), Vec::new(), memory);
         Self { outbox, response }

@@ -75,7 +75,7 @@ where
         Err(error) => return Err(refusal::unauthenticated(authorization, endpoint, &error, parts, body, now).await),
     };
     let (identity, response_headers) = identity.take_response_headers();
-    let access = &endpoint.engine().access;
+    let access = &endpoint.engine().profile.access;
     let is_sufficient = access.grants(Some(&identity), &access.base);
     parts.extensions.insert(identity);
     if is_sufficient {

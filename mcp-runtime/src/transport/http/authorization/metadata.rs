@@ -80,6 +80,6 @@ fn describe(resource: &ProtectedResource, identifier: &str, engine: &Engine) -> 
 fn required_scopes(engine: &Engine) -> Vec<String> {
     let registry = engine.registry();
     let functions = registry.functions().filter_map(|(function, _)| function.scopes.as_deref());
-    let names = functions.chain([&engine.access.base]).flat_map(|scopes| scopes.names());
+    let names = functions.chain([&engine.profile.access.base]).flat_map(|scopes| scopes.names());
     names.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -156,7 +156,7 @@ where
         connection.set_source(Arc::clone(source) as Arc<dyn RequestSource>);
         scopes = connection.required_scopes(body.bytes().trim_ascii());
     }
-    endpoint.engine().access.to_request(sender::identity(request), scopes)
+    endpoint.engine().profile.access.to_request(sender::identity(request), scopes)
 }
 
 /// Reads the body of a rejected request for a while, since most clients read the response only afterwards.

@@ -10,7 +10,7 @@ use std::{
 use http::{StatusCode, request::Parts};
 
 use crate::{
-    engine::{Connection, InFlight, Outbox, RequestSource},
+    engine::{Connection, InFlight, Outbox, RequestIds, RequestSource},
     error::FaultClass,
     transport::http::{
         authorization::insufficient_scope,
@@ -93,7 +93,7 @@ impl Client {
 
     /// Rejects a message if the client does not read its stream.
     pub(super) fn check_unread(&self) -> Result<(), Box<HttpResponse>> {
-        if self.outbox.unread() > self.endpoint.engine().limits.unread_bytes {
+        if self.outbox.unread() > self.endpoint.engine().profile.limits.unread_bytes {
             return Err(Box::new(response::overloaded("the client is not reading the stream of this session")));
         }
         Ok(())
@@ -115,7 +115,7 @@ impl Client {
         }
         connection.set_source(Arc::clone(&source) as Arc<dyn RequestSource>);
         let mut lines = Vec::new();
-        let outcome = connection.receive(body.trim_ascii(), Instant::now(), &mut lines);
+        let outcome = connection.receive(body.trim_ascii(), Instant::now(), &mut RequestIds::default(), &mut lines);
         self.endpoint.set_reading_session(connection.session());
         if self.is_closed() {
             // If the stream ended before the call was started, nothing else cancels the call.

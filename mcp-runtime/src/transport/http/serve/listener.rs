@@ -59,7 +59,7 @@ impl Listener {
         Ok(Self {
             address: acceptor.address()?,
             acceptor,
-            grace: engine.limits.grace_period,
+            grace: engine.profile.limits.grace_period,
             connection_limit: ConnectionLimit::new(&options),
             router: Router::new(engine, authorization, legacy, options),
         })

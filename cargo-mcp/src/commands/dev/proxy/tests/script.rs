@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use crate::commands::dev::proxy::{
-    event::{Effect, Event, ProxyConfig, Severity, Timer},
     handle,
-    state::Proxy,
+    state::{Effect, Event, Proxy, ProxyConfig, Severity, Timer},
 };
 
 /// Parses an event.

@@ -43,9 +43,9 @@ pub(crate) struct Profile {
     /// The capabilities that the author declared.
     pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
-    pub(crate) forwards_log: bool,
-    /// The targets whose events are forwarded in addition to those of the functions' crates.
-    pub(crate) log_targets: Vec<String>,
+    /// The targets whose events are forwarded to clients in addition to those of the functions' crates. `None` if no log
+    /// events of functions are forwarded.
+    pub(crate) log_targets: Option<Arc<[String]>>,
     /// The form in which the schemas of tools are listed.
     pub(crate) schemas: SchemaProfile,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
@@ -56,8 +56,10 @@ pub(crate) struct Profile {
     pub(crate) backend: Option<Arc<dyn Backend>>,
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
+    /// The names of functions, including those that will be added.
     pub(crate) names: Names,
-    pub(crate) access: AccessRules,
+    pub(crate) access: Arc<AccessRules>,
+    /// The scopes of functions, including those that will be added.
     pub(crate) scopes: ScopeRules,
     /// Whether lists omit what the caller may not use.
     pub(crate) hides_unauthorized: bool,
@@ -80,13 +82,7 @@ pub(crate) struct Engine {
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
-    pub(crate) identity: Implementation,
-    pub(crate) instructions: Option<String>,
-    declared: OptionalCapabilities,
-    pub(crate) limits: Limits,
-    /// Whether log events of functions are sent to the clients that called them.
-    pub(crate) forwards_log: bool,
-    pub(crate) log_targets: Option<Arc<[String]>>,
+    pub(crate) profile: Profile,
     pub(super) state_keys: Arc<StateKeys>,
     /// The changes that the processes of the service announce to each other. `None` if nothing is shared.
     shared_changes: Option<Arc<SharedChanges>>,
@@ -98,18 +94,8 @@ pub(crate) struct Engine {
     replica: Option<Arc<Replica>>,
     shared_log: Option<Arc<SharedLog>>,
     pub(super) tasks: Arc<Tasks>,
-    pub(super) visibility: Option<Visibility>,
-    pub(super) layers: Layers,
     /// The backend for layers. `None` if the author has not set a backend.
     pub(super) layer_backend: Option<Arc<SharedBackend>>,
-    pub(super) roots_hook: Option<RootsHook>,
-    /// The names of functions, including those that will be added.
-    pub(crate) names: Names,
-    pub(crate) access: Arc<AccessRules>,
-    /// The scopes of functions, including those that will be added.
-    pub(crate) scopes: ScopeRules,
-    pub(crate) hides_unauthorized: bool,
-    pub(crate) local_identity: Option<Identity>,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
@@ -119,46 +105,27 @@ impl Engine {
     pub(crate) fn new(
         registry: Registry,
         states: StateMap,
-        profile: Profile,
+        mut profile: Profile,
         backend: Arc<dyn Backend>,
         announces_changes: bool,
     ) -> Self {
-        let Profile {
-            identity,
-            instructions,
-            declared,
-            limits,
-            forwards_log,
-            log_targets,
-            schemas: _,
-            state_keys,
-            visibility,
-            backend: shared,
-            layers,
-            roots_hook,
-            names,
-            access,
-            scopes,
-            hides_unauthorized,
-            authenticates,
-            local_identity,
-            former_names,
-        } = profile;
         // What is listed for one caller is not for everybody.
-        let is_private = visibility.is_some() || hides_unauthorized || authenticates;
+        let is_private = profile.visibility.is_some() || profile.hides_unauthorized || profile.authenticates;
         let encodings =
-            revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &identity, is_private)));
+            revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &profile.identity, is_private)));
+        let shared = profile.backend.clone();
         let shared_changes = shared.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
-        let name = ServerName { name: identity.name.clone(), former: former_names };
-        let replica = shared.clone().map(|backend| Arc::new(Replica::of_server(backend, limits.lease, name)));
+        let name =
+            ServerName { name: profile.identity.name.clone(), former: std::mem::take(&mut profile.former_names) };
+        let replica = shared.clone().map(|backend| Arc::new(Replica::of_server(backend, profile.limits.lease, name)));
         let probe = replica.clone().map(BackendProbe::new);
         let sessions = Arc::default();
         let log = Arc::new(SessionLog::new(&sessions));
         let shared_log = replica.as_ref().map(|replica| SharedLog::new(replica, &log));
         let shared_clock = replica.as_ref().map(|replica| (Arc::clone(replica.backend()), Arc::clone(replica.clock())));
-        let state_keys = Arc::new(StateKeys::new(state_keys, limits.round_ttl, shared_clock));
+        let state_keys = std::mem::take(&mut profile.state_keys);
         let layer_backend = shared.map(|backend| {
-            let server = identity.name.clone().into_boxed_str();
+            let server = profile.identity.name.clone().into_boxed_str();
             Arc::new(SharedBackend { backend, server })
         });
         Self {
@@ -168,28 +135,15 @@ impl Engine {
             log,
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
-            identity,
-            instructions,
-            declared,
-            state_keys,
+            state_keys: Arc::new(StateKeys::new(state_keys, profile.limits.round_ttl, shared_clock)),
             shared_changes,
             background: BackgroundTask::default(),
-            tasks: Arc::new(Tasks::new(backend, replica.clone(), limits.tasks.clone())),
+            tasks: Arc::new(Tasks::new(backend, replica.clone(), profile.limits.tasks.clone())),
             probe,
             replica,
             shared_log,
-            limits,
-            forwards_log,
-            log_targets: (!log_targets.is_empty()).then(|| log_targets.into()),
-            visibility,
-            layers,
+            profile,
             layer_backend,
-            roots_hook,
-            names,
-            access: Arc::new(access),
-            scopes,
-            hides_unauthorized,
-            local_identity,
             encodings,
         }
     }
@@ -214,19 +168,23 @@ impl Engine {
     }
 
     pub(super) fn pager(&self, dialect: &'static Dialect) -> Pager<'_> {
-        Pager { encoding: self.encoding(dialect), page_size: self.limits.page_size, ttl: Some(self.limits.list_ttl) }
+        Pager {
+            encoding: self.encoding(dialect),
+            page_size: self.profile.limits.page_size,
+            ttl: Some(self.profile.limits.list_ttl),
+        }
     }
 
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.
     pub(super) fn introduction<'a>(&self, registry: &'a Registry, dialect: &'static Dialect) -> &'a [u8] {
         registry.introduction(dialect, || {
             let introduction = Introduction {
-                identity: &self.identity,
-                instructions: self.instructions.as_deref(),
+                identity: &self.profile.identity,
+                instructions: self.profile.instructions.as_deref(),
                 capabilities: registry.capabilities(),
-                declared: &self.declared,
+                declared: &self.profile.declared,
                 announces_changes: self.announces_changes(),
-                ttl: self.limits.list_ttl,
+                ttl: self.profile.limits.list_ttl,
                 is_private: self.encoding(dialect).is_private,
             };
             introduction.write(dialect)

@@ -1,0 +1,193 @@
+//! A call from its preparation to its response.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{guard::GuardedCall, response};
+use crate::{
+    error::{Fault, FaultClass},
+    handler::{
+        CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
+        enter_call, entry::EntryKind, log_failure, masked_message, write_tool_error,
+    },
+    jsonrpc::Id,
+};
+
+/// The precision of tokio's timers. A call with less time left than this counts as timed out.
+const TIMER_PRECISION: Duration = Duration::from_millis(1);
+
+/// A call from its preparation to its response: everything that its response depends on.
+///
+/// It borrows from the request while the function runs in place, and owns its id once it is spawned, wrapped by layers or
+/// a task.
+pub(crate) struct RunningCall<'a> {
+    /// The public name of the function, for messages.
+    pub(crate) name: &'static str,
+    /// The kind of the function, which decides who reads its errors, or `None` if it only lists or completes.
+    pub(crate) kind: Option<EntryKind>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) id: Id<'a>,
+    pub(crate) encoding: Arc<Encoding>,
+    /// `None` if neither the function nor the engine uses it.
+    pub(crate) context: Option<Arc<Context>>,
+    /// Whether layers wrap the function. If so, they guard it themselves.
+    pub(crate) is_layered: bool,
+}
+
+/// The generated entry point of an async function.
+pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>;
+
+impl RunningCall<'_> {
+    /// Returns the call without borrowing from the request.
+    pub(crate) fn to_owned(&self) -> RunningCall<'static> {
+        let Self { name, kind, timeout, id, encoding, context, is_layered } = self;
+        RunningCall {
+            name,
+            kind: *kind,
+            timeout: *timeout,
+            id: id.to_owned(),
+            encoding: Arc::clone(encoding),
+            context: context.clone(),
+            is_layered: *is_layered,
+        }
+    }
+
+    /// Returns whether the function is a tool, whose errors are results for the model to read.
+    fn is_tool(&self) -> bool {
+        self.kind == Some(EntryKind::Tool)
+    }
+
+    /// Decodes the arguments of an async function and creates its future.
+    pub(crate) fn start(&self, function: AsyncFn, input: Input<'_>) -> Result<CallFuture, HandlerError> {
+        catch_unwind(AssertUnwindSafe(|| enter_call(self.context.as_deref(), || function(input))))
+            .unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()))
+    }
+
+    /// Guards the future of the call.
+    pub(crate) fn guard(&self, running: CallFuture) -> GuardedCall {
+        let context = self.context.as_ref().filter(|_| !self.is_layered);
+        let handoff_context = self.context.as_ref().filter(|context| context.handoff().is_some());
+        GuardedCall::new(running, context.cloned(), self.name).with_handoff(handoff_context.cloned())
+    }
+
+    /// Runs a guarded call to completion. Returns `None` if it timed out. Time spent waiting for the client does not
+    /// count.
+    pub(crate) async fn run_with_timeout(&self, mut guarded: GuardedCall) -> Option<Finished> {
+        let Some(limit) = self.timeout else { return Some(self.finished(guarded.await)) };
+        let start = tokio::time::Instant::now();
+        let mut remaining = limit;
+        loop {
+            if let Ok(result) = tokio::time::timeout(remaining, &mut guarded).await {
+                return Some(self.finished(result));
+            }
+            let waited = self.context.as_deref().map_or(Duration::ZERO, Context::waited);
+            remaining = (limit + waited).saturating_sub(start.elapsed());
+            if remaining < TIMER_PRECISION {
+                return None;
+            }
+        }
+    }
+
+    /// Converts the payload of a panic into a fault.
+    pub(super) fn finished(&self, result: Result<Finished, Box<dyn Any + Send>>) -> Finished {
+        result.unwrap_or_else(|panic| Finished::failed(self.panic_fault(&*panic)))
+    }
+
+    /// Returns the outcome of a call that timed out.
+    pub(crate) fn timed_out(&self) -> Finished {
+        let limit = self.timeout.unwrap_or_default();
+        let message = format!("`{}` did not finish within {limit:?}", self.name);
+        tracing::warn!(name = self.name, id = self.id.as_json(), ?limit, "call timed out");
+        if self.is_tool() {
+            Finished::with_result(self.tool_error(&message))
+        } else {
+            Finished::failed(Fault::internal(message))
+        }
+    }
+
+    /// Returns the fault of a function that panicked. The panic message is logged and not sent to the client.
+    pub(crate) fn panic_fault(&self, panic: &(dyn Any + Send)) -> Fault {
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let panic = text.unwrap_or("(no message)");
+        tracing::error!(name = self.name, id = self.id.as_json(), panic, "function panicked");
+        Fault::internal(format!("`{}` failed: internal error", self.name))
+    }
+
+    /// Returns the result that the client receives, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// Returns the fault that the client receives instead.
+    pub(crate) fn result(&self, finished: Finished) -> Result<Vec<u8>, Fault> {
+        match finished.outcome {
+            Ok(()) => Ok(finished.body),
+            Err(error) => self.error_text(error).map(|text| self.tool_error(&text)),
+        }
+    }
+
+    /// Writes the response of a finished call. Returns the class of the fault if the response is an error.
+    pub(crate) fn write_response(&self, out: &mut Vec<u8>, finished: Finished) -> Option<FaultClass> {
+        match self.result(finished) {
+            Ok(body) => {
+                response::write_result(out, &self.id, &body);
+                None
+            }
+            Err(fault) => {
+                response::write_error(out, self.encoding.dialect, Some(&self.id), &fault);
+                fault.class()
+            }
+        }
+    }
+
+    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed. Returns the
+    /// class of the fault if the response is an error.
+    pub(super) fn end_response(&self, out: &mut Vec<u8>, start: usize, outcome: HandlerResult) -> Option<FaultClass> {
+        let Err(error) = outcome else {
+            out.push(b'}');
+            return None;
+        };
+        out.truncate(start);
+        self.write_response(out, Finished::failed(error))
+    }
+
+    /// Returns a tool result with `isError` and this text, which the model reads.
+    fn tool_error(&self, text: &str) -> Vec<u8> {
+        let mut body = Vec::new();
+        write_tool_error(&mut Reply::plain(&mut body, &self.encoding), text);
+        body
+    }
+
+    /// Decides whether the model or the client is told of an error. Returns the text that the model reads.
+    ///
+    /// # Errors
+    ///
+    /// Returns the fault of a JSON-RPC error, which only the client sees.
+    fn error_text(&self, mut error: HandlerError) -> Result<String, Fault> {
+        error.log(self.name, self.id.as_json());
+        let (text, fault): (String, fn(String) -> Fault) = match error.into_kind() {
+            HandlerErrorKind::Fault(fault) if self.is_tool() && self.encoding.dialect.is_tool_error(&fault) => {
+                (fault.to_string(), Fault::Internal)
+            }
+            HandlerErrorKind::Fault(fault) => return Err(fault),
+            HandlerErrorKind::Failed { message: reason, .. } if !self.is_tool() => {
+                log_failure(self.name, self.id.as_json(), None, &reason);
+                (format!("`{}` failed", self.name), Fault::Internal)
+            }
+            // All that the sender of a prompt's request can change is its arguments.
+            HandlerErrorKind::Message(message) if self.kind == Some(EntryKind::Prompt) => {
+                (message, Fault::InvalidParams)
+            }
+            HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => (message, Fault::Internal),
+            HandlerErrorKind::Masked(reference) => (masked_message(self.name, &reference), Fault::Internal),
+            HandlerErrorKind::InvalidArguments(violations) => {
+                let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
+                (format!("invalid arguments for `{}`:{lines}", self.name), Fault::InvalidParams)
+            }
+        };
+        if self.is_tool() { Ok(text) } else { Err(fault(text)) }
+    }
+}
