@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 
+use serde_json::{Map, Value};
+
 /// The background that an icon is designed for.
 ///
 /// ```
@@ -85,4 +87,13 @@ pub(crate) struct Implementation {
     pub(crate) description: Option<String>,
     pub(crate) website_url: Option<String>,
     pub(crate) icons: Vec<Icon>,
+}
+
+/// The capabilities that the author of a server declares, by name. Every value is an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct OptionalCapabilities {
+    /// Capabilities outside of the specification.
+    pub(crate) experimental: Map<String, Value>,
+    /// Extensions of the protocol. Sent in revisions that have them.
+    pub(crate) extensions: Map<String, Value>,
 }

@@ -3,7 +3,6 @@
 //! Nothing here implements serialization. The layer `revision` encodes these values.
 
 mod annotations;
-mod capabilities;
 mod content;
 mod identity;
 mod level;
@@ -19,6 +18,5 @@ pub use prompt::{PromptMessage, PromptResult};
 pub use resource::{Resource, ResourceBody, ResourceLink, ResourceResult};
 pub use tool::{Json, Structured, ToolResult};
 
-pub(crate) use capabilities::OptionalCapabilities;
 pub(crate) use content::content_types;
-pub(crate) use identity::Implementation;
+pub(crate) use identity::{Implementation, OptionalCapabilities};

@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use super::{
     contract::contract,
-    entries::{Function, Prompt, Registered, Resource, Tool},
+    entries::{Function, Prompt, Registered, Resource, ScopeRules, Tool},
     headers::headers,
     names::Names,
-    scopes::ScopeRules,
     skills::Skills,
 };
 use crate::{

@@ -12,7 +12,6 @@ mod entries;
 mod headers;
 mod lists;
 mod names;
-mod scopes;
 #[cfg_attr(not(feature = "skills"), expect(dead_code, reason = "without the feature, a server has no skills"))]
 mod skills;
 mod snapshot;
@@ -22,11 +21,10 @@ pub(crate) use capabilities::{Kinds, ServerCapabilities};
 pub(crate) use contract::contract;
 #[cfg(feature = "http")]
 pub(crate) use entries::MirroredArgument;
-pub(crate) use entries::{CompletionSource, Function, Tool};
+pub(crate) use entries::{CompletionSource, Function, ScopeRules, Tool};
 #[cfg(feature = "http")]
 pub(crate) use headers::headers as mirrored_arguments;
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use names::{Change, Names};
-pub(crate) use scopes::ScopeRules;
 pub(crate) use skills::{Node, Skills};
 pub(crate) use snapshot::{Found, Registry, ResourceLists, Selection};

@@ -9,10 +9,9 @@ use std::{
 use super::{
     build::Builder,
     capabilities::{Kinds, ServerCapabilities},
-    entries::{Function, Prompt, Registered, Resource, Tool, takes_context},
+    entries::{Function, Prompt, Registered, Resource, ScopeRules, Tool, takes_context},
     lists::{ListKind, Listed, Lists, Pager},
     names::Names,
-    scopes::ScopeRules,
     skills::Skills,
     table::Table,
 };

@@ -47,8 +47,8 @@ struct Confirm {
 
 /// Ask for consent.
 #[crate::tool]
-async fn ask(ctx: &Context) -> Result<String, Fault> {
-    ctx.elicit::<Confirm>("confirm", "Sure?").await.map(|_| String::new())
+async fn ask(ctx: &Context) -> Result<bool, Fault> {
+    Ok(ctx.elicit::<Confirm>("confirm", "Sure?").await?.accepted().is_some_and(|form| form.sure))
 }
 
 fn server() -> Server {
@@ -158,8 +158,8 @@ async fn forms_are_encoded_as_the_dialect_has_them() {
         let server = Server::empty("test", "1.0.0").with::<ask>();
         let mut client = server.test_client(revision).answering(move |request| {
             assert_eq!(request.params.get("mode").is_some(), is_rich, "{request:?}");
-            json!({"action": "decline"})
+            json!({"action": "accept", "content": {"sure": true}})
         });
-        client.call("ask", json!({})).await.unwrap();
+        assert_eq!(client.call("ask", json!({})).await.unwrap().text(), "true");
     }
 }

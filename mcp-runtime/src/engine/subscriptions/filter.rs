@@ -6,7 +6,6 @@ use super::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 use crate::{
     engine::{request::params::Params, tasks::watch::MAX_WATCHED_TASKS},
     error::Fault,
-    handler::entry::EntryKind,
     jsonrpc::{RawJson, raw, write},
     registry::{Kinds, ServerCapabilities},
     revision::encode::{self, Object},
@@ -39,11 +38,11 @@ impl Filter {
         }
         let mut requested = Self::default();
         for kind in Kinds::ALL.iter() {
-            match filter.member(member(kind)).map(RawJson::text) {
+            match filter.member(kind.list_filter()).map(RawJson::text) {
                 None | Some("false") => {}
                 Some("true") => requested.lists.insert(kind),
                 Some(_) => {
-                    let message = format!("`notifications.{}` must be true or false", member(kind));
+                    let message = format!("`notifications.{}` must be true or false", kind.list_filter());
                     return Err(Fault::InvalidParams(message));
                 }
             }
@@ -74,7 +73,7 @@ impl Filter {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         for kind in self.lists.iter() {
-            object.raw(member(kind), b"true");
+            object.raw(kind.list_filter(), b"true");
         }
         if let Some(resources) = &self.resources {
             encode::array(object.key(RESOURCES), resources, |out, uri| write::string(out, uri));
@@ -83,14 +82,6 @@ impl Filter {
             encode::array(object.key(TASKS), tasks, |out, id| write::string(out, id));
         }
         object.end();
-    }
-}
-
-fn member(kind: EntryKind) -> &'static str {
-    match kind {
-        EntryKind::Tool => "toolsListChanged",
-        EntryKind::Resource => "resourcesListChanged",
-        EntryKind::Prompt => "promptsListChanged",
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{
 
 use crate::{
     engine::outbox::{Outbox, PendingNotifications},
-    handler::{comma, entry::EntryKind},
+    handler::comma,
     jsonrpc::write,
     registry::Kinds,
 };
@@ -133,7 +133,7 @@ impl PendingNotifications for Subscription {
             Subject::Resource(uri) => self.write_line(out, "notifications/resources/updated", Some(uri)),
             Subject::Lists(_) => {
                 for kind in Kinds(pending).iter() {
-                    self.write_line(out, list_changed(kind), None);
+                    self.write_line(out, kind.list_changed(), None);
                 }
             }
         }
@@ -149,12 +149,4 @@ pub(super) fn write_subscription_id(out: &mut Vec<u8>, subscription_id: &str) {
     out.extend_from_slice(br#""_meta":{"io.modelcontextprotocol/subscriptionId":"#);
     out.extend_from_slice(subscription_id.as_bytes());
     out.push(b'}');
-}
-
-fn list_changed(kind: EntryKind) -> &'static str {
-    match kind {
-        EntryKind::Tool => "notifications/tools/list_changed",
-        EntryKind::Resource => "notifications/resources/list_changed",
-        EntryKind::Prompt => "notifications/prompts/list_changed",
-    }
 }

@@ -51,7 +51,7 @@ impl Entry {
 }
 
 macro_rules! entry_kinds {
-    ($($(#[$doc:meta])* $kind:ident,)*) => {
+    ($($(#[$doc:meta])* $kind:ident = $plural:literal,)*) => {
         /// The kind of an entry.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
@@ -62,17 +62,31 @@ macro_rules! entry_kinds {
 
         impl EntryKind {
             pub(crate) const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// Returns the method of the notification that the list of this kind has changed.
+            pub(crate) fn list_changed(self) -> &'static str {
+                match self {
+                    $(Self::$kind => concat!("notifications/", $plural, "/list_changed"),)*
+                }
+            }
+
+            /// Returns the member of `subscriptions/listen` that asks for this notification.
+            pub(crate) fn list_filter(self) -> &'static str {
+                match self {
+                    $(Self::$kind => concat!($plural, "ListChanged"),)*
+                }
+            }
         }
     };
 }
 
 entry_kinds! {
     /// A `#[tool]`.
-    Tool,
+    Tool = "tools",
     /// A `#[resource]`, static or templated.
-    Resource,
+    Resource = "resources",
     /// A `#[prompt]`.
-    Prompt,
+    Prompt = "prompts",
 }
 
 /// An annotated function or a skill, by which functions are selected: for
