@@ -193,6 +193,6 @@ fn builtin_values_cannot_be_replaced() {
             "state of type `{name}` cannot be added: it is built in\nhelp: remove it, or wrap a different value in a newtype"
         )
     };
-    let names = ["mcp_runtime::handle::Handle", "alloc::sync::Arc<dyn mcp_runtime::backend::backend::Backend>"];
+    let names = ["mcp_runtime::handle::Handle", "alloc::sync::Arc<dyn mcp_runtime::backend::Backend>"];
     assert_eq!(error.problems(), names.map(problem));
 }

@@ -40,7 +40,6 @@ fn log_line(ctx: &Context) {
 }
 
 #[derive(crate::Elicit)]
-#[expect(dead_code, reason = "only the form matters")]
 struct Confirm {
     sure: bool,
 }

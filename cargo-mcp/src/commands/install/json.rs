@@ -1,9 +1,10 @@
 //! Edits JSON with comments in the syntax tree of `jsonc-parser`, which keeps comments and order.
 
 use jsonc_parser::{
-    ParseOptions,
+    CollectOptions, ParseOptions,
     cst::{CstInputValue, CstNode, CstObject, CstObjectProp, CstRootNode},
     errors::ParseError,
+    parse_to_ast,
 };
 use serde_json::{Map, Value};
 
@@ -35,7 +36,7 @@ pub(super) fn parse(text: &str, object: &str) -> Result<Value, DocumentError> {
 /// Returns the first syntax that [`parse`] accepts and plain JSON does not allow.
 pub(super) fn extended_syntax(text: &str) -> Option<DocumentError> {
     let strict = ParseOptions { allow_comments: false, allow_trailing_commas: false, ..options() };
-    CstRootNode::parse(text, &strict).err().map(|error| syntax_error(text, &error))
+    parse_to_ast(text, &CollectOptions::default(), &strict).err().map(|error| syntax_error(text, &error))
 }
 
 fn options() -> ParseOptions {

@@ -18,7 +18,7 @@ fn only_the_entry_changes() {
         (
             "vscode",
             "\u{feff}{\r\n\t// mine\r\n\t\"servers\": {\r\n\t\t\"other\": {}, // keep\r\n\t},\r\n\t\"inputs\": [],\r\n}\r\n",
-            "\u{feff}{\r\n\t// mine\r\n\t\"servers\": {\r\n\t\t\"other\": {}, // keep\r\n\t\t\"hello\": {\r\n\t\t\t\"type\": \"stdio\",\r\n\t\t\t\"command\": \"HELLO\",\r\n\t\t\t\"args\": []\r\n\t\t},\r\n\t},\r\n\t\"inputs\": [],\r\n}\r\n",
+            "\u{feff}{\r\n\t// mine\r\n\t\"servers\": {\r\n\t\t\"other\": {}, // keep\r\n\t\t\"hello\": {\r\n\t\t\t\"type\": \"stdio\",\r\n\t\t\t\"command\": \"HELLO\",\r\n\t\t\t\"args\": [],\r\n\t\t},\r\n\t},\r\n\t\"inputs\": [],\r\n}\r\n",
         ),
         (
             "zed",
