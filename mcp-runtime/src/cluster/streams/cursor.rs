@@ -34,7 +34,15 @@ impl Cursor {
         self.has_ended
     }
 
-    /// Moves to the next entry, and returns its event if there is one.
+    /// Moves back to the end of a log that has lost its last entries, or all of them. Events that this cursor has seen
+    /// are not repeated if they are found again.
+    pub(super) fn rewind(&mut self, at: u64) {
+        self.at = at;
+        self.header.is_answered = false;
+        self.has_ended = false;
+    }
+
+    /// Moves to the next entry, and returns its event if there is one that was not seen before.
     pub(super) fn accept(&mut self, entry: &LogEntry) -> Option<StreamItem> {
         let position = entry.position.number();
         if self.has_ended || position <= self.at {
@@ -42,6 +50,10 @@ impl Cursor {
         }
         self.at = position;
         match Entry::decode(&entry.value)? {
+            Entry::Message { header, .. } | Entry::Close { header, .. } if header.number <= self.header.number => {
+                self.header.is_answered |= header.is_answered;
+                None
+            }
             Entry::Message { header, line } => {
                 self.advance(header);
                 Some(StreamItem::Event { position, line: Bytes::copy_from_slice(line) })
@@ -108,6 +120,11 @@ mod tests {
             // Two readers that notice that the owner is gone, which is not gone yet.
             (vec![message(1), lost(), message(2), lost(), end.clone()], vec!["1 message 1", "2 lost"]),
             (vec![message(1), end.clone(), lost()], vec!["1 message 1"]),
+            // A log that was written again.
+            (
+                vec![message(1), message(2), message(1), message(2), message(3)],
+                vec!["1 message 1", "2 message 2", "5 message 3"],
+            ),
             (vec![message(1), answered.clone(), lost(), message(2)], vec!["1 message 1"]),
             // Messages that follow the last answer.
             (

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::transport::http::sse::events::StreamItem;
 use crate::{
-    backend::{BackendError, Backoff, LogEntry},
+    backend::{Append, BackendError, Backoff, LogEntry},
     cluster::{Replica, Slot},
     race::race,
     revision::Dialect,
@@ -138,7 +138,12 @@ impl Follower {
             return Ok(self.read().await? == Some(true));
         };
         // If others find the same, or if the owner has written more meanwhile, their entries are read next.
-        self.log.lose(self.cursor.at(), &calls.lost(self.dialect)).await?;
+        if let Append::Conflict(last) = self.log.lose(self.cursor.at(), &calls.lost(self.dialect)).await?
+            && last.number() < self.cursor.at()
+        {
+            // The backend has lost the last entries.
+            self.cursor.rewind(last.number());
+        }
         self.is_at_end = false;
         Ok(true)
     }

@@ -237,6 +237,7 @@ impl Writer {
                 self.catch_up(last.number()).await;
                 self.pending.retain(|entry| !self.cursor.contains(entry));
                 self.count_pending();
+                self.failure = None;
             }
             Err(error) => {
                 let is_too_long = self.has_pending_answers && self.pending_bytes() > MAX_LOGGED_BYTES;
@@ -266,7 +267,7 @@ impl Writer {
     async fn catch_up(&mut self, last: u64) {
         if last < self.cursor.at() {
             tracing::warn!("the backend has lost the log of an event stream");
-            self.cursor = Cursor::default();
+            self.cursor.rewind(0);
             // The record of the requests is gone, too. The fact that they were answered must be written again.
             self.keep_at = Instant::now();
             self.header.is_answered = false;

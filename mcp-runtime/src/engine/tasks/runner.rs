@@ -113,8 +113,9 @@ impl Runner {
             }
         };
         let mut backoff = Backoff::default();
+        let (mut end, mut outcome) = (end, None);
         // Only this runner can end the task. If the backend fails for longer than the task exists, it has expired.
-        while let Err(error) = self.finish(latest.take(), &end).await {
+        while let Err(error) = self.finish(latest.take(), &mut end, &mut outcome).await {
             if backoff.is_reset() {
                 tracing::warn!(%error, task = log_id(self.task.id()), "cannot store the outcome of a task: retrying");
             }
@@ -126,14 +127,22 @@ impl Runner {
         FinalState::new(self.call.result(Finished::failed(fault)), &self.call.encoding)
     }
 
-    /// Records how the task ended. Reads the task first if its latest state is unknown.
-    async fn finish(&self, latest: Option<Task>, end: &FinalState) -> Result<(), TaskError> {
-        let too_large;
-        let (end, outcome) = match self.store.store_outcome(&self.task, &end.outcome).await? {
-            Some(outcome) => (end, outcome),
+    /// Records how the task ended. Reads the task first if its latest state is unknown. Stores the outcome unless an
+    /// earlier attempt has done so.
+    async fn finish(
+        &self,
+        latest: Option<Task>,
+        end: &mut FinalState,
+        outcome: &mut Option<StoredOutcome>,
+    ) -> Result<(), TaskError> {
+        let outcome = match outcome {
+            Some(outcome) => outcome,
             None => {
-                too_large = self.failed(result_too_large());
-                (&too_large, StoredOutcome::Inline(too_large.outcome.clone()))
+                let stored = self.store.store_outcome(&self.task, &end.outcome).await?;
+                outcome.insert(stored.unwrap_or_else(|| {
+                    *end = self.failed(result_too_large());
+                    StoredOutcome::Inline(end.outcome.clone())
+                }))
             }
         };
         let latest = match latest {
@@ -158,7 +167,7 @@ impl Runner {
         };
         let is_separate = |outcome: &StoredOutcome| matches!(outcome, StoredOutcome::Separate { .. });
         let is_named = ended.as_ref().and_then(|task| task.state.outcome.as_ref()).is_some_and(is_separate);
-        if is_separate(&outcome) && !is_named {
+        if is_separate(outcome) && !is_named {
             self.store.delete_outcome(&self.task.key).await;
         }
         if let Some(task) = &ended {

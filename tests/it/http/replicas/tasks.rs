@@ -97,7 +97,13 @@ async fn a_small_task_needs_few_operations_of_the_backend() {
         let before = cluster.operations(0);
         let created = send(cluster.at(0), &session, "tools/call", &json!({"name": "small", "task": {}})).await;
         let task = json!({"taskId": created["task"]["taskId"]});
-        while send(cluster.at(0), &session, "tasks/get", &task).await["status"] != "completed" {}
+        loop {
+            let state = send(cluster.at(0), &session, "tasks/get", &task).await;
+            if state["status"] == "completed" {
+                break;
+            }
+            assert_eq!(state["status"], "working", "{state}");
+        }
         let result = send(cluster.at(0), &session, "tasks/result", &task).await;
         assert_eq!(result["content"][0]["text"], "small");
         cluster.operations(0) - before
