@@ -9,7 +9,7 @@
 use std::error::Error;
 
 use mcp_redis::Redis;
-use mcp_runtime::{Handle, HttpAddress, HttpOptions, Server, SessionRates, resource, tool};
+use mcp_runtime::{Handle, HttpAddress, HttpOptions, Server, SessionRates, TaskLimits, resource, tool};
 
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
@@ -64,7 +64,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
             _ => return Err(format!("unknown option `{word}`").into()),
         }
     }
-    let mut server = Server::new("replica", "1.0.0").session_rates(SessionRates::default().task_requests(None));
+    let mut server = Server::new("replica", "1.0.0")
+        .session_rates(SessionRates::default().task_requests(None))
+        .max_tasks(TaskLimits::default().total(1 << 20).per_owner(1 << 20));
     if let Some(redis) = backend {
         server = server.backend(redis);
     }
