@@ -7,7 +7,7 @@ use crate::schema::{self, Difference, Role};
 /// A difference between two locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What the change means for existing callers.
+    /// The effect of the change on existing callers.
     pub severity: Severity,
     /// The entry that changed, such as ``tool `add` ``.
     pub entry: String,

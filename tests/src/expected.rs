@@ -1,4 +1,4 @@
-//! What tests expect of each revision.
+//! The expectations that tests have of each revision.
 
 use mcp_runtime::Revision;
 

@@ -5,7 +5,7 @@ use crate::{auth::Identity, revision::Revision};
 
 /// The sender of a request, as seen by [`Server::visible_to`](crate::Server::visible_to) and [`layers`](crate::layers).
 ///
-/// What a client says about itself is not verified, so decide by the identity what a caller may do:
+/// A client's description of itself is not verified, so authorize by the identity:
 ///
 /// ```
 /// use mcp_runtime::{Caller, Server};

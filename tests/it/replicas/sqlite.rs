@@ -334,7 +334,7 @@ impl Topics for Sqlite {
         if topic.len() > MAX_KEY {
             return Box::pin(ready(Err(BackendError::Full)));
         }
-        // What was published before is not for this subscriber.
+        // Earlier messages are not for this subscriber.
         self.deliver();
         let (sender, subscription) = TopicSubscription::new();
         let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
