@@ -14,7 +14,7 @@ use crate::{
 pub(crate) fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     function(Kind::Tool, item, |function, errors| {
         let (tool, function) = Tool::check(ToolSyntax::read(options, function, errors), &EnclosingType::None, errors);
-        (function, tool.common.krate.clone(), move |private: &TokenStream| emit::tool(&tool, private))
+        (function, tool.common.crate_path.clone(), move |private: &TokenStream| emit::tool(&tool, private))
     })
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
     function(Kind::Resource, item, |function, errors| {
         let (resource, function) =
             Resource::check(ResourceSyntax::read(options, function, errors), &EnclosingType::None, errors);
-        (function, resource.common.krate.clone(), move |private: &TokenStream| emit::resource(&resource, private))
+        (function, resource.common.crate_path.clone(), move |private: &TokenStream| emit::resource(&resource, private))
     })
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
     function(Kind::Prompt, item, |function, errors| {
         let (prompt, function) =
             Prompt::check(PromptSyntax::read(options, function, errors), &EnclosingType::None, errors);
-        (function, prompt.common.krate.clone(), move |private: &TokenStream| emit::prompt(&prompt, private))
+        (function, prompt.common.crate_path.clone(), move |private: &TokenStream| emit::prompt(&prompt, private))
     })
 }
 
@@ -59,8 +59,8 @@ fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
     }
     // `impl` blocks and traits cannot contain other items.
     let is_associated = function.receiver.is_some();
-    let (function, krate, emit) = stages(function, &mut errors);
-    let private = crate_name::private(krate.as_ref());
+    let (function, crate_path, emit) = stages(function, &mut errors);
+    let private = crate_name::private(crate_path.as_ref());
     let conditions: Vec<Attribute> = function.conditions().cloned().collect();
     let marker = |entries: &[emit::Entry]| {
         emit::marker(&function.signature.ident, &function.visibility, &conditions, entries, &private)
@@ -90,9 +90,9 @@ pub(crate) fn tools(options: TokenStream, item: TokenStream) -> TokenStream {
         }
     };
     let is_collectable = check_block(&block, &mut errors);
-    let ToolsSyntax { block, methods, scopes, krate } = ToolsSyntax::read(options, block, &mut errors);
-    let tools = Tools::check((*block.self_ty).clone(), methods, &scopes, krate, &mut errors);
-    let private = crate_name::private(tools.krate.as_ref());
+    let ToolsSyntax { block, methods, scopes, crate_path } = ToolsSyntax::read(options, block, &mut errors);
+    let tools = Tools::check((*block.self_ty).clone(), methods, &scopes, crate_path, &mut errors);
+    let private = crate_name::private(tools.crate_path.as_ref());
     if errors.is_empty() {
         let tools = emit::tools(&tools, true, &private);
         return quote!(#block #tools);
@@ -108,7 +108,7 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
     };
     let (server, function) = Server::check(ServerSyntax::read(options, function, &mut errors), &mut errors);
     if errors.is_empty() {
-        return emit::server(&server, &function, &crate_name::private(server.krate.as_ref()));
+        return emit::server(&server, &function, &crate_name::private(server.crate_path.as_ref()));
     }
     let (visibility, name, unused) = (&function.visibility, &server.function, unused(&function));
     // A second `main`, or a `main` with parameters, would cause a second error.
@@ -129,7 +129,7 @@ pub(crate) fn server(options: TokenStream, item: TokenStream) -> TokenStream {
 pub(crate) fn elicit(item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let Some(syntax) = ElicitSyntax::read(item, &mut errors) else { return errors.into_tokens() };
-    let private = crate_name::private(syntax.krate.as_ref());
+    let private = crate_name::private(syntax.crate_path.as_ref());
     let elicit = Elicit::check(syntax, &mut errors);
     if errors.is_empty() {
         return emit::elicit(&elicit, &private);

@@ -154,8 +154,6 @@ mod jsonrpc;
 pub mod layers;
 #[cfg(feature = "lock")]
 mod lock;
-#[cfg(feature = "http")]
-mod lock_directory;
 #[cfg(feature = "log")]
 mod log;
 #[cfg(not(all(feature = "http", feature = "log", feature = "skills")))]

@@ -1,12 +1,19 @@
-//! Replacing a file atomically.
+//! Replacing a file atomically, and locking its directory while that happens.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write as _},
     path::Path,
 };
 
 use crate::random;
+#[cfg(unix)]
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+#[cfg(unix)]
+use std::time::Duration;
 
 /// Who may read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +49,37 @@ pub(crate) fn replace_file(file: &Path, content: &str, readers: Readers) -> io::
         let _ = fs::remove_file(&temporary);
     }
     replaced
+}
+
+/// The number of attempts to lock a directory, which other servers keep locked only while they create a file.
+#[cfg(unix)]
+const ATTEMPTS: usize = 100;
+/// The time between two attempts.
+#[cfg(unix)]
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Locks the directory of a file until the returned file is dropped, so that of several servers that start at once, only
+/// one creates the file. Waits for at most a second.
+///
+/// Returns `None` if the directory cannot be locked, as in some file systems, or if another program, which only has to
+/// be able to read the directory, keeps it locked.
+#[cfg(unix)]
+pub(crate) fn lock_directory(file: &Path) -> Option<File> {
+    let parent = file.parent()?;
+    let directory = File::open(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }).ok()?;
+    for _ in 0..ATTEMPTS {
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(INTERVAL),
+            locked => return locked.ok().map(|()| directory),
+        }
+    }
+    None
+}
+
+/// Returns `None`: only Unix can lock directories.
+#[cfg(not(unix))]
+pub(crate) fn lock_directory(_: &Path) -> Option<File> {
+    None
 }
 
 #[cfg(test)]

@@ -114,8 +114,8 @@ async fn tool_names(server: Server) -> Vec<String> {
 async fn functions_are_selected_by_crate_module_type_and_function() {
     let git = || Server::empty("names", "1.0.0").with::<git::search>().with::<Notes>().with_state(Notes);
     for (server, expected) in [
-        (git().prefix(|entry| entry.krate == "mcp-tests", "x-"), &["x-add", "x-clear", "x-search"][..]),
-        (git().prefix(|entry| entry.krate == "toolbox", "x-"), &["add", "clear", "search"]),
+        (git().prefix(|entry| entry.package == "mcp-tests", "x-"), &["x-add", "x-clear", "x-search"][..]),
+        (git().prefix(|entry| entry.package == "toolbox", "x-"), &["add", "clear", "search"]),
         (git().prefix(|entry| entry.module.ends_with("::git"), "x-"), &["add", "clear", "x-search"]),
         (git().prefix(|entry| entry.is::<Notes>(), "x-"), &["search", "x-add", "x-clear"]),
         (git().prefix(|entry| entry.is::<git::search>(), "x-"), &["add", "clear", "x-search"]),
@@ -221,9 +221,9 @@ fn invalid_names_and_unused_rules_are_reported() {
         assert!(problem.starts_with(expected) && problem.contains(file!()), "{problem}");
     }
     log.take("");
-    one().prefix(|entry| entry.krate == "tolbox", "x").check().unwrap();
+    one().prefix(|entry| entry.package == "tolbox", "x").check().unwrap();
     let warnings = log.take("`Server::rename` or `Server::prefix` selects no function");
     assert!(warnings.len() == 1 && warnings[0].contains(file!()), "{warnings:?}");
-    one().prefix(|entry| entry.krate == "mcp-tests", "x").check().unwrap();
+    one().prefix(|entry| entry.package == "mcp-tests", "x").check().unwrap();
     assert_eq!(log.take("`Server::rename`"), Vec::<String>::new());
 }

@@ -303,7 +303,7 @@ async fn directories_list_their_children() {
 async fn a_hidden_skill_hides_its_files() {
     let hiding = |hidden: &'static str| {
         client(server().visible_to(move |_, entry| {
-            assert_eq!((entry.kind, entry.krate, entry.has_tag("skill")), (EntryKind::Resource, "", true));
+            assert_eq!((entry.kind, entry.package, entry.has_tag("skill")), (EntryKind::Resource, "", true));
             assert!(entry.module.ends_with(entry.name));
             entry.name != hidden
         }))

@@ -21,7 +21,7 @@ pub(crate) struct Common {
     pub(crate) meta: Vec<(String, String)>,
     pub(crate) timeout_milliseconds: Option<u64>,
     pub(crate) call: Call,
-    pub(crate) krate: Option<Path>,
+    pub(crate) crate_path: Option<Path>,
 }
 
 impl Common {
@@ -51,7 +51,7 @@ impl Common {
             meta: checked_meta(&given.meta, errors),
             timeout_milliseconds: given.timeout.as_ref().and_then(|timeout| checked_timeout(timeout, errors)),
             call,
-            krate: given.krate,
+            crate_path: given.crate_path,
         }
     }
 }

@@ -39,13 +39,13 @@ pub(crate) struct Server {
     pub(crate) server_span: Span,
     /// Whether `main!()` defines another `main`.
     pub(crate) beside_main: bool,
-    pub(crate) krate: Option<Path>,
+    pub(crate) crate_path: Option<Path>,
 }
 
 impl Server {
     /// Checks the function of a server and returns it with its tokens.
     pub(crate) fn check(given: ServerSyntax, errors: &mut Errors) -> (Self, Function) {
-        let ServerSyntax { mut function, runtimes, runtime_above, beside_main, krate } = given;
+        let ServerSyntax { mut function, runtimes, runtime_above, beside_main, crate_path } = given;
         for runtime in runtimes {
             let message = format!("`#[{}]` cannot be combined with `#[server]`", source_text(runtime.path()));
             errors.help(runtime.path(), message, "remove it: `#[server]` starts the runtime");
@@ -81,7 +81,7 @@ impl Server {
             server_span: server_span.unwrap_or_else(|| name.span()),
             function: name,
             beside_main,
-            krate,
+            crate_path,
         };
         (server, function)
     }

@@ -12,7 +12,7 @@ use crate::{
 pub(crate) struct Tools {
     pub(crate) ty: Type,
     pub(crate) entries: Vec<Entry>,
-    pub(crate) krate: Option<Path>,
+    pub(crate) crate_path: Option<Path>,
 }
 
 /// An annotated method.
@@ -27,7 +27,7 @@ impl Tools {
         ty: Type,
         methods: Vec<Method>,
         scopes: &[ScopeSyntax],
-        krate: Option<Path>,
+        crate_path: Option<Path>,
         errors: &mut Errors,
     ) -> Self {
         let enclosing_type = EnclosingType::Impl(Box::new(ty.clone()));
@@ -39,7 +39,7 @@ impl Tools {
         let mut entries: Vec<_> = methods.into_iter().map(check).collect();
         let scopes = checked_scopes(scopes, errors);
         entries.iter_mut().for_each(|entry| entry.add_scopes(&scopes));
-        Self { ty, entries, krate }
+        Self { ty, entries, crate_path }
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct CommonSyntax {
     pub(crate) timeout: Option<LitStr>,
     pub(crate) blocking: Option<(bool, Span)>,
     pub(crate) meta: Vec<MetaSyntax>,
-    pub(crate) krate: Option<Path>,
+    pub(crate) crate_path: Option<Path>,
 }
 
 /// `"scope"` or `any("scope", …)`
@@ -92,7 +92,7 @@ impl CommonSyntax {
             timeout: options.text("timeout", errors),
             blocking: options.boolean("blocking", errors),
             meta: options.list("meta", errors),
-            krate: options.path("crate", errors),
+            crate_path: options.path("crate", errors),
         }
     }
 }

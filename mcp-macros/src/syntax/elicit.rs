@@ -31,7 +31,7 @@ pub(crate) struct ElicitSyntax {
     pub(crate) name: Ident,
     pub(crate) generics: Generics,
     pub(crate) item: ItemSyntax,
-    pub(crate) krate: Option<Path>,
+    pub(crate) crate_path: Option<Path>,
 }
 
 /// The kind of item.
@@ -84,17 +84,17 @@ impl ElicitSyntax {
         };
         let field = |field: syn::Field| Some(FieldSyntax::read(field.ident?, field.ty, &field.attrs, errors));
         let item_syntax = ItemSyntax::Struct(fields.into_iter().filter_map(field).collect());
-        let krate = options.path("crate", errors);
-        Self { name: item.ident, generics: item.generics, item: item_syntax, krate }
+        let crate_path = options.path("crate", errors);
+        Self { name: item.ident, generics: item.generics, item: item_syntax, crate_path }
     }
 
     fn of_enum(item: ItemEnum, errors: &mut Errors) -> Self {
         let mut options = read(&item.attrs, &ENUM, errors);
         let legacy_names = options.boolean("legacy_names", errors);
-        let krate = options.path("crate", errors);
+        let crate_path = options.path("crate", errors);
         let variants = item.variants.into_iter().map(|variant| VariantSyntax::read(variant, errors)).collect();
         let item_syntax = ItemSyntax::Enum { legacy_names, variants };
-        Self { name: item.ident, generics: item.generics, item: item_syntax, krate }
+        Self { name: item.ident, generics: item.generics, item: item_syntax, crate_path }
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct ServerSyntax {
     pub(crate) runtime_above: Option<String>,
     /// Whether `main!()` is in the same file, and defines another `main`.
     pub(crate) beside_main: bool,
-    pub(crate) krate: Option<Path>,
+    pub(crate) crate_path: Option<Path>,
 }
 
 impl ServerSyntax {
@@ -34,7 +34,7 @@ impl ServerSyntax {
             runtimes,
             runtime_above: runtime_above(&source, line),
             beside_main: is_main && contains_main(&source),
-            krate: only_crate("server", given, errors),
+            crate_path: only_crate("server", given, errors),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct ToolsSyntax {
     pub(crate) methods: Vec<Method>,
     /// The scopes that all methods require.
     pub(crate) scopes: Vec<ScopeSyntax>,
-    pub(crate) krate: Option<Path>,
+    pub(crate) crate_path: Option<Path>,
 }
 
 /// An annotated method.
@@ -42,7 +42,7 @@ impl ToolsSyntax {
         static OTHERS: [OptionSpec; 8] = common::OTHERS;
         let mut options = Options::new("tools", OTHERS.iter().filter(|known| is_of_block(known.name)));
         options.read(given, errors);
-        let (scopes, krate) = (options.list("scopes", errors), options.path("crate", errors));
+        let (scopes, crate_path) = (options.list("scopes", errors), options.path("crate", errors));
         let mut methods = Vec::new();
         for item in &mut block.items {
             let ImplItem::Fn(method) = item else { continue };
@@ -62,7 +62,7 @@ impl ToolsSyntax {
                 "annotate methods with `#[tool]`, `#[resource]` or `#[prompt]`",
             );
         }
-        Self { block, methods, scopes, krate }
+        Self { block, methods, scopes, crate_path }
     }
 }
 

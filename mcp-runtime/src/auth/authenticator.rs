@@ -1,9 +1,12 @@
-use std::{pin::Pin, sync::Arc};
+use std::{fmt, net::SocketAddr, pin::Pin, sync::Arc};
 
-use http::request::Parts;
+use bytes::Bytes;
+use http::{Request, Response, header::AUTHORIZATION, request::Parts};
 
 use super::{
-    error::AuthenticationError, identity::Identity, protected_resource::ProtectedResource, routes::AuthorizationRoutes,
+    error::AuthenticationError,
+    identity::{Identity, Principal},
+    protected_resource::ProtectedResource,
 };
 
 /// The future of [`Authenticator::authenticate`].
@@ -89,5 +92,138 @@ impl<A: Authenticator + ?Sized> Authenticator for Box<A> {
 
     fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
         (**self).routes()
+    }
+}
+
+/// The future of [`AuthorizationRoutes::respond`].
+pub type RouteFuture<'a> = Pin<Box<dyn Future<Output = Response<Bytes>> + Send + 'a>>;
+
+/// HTTP routes that belong to authorization and are served next to the MCP endpoint, such as those of an authorization
+/// server in the same process. An authenticator adds them with
+/// [`Authenticator::routes`](crate::Authenticator::routes).
+///
+/// Requests to these routes are not authenticated. Their `Host` must be allowed like that of any other request, but
+/// their `Origin` is not checked: what a web page may do with a route is decided by the route, which therefore answers
+/// CORS preflight requests, too. Bodies have at most 64 KiB. A request is handled to its end even if its client
+/// disconnects, except that a response that takes longer than a minute becomes the status 503. At most 128 requests are
+/// handled at once, of which each peer has its [share](crate::HttpOptions::max_peer_share); others are answered with
+/// status 503, too.
+pub trait AuthorizationRoutes: fmt::Debug + Send + Sync + 'static {
+    /// Returns whether a path is one of the routes, whatever the method.
+    fn serves(&self, path: &str) -> bool;
+
+    /// Responds to a request. `peer` is the address of the sender, if it is known.
+    fn respond(&self, request: Request<Bytes>, peer: Option<SocketAddr>) -> RouteFuture<'_>;
+}
+
+/// Returns the credentials of a request for an authentication scheme: what follows `Bearer` in its `Authorization`
+/// header. The name of the scheme is not case-sensitive.
+///
+/// ```
+/// use mcp_runtime::credentials;
+///
+/// let request = http::Request::builder().header("authorization", "bearer mF_9.B5f-4.1JqM").body(()).unwrap();
+/// let (head, ()) = request.into_parts();
+/// assert_eq!(credentials(&head, "Bearer").unwrap(), "mF_9.B5f-4.1JqM");
+/// assert!(credentials(&head, "DPoP").is_err());
+/// ```
+///
+/// # Errors
+///
+/// Returns [`AuthenticationError::missing`] if the header is missing or has another scheme, and
+/// [`AuthenticationError::malformed`] if the credentials are not a single token of
+/// [RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-11.2).
+pub fn credentials<'a>(request: &'a Parts, scheme: &str) -> Result<&'a str, AuthenticationError> {
+    let Some(value) = request.headers.get(AUTHORIZATION) else { return Err(AuthenticationError::missing()) };
+    let malformed = || AuthenticationError::malformed("the credentials of the `Authorization` header are malformed");
+    let value = value.to_str().map_err(|_| malformed())?.trim_matches(' ');
+    let (given, credentials) = value.split_once(' ').unwrap_or((value, ""));
+    if !given.eq_ignore_ascii_case(scheme) {
+        return Err(AuthenticationError::missing());
+    }
+    let credentials = credentials.trim_start_matches(' ');
+    if is_token68(credentials) { Ok(credentials) } else { Err(malformed()) }
+}
+
+/// Returns whether a text is a single token of [RFC 9110](https://www.rfc-editor.org/rfc/rfc9110#section-11.2).
+pub(super) fn is_token68(text: &str) -> bool {
+    let without_padding = text.trim_end_matches('=');
+    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+    !without_padding.is_empty() && without_padding.bytes().all(is_token_byte)
+}
+
+/// An [`Authenticator`] for servers behind the author's own middleware, which has identified the sender and inserted an
+/// [`Identity`] or a [`Principal`] into the extensions of the request. A request without either is rejected with status
+/// 401.
+///
+/// ```
+/// use mcp_runtime::{IdentityFromExtensions, ProtectedResource, Server};
+///
+/// let resource = ProtectedResource::new()
+///     .resource("https://mcp.example.com/mcp")
+///     .authorization_server("https://id.example.com");
+/// let server = Server::empty("notes", "1.0.0").authenticate(IdentityFromExtensions::new(resource));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct IdentityFromExtensions {
+    resource: ProtectedResource,
+}
+
+impl IdentityFromExtensions {
+    /// Creates an authenticator for a resource, about which clients without credentials are told.
+    pub fn new(resource: ProtectedResource) -> Self {
+        Self { resource }
+    }
+}
+
+impl Authenticator for IdentityFromExtensions {
+    fn authenticate<'a>(&'a self, request: &'a Parts) -> AuthenticateFuture<'a> {
+        let identity = request.extensions.get::<Identity>().cloned();
+        let identity = identity.or_else(|| request.extensions.get::<Principal>().cloned().map(Identity::new));
+        Box::pin(async move { identity.ok_or_else(AuthenticationError::missing) })
+    }
+
+    fn protected_resource(&self) -> ProtectedResource {
+        self.resource.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderValue, Request};
+
+    use super::*;
+    use crate::auth::AuthenticationErrorKind::{Malformed, Missing};
+
+    #[test]
+    fn credentials_are_a_scheme_and_a_token() {
+        for (value, expected) in [
+            (None, Err(Missing)),
+            (Some("Bearer abc"), Ok("abc")),
+            (Some("bEARER abc"), Ok("abc")),
+            (Some("  Bearer   a-b._~+/c==  "), Ok("a-b._~+/c==")),
+            (Some(""), Err(Missing)),
+            (Some("Basic YTpi"), Err(Missing)),
+            (Some("Bearerabc"), Err(Missing)),
+            (Some("Bearer"), Err(Malformed)),
+            (Some("Bearer "), Err(Malformed)),
+            (Some("Bearer ="), Err(Malformed)),
+            (Some("Bearer a b"), Err(Malformed)),
+            (Some("Bearer a,b"), Err(Malformed)),
+            (Some("Bearer a=b"), Err(Malformed)),
+            (Some("Bearer \"abc\""), Err(Malformed)),
+            (Some("Bearer gr\u{fc}n"), Err(Malformed)),
+        ] {
+            let (mut head, ()) = Request::new(()).into_parts();
+            if let Some(value) = value {
+                head.headers.insert(AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            }
+            let found = credentials(&head, "Bearer");
+            assert_eq!(
+                found.as_deref().map_err(AuthenticationError::kind),
+                expected.as_deref().map_err(|k| *k),
+                "{value:?}"
+            );
+        }
     }
 }

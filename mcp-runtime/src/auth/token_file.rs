@@ -10,12 +10,11 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     AuthenticateFuture, AuthenticationError, Authenticator, Identity,
-    credentials::{credentials, is_token68},
+    authenticator::{credentials, is_token68},
 };
 use crate::{
-    lock_directory::lock_directory,
     random,
-    replace_file::{Readers, replace_file},
+    replace_file::{Readers, lock_directory, replace_file},
 };
 
 /// The name of the principal: all clients that know the token.

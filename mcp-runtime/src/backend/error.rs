@@ -43,7 +43,9 @@ pub(crate) const BACKEND_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// Returns the error of the operation, or [`BackendError::Unavailable`] if the backend does not respond in time. In
 /// both cases, a change may still take effect, unless the error is [`BackendError::Full`].
-pub(crate) async fn respond<T, E: From<BackendError>>(operation: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+pub(crate) async fn with_timeout<T, E: From<BackendError>>(
+    operation: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     match tokio::time::timeout(BACKEND_TIMEOUT, operation).await {
         Ok(result) => result,
         Err(_) => Err(BackendError::Unavailable(format!("no response within {BACKEND_TIMEOUT:?}")).into()),

@@ -3,27 +3,25 @@
 //! This layer stores bytes and knows nothing about the protocol. Other layers decide what happens to them.
 
 mod backoff;
-pub(crate) mod clock;
 mod connector;
 mod error;
 mod logs;
 mod memory_backend;
 mod memory_logs;
 mod memory_records;
-mod memory_topics;
 mod records;
 pub(crate) mod time;
 mod topics;
 
 pub(crate) use backoff::Backoff;
-pub(crate) use clock::BackendClock;
 pub use connector::{BackendConnector, connected};
-pub(crate) use error::{BACKEND_TIMEOUT, respond};
+pub(crate) use error::{BACKEND_TIMEOUT, with_timeout};
 pub use error::{BackendError, BackendFuture};
 pub use logs::{Append, LogBounds, LogEntry, LogPosition, Logs};
 pub use memory_backend::MemoryBackend;
 pub use memory_records::MemoryRecords;
 pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
+pub(crate) use time::BackendClock;
 pub use time::Timestamp;
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 

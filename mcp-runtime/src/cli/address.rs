@@ -2,7 +2,7 @@
 
 use std::{env, io, path::Path};
 
-use super::package::Package;
+use super::show::Package;
 use crate::{
     replace_file::{Readers, replace_file},
     stderr,

@@ -10,9 +10,10 @@
 //! clap itself does not parse them. Without its default features, it takes 3.2 s of CPU time to compile, which is 8 % of
 //! the cold build of the smallest server (41 s), and `--call <TOOL> [JSON]` needs a parser of its own anyway.
 
+use std::fmt;
+
 use serde_json::Value;
 
-use super::usage_error::UsageError;
 use crate::{
     handler::{Contract, entry::ArgumentEntry, json_of_string},
     jsonrpc::write,
@@ -170,4 +171,14 @@ pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<Strin
     }
     out.push(b'}');
     Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Why a command line is invalid.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct UsageError(pub(super) String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     flags::{Flag, FlagKind, GivenFlags},
-    package::Package,
+    show::Package,
 };
 use crate::handler::{Contract, HandlerError, HandlerErrorKind, schema::Violation};
 

@@ -4,13 +4,9 @@
 mod address;
 mod flags;
 mod help;
-mod main_fn;
 mod options;
-mod package;
 mod show;
 mod start;
-mod usage_error;
 
-pub use main_fn::{IntoServer, MainError, MainFn, ServerFuture, default_main};
-pub use package::Package;
-pub use start::start;
+pub use show::Package;
+pub use start::{IntoServer, MainError, MainFn, ServerFuture, default_main, start};

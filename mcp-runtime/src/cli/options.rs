@@ -2,10 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::{
-    flags::{Flag, FlagKind},
-    usage_error::UsageError,
-};
+use super::flags::{Flag, FlagKind, UsageError};
 #[cfg(feature = "http")]
 use crate::transport::http::{HttpAddress, HttpOptions, InvalidHttpAddress};
 use crate::{
@@ -24,7 +21,7 @@ pub(super) struct Options {
     /// The URL of the backend, from the command line or the environment.
     pub(super) backend: Option<String>,
     /// Whether the log is JSON, from the command line or the environment.
-    #[cfg_attr(not(feature = "log"), expect(dead_code, reason = "nothing is logged"))]
+    #[cfg_attr(not(feature = "log"), allow(dead_code, reason = "nothing is logged"))]
     pub(super) logs_json: bool,
     #[cfg(feature = "http")]
     pub(super) http: HttpOptions,

@@ -1,18 +1,22 @@
-//! Running a program: reads its command line, builds its server and serves it.
+//! Running a program: the function that configures its server, its command line, and serving.
 
-use std::{fmt::Display, io, process::ExitCode, sync::Arc};
+use std::{
+    fmt::{self, Display},
+    io,
+    pin::Pin,
+    process::ExitCode,
+    sync::Arc,
+};
 
 use super::{
     flags, help,
-    main_fn::{MainFn, ServerFuture},
     options::{Mode, Options},
-    package::Package,
-    show,
+    show::{self, Package},
 };
 use crate::{
     backend::BackendConnector,
     handler::{
-        Contract, Encoding, Input, StateMap,
+        Contract, Encoding, ErrorOutput, HandlerError, Input, StateMap,
         entry::{ArgumentEntry, Entry},
     },
     registry, revision,
@@ -240,7 +244,7 @@ fn configure(
 /// Warns about libraries with annotated functions that the program does not contain.
 fn warn_if_not_linked(package: &Package) {
     for library in package.libraries {
-        let is_linked = inventory::iter::<Entry>().any(|entry| entry.info().krate == *library);
+        let is_linked = inventory::iter::<Entry>().any(|entry| entry.info().package == *library);
         if !is_linked {
             let name = library.replace('-', "_");
             tracing::warn!(
@@ -260,7 +264,7 @@ fn lock(
     main: MainFn,
     words: Vec<std::ffi::OsString>,
 ) -> Result<mcp_runtime_lock::Lock, crate::lock::LockError> {
-    use crate::lock::{LockError, listing};
+    use crate::lock::{LockError, intercept};
 
     let main_error = |failure: Failure| LockError::Main(failure.message);
     let contract = flags_contract(flags).map_err(main_error)?;
@@ -269,7 +273,7 @@ fn lock(
     // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
     runtime.block_on(async {
         let server = build(package, &contract, &options, main).await.map_err(main_error)?;
-        listing::lock(&server).await
+        intercept::lock(&server).await
     })
 }
 
@@ -281,4 +285,57 @@ fn client(server: &BuiltServer) -> TestClient {
 fn print(text: &str) -> ExitCode {
     let _ = io::Write::write_all(&mut io::stdout(), text.as_bytes());
     ExitCode::SUCCESS
+}
+
+/// The function that decodes the flags of the command line and configures the server.
+pub type MainFn = for<'a> fn(Server, Input<'a>) -> Result<ServerFuture, HandlerError>;
+
+/// The future of a [`MainFn`], which resolves to the configured server.
+pub type ServerFuture = Pin<Box<dyn Future<Output = Result<Server, MainError>>>>;
+
+/// The message of the error that a `#[server]` function returned.
+#[derive(Debug)]
+pub struct MainError(String);
+
+impl Display for MainError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The return types of `#[server]` functions.
+#[diagnostic::on_unimplemented(
+    message = "a `#[server]` function cannot return `{Self}`",
+    label = "expected `Server`, or a `Result` of it",
+    note = "return the server without building it: `#[server]` builds and serves it"
+)]
+pub trait IntoServer {
+    /// Converts the returned value into the server.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error that the function returned.
+    #[doc(hidden)]
+    fn into_server(self) -> Result<Server, MainError>;
+}
+
+impl IntoServer for Server {
+    fn into_server(self) -> Result<Server, MainError> {
+        Ok(self)
+    }
+}
+
+impl<E: ErrorOutput> IntoServer for Result<Server, E> {
+    fn into_server(self) -> Result<Server, MainError> {
+        self.map_err(|error| MainError(format!("{error:#}")))
+    }
+}
+
+/// Returns the server unchanged. This is the [`MainFn`] of `main!()`.
+///
+/// # Errors
+///
+/// Never fails: the return type is that of [`MainFn`].
+pub fn default_main(server: Server, _: Input<'_>) -> Result<ServerFuture, HandlerError> {
+    Ok(Box::pin(async { Ok(server) }))
 }

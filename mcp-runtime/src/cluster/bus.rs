@@ -3,7 +3,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use super::slot::Slot;
+use super::lease::Slot;
 
 /// Receives the messages of one kind that other replicas, or this one, send and announce.
 ///

@@ -1,10 +1,12 @@
-use std::{sync::Arc, time::Duration};
+//! The slot of a replica and its lease, and the name of the server that a backend belongs to.
 
+use std::{fmt, num::NonZeroU32, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::slot::Slot;
 use crate::{
-    backend::{Backend, BackendError, RecordCondition, RecordVersion, respond},
+    backend::{Backend, BackendError, RecordCondition, RecordVersion, with_timeout},
     random,
 };
 
@@ -36,7 +38,7 @@ impl Lease {
             let key = slot.key();
             let valid_until = Instant::now() + ttl;
             let value = instance.clone().into_bytes();
-            if let Some(version) = respond(backend.set(&key, RecordCondition::Absent, value, ttl)).await? {
+            if let Some(version) = with_timeout(backend.set(&key, RecordCondition::Absent, value, ttl)).await? {
                 let pause = ttl / 3;
                 return Ok(Self { slot, key, instance, version, ttl, valid_until, pause });
             }
@@ -68,12 +70,12 @@ impl Lease {
         loop {
             let value = self.instance.clone().into_bytes();
             let condition = RecordCondition::Version(self.version);
-            if let Some(version) = respond(backend.set(&self.key, condition, value, self.ttl)).await? {
+            if let Some(version) = with_timeout(backend.set(&self.key, condition, value, self.ttl)).await? {
                 self.version = version;
                 return Ok(true);
             }
             // An earlier attempt that seemed to fail may have taken effect.
-            match respond(backend.get(&self.key)).await? {
+            match with_timeout(backend.get(&self.key)).await? {
                 Some(record) if *record.value == *self.instance.as_bytes() => self.version = record.version,
                 _ => return Ok(false),
             }
@@ -82,8 +84,160 @@ impl Lease {
 
     /// Deletes the record, so that the other replicas see at once that this one is gone.
     pub(super) async fn release(self, backend: &Arc<dyn Backend>) {
-        if let Err(error) = respond(backend.delete(&self.key, RecordCondition::Version(self.version))).await {
+        if let Err(error) = with_timeout(backend.delete(&self.key, RecordCondition::Version(self.version))).await {
             tracing::debug!(%error, "cannot release the lease of this replica");
+        }
+    }
+}
+
+/// The record that exists as long as a process of the server runs, and a little longer.
+const KEY: &str = "mcp/1/server";
+
+/// The number of attempts to read a record that other processes delete and create.
+const MAX_NAME_ATTEMPTS: usize = 4;
+
+/// The name of this server, and those that it had before.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ServerName {
+    pub(crate) name: String,
+    /// The names of servers with which this one may share a backend.
+    pub(crate) former: Vec<String>,
+}
+
+/// The answer of the backend to a claim.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NameClaim {
+    /// The backend belongs to this server.
+    Own,
+    /// Processes of the server with its former name are running.
+    Former,
+    /// The backend belongs to a server with this name.
+    Other(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct NameRecord {
+    name: String,
+}
+
+impl ServerName {
+    /// Returns whether this server may use what a server with this name has stored.
+    pub(super) fn accepts(&self, name: &str) -> bool {
+        name == self.name || self.former.iter().any(|former| former == name)
+    }
+
+    /// Claims the backend for this server, unless processes of another server use it.
+    pub(super) async fn claim(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<NameClaim, BackendError> {
+        for _ in 0..MAX_NAME_ATTEMPTS {
+            if let Some(record) = with_timeout(backend.get(KEY)).await? {
+                let Ok(NameRecord { name }) = serde_json::from_slice(&record.value) else {
+                    return Err(BackendError::Unavailable(format!("the record `{KEY}` is malformed")));
+                };
+                return Ok(if name == self.name {
+                    NameClaim::Own
+                } else if self.accepts(&name) {
+                    NameClaim::Former
+                } else {
+                    NameClaim::Other(name)
+                });
+            }
+            if with_timeout(backend.set(KEY, RecordCondition::Absent, self.encode(), ttl)).await?.is_some() {
+                return Ok(NameClaim::Own);
+            }
+        }
+        Err(BackendError::Unavailable(format!("the record `{KEY}` changes too often")))
+    }
+
+    /// Keeps the record for as long as this process runs.
+    pub(super) async fn renew(&self, backend: &Arc<dyn Backend>, ttl: Duration) -> Result<(), BackendError> {
+        // The record of a former name expires when the last process with that name has ended.
+        if self.former.is_empty() || self.claim(backend, ttl).await? == NameClaim::Own {
+            with_timeout(backend.set(KEY, RecordCondition::Always, self.encode(), ttl)).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the error for a backend that belongs to another server.
+    pub(super) fn mismatch(&self, other: &str, ttl: Duration) -> String {
+        let name = &self.name;
+        format!(
+            "the backend belongs to another server: this one is `{name}`, and processes of `{other}` use the same keys, or \
+             did so in the last {ttl:?}\n\
+             help: give each server a key prefix of its own, such as `Redis::builder(url).prefix(\"{name}:\")`; if the \
+             server was renamed, add `.renamed_from(\"{other}\")`"
+        )
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        // Text can always be encoded.
+        serde_json::to_vec(&NameRecord { name: self.name.clone() }).unwrap_or_default()
+    }
+}
+
+/// The number of a process among those that share a backend, between 1 and 2^20 - 1. It is random, so the slot of a
+/// process that is gone is unlikely to be taken by another one soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Slot(NonZeroU32);
+
+impl Slot {
+    const BITS: u32 = 20;
+    /// The number of bits of an id below those of its slot.
+    const SHIFT: u32 = 32;
+
+    /// Chooses a slot. Returns `None` if the operating system provides no random bytes.
+    pub(super) fn random() -> Option<Self> {
+        let mut bytes = [0; 4];
+        random::fill(&mut bytes).then(|| {
+            let number = u32::from_ne_bytes(bytes) >> (u32::BITS - Self::BITS);
+            Self(NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN))
+        })
+    }
+
+    /// Returns an id that no other replica uses: the slot and a number that the replica uses once. It is less than 2^52,
+    /// so every client can represent it as a number.
+    pub(crate) fn id(self, number: u32) -> u64 {
+        u64::from(self.0.get()) << Self::SHIFT | u64::from(number)
+    }
+
+    /// Returns the slot of the replica that an [`id`](Self::id) belongs to. Returns `None` for a number that is no such
+    /// id.
+    pub(crate) fn of_id(id: u64) -> Option<Self> {
+        u32::try_from(id >> Self::SHIFT).ok().and_then(Self::new)
+    }
+
+    fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).filter(|number| number.get() >> Self::BITS == 0).map(Self)
+    }
+
+    /// Returns the key of the record that exists as long as the replica lives. It is also the name of the topic of
+    /// messages to the replica.
+    pub(super) fn key(self) -> String {
+        format!("mcp/1/replica/{self}")
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_contain_their_slot() {
+        for number in [1, 2, (1 << 20) - 1] {
+            let slot = Slot(NonZeroU32::new(number).unwrap());
+            for within in [0, 1, u32::MAX] {
+                assert_eq!(Slot::of_id(slot.id(within)), Some(slot));
+                assert!(slot.id(within) < 1 << 53);
+            }
+        }
+        for id in [0, 1, u64::from(u32::MAX), 1 << 52, u64::MAX] {
+            assert_eq!(Slot::of_id(id), None, "{id}");
         }
     }
 }

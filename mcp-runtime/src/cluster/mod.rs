@@ -14,26 +14,17 @@
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
 mod bus;
-mod change_set;
 mod changes;
-#[cfg(feature = "http")]
-mod due;
 mod freshness;
 mod lease;
 mod log_messages;
 mod replica;
-mod server_name;
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
-mod session_messages;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod session_record;
 #[cfg(feature = "http")]
 mod session_store;
 #[cfg(feature = "http")]
 mod sessions;
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
-mod shared_session;
-mod slot;
 #[cfg(feature = "http")]
 pub(crate) mod streams;
 #[cfg(feature = "http")]
@@ -41,15 +32,11 @@ mod worker;
 
 pub(crate) use self::{
     bus::ReplicaHandler,
-    change_set::{ChangeSet, ChangedResources},
-    changes::SharedChanges,
+    changes::{ChangeSet, ChangedResources, SharedChanges},
+    lease::{ServerName, Slot},
     log_messages::SharedLog,
     replica::Replica,
-    server_name::ServerName,
-    session_messages::SessionMessage,
-    session_record::SessionChange,
-    shared_session::SharedSession,
-    slot::Slot,
+    session_record::{SessionChange, SessionMessage, SharedSession},
 };
 #[cfg(feature = "http")]
 pub(crate) use self::{session_record::SessionRecord, sessions::SharedSessions, streams::ReaderRecord};

@@ -17,17 +17,17 @@ use tokio::{
 use super::{
     bus::{Handlers, ReplicaHandler, encode},
     freshness::Freshness,
-    lease::Lease,
-    server_name::{NameClaim, ServerName},
-    slot::Slot,
+    lease::{Lease, NameClaim, ServerName, Slot},
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, respond},
+    backend::{
+        BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, with_timeout,
+    },
     race::race,
 };
 
 /// The topic of the messages to all replicas.
-const ANNOUNCEMENTS: &str = "mcp/1/sessions";
+const ANNOUNCEMENTS: &str = "mcp/1/replicas";
 
 /// The longest time between two attempts to reach a backend that has failed.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
@@ -189,7 +189,7 @@ impl Replica {
         if self.slot() == Some(slot) {
             return Ok(true);
         }
-        Ok(respond(self.backend().get(&slot.key())).await?.is_some())
+        Ok(with_timeout(self.backend().get(&slot.key())).await?.is_some())
     }
 
     /// Returns the time after which the slot of a replica expires that does not renew it.
@@ -204,12 +204,12 @@ impl Replica {
     /// Sends a message of less than 1 MiB to the replica with this slot. It is lost if the replica is gone.
     #[cfg(any(test, feature = "http"))]
     pub(crate) async fn send(&self, to: Slot, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
-        respond(self.backend().publish(&to.key(), encode(kind, payload))).await
+        with_timeout(self.backend().publish(&to.key(), encode(kind, payload))).await
     }
 
     /// Sends a message of less than 1 MiB to all replicas, including this one.
     pub(crate) async fn announce(&self, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
-        respond(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
+        with_timeout(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
     }
 
     /// Starts the task if it is not running: it ends with the runtime that it was started in.
@@ -278,10 +278,10 @@ impl Membership {
         if let NameClaim::Other(other) = self.claim_name().await? {
             return Err(BackendError::Unavailable(self.mismatch(&other)));
         }
-        respond(self.clock.update(&*self.backend, 0)).await?;
+        with_timeout(self.clock.update(&*self.backend, 0)).await?;
         let lease = Lease::acquire(&self.backend, self.lease).await?;
-        let own = respond(self.backend.subscribe(&lease.slot.key())).await;
-        let all = respond(self.backend.subscribe(ANNOUNCEMENTS)).await;
+        let own = with_timeout(self.backend.subscribe(&lease.slot.key())).await;
+        let all = with_timeout(self.backend.subscribe(ANNOUNCEMENTS)).await;
         match (own, all) {
             (Ok(own), Ok(all)) => Ok((lease, [own, all])),
             (Err(error), _) | (_, Err(error)) => {
@@ -376,7 +376,7 @@ impl Membership {
     async fn resubscribe(&self, topic: &str) -> TopicSubscription {
         let mut backoff = Backoff::up_to(MAX_PAUSE);
         loop {
-            match respond(self.backend.subscribe(topic)).await {
+            match with_timeout(self.backend.subscribe(topic)).await {
                 Ok(subscription) => return subscription,
                 Err(error) => tracing::warn!(%error, "cannot subscribe to the messages of other replicas"),
             }

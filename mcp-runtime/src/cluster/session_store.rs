@@ -7,14 +7,14 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{
+    lease::Slot,
     replica::Replica,
-    session_messages::{Announcement, SessionMessage},
-    session_record::{RecordFull, SessionChange, SessionRecord},
-    shared_session::{SharedSession, StoredSession},
-    slot::Slot,
+    session_record::{
+        Announcement, RecordFull, SessionChange, SessionMessage, SessionRecord, SharedSession, StoredSession,
+    },
 };
 use crate::{
-    backend::{Backend, BackendError, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, respond},
+    backend::{Backend, BackendError, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, with_timeout},
     engine::{InputResponse, Session},
 };
 
@@ -61,7 +61,7 @@ pub(crate) struct SessionStore {
 
 /// The outcome of [`SessionStore::create`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NewSession {
+pub(crate) enum SessionCreation {
     Created,
     /// The peer has too many sessions.
     TooMany,
@@ -81,29 +81,29 @@ impl SessionStore {
         id: &Arc<str>,
         session: &Session,
         peer: String,
-    ) -> Result<NewSession, BackendError> {
+    ) -> Result<SessionCreation, BackendError> {
         self.replica.join().await?;
-        let count = respond(self.backend().count(&peer_group(&peer))).await?;
+        let count = with_timeout(self.backend().count(&peer_group(&peer))).await?;
         if count >= self.max_per_peer && !self.evict(&peer, id).await? {
-            return Ok(NewSession::TooMany);
+            return Ok(SessionCreation::TooMany);
         }
         let record = new_record(session, peer, self.replica.server_name());
         self.write_peer(id, &record).await?;
         let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
         let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
         session.share(SharedSession::new(Arc::clone(id), StoredSession { record, version }), &self.replica);
-        Ok(NewSession::Created)
+        Ok(SessionCreation::Created)
     }
 
     /// Ends sessions of a peer that no replica is using: the eighth of a random sample that has been unused longest.
     /// Returns `false` if every session is in use.
     async fn evict(&self, peer: &str, random_name: &str) -> Result<bool, BackendError> {
         let group = peer_group(peer);
-        let mut sample = respond(self.backend().list(&group, Some(random_name), EVICTION_SAMPLE)).await?;
+        let mut sample = with_timeout(self.backend().list(&group, Some(random_name), EVICTION_SAMPLE)).await?;
         if sample.len() < EVICTION_SAMPLE {
             // Few names follow the random one, so the sample continues with the first name.
             let rest = EVICTION_SAMPLE - sample.len();
-            sample.extend(respond(self.backend().list(&group, None, rest)).await?);
+            sample.extend(with_timeout(self.backend().list(&group, None, rest)).await?);
         }
         let now = self.replica.clock().now();
         let idle_for = |record: &Record| {
@@ -127,7 +127,7 @@ impl SessionStore {
         if let Err(error) = self.replica.join().await {
             tracing::debug!(%error, "reading a session that may change without notice");
         }
-        let Some(found) = respond(self.backend().get(&session_key(id))).await? else { return Ok(None) };
+        let Some(found) = with_timeout(self.backend().get(&session_key(id))).await? else { return Ok(None) };
         let record = SessionRecord::decode(&found.value)?;
         let is_of_server = self.replica.accepts_server(&record.server);
         Ok(is_of_server.then_some(StoredSession { record, version: found.version }))
@@ -257,8 +257,8 @@ impl SessionStore {
 
     async fn remove(&self, id: &str, peer: &str) -> Result<(), BackendError> {
         let always = RecordCondition::Always;
-        respond(self.backend().delete(&session_key(id), always)).await?;
-        respond(self.backend().delete(&peer_key(peer, id), always)).await?;
+        with_timeout(self.backend().delete(&session_key(id), always)).await?;
+        with_timeout(self.backend().delete(&peer_key(peer, id), always)).await?;
         self.announce(&Announcement::Ended { session: id.to_owned() }).await
     }
 
@@ -274,12 +274,12 @@ impl SessionStore {
             tracing::debug!(%owner, "ignored the answer to a question of a replica that is gone");
             return Ok(());
         }
-        if respond(self.backend().count(&answer_group(&shared.id))).await? >= MAX_ANSWERS {
+        if with_timeout(self.backend().count(&answer_group(&shared.id))).await? >= MAX_ANSWERS {
             return Err(BackendError::Full);
         }
         let value = encode_answer(answer);
         let key = answer_key(&shared.id, request);
-        respond(self.backend().set(&key, RecordCondition::Absent, value, ANSWER_TTL)).await?;
+        with_timeout(self.backend().set(&key, RecordCondition::Absent, value, ANSWER_TTL)).await?;
         let answered = Announcement::Answered { session: shared.id.to_string(), request };
         self.replica.send(owner, KIND, &answered.encode()).await
     }
@@ -287,9 +287,9 @@ impl SessionStore {
     /// Takes the answer that another replica has received to a request of this one.
     pub(crate) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
         let key = answer_key(id, request);
-        let Some(found) = respond(self.backend().get(&key)).await? else { return Ok(None) };
+        let Some(found) = with_timeout(self.backend().get(&key)).await? else { return Ok(None) };
         // If this fails, the record expires.
-        let _ = respond(self.backend().delete(&key, RecordCondition::Always)).await;
+        let _ = with_timeout(self.backend().delete(&key, RecordCondition::Always)).await;
         Ok(serde_json::from_slice(&found.value).ok())
     }
 
@@ -299,20 +299,20 @@ impl SessionStore {
         let ttl = CANCELLATION_TTL.max(self.replica.lease() * 2);
         let (group, name) = (cancellation_group(&shared.id), cancellation_name(&request));
         let quota = RecordQuota { account: "", per_account: 0, total: MAX_CANCELLATIONS };
-        respond(self.backend().insert(&group, &name, request.clone().into_bytes(), ttl, quota)).await?;
+        with_timeout(self.backend().insert(&group, &name, request.clone().into_bytes(), ttl, quota)).await?;
         self.announce(&Announcement::Cancelled { session: shared.id.to_string(), request }).await
     }
 
     /// Returns the ids, as JSON, of the calls of a session whose cancellations are stored.
     pub(crate) async fn cancellations(&self, id: &str) -> Result<Vec<String>, BackendError> {
-        let found = respond(self.backend().list(&cancellation_group(id), None, MAX_CANCELLATIONS)).await?;
+        let found = with_timeout(self.backend().list(&cancellation_group(id), None, MAX_CANCELLATIONS)).await?;
         Ok(found.into_iter().filter_map(|(_, record)| String::from_utf8(record.value.to_vec()).ok()).collect())
     }
 
     /// Deletes the cancellation of a call that has taken effect. If this fails, the record expires.
     pub(crate) async fn forget_cancellation(&self, id: &str, request: &str) {
         let key = format!("{}:{}", cancellation_group(id), cancellation_name(request));
-        let _ = respond(self.backend().delete(&key, RecordCondition::Always)).await;
+        let _ = with_timeout(self.backend().delete(&key, RecordCondition::Always)).await;
     }
 
     /// Returns the other replica that has sent a request with this id.
@@ -327,14 +327,14 @@ impl SessionStore {
         condition: RecordCondition,
         record: &SessionRecord,
     ) -> Result<Option<RecordVersion>, BackendError> {
-        respond(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
+        with_timeout(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
     }
 
     /// Counts the session towards its peer, and records that it is in use.
     async fn write_peer(&self, id: &str, record: &SessionRecord) -> Result<(), BackendError> {
         let key = peer_key(&record.peer, id);
         let now = self.replica.clock().now().as_unix_millis().to_string().into_bytes();
-        respond(self.backend().set(&key, RecordCondition::Always, now, self.ttl)).await.map(drop)
+        with_timeout(self.backend().set(&key, RecordCondition::Always, now, self.ttl)).await.map(drop)
     }
 
     fn backend(&self) -> &Arc<dyn Backend> {

@@ -13,15 +13,15 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     bus::ReplicaHandler,
+    lease::Slot,
     replica::Replica,
-    session_messages::{Announcement, SessionMessage},
-    session_store::{KIND, NewSession, SessionStore},
-    slot::Slot,
+    session_record::{Announcement, SessionMessage},
+    session_store::{KIND, SessionCreation, SessionStore},
     streams::SharedStreams,
     worker::SharedWork,
 };
 use crate::{
-    backend::{BackendError, respond},
+    backend::{BackendError, with_timeout},
     engine::{BackgroundTask, Engine, Session, restore_session},
     error::Fault,
     handler::ask::ClientProgress,
@@ -95,12 +95,12 @@ impl SharedSessions {
         let too_many = || Fault::overloaded("too many sessions");
         let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
         let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
-        match respond(self.store.create(&id, session, peer_name(peer))).await? {
-            NewSession::Created => {
+        match with_timeout(self.store.create(&id, session, peer_name(peer))).await? {
+            SessionCreation::Created => {
                 let streams = self.streams.of_session(&id, session);
                 self.sessions.insert(&id, session, permit, Some(streams));
             }
-            NewSession::TooMany => return Err(too_many()),
+            SessionCreation::TooMany => return Err(too_many()),
         }
         Ok(id)
     }
@@ -123,7 +123,7 @@ impl SharedSessions {
         if let Some(local) = self.sessions.find(id, principal, now) {
             return Ok(self.refresh(&local).await?.then_some(local));
         }
-        if !is_id(id) || !respond(self.load(id, principal, peer)).await? {
+        if !is_id(id) || !with_timeout(self.load(id, principal, peer)).await? {
             return Ok(None);
         }
         Ok(self.sessions.find(id, principal, now))
@@ -176,7 +176,7 @@ impl SharedSessions {
         let refreshed = if retry_at.is_some_and(|at| Instant::now() < at) {
             Err(BackendError::Unavailable("it has just failed".to_owned()))
         } else {
-            respond(self.store.refresh(&local.session)).await.inspect_err(|error| {
+            with_timeout(self.store.refresh(&local.session)).await.inspect_err(|error| {
                 tracing::debug!(%error, "cannot read a session again");
                 *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + RETRY);
             })
@@ -191,7 +191,7 @@ impl SharedSessions {
     /// Fails if the backend fails, or takes too long for all messages. Other replicas may have learned some of them.
     pub(crate) async fn send(&self, session: &Session, messages: Vec<SessionMessage>) -> Result<bool, BackendError> {
         let is_change = messages.iter().any(|message| matches!(message, SessionMessage::Change(_)));
-        respond(self.store.send(session, messages)).await.inspect_err(|_| {
+        with_timeout(self.store.send(session, messages)).await.inspect_err(|_| {
             // The copy may contain changes that the record does not, and the record may contain changes that were not
             // announced to the other replicas.
             session.invalidate();
@@ -203,7 +203,7 @@ impl SharedSessions {
 
     /// Ends a session for all replicas, except for its copy here.
     pub(crate) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
-        respond(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))
+        with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))
     }
 
     /// Announces that a session may have changed or ended, as soon as the backend responds.
@@ -381,6 +381,6 @@ fn is_id(text: &str) -> bool {
 
 /// Returns a name of a peer that is part of a key.
 fn peer_name(peer: &Peer) -> String {
-    let digest = Sha256::digest(peer.distinction().unwrap_or_default());
+    let digest = Sha256::digest(peer.quota_key().unwrap_or_default());
     URL_SAFE_NO_PAD.encode(&digest[..16])
 }

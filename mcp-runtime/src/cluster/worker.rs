@@ -1,17 +1,15 @@
-//! The background work of a replica for its shared sessions.
+//! The background work of a replica for its shared sessions, and the bounded queue that it is taken from.
 
 use std::{
+    collections::VecDeque,
     convert::Infallible,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{sync::Notify, task::JoinSet, time::sleep};
 
-use super::{
-    due::{Due, DueWork},
-    sessions::SharedSessions,
-};
+use super::sessions::SharedSessions;
 use crate::{backend::BackendError, race::race};
 
 /// The maximum number of sessions for which work of one kind is in progress.
@@ -24,13 +22,13 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct SharedWork {
     /// The answers to questions of this replica, by session and request, that others have stored.
-    pub(super) answers: DueWork<(String, u64)>,
+    pub(super) answers: WorkQueue<(String, u64)>,
     /// The cancellations of calls of this replica, by session and request as JSON, that others have stored.
-    pub(super) cancellations: DueWork<(String, String)>,
+    pub(super) cancellations: WorkQueue<(String, String)>,
     /// The sessions to read again.
-    pub(super) refreshes: DueWork<String>,
+    pub(super) refreshes: WorkQueue<String>,
     /// The sessions whose changes or end may not have been announced to the other replicas, each with a revision.
-    pub(super) announcements: DueWork<(String, u64)>,
+    pub(super) announcements: WorkQueue<(String, u64)>,
 }
 
 /// Tasks of which a bounded number runs at a time. Dropping it aborts them.
@@ -204,4 +202,106 @@ async fn renew(shared: &Weak<SharedSessions>, interval: Duration) -> Infallible 
 async fn wait(error: &BackendError, retry: Duration) {
     tracing::debug!(%error, "cannot exchange a session with the other replicas");
     sleep(retry).await;
+}
+
+/// The maximum number of due entries of one kind. If there are more, all work of that kind is due.
+const MAX_ENTRIES: usize = 1024;
+
+/// The due work of one kind, which a single task takes.
+#[derive(Debug)]
+pub(super) struct WorkQueue<T> {
+    state: Mutex<State<T>>,
+    added: Notify,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    /// The entries, in the order in which they were added.
+    entries: VecDeque<T>,
+    is_all: bool,
+}
+
+/// The next work to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due<T> {
+    One(T),
+    /// All possible entries, because there were too many to keep or because they are unknown.
+    All,
+}
+
+impl<T> Default for WorkQueue<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { entries: VecDeque::new(), is_all: false }), added: Notify::new() }
+    }
+}
+
+impl<T: PartialEq> WorkQueue<T> {
+    /// Adds an entry, unless it is already due.
+    pub(super) fn add(&self, entry: T) {
+        let mut state = self.state();
+        if state.is_all || state.entries.contains(&entry) {
+            return;
+        }
+        if state.entries.len() < MAX_ENTRIES {
+            state.entries.push_back(entry);
+            drop(state);
+            self.added.notify_one();
+        } else {
+            drop(state);
+            self.add_all();
+        }
+    }
+
+    /// Makes everything due.
+    pub(super) fn add_all(&self) {
+        let mut state = self.state();
+        state.is_all = true;
+        state.entries.clear();
+        drop(state);
+        self.added.notify_one();
+    }
+
+    /// Waits until something is due, and takes it.
+    pub(super) async fn next(&self) -> Due<T> {
+        loop {
+            if let Some(due) = self.take() {
+                return due;
+            }
+            self.added.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<Due<T>> {
+        let mut state = self.state();
+        if std::mem::take(&mut state.is_all) {
+            return Some(Due::All);
+        }
+        state.entries.pop_front().map(Due::One)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn entries_are_due_once_and_too_many_become_everything() {
+        let due = WorkQueue::default();
+        for entry in [1, 2, 1] {
+            due.add(entry);
+        }
+        assert_eq!((due.next().await, due.next().await), (Due::One(1), Due::One(2)));
+        for entry in 0..=MAX_ENTRIES {
+            due.add(entry);
+        }
+        due.add(0);
+        assert_eq!(due.next().await, Due::All);
+        due.add(3);
+        assert_eq!(due.next().await, Due::One(3), "what is added later is due again");
+        assert_eq!(due.take(), None);
+    }
 }

@@ -8,24 +8,21 @@ use std::{
 use tracing::Span;
 
 #[cfg(feature = "http")]
-use super::{call::in_flight::InFlight, request::source::RequestSource};
+use super::{call::in_flight::InFlight, request::context::RequestSource};
 use super::{
     call::{
         batch::{Batch, Sink},
-        clock::Clock,
-        response,
+        guard::Clock,
+        running,
     },
     client_requests::decode_response,
     dispatch,
-    methods::required_scopes::required_scopes,
     outbox::Outbox,
     rates::FlowControl,
     request::{
-        context::{ConnectionContext, RequestContext},
-        dialect::RequestDialect,
+        access::{check_scopes, required_scopes},
+        context::{ConnectionContext, RequestContext, RequestDialect, request_span},
         params::Params,
-        sender_access::check_scopes,
-        span::request_span,
     },
     server::Engine,
     session::Session,
@@ -205,7 +202,7 @@ impl Connection {
 
     /// Returns whether a message is an `initialize` or `server/discover` request, which precede all others and call no
     /// function.
-    pub(crate) fn is_introduction_request(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn is_handshake_request(&self, bytes: &[u8]) -> bool {
         match std::str::from_utf8(without_bom(bytes)).map(parse) {
             Ok(Transmission::One(Ok(Incoming::Request(message, _)))) => {
                 matches!(&*message.method, "initialize" | "server/discover")
@@ -320,7 +317,7 @@ impl Connection {
             Err(Malformed::Parse(reason)) => (None, Fault::Parse(reason)),
             Err(Malformed::Invalid(id, reason)) => (id, Fault::InvalidRequest(reason.to_owned())),
         };
-        response::write_error(out, self.default_dialect(), id.as_ref(), &fault);
+        running::write_error(out, self.default_dialect(), id.as_ref(), &fault);
         ReceiveOutcome::MALFORMED
     }
 
@@ -407,7 +404,7 @@ impl Connection {
         for message in messages {
             if let Ok(Incoming::Request(_, id)) = Message::read(message) {
                 response.clear();
-                response::write_error(&mut response, self.default_dialect(), Some(&id), fault);
+                running::write_error(&mut response, self.default_dialect(), Some(&id), fault);
                 batch.add(&response);
             }
         }
@@ -444,7 +441,7 @@ impl Connection {
 
     /// Writes an error response without an id.
     fn reject(&self, fault: &Fault, out: &mut Vec<u8>) -> ReceiveOutcome {
-        response::write_error(out, self.default_dialect(), None, fault);
+        running::write_error(out, self.default_dialect(), None, fault);
         out.push(b'\n');
         ReceiveOutcome::MALFORMED
     }
@@ -453,7 +450,7 @@ impl Connection {
         let connection = &self.context;
         let params = Params::read(message.params.as_ref());
         if connection.in_flight.has(&id) {
-            response::write_error(out, self.default_dialect(), Some(&id), &response::duplicate_id(&id));
+            running::write_error(out, self.default_dialect(), Some(&id), &running::duplicate_id(&id));
             return ReceiveOutcome::REQUEST;
         }
         let session = self.session_dialect();
@@ -462,7 +459,7 @@ impl Connection {
             Err(fault) => {
                 // An error about the version that a request names cannot be encoded in that version.
                 let session = session.filter(|_| params.meta.protocol_version.is_none());
-                response::write_error(out, session.unwrap_or_else(revision::newest), Some(&id), &fault);
+                running::write_error(out, session.unwrap_or_else(revision::newest), Some(&id), &fault);
                 return ReceiveOutcome::MALFORMED;
             }
         };
@@ -475,7 +472,7 @@ impl Connection {
         match answered.and_then(|()| dispatch::request(&message.method, &request, out)) {
             Ok(()) => ReceiveOutcome::REQUEST,
             Err(fault) => {
-                response::write_error(out, dialect.dialect, Some(&id), &fault);
+                running::write_error(out, dialect.dialect, Some(&id), &fault);
                 ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
             }
         }

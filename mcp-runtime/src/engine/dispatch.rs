@@ -2,7 +2,7 @@
 
 use super::{
     client_requests::decode_progress,
-    methods::{completion, lifecycle, lists, logging, prompts, resources, skills, subscriptions, tasks, tools},
+    methods::{completion, entries, lifecycle, subscriptions, tasks, tools},
     request::{
         context::{ConnectionContext, RequestContext},
         params::Params,
@@ -27,17 +27,17 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
     let has = |feature| request.has(feature);
     match method {
         "tools/call" if capabilities.tools => tools::call_tool(request, out),
-        "tools/list" if capabilities.tools => lists::list(request, ListKind::Tools, out),
-        "resources/read" if capabilities.resources => resources::read(request, out),
-        "resources/list" if capabilities.resources => lists::list(request, ListKind::Resources, out),
-        "resources/templates/list" if capabilities.resources => lists::list(request, ListKind::Templates, out),
-        "prompts/get" if capabilities.prompts => prompts::get(request, out),
-        "prompts/list" if capabilities.prompts => lists::list(request, ListKind::Prompts, out),
+        "tools/list" if capabilities.tools => entries::list(request, ListKind::Tools, out),
+        "resources/read" if capabilities.resources => entries::read_resource(request, out),
+        "resources/list" if capabilities.resources => entries::list(request, ListKind::Resources, out),
+        "resources/templates/list" if capabilities.resources => entries::list(request, ListKind::Templates, out),
+        "prompts/get" if capabilities.prompts => entries::get_prompt(request, out),
+        "prompts/list" if capabilities.prompts => entries::list(request, ListKind::Prompts, out),
         "completion/complete" if capabilities.completions => completion::complete(request, out),
         "ping" if has(Feature::Ping) => lifecycle::ping(request, out),
         // A handle can log even if no function can.
         "logging/setLevel" if (capabilities.logging || announces_changes) && has(Feature::LogLevel) => {
-            logging::set_level(request, out)
+            lifecycle::set_level(request, out)
         }
         "resources/subscribe" if capabilities.resources && announces_changes && has(Feature::ResourceSubscriptions) => {
             subscriptions::subscribe(request, out)
@@ -47,10 +47,10 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         {
             subscriptions::unsubscribe(request, out)
         }
-        "skills/list" if capabilities.skills && has(Feature::Extensions) => skills::list(request, out),
-        "skills/get" if capabilities.skills && has(Feature::Extensions) => skills::get(request, out),
+        "skills/list" if capabilities.skills && has(Feature::Extensions) => entries::list_skills(request, out),
+        "skills/get" if capabilities.skills && has(Feature::Extensions) => entries::get_skill(request, out),
         "resources/directory/read" if capabilities.skills && has(Feature::Extensions) => {
-            skills::read_directory(request, out)
+            entries::read_directory(request, out)
         }
         "subscriptions/listen" if (announces_changes || capabilities.tasks) && has(Feature::Listening) => {
             subscriptions::listen(request)

@@ -1,6 +1,12 @@
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use super::{liveness::PingSchedule, rates::SessionRates, tasks::options::TaskOptions};
+use super::{pings::PingSchedule, rates::SessionRates, tasks::request::TaskOptions};
 
 /// The limits on the resources that a client may use.
 #[derive(Debug, Clone)]
@@ -51,5 +57,40 @@ impl Default for Limits {
             tasks: TaskOptions::default(),
             rates: SessionRates::default(),
         }
+    }
+}
+
+/// Counters of the unread bytes in several outboxes: a total, and optionally a part of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meter {
+    total: Arc<AtomicUsize>,
+    part: Option<Arc<AtomicUsize>>,
+}
+
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP meters several outboxes together"))]
+impl Meter {
+    /// Returns a meter that also counts towards `part`.
+    pub(crate) fn with_part(&self, part: &Arc<AtomicUsize>) -> Self {
+        Self { total: Arc::clone(&self.total), part: Some(Arc::clone(part)) }
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, bytes: usize) {
+        for counter in self.counters() {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn sub(&self, bytes: usize) {
+        for counter in self.counters() {
+            counter.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+
+    fn counters(&self) -> impl Iterator<Item = &AtomicUsize> {
+        [Some(&*self.total), self.part.as_deref()].into_iter().flatten()
     }
 }

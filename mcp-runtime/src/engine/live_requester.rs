@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::Fault,
     handler::{
-        AnswerFuture, CheckAnswer, ClientInfo, ClientRequester, OnceValues, Peer as _, SessionPeer,
+        AnswerFuture, CallConnection as _, CheckAnswer, ClientInfo, ClientRequester, OnceValues, SessionPeer,
         ask::{ElicitationSession, Question},
     },
     revision::Dialect,

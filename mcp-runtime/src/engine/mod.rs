@@ -7,27 +7,20 @@ mod background;
 mod call;
 mod client_requests;
 mod connection;
-mod current_registry;
 mod dispatch;
-mod introduction;
+mod handshake;
 pub(crate) mod layers;
 mod limits;
 mod live_requester;
-mod liveness;
-mod meter;
 mod methods;
-mod opening;
 mod outbox;
 mod pings;
 mod rates;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod readiness;
 mod request;
-mod roots_hook;
-mod runs;
 mod server;
 mod session;
-mod session_log;
 mod subscriptions;
 mod sync;
 mod tasks;
@@ -38,7 +31,7 @@ pub(crate) use background::BackgroundTask;
 #[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
-pub(crate) use call::response::write_error;
+pub(crate) use call::running::write_error;
 pub(crate) use client_requests::InputResponse;
 #[cfg(feature = "http")]
 pub(crate) use client_requests::session_ended;
@@ -46,24 +39,24 @@ pub use client_requests::{StateKey, StateKeyError};
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
 pub(crate) use connection::{Connection, RequestIds};
-pub(crate) use introduction::OWN_EXTENSIONS;
-pub(crate) use liveness::PingSchedule;
+pub(crate) use handshake::OWN_EXTENSIONS;
 #[cfg(feature = "http")]
-pub(crate) use meter::Meter;
+pub(crate) use handshake::restore_session;
 #[cfg(feature = "http")]
-pub(crate) use opening::restore_session;
+pub(crate) use limits::Meter;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
+pub(crate) use pings::PingSchedule;
 pub use rates::{Rate, SessionRates};
-pub(crate) use request::caller::Visibility;
+pub(crate) use request::context::Visibility;
 #[cfg(feature = "http")]
-pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
-pub(crate) use roots_hook::RootsHook;
+pub(crate) use request::context::{MirroredFields, Permit, RequestSource};
 pub(crate) use server::{Engine, Profile};
+pub(crate) use session::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
-pub(crate) use session_log::SessionLog;
-#[cfg(feature = "http")]
-pub(crate) use subscriptions::listener::too_many_listeners;
+pub(crate) use session::SessionLog;
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
+#[cfg(feature = "http")]
+pub(crate) use subscriptions::subscription::too_many_listeners;
 pub use tasks::{TaskLimits, TaskStatus};

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::{backend::respond, cluster::Replica};
+use crate::{backend::with_timeout, cluster::Replica};
 
 /// The record that is read to see whether the backend responds. It need not exist.
 const RECORD: &str = "mcp/1/ready";
@@ -31,7 +31,7 @@ impl BackendProbe {
             Some((at, problem)) if at.elapsed() < MAX_AGE => return problem,
             before => before.and_then(|(_, problem)| problem),
         };
-        let problem = match respond(self.replica.backend().get(RECORD)).await {
+        let problem = match with_timeout(self.replica.backend().get(RECORD)).await {
             Err(error) => {
                 if before.is_none() {
                     tracing::warn!(%error, "not ready");

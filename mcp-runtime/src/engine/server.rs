@@ -1,24 +1,25 @@
+//! What all connections of a server share.
+
 use std::{
     future::pending,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use arc_swap::{ArcSwap, Guard};
+
 use super::{
     background::BackgroundTask,
     client_requests::{StateKey, StateKeys},
-    current_registry::CurrentRegistry,
-    introduction::{self, Introduction},
+    handshake::{self, ServerDescription},
     layers::{Layers, SharedBackend},
     limits::Limits,
     live_requester::LiveRequester,
     readiness::BackendProbe,
-    request::caller::Visibility,
-    roots_hook::RootsHook,
-    session::Session,
-    session_log::SessionLog,
+    request::context::Visibility,
+    session::{RootsHook, Session, SessionLog},
     subscriptions::subscriber::Subscriptions,
     tasks::service::Tasks,
     weak_set::WeakSet,
@@ -112,7 +113,7 @@ impl Engine {
         // What is listed for one caller is not for everybody.
         let is_private = profile.visibility.is_some() || profile.hides_unauthorized || profile.authenticates;
         let encodings =
-            revision::DIALECTS.map(|dialect| Arc::new(introduction::encoding(dialect, &profile.identity, is_private)));
+            revision::DIALECTS.map(|dialect| Arc::new(handshake::encoding(dialect, &profile.identity, is_private)));
         let shared = profile.backend.clone();
         let shared_changes = shared.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
         let name =
@@ -176,9 +177,9 @@ impl Engine {
     }
 
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.
-    pub(super) fn introduction<'a>(&self, registry: &'a Registry, dialect: &'static Dialect) -> &'a [u8] {
-        registry.introduction(dialect, || {
-            let introduction = Introduction {
+    pub(super) fn description<'a>(&self, registry: &'a Registry, dialect: &'static Dialect) -> &'a [u8] {
+        registry.description(dialect, || {
+            let description = ServerDescription {
                 identity: &self.profile.identity,
                 instructions: self.profile.instructions.as_deref(),
                 capabilities: registry.capabilities(),
@@ -187,7 +188,7 @@ impl Engine {
                 ttl: self.profile.limits.list_ttl,
                 is_private: self.encoding(dialect).is_private,
             };
-            introduction.write(dialect)
+            description.write(dialect)
         })
     }
 
@@ -309,5 +310,41 @@ impl Engine {
             // The change returns no error, so this cannot fail.
             let _ = self.current.change(|registry| Ok(Some(registry.unprepared())));
         }
+    }
+}
+
+/// The current registry of a server. Readers never wait for a change.
+#[derive(Debug)]
+pub(super) struct CurrentRegistry {
+    registry: ArcSwap<Registry>,
+    /// The lock that is held while a registry is replaced, so that concurrent changes do not overwrite each other.
+    changing: Mutex<()>,
+}
+
+impl CurrentRegistry {
+    pub(super) fn new(registry: Registry) -> Self {
+        Self { registry: ArcSwap::from_pointee(registry), changing: Mutex::default() }
+    }
+
+    pub(super) fn load(&self) -> Guard<Arc<Registry>> {
+        self.registry.load()
+    }
+
+    /// Replaces the registry with the one that `change` returns. Returns the kinds of entries that changed, or `None`
+    /// if `change` returns no registry.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `change`. In that case, nothing changes.
+    pub(super) fn change(
+        &self,
+        change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
+    ) -> Result<Option<Kinds>, BuildError> {
+        let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.registry.load_full();
+        let Some(after) = change(&before)? else { return Ok(None) };
+        let kinds = before.changed_kinds(&after);
+        self.registry.store(after.into());
+        Ok(Some(kinds))
     }
 }

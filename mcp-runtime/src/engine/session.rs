@@ -1,33 +1,40 @@
+//! A session with a client, its log messages outside of calls, and the function that runs when its roots change.
+
 use std::{
+    fmt,
     future::pending,
-    sync::{Arc, OnceLock},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
-#[cfg(feature = "http")]
-use tokio::time::sleep;
 use tokio::{sync::SetOnce, time::timeout};
 
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache, session_ended},
-    liveness::Liveness,
+    live_requester::LiveRequester,
     outbox::Outbox,
+    pings::Liveness,
     rates::FlowControl,
-    runs::CoalescedRuns,
     subscriptions::subscriber::Subscriber,
-    weak_set::Registration,
+    weak_set::{Registration, WeakSet},
 };
 #[cfg(feature = "http")]
 use crate::cluster::{ReaderRecord, Replica, SessionRecord};
 use crate::{
     cluster::SharedSession,
     error::Fault,
-    handler::{ClientInfo, Peer as _},
+    handler::{self, CallConnection as _, ClientInfo},
     model::Level,
     race::race,
     revision::Dialect,
 };
+#[cfg(feature = "http")]
+use tokio::time::sleep;
 
 /// The time between two checks whether a client reads at another replica.
 #[cfg(feature = "http")]
@@ -46,7 +53,7 @@ pub(crate) struct Session {
     pub(super) answer_timeout: Duration,
     pub(super) roots: RootsCache,
     /// The executions of the function that runs when the roots change.
-    pub(super) roots_hook_runs: CoalescedRuns,
+    pub(super) roots_hook_runs: SingleFlight,
     pub(crate) in_flight: Arc<InFlight>,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has several connections per session"))]
     pub(crate) flow: Arc<FlowControl>,
@@ -273,7 +280,7 @@ impl Session {
         Self {
             id: OnceLock::new(),
             roots: RootsCache::new("{}"),
-            roots_hook_runs: CoalescedRuns::default(),
+            roots_hook_runs: SingleFlight::default(),
             info: Arc::new(SessionInfo {
                 dialect: crate::revision::newest_handshake(),
                 client: None,
@@ -292,5 +299,117 @@ impl Session {
             flow,
             subscriber: None,
         }
+    }
+}
+
+/// The function that was passed to [`Server::on_roots_changed`](crate::Server::on_roots_changed).
+#[derive(Clone)]
+pub(crate) struct RootsHook(Arc<dyn Fn(handler::Session) -> HookFuture + Send + Sync>);
+
+type HookFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl RootsHook {
+    pub(crate) fn new<F>(run: impl Fn(handler::Session) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self(Arc::new(move |session| Box::pin(run(session))))
+    }
+
+    /// Runs the hook for a session. If it is already running, runs it once more afterwards. A running hook is aborted
+    /// when the session ends.
+    pub(super) fn run(&self, session: &Arc<Session>) {
+        if !session.roots_hook_runs.start() {
+            return;
+        }
+        let (hook, session) = (self.clone(), Arc::clone(session));
+        tokio::spawn(async move {
+            loop {
+                let handle = handler::Session::new(Arc::new(LiveRequester::of_session(&session)));
+                let function = Arc::clone(&hook.0);
+                let mut running = tokio::spawn(async move { function(handle).await });
+                match race(&mut running, session.ended()).await {
+                    Ok(Err(error)) if error.is_panic() => {
+                        tracing::error!("the function passed to `on_roots_changed` panicked");
+                    }
+                    Ok(_) => {}
+                    Err(()) => return running.abort(),
+                }
+                if !session.roots_hook_runs.finish() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl fmt::Debug for RootsHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RootsHook")
+    }
+}
+
+/// Sends log messages to the sessions of this process, and counts those that cannot be sent.
+#[derive(Debug)]
+pub(crate) struct SessionLog {
+    sessions: Arc<WeakSet<Session>>,
+    dropped: AtomicU64,
+}
+
+impl SessionLog {
+    pub(super) fn new(sessions: &Arc<WeakSet<Session>>) -> Self {
+        Self { sessions: Arc::clone(sessions), dropped: AtomicU64::new(0) }
+    }
+
+    /// Sends an encoded message to the sessions that have asked for its level.
+    pub(crate) fn send(&self, level: Level, message: &[u8]) {
+        let open = self.sessions.iter().filter(|session| !session.has_ended());
+        let dropped = open.filter(|session| !session.log(level, message)).count();
+        self.count_dropped(dropped as u64);
+    }
+
+    /// Counts messages that could not be sent.
+    pub(super) fn count_dropped(&self, messages: u64) {
+        self.dropped.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    /// Returns the number of messages that could not be sent.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// Tracks the executions of a function: at most one runs at a time, and at most one more is due.
+#[derive(Debug, Default)]
+pub(crate) struct SingleFlight(Mutex<Phase>);
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    Running,
+    /// Running, and due again since it started.
+    RunningAndDue,
+}
+
+impl SingleFlight {
+    /// Records that the function is due. Returns whether it has to be started.
+    pub(super) fn start(&self) -> bool {
+        let mut phase = self.phase();
+        let is_idle = *phase == Phase::Idle;
+        *phase = if is_idle { Phase::Running } else { Phase::RunningAndDue };
+        is_idle
+    }
+
+    /// Records the end of an execution. Returns whether the function has to run again.
+    pub(super) fn finish(&self) -> bool {
+        let mut phase = self.phase();
+        let is_due = *phase == Phase::RunningAndDue;
+        *phase = if is_due { Phase::Running } else { Phase::Idle };
+        is_due
+    }
+
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,49 +7,38 @@ pub(crate) mod ask;
 mod blocking;
 mod caller;
 mod client_requests;
-mod client_wait;
 mod completion;
 mod context;
 mod contract;
 mod data;
-mod decoding;
 mod encoding;
 pub(crate) mod entry;
-mod env;
-mod error_mapping;
 mod failure;
 mod input;
-mod lifetime;
 mod map_keys;
-mod once;
 mod outcome;
 mod output;
-mod peer;
 mod prompt_output;
-mod reply;
 mod resource_output;
 pub(crate) mod schema;
 mod server_fn;
 mod session;
 mod slot;
 mod state;
-mod strings;
 
-pub use caller::Caller;
+pub use caller::{Caller, ClientInfo};
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
+pub use contract::{AnyDecoding, Decoding, EnforcesSchema};
 pub use data::{AnyState, Kind, ProvidedByReference, Shared, StateOrData, Unused};
-pub use decoding::{AnyDecoding, Decoding, EnforcesSchema};
-pub use env::CallEnv;
-pub use error_mapping::{ByCause, ByLocalCause, ByTrait, ErrorMapping, Returned, Unmapped};
-pub use failure::{ErrorOutput, Failure, IntoFailure};
-pub use input::Input;
-pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult};
+pub use failure::{
+    ByCause, ByLocalCause, ByTrait, ErrorMapping, ErrorOutput, Failure, IntoFailure, Returned, Unmapped,
+};
+pub use input::{CallEnv, Input};
+pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult, Reply};
 pub use output::{ContentItem, JsonOutput, ToolOutput, ToolReply, write_tool};
-pub use peer::ClientInfo;
 pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
-pub use reply::Reply;
 pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resource};
 pub use schema::SchemaProfile;
 pub use server_fn::{
@@ -65,19 +54,16 @@ pub(crate) use blocking::MAX_BLOCKING;
 #[cfg(feature = "http")]
 pub(crate) use blocking::max_checks;
 pub(crate) use blocking::{run_blocking, run_check};
+pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
 pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
-    ContextParts, LogThreshold, StatusMessages, TaskHandoff,
-    current::{current_call, enter_call},
-    log::notification as log_notification,
+    ContextParts, LogThreshold, StatusMessages, TaskHandoff, current_call, enter_call, log_notification,
 };
 pub(crate) use contract::Contract;
-pub(crate) use encoding::{Encoding, comma, member};
+pub(crate) use encoding::{Encoding, comma, from_strings, json_of_string, member};
 pub(crate) use failure::log_failure;
-pub(crate) use once::OnceValues;
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
-pub(crate) use peer::{Peer, RequestHead};
+pub(crate) use slot::OnceValues;
 pub(crate) use state::StateMap;
-pub(crate) use strings::{from_strings, json_of_string};

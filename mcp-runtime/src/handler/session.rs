@@ -2,8 +2,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     ask::{Answer, Ask, Capability, Elicit, Elicitation, ListRoots, Root, SampleRequest, SampleResult, UrlElicitation},
+    caller::ClientInfo,
     client_requests::{AskAll, ClientRequests, SessionPeer},
-    peer::ClientInfo,
 };
 use crate::{error::Fault, revision::Revision};
 

@@ -1,7 +1,16 @@
-use std::{any::Any, borrow::Cow};
+use std::{
+    any::Any,
+    borrow::Cow,
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use schemars::JsonSchema;
-use serde::{Deserializer, de, de::DeserializeOwned, forward_to_deserialize_any};
+use serde::{
+    Deserializer,
+    de::{self, DeserializeOwned},
+    forward_to_deserialize_any,
+};
 
 use crate::jsonrpc::raw;
 
@@ -150,6 +159,30 @@ impl std::error::Error for NoValue {}
 impl de::Error for NoValue {
     fn custom<T: std::fmt::Display>(_: T) -> Self {
         Self
+    }
+}
+
+/// The values that a call computed with `ctx.once`, as JSON, by key.
+#[derive(Debug, Default)]
+pub(crate) struct OnceValues(Mutex<HashMap<String, String>>);
+
+impl OnceValues {
+    pub(super) fn get(&self, key: &str) -> Option<String> {
+        self.lock().get(key).cloned()
+    }
+
+    pub(super) fn set(&self, key: &str, value: String) {
+        self.lock().insert(key.to_owned(), value);
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<HashMap<String, String>> for OnceValues {
+    fn from(values: HashMap<String, String>) -> Self {
+        Self(Mutex::new(values))
     }
 }
 

@@ -4,7 +4,7 @@ use std::{ffi::OsString, fs, io, path::Path};
 
 use mcp_runtime_lock::{FILE_NAME, Lock};
 
-use super::{error::LockError, intercept, listing};
+use super::intercept::{self, LockError};
 use crate::server::Server;
 
 /// The environment variable that makes the test write the lock file.
@@ -84,7 +84,7 @@ pub fn locked_server(directory: &str, server: Server) {
     let server = server.build().unwrap_or_else(|error| panic!("{error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.unwrap_or_else(|error| panic!("{error}"));
-    unwrap(runtime.block_on(listing::lock(&server)).and_then(|lock| check(directory, &lock)));
+    unwrap(runtime.block_on(intercept::lock(&server)).and_then(|lock| check(directory, &lock)));
 }
 
 #[track_caller]

@@ -5,9 +5,8 @@ use std::{any::TypeId, collections::HashMap, panic::resume_unwind, thread};
 use serde_json::Value;
 
 use super::{
-    contract::contract,
+    contract::{contract, headers},
     entries::{Function, Prompt, Registered, Resource, ScopeRules, Tool},
-    headers::headers,
     names::Names,
     skills::Skills,
 };

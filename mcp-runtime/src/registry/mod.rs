@@ -5,26 +5,22 @@
 //! these. A registry is immutable: a change creates another registry, which shares the entries.
 
 mod build;
-mod capabilities;
 mod contract;
 mod encode;
 mod entries;
-mod headers;
 mod lists;
 mod names;
 #[cfg_attr(not(feature = "skills"), expect(dead_code, reason = "without the feature, a server has no skills"))]
 mod skills;
 mod snapshot;
-mod table;
 
-pub(crate) use capabilities::{Kinds, ServerCapabilities};
 pub(crate) use contract::contract;
+#[cfg(feature = "http")]
+pub(crate) use contract::headers as mirrored_arguments;
 #[cfg(feature = "http")]
 pub(crate) use entries::MirroredArgument;
 pub(crate) use entries::{CompletionSource, Function, ScopeRules, Tool};
-#[cfg(feature = "http")]
-pub(crate) use headers::headers as mirrored_arguments;
-pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
+pub(crate) use lists::{Kinds, ListKind, Pager, ServerCapabilities, decode_offset, write_resources};
 pub(crate) use names::{Change, Names};
 pub(crate) use skills::{Node, Skills};
 pub(crate) use snapshot::{Found, Registry, ResourceLists, Selection};

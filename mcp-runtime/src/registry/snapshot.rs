@@ -8,12 +8,10 @@ use std::{
 
 use super::{
     build::Builder,
-    capabilities::{Kinds, ServerCapabilities},
     entries::{Function, Prompt, Registered, Resource, ScopeRules, Tool, takes_context},
-    lists::{ListKind, Listed, Lists, Pager},
-    names::Names,
+    lists::{Kinds, ListKind, Listed, Lists, Pager, ServerCapabilities},
+    names::{Names, Table},
     skills::Skills,
-    table::Table,
 };
 use crate::{
     auth::Scopes,
@@ -55,7 +53,7 @@ pub(crate) struct Registry {
 struct Prepared {
     lists: OnceLock<Lists>,
     /// The result of `initialize` or `server/discover`.
-    introduction: OnceLock<Vec<u8>>,
+    description: OnceLock<Vec<u8>>,
 }
 
 /// Entries to register, and the state that is available to them.
@@ -348,8 +346,8 @@ impl Registry {
     }
 
     /// Returns the result of `initialize` or `server/discover`. Calls `write` to encode it the first time.
-    pub(crate) fn introduction(&self, dialect: &Dialect, write: impl FnOnce() -> Vec<u8>) -> &[u8] {
-        self.prepared[dialect.revision() as usize].introduction.get_or_init(write)
+    pub(crate) fn description(&self, dialect: &Dialect, write: impl FnOnce() -> Vec<u8>) -> &[u8] {
+        self.prepared[dialect.revision() as usize].description.get_or_init(write)
     }
 }
 

@@ -1,6 +1,6 @@
 use std::{panic::Location, sync::Arc};
 
-use super::server::Server;
+use super::Server;
 #[cfg(feature = "http")]
 use crate::{auth::Authenticator, transport::http::Authorization};
 use crate::{
@@ -55,7 +55,7 @@ impl Server {
     ///
     /// let server = Server::new("notes", "1.0.0")
     ///     .scopes_for(|entry| entry.has_tag("admin"), "notes:admin")
-    ///     .scopes_for(|entry| entry.krate == "reports", Scopes::any(["reports:read", "reports:all"]));
+    ///     .scopes_for(|entry| entry.package == "reports", Scopes::any(["reports:read", "reports:all"]));
     /// ```
     ///
     /// Scopes are not enforced over stdio, where there are no tokens. Over HTTP, a server with scopes and without

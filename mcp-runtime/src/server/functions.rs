@@ -46,7 +46,7 @@ impl Server {
     /// ```
     pub fn only_crates(self, crates: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let crates: Vec<_> = crates.into_iter().collect();
-        self.only(|entry| crates.iter().any(|krate| krate.as_ref() == entry.krate))
+        self.only(|entry| crates.iter().any(|package| package.as_ref() == entry.package))
     }
 
     /// Puts `prefix` in front of the names of the functions for which `applies` returns `true`, so that libraries whose
@@ -66,7 +66,7 @@ impl Server {
     /// use mcp_runtime::{Revision, Server};
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// // A library would be selected with `entry.krate == "toolbox"`.
+    /// // A library would be selected with `entry.package == "toolbox"`.
     /// let server = Server::empty("search", "1.0.0").with::<toolbox::search>();
     /// let server = server.prefix(|entry| entry.module.ends_with("::toolbox"), "web_");
     /// let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();

@@ -4,17 +4,340 @@ mod authorization;
 mod backend;
 mod build;
 mod built;
-mod capabilities;
-mod error;
+mod description;
 mod functions;
-mod introduction;
 mod limits;
 #[cfg(feature = "log")]
 mod logs;
-#[allow(clippy::module_inception)]
-mod server;
-mod tasks;
 
+pub use build::ServeError;
 pub use built::BuiltServer;
-pub use error::ServeError;
-pub use server::Server;
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    engine::{Profile, RootsHook, layers::Layer},
+    handle::Handle,
+    handler::{
+        SchemaProfile, Session, StateMap,
+        entry::{Collect, Entry, EntryInfo},
+    },
+    model::Implementation,
+};
+
+/// A server under construction: annotated functions, the state they share, and options.
+///
+/// `main!()` creates and serves one. A `#[server]` function receives one and adds state and options.
+///
+/// ```
+/// use mcp_runtime::{Revision, Server, tool};
+///
+/// struct Db(Vec<&'static str>);
+///
+/// /// Count the notes.
+/// #[tool(read_only)]
+/// fn count(db: &Db) -> usize {
+///     db.0.len()
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let server = Server::empty("notes", "1.0.0").with::<count>().with_state(Db(vec!["buy milk"]));
+/// let mut client = server.test_client(Revision::V2026_07_28);
+/// assert_eq!(client.call("count", ()).await.unwrap().text(), "1");
+/// # });
+/// ```
+#[must_use]
+pub struct Server {
+    entries: Vec<Entry>,
+    /// The entries that are disabled at startup.
+    disabled: Vec<Entry>,
+    states: StateMap,
+    profile: Profile,
+    handle: Handle,
+    #[cfg(feature = "skills")]
+    skills: Vec<std::path::PathBuf>,
+    problems: Vec<String>,
+    #[cfg(feature = "http")]
+    authenticator: Option<Arc<dyn crate::auth::Authenticator>>,
+}
+
+impl Server {
+    /// Creates a server with every annotated function of the program, in all crates.
+    ///
+    /// The program contains a library only if its code refers to it. If nothing else does, write
+    /// `use toolbox as _;`. Programs with [`main!()`](crate::main) or [`#[server]`](crate::server) log a warning about
+    /// dependencies with a path whose functions are missing.
+    ///
+    /// ```no_run
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// #[tokio::main(flavor = "current_thread")]
+    /// async fn main() -> Result<(), mcp_runtime::ServeError> {
+    ///     Server::new("adder", env!("CARGO_PKG_VERSION")).serve_stdio().await
+    /// }
+    /// ```
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let mut server = Self::empty(name, version);
+        server.entries.extend(inventory::iter::<Entry>().copied());
+        server
+    }
+
+    /// Creates a server without functions. [`with`](Self::with) adds them.
+    pub fn empty(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            entries: Vec::new(),
+            disabled: Vec::new(),
+            states: StateMap::default(),
+            profile: Profile {
+                identity: Implementation { name: name.into(), version: version.into(), ..Implementation::default() },
+                ..Profile::default()
+            },
+            handle: Handle::new(),
+            #[cfg(feature = "skills")]
+            skills: Vec::new(),
+            problems: Vec::new(),
+            #[cfg(feature = "http")]
+            authenticator: None,
+        }
+    }
+
+    /// Adds a function by its name, or the functions of a `#[tools]` block by the name of its type.
+    ///
+    /// The attribute of a function defines a type of the same name, so the name is written in angle brackets. For a
+    /// function without an attribute, the compiler reports *constant provided when a type was expected*: annotate it with
+    /// `#[tool]`, `#[resource]` or `#[prompt]`.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// let server = Server::empty("adder", "1.0.0").with::<add>();
+    /// assert!(server.check().is_ok());
+    /// ```
+    pub fn with<C: Collect>(mut self) -> Self {
+        self.entries.extend_from_slice(C::entries());
+        self
+    }
+
+    /// Adds functions like [`with`](Self::with), but disabled. [`Handle::enable`](crate::Handle::enable) enables them.
+    ///
+    /// ```
+    /// use mcp_runtime::{Handle, Revision, Server, tool};
+    ///
+    /// /// Delete everything.
+    /// #[tool(destructive)]
+    /// fn delete() {}
+    ///
+    /// /// Enable `delete`.
+    /// #[tool]
+    /// fn unlock(handle: &Handle) -> bool {
+    ///     handle.enable::<delete>()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let server = Server::empty("files", "1.0.0").with::<unlock>().disabled::<delete>();
+    /// let mut client = server.test_client(Revision::V2026_07_28);
+    /// assert!(client.call("delete", ()).await.is_err());
+    /// client.call("unlock", ()).await.unwrap();
+    /// assert!(client.call("delete", ()).await.is_ok());
+    /// # });
+    /// ```
+    pub fn disabled<C: Collect>(mut self) -> Self {
+        self.disabled.extend_from_slice(C::entries());
+        self.with::<C>()
+    }
+
+    /// Adds shared state of type `T`. Functions receive it as `&T`.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// struct Greeting(&'static str);
+    ///
+    /// /// Greet a person.
+    /// #[tool]
+    /// fn greet(greeting: &Greeting, name: String) -> String {
+    ///     format!("{}, {name}!", greeting.0)
+    /// }
+    ///
+    /// let server = Server::empty("greeter", "1.0.0").with::<greet>().with_state(Greeting("Hello"));
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if there are two values of the same type.
+    pub fn with_state<T: Send + Sync + 'static>(self, value: T) -> Self {
+        self.with_shared(Arc::new(value))
+    }
+
+    /// Adds shared state that is also used elsewhere, like [`with_state`](Self::with_state). `T` may be a trait object.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, tool};
+    /// use std::sync::{Arc, atomic::AtomicU32};
+    ///
+    /// /// Return the number of visitors.
+    /// #[tool]
+    /// fn visitors(count: &AtomicU32) -> u32 {
+    ///     count.load(std::sync::atomic::Ordering::Relaxed)
+    /// }
+    ///
+    /// let count = Arc::new(AtomicU32::new(0));
+    /// let server = Server::empty("shop", "1.0.0").with::<visitors>().with_shared(Arc::clone(&count));
+    /// ```
+    pub fn with_shared<T: ?Sized + Send + Sync + 'static>(mut self, value: Arc<T>) -> Self {
+        if !self.states.insert(value) {
+            let name = std::any::type_name::<T>();
+            self.problems.push(format!("duplicate state of type `{name}`\nhelp: wrap one of the values in a newtype"));
+        }
+        self
+    }
+
+    /// Serves a directory of [agent skills](https://agentskills.io/specification). Each directory with a `SKILL.md`, at
+    /// any depth, is a skill. May be called several times.
+    ///
+    /// In every revision of the protocol, each file is a resource with the URI `skill://<directories>/<name>/<file>`.
+    /// Clients of stateless revisions also discover the skills through the extension `io.modelcontextprotocol/skills`.
+    ///
+    /// All files are read into memory when the server is built: later changes take effect after a restart, and no URI
+    /// gives access to the file system. Files outside skills are ignored, and so are files and directories whose names
+    /// start with a dot. A relative path is resolved against the working directory of the process.
+    ///
+    /// [`visible_to`](Self::visible_to) treats a skill with all its files as one entry: a resource that has the skill's
+    /// name, the tag `skill` and no crate. Its module is the path of the skill's directory, relative to `directory`.
+    /// [`only`](Self::only) and handles do not affect skills.
+    ///
+    /// ```no_run
+    /// # use mcp_runtime::Server;
+    /// let server = Server::new("billing", "1.0.0").skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the directory cannot be read, if a `SKILL.md` has no front matter with `name`
+    /// and `description`, if a skill's name is invalid or differs from its directory's, if a skill has more than 512
+    /// files or 16 MiB, if there are more than 16,384 files in total, or if a symbolic link points outside the
+    /// directory.
+    #[cfg(feature = "skills")]
+    pub fn skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+        self.skills.push(directory.into());
+        self
+    }
+
+    /// Returns a handle that changes the server once it is built. The server then declares to clients that its lists
+    /// can change.
+    ///
+    /// ```
+    /// use mcp_runtime::Server;
+    ///
+    /// let server = Server::empty("clock", "1.0.0");
+    /// let handle = server.handle();
+    /// let server = server.build().unwrap();
+    /// handle.resource_updated("clock://now");
+    /// # drop(server);
+    /// ```
+    pub fn handle(&self) -> Handle {
+        self.handle.issue()
+    }
+
+    /// Runs a function when a client announces that its roots have changed, with the session of the client.
+    ///
+    /// The function runs as a separate task, at most once at a time per session: changes that are announced while it
+    /// runs cause one more run. It is aborted when the session ends. A panic is logged. The function is never called
+    /// for clients of stateless revisions, which do not announce changes.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, Session};
+    /// # fn configure(server: Server) -> Server {
+    /// server.on_roots_changed(|session: Session| async move {
+    ///     match session.roots().await {
+    ///         Ok(roots) => println!("{} roots", roots.len()),
+    ///         Err(error) => eprintln!("the roots are unknown: {error}"),
+    ///     }
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// See [Roots](https://modelcontextprotocol.io/specification/2025-11-25/client/roots#root-list-changes).
+    pub fn on_roots_changed<F>(mut self, run: impl Fn(Session) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.profile.roots_hook = Some(RootsHook::new(run));
+        self
+    }
+
+    /// Wraps every call in a layer, which observes the call and its outcome, and may respond in place of the function.
+    /// The first layer added is the outermost.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, layers::LogCalls, tool};
+    ///
+    /// /// Add two numbers.
+    /// #[tool]
+    /// fn add(a: f64, b: f64) -> f64 {
+    ///     a + b
+    /// }
+    ///
+    /// let server = Server::empty("adder", "1.0.0").with::<add>().layer(LogCalls::new());
+    /// ```
+    ///
+    /// See [`layers`](crate::layers) for the available layers and for writing your own.
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.profile.layers.push(layer, None);
+        self
+    }
+
+    /// Wraps the calls of the functions for which `applies` returns `true` in a [layer](Self::layer).
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, layers::LogCalls};
+    /// # fn configure(server: Server) -> Server {
+    /// server.layer_for(|entry| entry.has_tag("admin"), LogCalls::new().with_arguments())
+    /// # }
+    /// ```
+    pub fn layer_for(
+        mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        layer: impl Layer,
+    ) -> Self {
+        self.profile.layers.push(layer, Some(Arc::new(applies)));
+        self
+    }
+
+    /// Sets the form in which the schemas of tools are listed. The default is [`SchemaProfile::Compatible`]. All calls
+    /// are checked against the whole contract, whatever is listed.
+    ///
+    /// ```
+    /// # use mcp_runtime::{SchemaProfile, Server};
+    /// # fn configure(server: Server) -> Server {
+    /// // List everything that is enforced, for clients that validate arguments themselves.
+    /// server.schemas(SchemaProfile::Exact)
+    /// # }
+    /// ```
+    pub fn schemas(mut self, profile: SchemaProfile) -> Self {
+        self.profile.schemas = profile;
+        self
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.entries.iter().map(|entry| entry.common().name).collect();
+        f.debug_struct("Server")
+            .field("name", &self.profile.identity.name)
+            .field("entries", &names)
+            .finish_non_exhaustive()
+    }
+}

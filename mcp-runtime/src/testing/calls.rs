@@ -1,11 +1,18 @@
+use std::{fmt, future::ready, sync::Arc, time::Duration};
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{
-    client::TestClient,
-    notification::ProgressUpdate,
-    result::{CallResult, RpcError},
-    task::TestTask,
+use super::{client::TestClient, subscription::ProgressUpdate, task::TestTask};
+use crate::{
+    error::Fault,
+    handler::{
+        AnswerFuture, CallConnection, Caller, CheckAnswer, ClientRequester, Context, ContextParts, LogThreshold,
+        OnceValues, ask::Question,
+    },
+    jsonrpc::Id,
+    model::Level,
+    revision::{Revision, dialect_of},
 };
 
 /// Calling tools, reading resources and getting prompts.
@@ -267,5 +274,164 @@ fn object(arguments: impl Serialize) -> Value {
         Ok(Value::Null) => Value::Object(Map::new()),
         Ok(value) => value,
         Err(error) => panic!("cannot serialize the arguments: {error}"),
+    }
+}
+
+/// The connection of a call that no client has made.
+struct NoPeer;
+
+impl CallConnection for NoPeer {
+    fn notify(&self, _: &[u8]) -> bool {
+        true
+    }
+
+    fn session_level(&self) -> Level {
+        Level::Emergency
+    }
+
+    fn admits_log_message(&self) -> bool {
+        false
+    }
+
+    fn close_sse_stream(&self, _: Duration) {}
+}
+
+/// The requests to a client without capabilities.
+#[derive(Debug, Default)]
+struct NoAnswers(OnceValues);
+
+impl ClientRequester for NoAnswers {
+    fn capabilities(&self) -> &str {
+        "{}"
+    }
+
+    fn ask(&self, question: Question, _: &CheckAnswer<'_>) -> AnswerFuture {
+        let missing = question.check_capabilities(self.capabilities());
+        Box::pin(ready(missing.and(Err(Fault::internal("a context for tests has no client")))))
+    }
+
+    fn once_values(&self) -> &OnceValues {
+        &self.0
+    }
+}
+
+/// Unit tests.
+impl Context {
+    /// Creates a context for a unit test that calls an annotated function like any other.
+    ///
+    /// It is that of a call in the newest revision by a client without any capabilities: progress and log messages have no
+    /// receiver, a question to the client is a [`Fault::MissingCapability`](crate::Fault::MissingCapability), and the
+    /// caller is unknown, but may do everything, as over stdio. For callers, answers and notifications, call the function through a
+    /// [`TestClient`](crate::TestClient).
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, tool};
+    ///
+    /// /// Count the words of a text.
+    /// #[tool(read_only)]
+    /// fn count(ctx: &Context, text: String) -> usize {
+    ///     let words = text.split_whitespace().count();
+    ///     ctx.progress(words, words, "done");
+    ///     words
+    /// }
+    ///
+    /// assert_eq!(count(&Context::for_test(), "to be or not to be".to_owned()), 6);
+    /// ```
+    pub fn for_test() -> Self {
+        let newest = Revision::ALL[Revision::ALL.len() - 1];
+        Self::new(ContextParts {
+            peer: Arc::new(NoPeer),
+            dialect: dialect_of(newest),
+            id: Id::from_json("1").expect("an integer"),
+            name: "test".into(),
+            progress_token: None,
+            log: LogThreshold::Request(None),
+            log_targets: None,
+            meta: None,
+            caller: Caller { principal: None, client: None, revision: newest, local_identity: None, head: None },
+            capabilities: None,
+            requester: Some(Arc::new(NoAnswers::default())),
+            task_status: None,
+            handoff: None,
+            scopes: None,
+            access: None,
+        })
+    }
+}
+
+/// The error object of a JSON-RPC error response.
+///
+/// ```
+/// use mcp_runtime::{Revision, Server};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// let mut client = Server::empty("empty", "1.0.0").test_client(Revision::V2026_07_28);
+/// let error = client.request("tools/list", serde_json::json!({})).await.unwrap_err();
+/// assert_eq!((error.code, error.to_string()), (-32601, "method not found: tools/list (-32601)".to_owned()));
+/// # });
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct RpcError {
+    /// The error code.
+    pub code: i64,
+    /// A description of the error.
+    pub message: String,
+    /// Additional information about the error.
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    pub(super) fn read(error: &mut Value) -> Self {
+        Self {
+            code: error["code"].as_i64().unwrap_or_default(),
+            message: error["message"].as_str().unwrap_or_default().to_owned(),
+            data: error.get_mut("data").map(Value::take),
+        }
+    }
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+/// The result of `tools/call`, as JSON.
+///
+/// ```
+/// # use mcp_runtime::CallResult;
+/// # use serde_json::json;
+/// let result = CallResult(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}));
+/// assert_eq!(result.text(), "a\nb");
+/// assert!(!result.is_error());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallResult(pub Value);
+
+impl CallResult {
+    /// Returns the text content, with line breaks between its items.
+    pub fn text(&self) -> String {
+        let content = self.0["content"].as_array().into_iter().flatten();
+        content.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the structured content.
+    pub fn structured(&self) -> Option<&Value> {
+        self.0.get("structuredContent")
+    }
+
+    /// Returns whether the result is a tool error.
+    pub fn is_error(&self) -> bool {
+        self.0["isError"] == true
+    }
+}
+
+/// Returns the result or the error of a response.
+pub(super) fn read_response(mut response: Value) -> Result<Value, RpcError> {
+    match response.get_mut("error") {
+        None => Ok(response["result"].take()),
+        Some(error) => Err(RpcError::read(error)),
     }
 }

@@ -3,28 +3,20 @@
 mod backend_contract;
 mod calls;
 mod client;
-mod completion;
-mod context;
 #[cfg(feature = "http")]
 mod http_transport;
-mod messages;
-mod notification;
 mod question;
 #[cfg(feature = "http")]
 mod request;
-#[cfg(feature = "http")]
-mod request_source;
-mod result;
 mod subscription;
 mod task;
 mod test_backend;
-mod transport;
 mod wire;
 
 pub use backend_contract::backend_contract;
+pub use calls::{CallResult, RpcError};
 pub use client::TestClient;
-pub use notification::{LogMessage, ProgressUpdate};
 pub use question::ServerRequest;
-pub use result::{CallResult, RpcError};
+pub use subscription::{LogMessage, ProgressUpdate};
 pub use task::TestTask;
 pub use test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};

@@ -48,7 +48,7 @@ pub enum BackendMethod {
 
 impl BackendMethod {
     /// Returns whether the method belongs to [`Records`].
-    pub fn is_of_records(self) -> bool {
+    pub fn is_record_operation(self) -> bool {
         matches!(self, Self::Get | Self::Set | Self::Insert | Self::Delete | Self::List | Self::Count | Self::Now)
     }
 }

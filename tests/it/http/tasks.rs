@@ -253,7 +253,7 @@ async fn a_failing_backend_makes_requests_about_tasks_unavailable() {
 /// An anonymous client could otherwise use the tasks of all clients by opening more sessions.
 #[tokio::test]
 async fn the_sessions_of_one_address_share_the_limit_of_tasks() {
-    let server = server(&Arc::default()).max_tasks(TaskLimits::default().total(9).per_owner(2));
+    let server = server(&Arc::default()).max_tasks(TaskLimits::default().total(9).per_peer(2));
     let options = HttpOptions::default().peer_addr(|request| request.extensions.get().copied());
     let mut service = server.build().unwrap().into_http_service(options);
     let mut send = async |principal: Option<&str>, host: u8, request: Request| {

@@ -135,12 +135,12 @@ async fn task_methods_are_unknown_without_task_tools() {
 
 #[tokio::test]
 async fn tasks_above_the_limit_are_rejected() {
-    for (revision, total, per_owner) in
+    for (revision, total, per_peer) in
         [(Revision::V2025_11_25, 9, 2), (Revision::V2025_11_25, 2, 9), (Revision::V2026_07_28, 2, 1)]
     {
         let gate = Arc::default();
         let mut client = ValidatingClient::connect(
-            server(&gate).max_tasks(TaskLimits::default().total(total).per_owner(per_owner)),
+            server(&gate).max_tasks(TaskLimits::default().total(total).per_peer(per_peer)),
             revision,
         );
         for _ in 0..2 {
@@ -178,7 +178,7 @@ async fn the_arguments_of_unfinished_tasks_are_bounded() {
 async fn calls_above_the_task_limit_run_as_plain_calls() {
     let gate = Arc::<Gate>::default();
     let mut client = ValidatingClient::connect(
-        server(&gate).max_tasks(TaskLimits::default().total(1).per_owner(1)),
+        server(&gate).max_tasks(TaskLimits::default().total(1).per_peer(1)),
         Revision::V2026_07_28,
     );
     client.start_task("confirm_delete", json!({"filename": "a"})).await;

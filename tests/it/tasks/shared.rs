@@ -28,7 +28,7 @@ impl<F: Fn(&str, &[u8]) -> bool + Send + Sync + 'static> BackendHook for RecordF
         operation: BackendOperation<'_>,
         run: BackendFuture<'a, T>,
     ) -> BackendFuture<'a, T> {
-        if !operation.method.is_of_records() {
+        if !operation.method.is_record_operation() {
             return run;
         }
         let fails = self.0(operation.key, operation.value);

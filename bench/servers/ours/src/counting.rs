@@ -31,5 +31,5 @@ async fn wait() {
 /// Serves the functions. Finished tasks count towards the limit until they expire.
 #[mcp_runtime::server]
 fn main(server: mcp_runtime::Server) -> mcp_runtime::Server {
-    server.max_tasks(mcp_runtime::TaskLimits::default().total(1 << 20).per_owner(1 << 20))
+    server.max_tasks(mcp_runtime::TaskLimits::default().total(1 << 20).per_peer(1 << 20))
 }

@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut server = Server::new("replica", "1.0.0")
         .session_rates(SessionRates::default().task_requests(None))
-        .max_tasks(TaskLimits::default().total(1 << 20).per_owner(1 << 20));
+        .max_tasks(TaskLimits::default().total(1 << 20).per_peer(1 << 20));
     if let Some(redis) = backend {
         server = server.backend(redis);
     }

@@ -2,9 +2,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{calls::StreamCalls, entry::Entry};
+use super::open_responses::StreamCalls;
 use crate::{
-    backend::{Append, Backend, BackendError, Backoff, LogBounds, LogEntry, LogPosition, RecordCondition, respond},
+    backend::{
+        Append, Backend, BackendError, Backoff, LogBounds, LogEntry, LogPosition, RecordCondition, with_timeout,
+    },
     transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
 };
 
@@ -35,7 +37,7 @@ impl StreamLog {
 
     /// Records the requests of a running stream, or postpones the time at which the record expires.
     pub(super) async fn record(&self, calls: &StreamCalls) -> Result<(), BackendError> {
-        respond(self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL)).await.map(drop)
+        with_timeout(self.backend.set(&self.key, RecordCondition::Always, calls.encode(), RUNNING_TTL)).await.map(drop)
     }
 
     /// Appends entries to the log of a running stream that ends at a position. The log then keeps at most `max_bytes`, or
@@ -64,7 +66,7 @@ impl StreamLog {
         let append = self.append_for(after, entries, max_bytes, ENDED_TTL).await?;
         if matches!(append, Append::Appended(_)) {
             // Only a running stream can be lost. If this fails, the record expires.
-            let _ = respond(self.backend.delete(&self.key, RecordCondition::Always)).await;
+            let _ = with_timeout(self.backend.delete(&self.key, RecordCondition::Always)).await;
         }
         Ok(append)
     }
@@ -83,13 +85,13 @@ impl StreamLog {
         ttl: Duration,
     ) -> Result<Append, BackendError> {
         let bounds = LogBounds::new(MAX_LOGGED_MESSAGES, max_bytes, ttl);
-        respond(self.backend.append(&self.key, LogPosition::new(after), entries, bounds)).await
+        with_timeout(self.backend.append(&self.key, LogPosition::new(after), entries, bounds)).await
     }
 
     /// Returns the next entries after a position. If some of them have been dropped, starts with the first one that is
     /// left. Returns `None` if there is no log.
     pub(super) async fn read(&self, after: u64) -> Result<Option<Vec<LogEntry>>, BackendError> {
-        respond(self.backend.read(&self.key, LogPosition::new(after), PAGE)).await
+        with_timeout(self.backend.read(&self.key, LogPosition::new(after), PAGE)).await
     }
 
     /// Waits until there is an entry after a position.
@@ -99,14 +101,14 @@ impl StreamLog {
 
     /// Returns the requests of the stream. Returns `None` if the stream is complete, or if the backend has lost them.
     pub(super) async fn calls(&self) -> Result<Option<StreamCalls>, BackendError> {
-        let record = respond(self.backend.get(&self.key)).await?;
+        let record = with_timeout(self.backend.get(&self.key)).await?;
         Ok(record.and_then(|record| StreamCalls::decode(&record.value)))
     }
 
     /// Deletes the log.
     #[cfg(test)]
     pub(super) async fn remove(&self) -> Result<(), BackendError> {
-        respond(self.backend.remove(&self.key)).await
+        with_timeout(self.backend.remove(&self.key)).await
     }
 }
 
@@ -141,6 +143,91 @@ async fn persist_while<T, F: Future<Output = Result<T, BackendError>>>(
     }
 }
 
+/// An entry of the log of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry<'a> {
+    /// Nothing has happened, but the log must not expire.
+    Alive,
+    /// A message.
+    Message { header: EventHeader, line: &'a [u8] },
+    /// Every request of the stream has been answered or cancelled. Other messages may follow.
+    Answered,
+    /// The client should reconnect after this time.
+    Close { header: EventHeader, retry: Duration },
+    /// The stream is complete. Whatever follows does not count.
+    End,
+    /// The owner is gone. Completes the stream, with this message unless every request has been answered.
+    Lost(&'a [u8]),
+}
+
+/// The start of an entry that is an event: what a reader needs to continue after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct EventHeader {
+    /// The number of the event, by which the owner recognizes what an append that seemed to fail has written.
+    pub(super) number: u64,
+    /// Whether every request of the stream was answered or cancelled before the event.
+    pub(super) is_answered: bool,
+}
+
+impl EventHeader {
+    const LEN: usize = 9;
+
+    fn encode(self) -> [u8; Self::LEN] {
+        let mut bytes = [u8::from(self.is_answered); Self::LEN];
+        bytes[1..].copy_from_slice(&self.number.to_be_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let ([is_answered], rest) = bytes.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        Some((Self { number: u64::from_be_bytes(*number), is_answered: *is_answered != 0 }, rest))
+    }
+}
+
+const ALIVE: u8 = b'a';
+const MESSAGE: u8 = b'm';
+const ANSWERED: u8 = b'r';
+const CLOSE: u8 = b'c';
+const END: u8 = b'e';
+const LOST: u8 = b'l';
+
+impl<'a> Entry<'a> {
+    pub(super) fn encode(self) -> Vec<u8> {
+        match self {
+            Self::Alive => vec![ALIVE],
+            Self::Message { header, line } => [&[MESSAGE], &header.encode()[..], line].concat(),
+            Self::Answered => vec![ANSWERED],
+            Self::Close { header, retry } => {
+                let millis = u64::try_from(retry.as_millis()).unwrap_or(u64::MAX);
+                [&[CLOSE], &header.encode()[..], &millis.to_be_bytes()[..]].concat()
+            }
+            Self::End => vec![END],
+            Self::Lost(message) => [&[LOST], message].concat(),
+        }
+    }
+
+    /// Returns `None` for an entry that only a newer release understands.
+    pub(super) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        Some(match *kind {
+            ALIVE => Self::Alive,
+            MESSAGE => {
+                let (header, line) = EventHeader::decode(rest)?;
+                Self::Message { header, line }
+            }
+            ANSWERED => Self::Answered,
+            CLOSE => {
+                let (header, millis) = EventHeader::decode(rest)?;
+                Self::Close { header, retry: Duration::from_millis(u64::from_be_bytes(*millis.first_chunk()?)) }
+            }
+            END => Self::End,
+            LOST => Self::Lost(rest),
+            _ => return None,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +252,29 @@ mod tests {
             for after in [written as u64, u64::from(u32::MAX), u64::MAX] {
                 assert_eq!(log.read(after).await.unwrap(), Some(Vec::new()), "{written} {after}");
             }
+        }
+    }
+
+    #[test]
+    fn entries_survive_encoding() {
+        for entry in [
+            Entry::Alive,
+            Entry::Message { header: EventHeader::default(), line: b"" },
+            Entry::Message { header: EventHeader { number: u64::MAX, is_answered: true }, line: b"{}" },
+            Entry::Answered,
+            Entry::Close { header: EventHeader { number: 1, is_answered: true }, retry: Duration::from_millis(7) },
+            Entry::End,
+            Entry::Lost(b""),
+            Entry::Lost(b"[]"),
+        ] {
+            assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+        }
+    }
+
+    #[test]
+    fn unknown_and_truncated_entries_are_ignored() {
+        for bytes in [&b""[..], b"m12345678", b"c", b"c1234567812345678", b"?", b"\0"] {
+            assert_eq!(Entry::decode(bytes), None, "{bytes:?}");
         }
     }
 }

@@ -6,25 +6,185 @@
 //! also decides everything on which replicas must agree: what follows the first entry that completes the stream does not
 //! count, so the call of a replica that is gone is answered once.
 
-mod calls;
 mod cursor;
-mod entry;
-mod feed;
 mod follower;
 mod general;
 mod local_entries;
 mod log;
 mod open_responses;
-mod pump;
-mod reader;
-mod shared_events;
-#[allow(clippy::module_inception)]
-mod streams;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub(crate) use calls::StreamCalls;
-pub(crate) use reader::ReaderRecord;
-pub(crate) use shared_events::SharedEvents;
-pub(crate) use streams::{SessionStreams, SharedStreams};
+pub(crate) use cursor::ReaderRecord;
+pub(crate) use follower::SharedEvents;
+pub(crate) use open_responses::StreamCalls;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
+
+use follower::{Feed, Follower};
+use general::{GeneralStream, Pump};
+use log::StreamLog;
+use open_responses::OpenResponses;
+use tokio::sync::watch;
+
+use crate::{
+    backend::{BackendError, with_timeout},
+    cluster::{Replica, Slot},
+    engine::{Outbox, Session},
+    revision::Dialect,
+    transport::http::sse::{
+        events::{GENERAL, Resumption, StreamEvents},
+        stream::StreamMemory,
+    },
+};
+
+/// The streams that this replica shares with others.
+#[derive(Debug)]
+pub(crate) struct SharedStreams {
+    replica: Arc<Replica>,
+    responses: Arc<OpenResponses>,
+    next_number: AtomicU32,
+    /// Has one receiver for each stream whose log does not contain all answers.
+    unwritten: watch::Sender<()>,
+}
+
+/// The streams of a session that this replica shares with others.
+#[derive(Debug)]
+pub(crate) struct SessionStreams {
+    streams: Arc<SharedStreams>,
+    session_id: Arc<str>,
+    dialect: &'static Dialect,
+    /// The stream for messages that belong to no request.
+    general: Arc<GeneralStream>,
+}
+
+impl SessionStreams {
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. `memory` is
+    /// what the messages that wait for the backend count towards.
+    pub(crate) fn open(
+        &self,
+        calls: StreamCalls,
+        outbox: Arc<Outbox>,
+        lines: Vec<u8>,
+        memory: StreamMemory,
+    ) -> StreamEvents {
+        self.streams.open(Arc::clone(&self.session_id), calls, self.dialect, outbox, lines, memory)
+    }
+
+    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
+    /// that belong to no request. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all operations together.
+    pub(crate) async fn resume(&self, event: Option<(u64, u64)>) -> Result<Resumption, BackendError> {
+        match event {
+            Some((stream, at)) if stream != GENERAL => {
+                self.streams.resume(&self.session_id, stream, at, self.dialect).await
+            }
+            event => self.general.open(event.map(|(_, at)| at)).await,
+        }
+    }
+}
+
+impl SharedStreams {
+    /// Creates the streams of a replica.
+    pub(crate) fn new(replica: &Arc<Replica>) -> Arc<Self> {
+        let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
+        let handler = Arc::downgrade(&responses);
+        replica.add_handler(open_responses::KIND, handler);
+        let (replica, next_number, unwritten) = (Arc::clone(replica), AtomicU32::new(1), watch::Sender::new(()));
+        Arc::new(Self { replica, responses, next_number, unwritten })
+    }
+
+    /// Returns the streams of a session.
+    pub(crate) fn of_session(self: &Arc<Self>, id: &Arc<str>, session: &Session) -> SessionStreams {
+        SessionStreams {
+            streams: Arc::clone(self),
+            session_id: Arc::clone(id),
+            dialect: session.info.dialect,
+            general: GeneralStream::start(self, Arc::clone(id), Arc::clone(&session.outbox)),
+        }
+    }
+
+    /// Returns the next number for an id of this replica.
+    fn next_number(&self) -> u32 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Opens a stream of a session for the responses that an outbox will receive. `lines` contains the messages so far.
+    /// `memory` is what the messages that wait for
+    /// the backend count towards.
+    fn open(
+        self: &Arc<Self>,
+        session_id: Arc<str>,
+        calls: StreamCalls,
+        dialect: &'static Dialect,
+        outbox: Arc<Outbox>,
+        lines: Vec<u8>,
+        memory: StreamMemory,
+    ) -> StreamEvents {
+        let (feed, items) = Feed::new(0);
+        let events = SharedEvents::unopened(&self.responses, Arc::clone(&session_id), items);
+        let (context, unwritten) = (Arc::clone(self), self.unwritten.subscribe());
+        tokio::spawn(Pump { context, session_id, outbox, calls, dialect, lines, feed, memory, unwritten }.run());
+        StreamEvents::Shared(events)
+    }
+
+    /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in
+    /// flight.
+    pub(crate) async fn written(&self) {
+        self.unwritten.closed().await;
+    }
+
+    /// Resumes a stream of a session after the event with a position. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all operations together.
+    async fn resume(
+        &self,
+        session: &Arc<str>,
+        stream: u64,
+        position: u64,
+        dialect: &'static Dialect,
+    ) -> Result<Resumption, BackendError> {
+        with_timeout(self.try_resume(session, stream, position, dialect)).await
+    }
+
+    async fn try_resume(
+        &self,
+        session: &Arc<str>,
+        stream: u64,
+        position: u64,
+        dialect: &'static Dialect,
+    ) -> Result<Resumption, BackendError> {
+        let Some(owner) = Slot::of_id(stream) else { return Ok(Resumption::Unknown) };
+        let Self { replica, responses, .. } = self;
+        let log = StreamLog::new(replica.backend(), session, stream);
+        let Some(follower) = Follower::open(replica, log, owner, dialect, position).await? else {
+            return Ok(Resumption::Unknown);
+        };
+        if follower.is_complete() {
+            return Ok(Resumption::Complete);
+        }
+        let number = replica.join().await?.id(self.next_number());
+        let registration = responses.resume(session, stream, number);
+        registration.announce().await?;
+        let (feed, items) = Feed::new(position);
+        tokio::spawn(follower.run(feed));
+        let events = SharedEvents::resumed(responses, session, (stream, position), items, registration);
+        Ok(Resumption::Events(StreamEvents::Shared(events)))
+    }
+}
+
+#[cfg(test)]
+impl SharedStreams {
+    fn replica(&self) -> &Arc<Replica> {
+        &self.replica
+    }
+}

@@ -4,18 +4,19 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
-    calls::StreamCalls,
     cursor::Cursor,
-    entry::{Entry, EventHeader},
-    feed::Feed,
-    log::{MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
+    follower::Feed,
+    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
+    open_responses::StreamCalls,
 };
-use crate::transport::http::sse::events::StreamItem;
 use crate::{
     backend::{Append, BackendError, Backoff, LogEntry, LogPosition},
     engine::Outbox,
     revision::Dialect,
-    transport::http::sse::stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+    transport::http::sse::{
+        events::StreamItem,
+        stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+    },
 };
 
 /// The time for which a response waits for entries that precede its own, and that cannot be read.

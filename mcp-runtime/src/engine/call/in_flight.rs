@@ -8,12 +8,12 @@ use std::{
 
 use tokio::task::AbortHandle;
 
-use super::{batch::Sink, response};
+use super::{batch::Sink, running};
 use crate::{
     engine::{
         outbox::Outbox,
-        request::source::Permit,
-        subscriptions::listener::Listener,
+        request::context::Permit,
+        subscriptions::subscription::Listener,
         sync::{
             Mutex, MutexGuard,
             atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -214,7 +214,7 @@ impl InFlightCall {
     fn fail(self, id: &Id<'_>, fault: &Fault) {
         self.stop();
         let mut response = Vec::new();
-        response::write_error(&mut response, self.dialect, Some(id), fault);
+        running::write_error(&mut response, self.dialect, Some(id), fault);
         self.respond(response);
     }
 

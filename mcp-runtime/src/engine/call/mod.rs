@@ -1,10 +1,8 @@
 //! Calls of annotated functions: preparing, running, tracking and answering them.
 
 pub(crate) mod batch;
-pub(crate) mod clock;
 pub(crate) mod guard;
 pub(crate) mod in_flight;
 pub(crate) mod prepare;
-pub(crate) mod response;
 pub(crate) mod run;
 pub(crate) mod running;

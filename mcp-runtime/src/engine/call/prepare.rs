@@ -8,7 +8,10 @@ use crate::{
         client_requests::{Binding, RoundParams, RoundsRequester},
         layers::{Call, CallInfo, CalledFunction, Next},
         live_requester::LiveRequester,
-        request::{context::RequestContext, params::Params, source::Permit},
+        request::{
+            context::{Permit, RequestContext},
+            params::Params,
+        },
     },
     error::Fault,
     handler::{

@@ -13,14 +13,10 @@ use super::{
     batch::Sink,
     guard::{GuardedCall, warn_if_slow, with_unmet_requirement},
     in_flight::InFlightCall,
-    response,
-    running::RunningCall,
+    running::{self, RunningCall},
 };
 use crate::{
-    engine::request::{
-        context::{ConnectionContext, RequestContext},
-        source::Permit,
-    },
+    engine::request::context::{ConnectionContext, Permit, RequestContext},
     error::FaultClass,
     handler::{CallFuture, Finished, HandlerError, HandlerResult, Input, Reply, enter_call, entry::Handler},
 };
@@ -52,7 +48,7 @@ impl RunningCall<'_> {
         out: &mut Vec<u8>,
     ) {
         let start = out.len();
-        response::begin_result(out, &self.id);
+        running::begin_result(out, &self.id);
         let mut reply = input.reply(out);
         let run = || enter_call(self.context.as_deref(), || function(&mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
@@ -86,7 +82,7 @@ impl RunningCall<'_> {
             Poll::Ready(result) => self.finished(result),
             Poll::Pending if self.spawn(request, permit, guarded.with_slow_warning()) => return,
             // Only a concurrent HTTP request of the same session can have taken the id.
-            Poll::Pending => Finished::failed(response::duplicate_id(&self.id)),
+            Poll::Pending => Finished::failed(running::duplicate_id(&self.id)),
         };
         self.end_context();
         report(request.connection, self.write_response(out, finished));

@@ -7,14 +7,16 @@ use std::{
     time::Duration,
 };
 
-use super::{guard::GuardedCall, response};
+use super::guard::GuardedCall;
 use crate::{
     error::{Fault, FaultClass},
+    excerpt::excerpt,
     handler::{
         CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
         enter_call, entry::EntryKind, log_failure, masked_message, write_tool_error,
     },
-    jsonrpc::Id,
+    jsonrpc::{Id, write},
+    revision::{Dialect, Feature, encode::Object},
 };
 
 /// The precision of tokio's timers. A call with less time left than this counts as timed out.
@@ -133,11 +135,11 @@ impl RunningCall<'_> {
     pub(crate) fn write_response(&self, out: &mut Vec<u8>, finished: Finished) -> Option<FaultClass> {
         match self.result(finished) {
             Ok(body) => {
-                response::write_result(out, &self.id, &body);
+                write_result(out, &self.id, &body);
                 None
             }
             Err(fault) => {
-                response::write_error(out, self.encoding.dialect, Some(&self.id), &fault);
+                write_error(out, self.encoding.dialect, Some(&self.id), &fault);
                 fault.class()
             }
         }
@@ -190,4 +192,60 @@ impl RunningCall<'_> {
         };
         if self.is_tool() { Ok(text) } else { Err(fault(text)) }
     }
+}
+
+const BEFORE_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+const BEFORE_RESULT: &[u8] = br#","result":"#;
+
+/// Writes a response up to its result. The caller appends the result and a `}`.
+pub(crate) fn begin_result(out: &mut Vec<u8>, id: &Id<'_>) {
+    out.extend_from_slice(BEFORE_ID);
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(BEFORE_RESULT);
+}
+
+/// Writes a response with an encoded result.
+pub(crate) fn write_result(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
+    out.reserve(result.len() + 64);
+    begin_result(out, id);
+    out.extend_from_slice(result);
+    out.push(b'}');
+}
+
+/// Writes an error response. The id is `None` if the request had no readable id.
+///
+/// See [JSON-RPC 2.0, 5.1](https://www.jsonrpc.org/specification#error_object).
+pub(crate) fn write_error(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'_>>, fault: &Fault) {
+    let mut response = Object::begin(out);
+    response.raw("jsonrpc", br#""2.0""#);
+    match id {
+        Some(id) => response.raw("id", id.as_json().as_bytes()),
+        None if dialect.has(Feature::AbsentErrorId) => {}
+        None => response.raw("id", b"null"),
+    }
+    write_error_object(response.key("error"), dialect, fault);
+    response.end();
+}
+
+/// Writes the error of an error response.
+pub(crate) fn write_error_object(out: &mut Vec<u8>, dialect: &Dialect, fault: &Fault) {
+    let mut error = Object::begin(out);
+    write::plain(error.key("code"), &dialect.code(fault));
+    error.string("message", &fault.to_string());
+    if let Some(data) = dialect.data(fault) {
+        write::plain(error.key("data"), &data);
+    }
+    error.end();
+}
+
+/// Returns the result of a method that returns no data.
+pub(crate) fn empty_result(encoding: &Encoding) -> Vec<u8> {
+    let mut out = vec![b'{'];
+    encoding.end_result(&mut out, None);
+    out
+}
+
+/// Returns the error for a request whose id is still in use.
+pub(crate) fn duplicate_id(id: &Id<'_>) -> Fault {
+    Fault::InvalidRequest(format!("a request with id {} is still in flight", excerpt(id.as_json())))
 }

@@ -5,12 +5,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::{
-    input_response::InputResponse,
-    progress::{self, ProgressReceiver, ProgressSender},
-};
+use super::wait::{self, ProgressReceiver, ProgressSender};
 #[cfg(feature = "http")]
 use crate::cluster::Slot;
 use crate::{
@@ -18,7 +16,7 @@ use crate::{
     engine::outbox::{MAX_UNREAD_BYTES, Outbox},
     error::Fault,
     excerpt::excerpt,
-    handler::{Peer as _, ask::ClientProgress},
+    handler::{CallConnection as _, ask::ClientProgress},
     jsonrpc::{Id, ResponseBody, raw},
     revision::encode::Object,
 };
@@ -128,7 +126,7 @@ impl PendingRequests {
     pub(crate) fn report_progress(&self, token: u64, report: &ClientProgress) -> bool {
         let state = self.lock();
         let progress = state.waiting.get(&token).and_then(|waiting| waiting.progress.as_ref());
-        progress.is_some_and(|progress| progress::update(progress, report))
+        progress.is_some_and(|progress| wait::update(progress, report))
     }
 
     /// Cancels all pending requests and fails every later one. The code that waits for them need not be polled for that.
@@ -228,7 +226,7 @@ pub(in crate::engine) fn send_request(
     params: &str,
     wants_progress: bool,
 ) -> Result<PendingRequest, Fault> {
-    let (sender, progress) = wants_progress.then(progress::channel).unzip();
+    let (sender, progress) = wants_progress.then(wait::channel).unzip();
     // Counted before it is sent, so that its stream does not end in between.
     outbox.open_question();
     let sent = pending.send(outbox, sender, |id| encode_request(id, method, params, wants_progress));
@@ -289,5 +287,23 @@ impl Drop for PendingRequest {
             waiting.cancel();
         }
         self.outbox.close_question();
+    }
+}
+
+/// A client's response to a request from the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum InputResponse {
+    /// The result, as JSON.
+    Result(String),
+    /// The message of the error that the client responded with.
+    Error(String),
+}
+
+/// Turns the response to a request into the result that the function receives.
+pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> Result<String, Fault> {
+    match response {
+        InputResponse::Result(json) => Ok(json),
+        InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
     }
 }

@@ -18,9 +18,8 @@ use chacha20poly1305::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    shared_keys::SharedKeys,
-    state::RequestState,
-    state_key::{KEY_ID_LEN, StateKey},
+    key_ring::SharedKeys,
+    state::{KEY_ID_LEN, RequestState, StateKey},
 };
 use crate::{
     backend::{Backend, BackendClock, Timestamp},
@@ -250,12 +249,10 @@ mod tests {
     use std::collections::HashMap;
 
     use super::{
-        super::{
-            state::{AnsweredQuestion, Binding},
-            state_key::KEY_LEN,
-        },
+        super::state::{AnsweredQuestion, Binding},
         *,
     };
+    use crate::engine::client_requests::state::KEY_LEN;
 
     fn binding() -> Binding {
         Binding {

@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
-use super::backend::{LayerBackend, SharedBackend};
+use super::layer::{LayerBackend, SharedBackend};
 use crate::{
     engine::call::running::RunningCall,
     error::Fault,

@@ -1,7 +1,24 @@
-use std::{fmt, pin::Pin, sync::Arc, vec};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    vec,
+};
 
-use super::{call::Call, outcome::Outcome};
-use crate::{engine::call::guard::GuardedCall, handler::CallFuture};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    call::{Call, LayerPosition},
+    outcome::Outcome,
+};
+use crate::{
+    backend::Backend,
+    engine::call::guard::GuardedCall,
+    handler::{CallFuture, entry::EntryInfo},
+    registry::Function,
+};
 
 /// A layer around calls.
 ///
@@ -110,5 +127,240 @@ impl Next {
 impl fmt::Debug for Next {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Next({} layers)", self.0.len())
+    }
+}
+
+/// Creates a layer from an async function, or from a closure that returns a future.
+///
+/// The function returns an [`Outcome`], or a `Result` of one with an error that converts into an [`Outcome`], such as a
+/// [`Fault`](crate::Fault).
+///
+/// The function is called many times at once, so the future of each call must own what it uses. A closure that captures
+/// values is therefore not `async` itself: it clones them and returns an `async move` block.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use mcp_runtime::{
+///     Server,
+///     layers::{Call, Next, Outcome, from_fn},
+/// };
+///
+/// let guests = Arc::new(vec!["Ada".to_owned()]);
+/// let server = Server::empty("party", "1.0.0").layer(from_fn(move |call: Call, next: Next| {
+///     let guests = Arc::clone(&guests);
+///     async move {
+///         match call.caller().principal() {
+///             Some(name) if guests.iter().any(|guest| guest == name) => next.run(call).await,
+///             _ => Outcome::error(&call, "you are not on the list"),
+///         }
+///     }
+/// }));
+/// ```
+///
+/// An async function:
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use mcp_runtime::{
+///     Fault, Revision, Server,
+///     layers::{Call, Next, Outcome, from_fn},
+///     tool,
+/// };
+/// use serde_json::json;
+///
+/// /// Add two numbers.
+/// #[tool]
+/// fn add(a: f64, b: f64) -> f64 {
+///     a + b
+/// }
+///
+/// async fn timed(call: Call, next: Next) -> Outcome {
+///     let (name, start) = (call.name().to_owned(), Instant::now());
+///     let outcome = next.run(call).await;
+///     println!("{name}: {} after {:?}", outcome.status(), start.elapsed());
+///     outcome
+/// }
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let server = Server::empty("adder", "1.0.0").with::<add>().layer(from_fn(timed)).layer(from_fn(
+///     |call: Call, next: Next| async move {
+///         match call.argument("a") {
+///             Some(a) if a == 13 => Err(Fault::invalid_params("13 is not allowed")),
+///             _ => Ok(next.run(call).await),
+///         }
+///     },
+/// ));
+/// let mut client = server.test_client(Revision::V2026_07_28);
+/// assert_eq!(client.call("add", json!({"a": 1, "b": 2})).await.unwrap().text(), "3");
+/// assert!(client.call("add", json!({"a": 13, "b": 2})).await.is_err());
+/// # });
+/// ```
+pub fn from_fn<F, R>(function: F) -> impl Layer
+where
+    F: LayerFn<R>,
+    R: Future<Output: Into<Outcome>> + Send + 'static,
+{
+    FromFn(function)
+}
+
+/// A function that [`from_fn`] turns into a layer: any `Fn(Call, Next) -> R` that threads can share.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be turned into a layer",
+    label = "expected an async function, or a closure that takes a `Call` and a `Next` and returns a future",
+    note = "the future of an `async` closure borrows what the closure captures: write a closure that clones it and returns a block, `move |call, next| {{ let db = Arc::clone(&db); async move {{ … }} }}`"
+)]
+pub trait LayerFn<R>: Fn(Call, Next) -> R + Send + Sync + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<F, R> LayerFn<R> for F where F: Fn(Call, Next) -> R + Send + Sync + 'static {}
+
+struct FromFn<F>(F);
+
+impl<F, R> Layer for FromFn<F>
+where
+    F: Fn(Call, Next) -> R + Send + Sync + 'static,
+    R: Future<Output: Into<Outcome>> + Send + 'static,
+{
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
+        let future = (self.0)(call, next);
+        Box::pin(async move { future.await.into() })
+    }
+}
+
+/// A predicate that decides whether a layer applies to the calls of an entry.
+type Applies = Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>;
+
+/// The layers of a server, outermost first.
+#[derive(Clone, Default)]
+pub(crate) struct Layers(Vec<LayerEntry>);
+
+#[derive(Clone)]
+struct LayerEntry {
+    layer: Arc<dyn Layer>,
+    /// `None` if the layer applies to every call.
+    applies: Option<Applies>,
+}
+
+impl Layers {
+    pub(crate) fn push(&mut self, layer: impl Layer, applies: Option<Applies>) {
+        let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
+        self.0.push(LayerEntry { layer: Arc::new(Positioned { layer, position }), applies });
+    }
+
+    /// Returns the layers that apply to the calls of a function, or `None` if no layer does.
+    pub(crate) fn for_function(&self, function: &Function) -> Option<Next> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let info = function.info();
+        let applying = self.0.iter().filter(|entry| entry.applies_to(&info));
+        let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer)).collect();
+        (!layers.is_empty()).then(|| Next::new(layers))
+    }
+
+    /// Returns the continuation of a call whose future is polled, because layers apply to it, or because the check of
+    /// its arguments may take long. Returns `None` if the function can be called directly.
+    pub(crate) fn for_call(&self, function: &Function, arguments: &str) -> Option<Next> {
+        let is_slow = || function.contract.is_slow_to_check(arguments);
+        self.for_function(function).or_else(|| is_slow().then(Next::without_layers))
+    }
+}
+
+/// A layer that knows its position.
+struct Positioned<L> {
+    layer: L,
+    position: LayerPosition,
+}
+
+impl<L: Layer> Layer for Positioned<L> {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
+        self.layer.call(call.at(self.position), next)
+    }
+}
+
+impl LayerEntry {
+    /// Returns whether the layer applies to an entry. If the predicate panics, the layer applies.
+    fn applies_to(&self, info: &EntryInfo<'_>) -> bool {
+        let Some(applies) = &self.applies else { return true };
+        catch_unwind(AssertUnwindSafe(|| applies(info))).unwrap_or_else(|_| {
+            tracing::error!(name = info.name, "the function passed to `layer_for` panicked, so the layer is applied");
+            true
+        })
+    }
+}
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Layers({})", self.0.len())
+    }
+}
+
+/// The number of bytes of a hash. Finding two names with the same hash is infeasible.
+const HASH_BYTES: usize = 24;
+
+/// The backend that the processes of a service share, and the name of the server.
+#[derive(Debug)]
+pub(crate) struct SharedBackend {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) server: Box<str>,
+}
+
+/// The backend that the processes of a service share, as one layer sees it. [`Call::backend`](super::Call::backend)
+/// returns it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::{
+///     RecordCondition, Records as _,
+///     layers::{Call, Next, Outcome},
+/// };
+///
+/// /// Rejects all calls of a user for a minute after `lock_me`, in all processes.
+/// async fn locked(call: Call, next: Next) -> Outcome {
+///     let Some(shared) = call.backend() else { return next.run(call).await };
+///     let (backend, key) = (shared.get(), shared.key(call.caller().principal().unwrap_or_default()));
+///     match backend.get(&key).await {
+///         Ok(None) => {}
+///         Ok(Some(_)) => return Outcome::error(&call, "locked: retry in a minute"),
+///         Err(error) => tracing::warn!(%error, "cannot see whether the user is locked"),
+///     }
+///     if call.name() == "lock_me" {
+///         let _ = backend.set(&key, RecordCondition::Always, Vec::new(), Duration::from_secs(60)).await;
+///     }
+///     next.run(call).await
+/// }
+/// # mcp_runtime::layers::from_fn(locked);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct LayerBackend<'a> {
+    shared: &'a SharedBackend,
+    position: usize,
+}
+
+impl<'a> LayerBackend<'a> {
+    pub(super) fn new(shared: &'a SharedBackend, position: usize) -> Self {
+        Self { shared, position }
+    }
+
+    /// Returns the backend.
+    pub fn get(self) -> &'a Arc<dyn Backend> {
+        &self.shared.backend
+    }
+
+    /// Returns a key for records, logs and topics of this layer.
+    ///
+    /// It is a hash of `name`, the name of the server, and the position of the layer among those of the server. It is
+    /// therefore the same in all processes that run the same program, other layers and servers have other keys, and the
+    /// key does not reveal the name.
+    pub fn key(self, name: &str) -> String {
+        let mut hasher = Sha256::new();
+        hasher.update((self.shared.server.len() as u64).to_le_bytes());
+        hasher.update(&*self.shared.server);
+        hasher.update((self.position as u64).to_le_bytes());
+        hasher.update(name);
+        format!("mcp/1/layer/{}", URL_SAFE_NO_PAD.encode(&hasher.finalize()[..HASH_BYTES]))
     }
 }

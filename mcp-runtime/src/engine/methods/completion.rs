@@ -6,7 +6,7 @@ use crate::{
     engine::{
         call::{
             prepare::{CallRequest, admit, context_parts, prepare, run_server_fn, server_fn_env},
-            response,
+            running,
         },
         layers::{Call, CallInfo, CallKind, CalledFunction},
         request::{access::authorize, context::RequestContext, params},
@@ -39,7 +39,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let next = request.engine().profile.layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {
         let result = Completions::matching(&value, values.iter()).write(request.encoding());
-        response::write_result(out, request.id, &result);
+        running::write_result(out, request.id, &result);
         return Ok(());
     }
     let uses_context = matches!(source, CompletionSource::Function(_, true));
@@ -72,7 +72,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 }
 
 /// Finds the function of the prompt or resource template that `ref` names. Also returns the name or the URI template.
-pub(super) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
+pub(crate) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(reference.member("type"), "ref.type")? {

@@ -1,16 +1,16 @@
-//! `initialize`, `server/discover` and `ping`.
+//! `initialize`, `server/discover`, `ping` and `logging/setLevel`.
 
 use std::sync::Arc;
 
 use crate::{
     cluster::{SessionChange, SessionMessage},
     engine::{
-        call::{batch::Sink, response},
-        opening::{self, Declared},
+        call::{batch::Sink, running},
+        handshake::{self, Declared},
         outbox::Outbox,
         request::{
             context::{ConnectionContext, RequestContext, client_info},
-            params::check_capabilities,
+            params::{self, check_capabilities},
         },
         session::SessionInfo,
     },
@@ -58,9 +58,9 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         Declared { announces_changes, logging: request.registry.capabilities().logging || announces_changes };
     let capabilities = capabilities.map_or("{}", RawJson::text).into();
     let info = SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) };
-    let session = opening::open(engine, info, declared, outbox, (Arc::clone(&connection.in_flight), flow));
+    let session = handshake::open(engine, info, declared, outbox, (Arc::clone(&connection.in_flight), flow));
     connection.session.set(session).map_err(|_| already_initialized())?;
-    response::write_result(out, request.id, engine.introduction(request.registry, dialect));
+    running::write_result(out, request.id, engine.description(request.registry, dialect));
     Ok(())
 }
 
@@ -89,13 +89,13 @@ pub(crate) fn roots_changed(connection: &ConnectionContext) {
 
 /// Describes the server to clients without a session, in response to `server/discover`.
 pub(crate) fn discover(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    response::write_result(out, request.id, request.engine().introduction(request.registry, request.dialect()));
+    running::write_result(out, request.id, request.engine().description(request.registry, request.dialect()));
     Ok(())
 }
 
 /// Answers `ping`.
 pub(crate) fn ping(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    response::write_result(out, request.id, &response::empty_result(request.encoding()));
+    running::write_result(out, request.id, &running::empty_result(request.encoding()));
     Ok(())
 }
 
@@ -107,6 +107,17 @@ pub(crate) fn dialect_method(method: &str, request: &RequestContext<'_>, out: &m
     let mut result = Vec::new();
     respond(request.params.json(), &mut Object::begin(&mut result))?;
     request.encoding().end_result(&mut result, None);
-    response::write_result(out, request.id, &result);
+    running::write_result(out, request.id, &result);
+    Ok(())
+}
+
+/// Sets the log level of the session.
+///
+/// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
+pub(crate) fn set_level(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let level = params::level(request.params.member("level"), "level")?;
+    request.connection.flow.set_level(level);
+    request.connection.tell_replicas(|| SessionMessage::Change(SessionChange::Level(level)));
+    running::write_result(out, request.id, &running::empty_result(request.encoding()));
     Ok(())
 }

@@ -4,13 +4,8 @@
 //! connection's outbox. If it returns an error, it has written nothing, and the error becomes the response.
 
 pub(crate) mod completion;
+pub(crate) mod entries;
 pub(crate) mod lifecycle;
-pub(crate) mod lists;
-pub(crate) mod logging;
-pub(crate) mod prompts;
-pub(crate) mod required_scopes;
-pub(crate) mod resources;
-pub(crate) mod skills;
 pub(crate) mod subscriptions;
 pub(crate) mod tasks;
 pub(crate) mod tools;

@@ -2,18 +2,22 @@
 //!
 //! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
 
-use super::{required_scopes::required_scopes, tasks::owner_name};
+use super::tasks::owner_name;
 use crate::{
     cluster::{SessionChange, SessionMessage},
     engine::{
-        call::{batch::Sink, response},
-        request::{access::authorize, context::RequestContext, params},
+        call::{batch::Sink, running},
+        request::{
+            access::{authorize, required_scopes},
+            context::RequestContext,
+            params,
+        },
         subscriptions::{
             filter::{Filter, too_many_resources},
-            listener::{Listener, too_many_listeners},
             subscriber::Subscriber,
+            subscription::{Listener, too_many_listeners},
         },
-        tasks::{extension, watch},
+        tasks::{changes, request},
     },
     error::Fault,
 };
@@ -35,7 +39,7 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
     let subscribed = || SessionMessage::Change(SessionChange::Subscribed(uri.into_owned()));
     request.connection.tell_replicas(subscribed);
-    response::write_result(out, request.id, &response::empty_result(request.encoding()));
+    running::write_result(out, request.id, &running::empty_result(request.encoding()));
     Ok(())
 }
 
@@ -45,7 +49,7 @@ pub(crate) fn unsubscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
     subscriber(request, "resources/unsubscribe")?.unsubscribe_resource(&uri);
     let unsubscribed = || SessionMessage::Change(SessionChange::Unsubscribed(uri.into_owned()));
     request.connection.tell_replicas(unsubscribed);
-    response::write_result(out, request.id, &response::empty_result(request.encoding()));
+    running::write_result(out, request.id, &running::empty_result(request.encoding()));
     Ok(())
 }
 
@@ -65,8 +69,8 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let is_known = |uri: &str| registry.resource(uri, |function| visible.sees(function)).is_some();
     let capabilities = registry.capabilities();
     let requested = Filter::read(request.params)?;
-    if capabilities.tasks && requested.tasks.is_some() && !extension::is_declared(request.params) {
-        return Err(extension::undeclared());
+    if capabilities.tasks && requested.tasks.is_some() && !request::is_declared(request.params) {
+        return Err(request::undeclared());
     }
     // One challenge names the scopes of all resources.
     request.sender_access().check(&required_scopes("subscriptions/listen", request))?;
@@ -85,11 +89,11 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
         let (store, access) = (engine.tasks.store(), request.sender_access());
         let watch =
-            watch::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
+            changes::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
         listener.watch_tasks(watch);
     }
     connection.in_flight.listen(request.id.to_owned(), listener).map_err(|listener| {
         listener.cancel();
-        response::duplicate_id(request.id)
+        running::duplicate_id(request.id)
     })
 }

@@ -7,9 +7,8 @@ use crate::{
         call::prepare::{admit, answer_with, check_in_flight},
         request::context::RequestContext,
         tasks::{
-            extension,
             key::TaskKey,
-            request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
+            request::{self, TaskRequest, decode_cursor, decode_responses, list as list_page},
             result::{QuestionStream, ResultRequest},
             service::TaskOwner,
         },
@@ -31,8 +30,8 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
     if !is_supported {
         return Err(Fault::MethodNotFound(method.to_owned()));
     }
-    if by_extension && !extension::is_declared(request.params) {
-        return Err(extension::undeclared());
+    if by_extension && !request::is_declared(request.params) {
+        return Err(request::undeclared());
     }
     check_in_flight(request)?;
     request.connection.flow.admit_task_request(request.connection.clock.last())?;

@@ -1,19 +1,29 @@
-//! `tools/call`.
+//! `tools/call`: as a plain call, as a task, or as a call that may become a task.
 
-mod as_task;
-mod execution;
-
-use self::{
-    as_task::{call_as_task, call_deferred},
-    execution::Execution,
+use std::{
+    future::ready,
+    sync::{Arc, OnceLock},
+    time::Duration,
 };
+
 use crate::{
     engine::{
-        call::prepare::CallRequest,
+        call::prepare::{CallRequest, answer_with},
+        layers::Call,
+        methods::tasks::task_owner,
         request::{access::authorize, context::RequestContext, params},
+        tasks::{
+            client::{TaskClient, TaskSession},
+            request,
+            service::{DeferredTask, NewTask},
+        },
     },
     error::Fault,
-    jsonrpc::raw,
+    handler::{
+        ContextParts, Finished,
+        entry::{Handler, TaskSupport},
+    },
+    jsonrpc::{RawJson, raw},
     registry::Tool,
     revision::Feature,
 };
@@ -48,4 +58,145 @@ fn check_headers(request: &RequestContext<'_>, tool: &Tool, arguments: &str) -> 
     let value = |path: &[String]| path.iter().try_fold(arguments, |json, name| raw::member(json, name));
     let mirrored = tool.headers.iter().map(|header| (header.name.as_str(), value(&header.path)));
     source.check_arguments(&mirrored.collect::<Vec<_>>())
+}
+
+/// Runs a call as a task. Responds with the task as soon as it is created.
+pub(crate) fn call_as_task(target: &CallRequest<'_>, ttl: Option<Duration>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let CallRequest { request, function, arguments, .. } = *target;
+    let Handler::Async(async_fn) = function.common.handler else { return target.call_with(None, out) };
+    let client = Arc::new(task_client(request));
+    let (mut call, next) = target.prepare(false, |parts| ContextParts {
+        requester: Some(Arc::clone(&client) as _),
+        peer: Arc::clone(&client) as _,
+        task_status: Some(Arc::clone(&client) as _),
+        ..parts
+    })?;
+    // The default timeout of the server limits how long a client waits, but the client of a task does not wait.
+    call.timeout = function.common.timeout;
+    let owner = task_owner(request)?;
+    let started = match next {
+        Some(next) => Ok(next.start(Call::new(target.info(&call), arguments))),
+        None => call.start(async_fn, target.input(&call)),
+    };
+    let running = match started {
+        Ok(running) => running,
+        // A client that requests a task gets one, even if the call fails before the function runs.
+        Err(error) if request.has(Feature::SessionTasks) => Box::pin(ready(Finished::failed(error))),
+        Err(error) => {
+            call.fail(request.connection, error, out);
+            return Ok(());
+        }
+    };
+    let (call, scopes) = (call.to_owned(), function.scopes.clone());
+    let new = NewTask { owner, scopes, ttl, argument_bytes: arguments.len(), call, client };
+    let (tasks, limit) = (Arc::clone(&request.engine().tasks), request.engine().profile.limits.timeout);
+    let created = async move { tasks.create(new, running).await.map_err(|rejected| rejected.fault) };
+    answer_with(request, function.name, limit, None, created, out);
+    Ok(())
+}
+
+/// Calls a function that may become a task.
+pub(crate) fn call_deferred(target: &CallRequest<'_>, at_once: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let CallRequest { request, function, arguments, .. } = *target;
+    let Some(call_requester) = target.requester(function.uses_context || at_once)? else {
+        return target.call_with(None, out);
+    };
+    // The task has no id yet. With the extension, no message needs the id before the task exists.
+    let client = Arc::new(task_client(request));
+    let owner = task_owner(request)?;
+    let outbox = Arc::clone(&request.connection.outbox);
+    let tasks = Arc::downgrade(&request.engine().tasks);
+    let deferred = Arc::new(DeferredTask::new(call_requester, outbox, Arc::clone(&client), tasks, at_once));
+    let (call, next) = target.prepare(true, |parts| ContextParts {
+        requester: Some(Arc::clone(&deferred) as _),
+        peer: Arc::clone(&deferred) as _,
+        task_status: Some(Arc::clone(&client) as _),
+        handoff: Some(Arc::clone(&deferred) as _),
+        ..parts
+    })?;
+    let mut task_call = call.to_owned();
+    task_call.timeout = function.common.timeout;
+    // The context refers to the deferred task, which receives the context when it is handed off.
+    task_call.context = None;
+    let (scopes, argument_bytes) = (function.scopes.clone(), arguments.len());
+    deferred.set_task(NewTask { owner, scopes, ttl: None, argument_bytes, call: task_call, client });
+    target.run(&call, next, out)
+}
+
+/// Creates the client of a task, with the capabilities that were declared in the session or in the request.
+fn task_client(request: &RequestContext<'_>) -> TaskClient {
+    match request.session().filter(|_| request.has(Feature::SessionTasks)) {
+        Some(session) => {
+            let encoding = Arc::clone(request.engine().encoding(session.info.dialect));
+            let session_of_task = TaskSession { task_id: OnceLock::new(), session: Arc::downgrade(session), encoding };
+            TaskClient::new(&session.info.capabilities, Some(session_of_task))
+        }
+        None => TaskClient::new(request.params.meta.client_capabilities.map_or("{}", RawJson::text), None),
+    }
+}
+
+/// The way in which a tool call is executed.
+pub(crate) enum Execution {
+    /// As a plain call.
+    Plain,
+    /// As a task, with the TTL that the client requested.
+    Task(Option<Duration>),
+    /// As a call that becomes a task when its function requests it, or immediately if the task limit allows.
+    Deferred { at_once: bool },
+}
+
+impl Execution {
+    /// Chooses the execution that the tool supports and the client requests or accepts.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the tool does not support tasks and the client requests one, or if it requires a task and the client
+    /// does not request or accept one.
+    pub(crate) fn of(request: &RequestContext<'_>, tool: &Tool) -> Result<Self, Fault> {
+        let support = tool.entry.task;
+        if support == TaskSupport::Forbidden && request.params.task.is_none() {
+            return Ok(Self::Plain);
+        }
+        if request.has(Feature::SessionTasks) {
+            return Self::of_session(request, support);
+        }
+        if !request.has(Feature::TaskExtension) {
+            return Ok(Self::Plain);
+        }
+        match (support, request::is_declared(request.params)) {
+            (TaskSupport::Forbidden, _) | (TaskSupport::Optional | TaskSupport::Deferred, false) => Ok(Self::Plain),
+            (TaskSupport::Required, false) => Err(request::undeclared()),
+            (TaskSupport::Required, true) => Ok(Self::Task(None)),
+            (TaskSupport::Optional, true) => Ok(Self::Deferred { at_once: true }),
+            (TaskSupport::Deferred, true) => Ok(Self::Deferred { at_once: false }),
+        }
+    }
+
+    /// Chooses the execution in a revision where the client requests tasks.
+    fn of_session(request: &RequestContext<'_>, support: TaskSupport) -> Result<Self, Fault> {
+        let name = || params::string(request.params.name, "name");
+        match (support, request.params.task) {
+            // A server that declares no tasks ignores the parameter.
+            (TaskSupport::Forbidden, Some(_)) if !request.registry.capabilities().tasks => Ok(Self::Plain),
+            (TaskSupport::Forbidden, Some(_)) => {
+                Err(Fault::MethodNotFound(format!("tools/call as a task: `{}` does not support tasks", name()?)))
+            }
+            (TaskSupport::Required, None) => {
+                Err(Fault::MethodNotFound(format!("tools/call without `task`: `{}` can only run as a task", name()?)))
+            }
+            (_, None) => Ok(Self::Plain),
+            (_, Some(task)) => decode_ttl(task).map(Self::Task),
+        }
+    }
+}
+
+/// Decodes the TTL in the `task` parameter.
+fn decode_ttl(task: RawJson<'_>) -> Result<Option<Duration>, Fault> {
+    if !task.is_object() {
+        return Err(Fault::invalid_params("`task` must be an object"));
+    }
+    let Some(ttl) = task.member("ttl").filter(|ttl| !ttl.is_null()) else { return Ok(None) };
+    let millis = ttl.text().parse().ok().filter(|millis: &u64| *millis > 0);
+    let millis = millis.ok_or_else(|| Fault::invalid_params("`task.ttl` must be a positive number of milliseconds"))?;
+    Ok(Some(Duration::from_millis(millis)))
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    engine::{meter::Meter, sync::MutexGuard},
+    engine::{limits::Meter, sync::MutexGuard},
     error::FaultClass,
 };
 

@@ -1,24 +1,33 @@
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+//! A message with its sender, its dialect, its session and its `tracing` span.
 
-use tracing::Span;
-
-use super::{
-    caller::VisibleTo, dialect::RequestDialect, params::Params, sender_access::SenderAccess, source::RequestSource,
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
+
+use tracing::{Span, field::Empty};
+
+use super::{access::SenderAccess, params::Params};
 use crate::{
     auth::Identity,
     cluster::SessionMessage,
     engine::{
-        call::{batch::Sink, clock::Clock, in_flight::InFlight},
+        call::{batch::Sink, guard::Clock, in_flight::InFlight},
         outbox::Outbox,
         rates::FlowControl,
         server::Engine,
         session::Session,
     },
-    handler::{Caller, ClientInfo, Encoding},
+    error::Fault,
+    excerpt::excerpt,
+    handler::{Caller, ClientInfo, Encoding, RequestHead, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
-    registry::Registry,
-    revision::{Dialect, Feature},
+    model::Level,
+    random::log_id,
+    registry::{Function, Registry},
+    revision::{self, Dialect, Feature},
 };
 
 /// The state of a connection that its requests share.
@@ -166,6 +175,179 @@ fn printable(text: String) -> String {
     }
     let end = (0..=MAX_CLIENT_INFO_BYTES.min(text.len())).rfind(|&end| text.is_char_boundary(end)).unwrap_or_default();
     text[..end].replace(char::is_control, "\u{fffd}")
+}
+
+/// The author's rule that decides which entries a caller sees.
+#[derive(Clone)]
+pub(crate) struct Visibility(Arc<Decide>);
+
+type Decide = dyn Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync;
+
+impl Visibility {
+    pub(crate) fn new(sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sees))
+    }
+
+    /// Returns the entries that a caller sees.
+    pub(crate) fn for_caller(&self, caller: Caller) -> VisibleTo {
+        VisibleTo(Some(Arc::new((self.clone(), caller))))
+    }
+}
+
+impl fmt::Debug for Visibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Visibility")
+    }
+}
+
+/// The entries that a caller sees: all of them, unless the server has a [`Visibility`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VisibleTo(Option<Arc<(Visibility, Caller)>>);
+
+impl VisibleTo {
+    /// Returns whether some entries may be hidden.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns whether the caller sees a function. If the rule panics, the function is hidden.
+    pub(crate) fn sees(&self, function: &Function) -> bool {
+        self.sees_entry(&function.info())
+    }
+
+    /// Returns whether the caller sees an entry, which may also be a skill.
+    pub(crate) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
+        let Some((visibility, caller)) = self.0.as_deref() else { return true };
+        catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
+            tracing::error!(name = info.name, "the function passed to `visible_to` panicked, so the entry is hidden");
+            false
+        })
+    }
+}
+
+/// The dialect of a request, and the options that the request itself sets.
+#[derive(Debug)]
+pub(crate) struct RequestDialect {
+    pub(crate) dialect: &'static Dialect,
+    /// The log level of a stateless request.
+    pub(crate) level: Option<Level>,
+}
+
+impl RequestDialect {
+    /// Determines the dialect of a request: the version that the request names, or else the version of its session.
+    ///
+    /// See [Versioning](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning).
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if the version is missing or unsupported, or if it contradicts the one that the transport names.
+    pub(crate) fn determine(
+        session: Option<&'static Dialect>,
+        source: Option<&dyn RequestSource>,
+        method: &str,
+        params: &Params<'_>,
+    ) -> Result<Self, Fault> {
+        if let Some(version) = params.meta.protocol_version {
+            if let Some(source) = source {
+                source.check_request(&MirroredFields { version, method, subject: params.subject(method) })?;
+            }
+            let (dialect, level) = params.meta.stateless()?;
+            return Ok(Self { dialect, level });
+        }
+        if let Some(dialect) = session {
+            return Ok(Self { dialect, level: None });
+        }
+        if let Some(source) = source {
+            source.check_unversioned()?;
+        }
+        match method {
+            "initialize" | "ping" => Ok(Self { dialect: revision::newest_handshake(), level: None }),
+            _ => Err(Fault::invalid_params(
+                "`_meta.io.modelcontextprotocol/protocolVersion` is missing, and no session was opened with `initialize`",
+            )),
+        }
+    }
+}
+
+/// The capacity of a transport that a call occupies until the permit is dropped.
+pub(crate) type Permit = Box<dyn Any + Send + Sync>;
+
+/// The source of a message: what the transport knows about the message beyond its text.
+pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
+    /// Compares a stateless request with the fields that the transport repeats.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault that names the difference.
+    fn check_request(&self, request: &MirroredFields<'_>) -> Result<(), Fault>;
+
+    /// Checks that a message may omit its protocol version.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault if the transport names a version in which every request must contain its version.
+    fn check_unversioned(&self) -> Result<(), Fault>;
+
+    /// Compares arguments with the copies that the transport carries, such as HTTP headers. Each argument is a name,
+    /// and the JSON of its value if it has one.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault that names the difference.
+    fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault>;
+
+    /// Reserves capacity for a call. Other messages need none, so responses and cancellations pass even at capacity.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if there is no capacity left.
+    fn admit(&self) -> Result<Permit, Fault>;
+
+    /// Checks that there is capacity for a call that completes in place and therefore need not reserve it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if there is no capacity left.
+    fn check_capacity(&self) -> Result<(), Fault>;
+
+    /// Reserves capacity for a `subscriptions/listen` request.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if there is no capacity left.
+    fn admit_listener(&self) -> Result<Permit, Fault>;
+
+    /// Returns the authenticated sender of the message.
+    fn principal(&self) -> Option<&str>;
+}
+
+/// The fields of a stateless request that a transport may repeat outside the message.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP repeats fields of a request"))]
+pub(crate) struct MirroredFields<'a> {
+    /// The JSON of the protocol version.
+    pub(crate) version: RawJson<'a>,
+    pub(crate) method: &'a str,
+    /// The JSON of the name of a tool or prompt, the URI of a resource, or the id of a task.
+    pub(crate) subject: Option<RawJson<'a>>,
+}
+
+/// Creates the span in which a request is answered: everything that runs for it, such as its function and the layers
+/// around that, whether in place, in a tokio task or on a blocking thread.
+///
+/// `entry` is recorded once the function is known. If no subscriber wants the span, this costs an atomic load: nothing
+/// is formatted.
+pub(crate) fn request_span(connection: &ConnectionContext, method: &str, id: &Id<'_>) -> Span {
+    tracing::info_span!(
+        target: "mcp_runtime::request",
+        "mcp.request",
+        method,
+        id = id.as_json(),
+        // A connection without a source has one session, whose id says nothing.
+        session = connection.source.as_ref().and_then(|_| connection.session.get()?.id()).map(log_id),
+        principal = connection.principal().map(excerpt).as_deref(),
+        entry = Empty,
+    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 use crate::{
-    engine::{request::params::Params, tasks::watch::MAX_WATCHED_TASKS},
+    engine::{request::params::Params, tasks::changes::MAX_WATCHED_TASKS},
     error::Fault,
     jsonrpc::{RawJson, raw, write},
     registry::{Kinds, ServerCapabilities},

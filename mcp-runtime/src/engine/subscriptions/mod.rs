@@ -1,6 +1,5 @@
 //! Subscriptions to changes to the lists, to resources and to tasks.
 
 pub(crate) mod filter;
-pub(crate) mod listener;
 pub(crate) mod subscriber;
 pub(crate) mod subscription;

@@ -16,7 +16,7 @@ use crate::{
     },
     error::Fault,
     handler::{
-        AnswerFuture, CheckAnswer, ClientRequester, Encoding, OnceValues, Peer, SessionPeer, StatusMessages,
+        AnswerFuture, CallConnection, CheckAnswer, ClientRequester, Encoding, OnceValues, SessionPeer, StatusMessages,
         ask::Question,
     },
     jsonrpc::raw,
@@ -163,7 +163,7 @@ impl StatusMessages for TaskClient {
 
 /// Sends notifications to the session instead of to the connection of the call, which may be gone. With the extension
 /// there is no session, and notifications are discarded.
-impl Peer for TaskClient {
+impl CallConnection for TaskClient {
     fn notify(&self, message: &[u8]) -> bool {
         let Some(session) = &self.session else { return true };
         let Some(outbox) = session.outbox() else { return true };

@@ -8,18 +8,13 @@
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
-mod changes;
+pub(crate) mod changes;
 pub(crate) mod client;
 mod encode;
-mod errors;
-pub(crate) mod extension;
-pub(crate) mod handoff;
 mod inbox;
 pub(crate) mod key;
-pub(crate) mod options;
 mod quota;
 mod reader;
-mod records;
 pub(crate) mod request;
 pub(crate) mod result;
 pub(crate) mod runner;
@@ -28,7 +23,6 @@ mod store;
 #[cfg(test)]
 mod store_tests;
 mod task;
-pub(crate) mod watch;
 
-pub use options::TaskLimits;
+pub use request::TaskLimits;
 pub use task::TaskStatus;

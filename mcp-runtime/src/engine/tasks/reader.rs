@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use super::{
-    errors::TaskError,
+    encode::TaskError,
     key::TaskKey,
     store::{TaskStore, Updated},
     task::Task,

@@ -9,8 +9,7 @@ use std::{
 };
 
 use super::{
-    encode,
-    errors::not_found,
+    encode::{self, not_found},
     reader::TaskReader,
     request::TaskRequest,
     store::TaskWaiter,

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     client::TaskClient,
-    errors::{TaskError, backend_failed, result_too_large},
+    encode::{TaskError, backend_failed, result_too_large},
     inbox::{InboxUpdate, truncated},
     quota::BytePermit,
     store::{TaskStore, TaskWaiter, Updated},
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     backend::Backoff,
-    engine::call::{response, running::RunningCall},
+    engine::call::running::{self, RunningCall},
     error::Fault,
     handler::{CallFuture, Context, Encoding, Finished},
     jsonrpc::raw,
@@ -50,7 +50,7 @@ impl FinalState {
             Ok(result) => String::from_utf8(result).unwrap_or_default(),
             Err(fault) => {
                 let mut error = Vec::new();
-                response::write_error_object(&mut error, encoding.dialect, &fault);
+                running::write_error_object(&mut error, encoding.dialect, &fault);
                 let (message, outcome) = (Some(truncated(&fault.to_string())), String::from_utf8(error));
                 let outcome = outcome.unwrap_or_default();
                 return Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome };

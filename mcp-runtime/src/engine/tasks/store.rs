@@ -16,11 +16,10 @@ use tokio::time::timeout;
 
 use super::{
     changes::{ChangeReceiver, TaskChanges},
-    errors::{TaskError, too_many_in_total, too_many_of_client},
-    key::{TASKS, TaskKey},
-    options::TaskLimits,
+    encode::{TaskError, too_many_in_total, too_many_of_client},
+    key::{TASKS, TaskKey, TaskRecords},
     quota::StoredResults,
-    records::TaskRecords,
+    request::TaskLimits,
     task::{StoredOutcome, Task, TaskState},
 };
 use crate::{
@@ -91,11 +90,11 @@ impl TaskStore {
             task.state.runner = Some(runner_id(replica.join().await?));
         }
         let (name, ttl) = (task.key.name(), self.records.remaining(task).await?);
-        let quota = RecordQuota { account: &task.state.peer, per_account: limits.per_owner, total: limits.total };
+        let quota = RecordQuota { account: &task.state.peer, per_account: limits.per_peer, total: limits.total };
         match self.records.insert(TASKS, &name, task.state.encode(), ttl, quota).await {
             Ok(Insertion::Inserted(version)) => task.stored = version,
             Ok(Insertion::Exists) => return Err(Fault::internal("the id of a new task is taken")),
-            Ok(Insertion::Full { of_account, .. }) if of_account >= limits.per_owner => {
+            Ok(Insertion::Full { of_account, .. }) if of_account >= limits.per_peer => {
                 return Err(too_many_of_client(limits, self.next_expiry(&task.key).await?));
             }
             Ok(Insertion::Full { .. }) | Err(BackendError::Full) => return Err(too_many_in_total(limits)),

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     key::{TASKS, TaskKey, hash, test_key},
-    options::TaskLimits,
+    request::TaskLimits,
     store::{TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task, TaskStatus},
 };
@@ -21,7 +21,7 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(10);
-const LIMITS: TaskLimits = TaskLimits { total: 3, per_owner: 2 };
+const LIMITS: TaskLimits = TaskLimits { total: 3, per_peer: 2 };
 
 /// Runs every operation.
 #[derive(Debug, Default)]
@@ -154,7 +154,7 @@ async fn only_the_next_version_replaces_a_task() {
 #[tokio::test]
 async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
     let (_, store) = store();
-    let limits = TaskLimits { total: 99, per_owner: 9 };
+    let limits = TaskLimits { total: 99, per_peer: 9 };
     let now = Timestamp::now().as_unix_millis();
     for (owner, name, millis) in [("a", 'b', 1), ("a", 'c', 1), ("b", 'x', 0), ("b", 'y', 3), ("a", 'a', 2)] {
         let key = test_key(owner, name, Timestamp::from_unix_millis(now + millis));

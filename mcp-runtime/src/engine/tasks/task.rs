@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{errors::TaskError, key::TaskKey};
+use super::{encode::TaskError, key::TaskKey};
 use crate::{
     auth::Scopes,
     backend::{Record, RecordVersion, Timestamp, time::millis},

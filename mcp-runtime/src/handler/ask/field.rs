@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::choice::{ChoiceSet, ElicitChoice};
+use super::form_field::{ChoiceSet, ElicitChoice};
 
 /// A type that can be a field of a form.
 ///

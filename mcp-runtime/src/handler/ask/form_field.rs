@@ -1,5 +1,8 @@
-use super::field::{FieldKind, FieldType};
-use crate::handler::entry::rule::{ArgumentDefault, Bound, Rule};
+use super::{
+    FormContent, InvalidAnswer,
+    field::{FieldKind, FieldType},
+};
+use crate::handler::entry::argument::{ArgumentDefault, Bound, Rule};
 
 /// One field of a form.
 #[derive(Debug)]
@@ -146,4 +149,119 @@ const fn is_quoted(json: &[u8], text: &[u8]) -> bool {
         index += 1;
     }
     true
+}
+
+/// An enum whose variants the user chooses from: a single one, or several with a `Vec`.
+///
+/// Implement it with `#[derive(Elicit)]` on an enum without data.
+///
+/// See [Requested schema](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an item of a list in a form",
+    label = "expected an enum that derives `Elicit`: lists in forms are lists of choices",
+    note = "for an enum of your own without data in its variants, add `#[derive(mcp_runtime::Elicit)]`"
+)]
+pub trait ElicitChoice: Sized + Send + 'static {
+    /// The choices, in the order of the variants.
+    #[doc(hidden)]
+    const CHOICES: &'static ChoiceSet;
+
+    /// Returns the variant at an index.
+    #[doc(hidden)]
+    fn from_index(index: usize) -> Option<Self>;
+
+    /// Returns the index of the variant.
+    #[doc(hidden)]
+    fn index(&self) -> usize;
+}
+
+/// The choices of an enum.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ChoiceSet {
+    /// Whether titles are encoded as `enumNames`.
+    pub legacy_names: bool,
+    /// The variants.
+    pub all: &'static [Choice],
+}
+
+/// One variant of an enum.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The value in the requested schema.
+    pub value: &'static str,
+    /// The display name.
+    pub title: Option<&'static str>,
+}
+
+impl Choice {
+    pub(super) fn title(&self) -> &'static str {
+        self.title.unwrap_or(self.value)
+    }
+}
+
+impl ChoiceSet {
+    /// Returns whether any choice has a title.
+    pub(super) fn is_titled(&self) -> bool {
+        self.all.iter().any(|choice| choice.title.is_some())
+    }
+
+    /// Returns the index of the choice with a value.
+    pub(super) fn index_of(&self, value: &str) -> Option<usize> {
+        self.all.iter().position(|choice| choice.value == value)
+    }
+}
+
+/// A form that the user fills in: a struct that derives [`Elicit`](derive@crate::Elicit).
+///
+/// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
+///
+/// ```
+/// use mcp_runtime::{Elicit, Elicitation};
+///
+/// #[derive(Elicit)]
+/// struct Booking {
+///     /// The name of the guest.
+///     #[elicit(length = 1..=80)]
+///     name: String,
+///     #[elicit(range = 1..=12, default = 2)]
+///     guests: u8,
+///     #[elicit(format = "date")]
+///     day: Option<String>,
+///     seat: Seat,
+///     wishes: Vec<Wish>,
+/// }
+///
+/// #[derive(Elicit)]
+/// enum Seat {
+///     Inside,
+///     #[elicit(title = "On the terrace")]
+///     Outside,
+/// }
+///
+/// #[derive(Elicit)]
+/// enum Wish {
+///     Quiet,
+///     HighChair,
+/// }
+///
+/// let question = Elicitation::<Booking>::new("booking", "When would you like to come?");
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement `Elicit`",
+    label = "expected a struct that derives `Elicit`",
+    note = "for a struct of your own, add `#[derive(mcp_runtime::Elicit)]`",
+    note = "an enum, text or a number can only be a field of a form: make it a field of a struct"
+)]
+pub trait Elicit: Sized + Send + 'static {
+    /// The fields, in order.
+    #[doc(hidden)]
+    const FIELDS: &'static [FormField];
+
+    /// Creates the value from the content of a completed form.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the content is invalid.
+    #[doc(hidden)]
+    fn read(content: &FormContent) -> Result<Self, InvalidAnswer>;
 }

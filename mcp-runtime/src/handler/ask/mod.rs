@@ -4,35 +4,24 @@
 //! the answer.
 
 mod capability;
-mod choice;
 mod elicitation;
 mod field;
-mod form;
-mod form_content;
 mod form_field;
 mod options;
 mod question;
 mod requested_schema;
-mod roots;
 mod sample_message;
-mod sample_options;
 mod sample_request;
-mod url_completion;
 
 pub use capability::Capability;
 pub(crate) use capability::{announces_root_changes, object_member};
-pub use choice::{Choice, ChoiceSet, ElicitChoice};
-pub use elicitation::{Answer, Elicitation, UrlElicitation};
+pub(crate) use elicitation::ElicitationSession;
+pub use elicitation::{Answer, Elicitation, UrlCompletion, UrlElicitation};
 pub use field::{ElicitField, FieldKind, FieldType, default_json as field_default_json, field_type};
-pub use form::Elicit;
-pub use form_content::FormContent;
-pub use form_field::{FormField, check_field};
+pub use form_field::{Choice, ChoiceSet, Elicit, ElicitChoice, FormField, check_field};
 pub(crate) use options::AskOptions;
-pub use options::{ClientProgress, WithOptions};
-pub use question::{Ask, InvalidAnswer, Question, encoded_question};
-pub use roots::{ListRoots, Root};
+pub use options::{ClientProgress, IncludeContext, ToolChoice, WithOptions};
+pub use question::{Ask, InvalidAnswer, ListRoots, Question, Root, encoded_question};
+pub use requested_schema::FormContent;
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
-pub use sample_options::{IncludeContext, ToolChoice};
 pub use sample_request::SampleRequest;
-pub use url_completion::UrlCompletion;
-pub(crate) use url_completion::{ElicitationSession, TrackedElicitation};

@@ -2,11 +2,11 @@ use serde_json::{Map, Value};
 
 use super::{
     Ask, AskOptions, Capability, InvalidAnswer, Question,
+    options::{IncludeContext, Tool, ToolChoice},
     question::invalid_request,
     sample_message::{
         SampleContent, SampleMessage, SampleResult, SampleToolResult, check_tool_results, write_messages,
     },
-    sample_options::{IncludeContext, Tool, ToolChoice},
 };
 use crate::{
     error::Fault,

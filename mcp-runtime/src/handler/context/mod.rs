@@ -1,20 +1,303 @@
 //! The context of a call: the request, and messages to the client while the function runs.
 
-mod amount;
-#[allow(clippy::module_inception)]
-mod context;
-pub(crate) mod current;
-mod identity;
-pub(crate) mod log;
-mod meta;
 mod notifications;
-mod notifier;
 mod progress;
 mod questions;
 mod request;
 
-pub use self::{amount::Amount, context::Context, notifier::Notifier};
-pub(crate) use self::{
-    context::{ContextParts, StatusMessages, TaskHandoff},
-    log::LogThreshold,
+pub(crate) use self::notifications::{LogThreshold, log_notification};
+pub use self::{notifications::Notifier, progress::Amount};
+
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{self, Poll},
+    time::Duration,
 };
+
+use progress::ProgressLimiter;
+
+use crate::{
+    auth::{AccessRules, Scopes},
+    error::Fault,
+    handler::{
+        caller::{CallConnection, Caller, RequestHead},
+        client_requests::{ClientRequester, ClientWait},
+        outcome::CallFuture,
+        server_fn::CallLifetime,
+    },
+    jsonrpc::Id,
+    revision::Dialect,
+};
+
+/// The request that a function is handling. Reports progress, sends log messages and requests to the client, detects
+/// cancellation, and identifies the caller.
+///
+/// A function receives it by declaring a parameter of type `&Context`. Clones are cheap and may outlive the call; a
+/// clone that outlives its call sends nothing. To use it in `tokio::spawn`, clone it; to send requests to the client after
+/// the call, take [`ctx.session()`](Self::session) along. A spawned task that uses `ctx` itself is rejected with
+/// `borrowed data escapes outside of function`.
+///
+/// ```
+/// use mcp_runtime::{Context, tool};
+///
+/// /// Import rows.
+/// #[tool(destructive = false)]
+/// async fn import(ctx: &Context, rows: Vec<String>) -> String {
+///     for (done, row) in rows.iter().enumerate() {
+///         ctx.progress(done, rows.len(), row);
+///         // … import the row …
+///     }
+///     ctx.info("the import is complete");
+///     format!("imported {} rows for {}", rows.len(), ctx.principal().unwrap_or("everybody"))
+/// }
+/// ```
+///
+/// The guide explains [work in the background](crate::guide::long_calls#work-in-the-background).
+#[derive(Clone)]
+pub struct Context {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    parts: ContextParts,
+    lifetime: CallLifetime,
+    progress: ProgressLimiter,
+    client_wait: ClientWait,
+}
+
+/// The properties of a call, as provided by the engine.
+pub(crate) struct ContextParts {
+    pub(crate) peer: Arc<dyn CallConnection>,
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) id: Id<'static>,
+    /// The name of the tool or prompt, or the URI of the resource.
+    pub(crate) name: Box<str>,
+    /// The progress token, as JSON.
+    pub(crate) progress_token: Option<Box<str>>,
+    pub(crate) log: LogThreshold,
+    /// The targets whose events are forwarded to the client in addition to those of the function's crate. `None` if no log
+    /// events are forwarded.
+    pub(crate) log_targets: Option<Arc<[String]>>,
+    /// The `_meta` of the request, as JSON.
+    pub(crate) meta: Option<Box<str>>,
+    pub(crate) caller: Caller,
+    /// The capabilities that the client declared in `initialize`, as JSON. `None` for stateless requests, which declare
+    /// them in `_meta`.
+    pub(crate) capabilities: Option<Arc<str>>,
+    /// The channel for requests to the client; `None` if the protocol does not allow any.
+    pub(crate) requester: Option<Arc<dyn ClientRequester>>,
+    /// The receiver of status messages if the call is, or may become, a task.
+    pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
+    /// The means to turn the call into a task; `None` if it cannot become one.
+    pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
+    /// The scopes that the function requires.
+    pub(crate) scopes: Option<Arc<Scopes>>,
+    /// The rules about scopes. `None` if the caller has none.
+    pub(crate) access: Option<Arc<AccessRules>>,
+}
+
+/// The receiver of the status messages of a task.
+pub(crate) trait StatusMessages: Send + Sync {
+    /// Replaces the previous message.
+    fn set(&self, message: &str);
+}
+
+/// The handoff of a running call to a task.
+///
+/// It is declared next to [`Context`] because the two refer to each other: the rest of the call runs with the same
+/// context.
+pub(crate) trait TaskHandoff: Send + Sync {
+    /// Requests the handoff, which happens when the call is next pending. Resolves when it has succeeded or failed.
+    fn request(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Returns `Ready` once the handoff has been requested.
+    fn poll_requested(&self, cx: &mut task::Context<'_>) -> Poll<()>;
+
+    /// Continues the rest of the call as a task. Returns the future that answers the original call.
+    fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture;
+}
+
+impl Context {
+    /// Returns whether the call was cancelled or its connection closed.
+    ///
+    /// Blocking code should check this periodically. The future of an async function is dropped when its call is
+    /// cancelled, so it does not need to.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Search for a number whose square ends with the given digits.
+    /// #[tool(read_only, blocking)]
+    /// fn square_root(ctx: &Context, digits: u64, modulus: u64) -> Option<u64> {
+    ///     (0..modulus).take_while(|_| !ctx.is_cancelled()).find(|number| number * number % modulus == digits)
+    /// }
+    /// ```
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.lifetime.is_cancelled()
+    }
+
+    /// Waits until the call ends, because it was cancelled or because it has returned its result.
+    ///
+    /// Use it in spawned tasks that should stop with their call.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::{Context, tool};
+    /// /// Do something slow.
+    /// #[tool]
+    /// async fn slow(ctx: &Context) {
+    ///     let ctx = ctx.clone();
+    ///     tokio::spawn(async move {
+    ///         tokio::select! {
+    ///             () = ctx.ended() => {}
+    ///             () = tokio::time::sleep(Duration::from_secs(60)) => ctx.info("this takes longer than a minute"),
+    ///         }
+    ///     });
+    ///     // …
+    /// }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// This method is cancel safe.
+    pub async fn ended(&self) {
+        self.inner.lifetime.ended().await;
+    }
+
+    /// Turns the call of a `#[tool(task = "deferred")]` into a task, in which the function continues.
+    ///
+    /// The client receives the task instead of the result, and fetches the result later. If the client does not support
+    /// tasks or the call is already a task, this does nothing.
+    ///
+    /// Requests to the client before this point belong to the call (see [`elicit`](Self::elicit)); later requests
+    /// belong to the task.
+    ///
+    /// ```
+    /// use mcp_runtime::{Answer, Context, Elicit, Fault, tool};
+    ///
+    /// #[derive(Elicit)]
+    /// struct Confirm {
+    ///     sure: bool,
+    /// }
+    ///
+    /// /// Rebuild the index.
+    /// #[tool(task = "deferred")]
+    /// async fn rebuild(ctx: &Context) -> Result<String, Fault> {
+    ///     let Answer::Accept(Confirm { sure: true }) = ctx.elicit("confirm", "This takes an hour. Begin?").await? else {
+    ///         return Ok("nothing was done".to_owned());
+    ///     };
+    ///     ctx.become_task().await;
+    ///     // … the hour …
+    ///     Ok("rebuilt".to_owned())
+    /// }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// The call may become a task even if the future is dropped.
+    pub async fn become_task(&self) {
+        let Some(handoff) = &self.inner.parts.handoff else { return };
+        let (mut requested, mut ended) = (handoff.request(), pin!(self.ended()));
+        // Without `ended`, a spawned task that calls this would wait forever once its call has returned.
+        poll_fn(|cx| match requested.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => ended.as_mut().poll(cx),
+        })
+        .await;
+    }
+
+    pub(crate) fn new(parts: ContextParts) -> Self {
+        let inner = Inner {
+            parts,
+            lifetime: CallLifetime::default(),
+            progress: ProgressLimiter::default(),
+            client_wait: ClientWait::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Makes the function independent of the request that started it: [`cancel`](Self::cancel) and [`end`](Self::end)
+    /// have no effect until [`attach`](Self::attach).
+    pub(crate) fn detach(&self) {
+        self.inner.lifetime.set_detached(true);
+    }
+
+    /// Reverses [`detach`](Self::detach).
+    pub(crate) fn attach(&self) {
+        self.inner.lifetime.set_detached(false);
+    }
+
+    /// Marks the call as cancelled and wakes the tasks that wait for its end.
+    pub(crate) fn cancel(&self) {
+        self.inner.lifetime.cancel();
+    }
+
+    /// Marks the call as completed: nothing may be sent after its response.
+    pub(crate) fn end(&self) {
+        self.inner.lifetime.complete();
+    }
+
+    pub(crate) fn requester(&self) -> Option<&Arc<dyn ClientRequester>> {
+        self.inner.parts.requester.as_ref()
+    }
+
+    /// Returns the head of the request, if the transport has one.
+    pub(crate) fn head(&self) -> Option<&dyn RequestHead> {
+        self.inner.parts.caller.head.as_deref()
+    }
+
+    pub(crate) fn handoff(&self) -> Option<&Arc<dyn TaskHandoff>> {
+        self.inner.parts.handoff.as_ref()
+    }
+
+    /// Returns the last fault that tells the client what the call requires.
+    pub(crate) fn unmet_requirement(&self) -> Option<Fault> {
+        self.inner.client_wait.unmet_requirement()
+    }
+
+    /// Returns whether the function has sent any request to its client.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.inner.client_wait.has_asked()
+    }
+
+    /// Returns how long the call has waited for its client. This time does not count towards the timeout of the call.
+    pub(crate) fn waited(&self) -> Duration {
+        self.inner.client_wait.elapsed()
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("id", &self.request_id()).field("name", &self.name()).finish_non_exhaustive()
+    }
+}
+
+use std::cell::RefCell;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
+}
+
+/// A guard that restores the previous current call on drop, also when unwinding.
+struct RestoreCurrent(Option<Context>);
+
+impl Drop for RestoreCurrent {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+/// Returns the call that the current thread is executing.
+pub(crate) fn current_call() -> Option<Context> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Runs code as part of a call: until it returns, [`current_call`] is that call, if its log events are sent to the
+/// client. `None` does not change the current call.
+pub(crate) fn enter_call<T>(context: Option<&Context>, run: impl FnOnce() -> T) -> T {
+    let Some(context) = context.filter(|context| context.inner.parts.log_targets.is_some()) else { return run() };
+    let _restore = RestoreCurrent(CURRENT.replace(Some(context.clone())));
+    run()
+}

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Context, context::Inner};
+use super::{Context, Inner};
 use crate::{
     error::Fault,
     handler::{

@@ -1,7 +1,10 @@
 //! The description of an annotated function that a macro generates: static data and function pointers, no logic.
 
 pub(super) mod argument;
-pub(super) mod rule;
+
+pub use argument::{
+    ArgumentDefault, ArgumentEntry, ArgumentType, Bound, DefaultValue, OutputType, Rule, ServerFnEntry, default_json,
+};
 
 use std::time::Duration;
 
@@ -9,9 +12,6 @@ use mcp_runtime_uri_template::Operator;
 
 use super::{CallFuture, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
 use crate::model::{Icon, Role};
-
-pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
-pub use rule::{ArgumentDefault, Bound, Rule};
 
 /// A part of a URI template, usable in constants.
 pub type Part = mcp_runtime_uri_template::Part<&'static str, &'static [&'static str]>;
@@ -105,7 +105,7 @@ pub struct EntryInfo<'a> {
     /// The `tags(…)` of the annotation.
     pub tags: &'a [&'a str],
     /// The crate that defines the function, as named in its `Cargo.toml`.
-    pub krate: &'a str,
+    pub package: &'a str,
     /// The module that defines the function, as `module_path!()` names it.
     pub module: &'a str,
     /// The function, qualified by its type if it is a method: `add` or `Notes::add`. Empty for a skill.
@@ -116,7 +116,7 @@ pub struct EntryInfo<'a> {
 
 impl<'a> EntryInfo<'a> {
     pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [&'a str]) -> Self {
-        Self { kind: EntryKind::Resource, name, tags, krate: "", module: path, function: "", source: None }
+        Self { kind: EntryKind::Resource, name, tags, package: "", module: path, function: "", source: None }
     }
 
     /// Returns whether the function has a tag.
@@ -289,7 +289,7 @@ impl CommonEntry {
             kind,
             name,
             tags,
-            krate: source.package,
+            package: source.package,
             module: source.module,
             function: source.function,
             source: Some(source),

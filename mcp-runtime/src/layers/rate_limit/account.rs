@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::rate::Rate;
+use super::local::Rate;
 use crate::backend::{RecordCondition, RecordVersion};
 
 /// Whether a call is within the rate. Otherwise, the time to wait.

@@ -1,6 +1,5 @@
 mod account;
 mod local;
-mod rate;
 mod shared;
 #[cfg(test)]
 mod tests;

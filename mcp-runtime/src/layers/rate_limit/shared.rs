@@ -16,10 +16,9 @@ use tokio::{
 
 use super::{
     account::{Account, Admission, Verdict},
-    local::{Limiter, Uptime},
-    rate::Rate,
+    local::{Limiter, Rate, Uptime},
 };
-use crate::backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Record, respond};
+use crate::backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Record, with_timeout};
 
 /// The time for which a backend that has failed is not asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -143,7 +142,7 @@ impl SharedBudgets {
     async fn ask(self: Arc<Self>, mut asking: Asking) {
         let Some(budget) = asking.0.clone() else { return };
         loop {
-            let taken = respond(self.take(&budget)).await;
+            let taken = with_timeout(self.take(&budget)).await;
             self.record_availability(taken.as_ref().err());
             if taken.is_err() {
                 return;

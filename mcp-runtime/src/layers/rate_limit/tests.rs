@@ -12,7 +12,11 @@ use std::{
 use governor::Quota;
 use tokio::time::{Instant, advance, sleep};
 
-use super::{account::Account, local::Uptime, rate::Rate, shared::SharedBudgets};
+use super::{
+    account::Account,
+    local::{Rate, Uptime},
+    shared::SharedBudgets,
+};
 use crate::{
     backend::{BackendFuture, RecordCondition, RecordVersion, Records as _},
     testing::{BackendHook, BackendMethod, BackendOperation, TestBackend},

@@ -11,10 +11,11 @@ use std::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Content, DIRECTORY, Label, Node, Skill, Skills, front_matter::FrontMatter, media};
+use super::{Content, DIRECTORY, Label, Node, Skill, Skills, front_matter::FrontMatter};
 use crate::{
     jsonrpc::write,
     model::{Resource, ResourceBody, ResourceLink},
+    registry::skills,
 };
 
 const SKILL_FILE: &str = "SKILL.md";
@@ -213,9 +214,9 @@ impl Reader {
         let (uri, name) = (uri(segments), segments.last().cloned().unwrap_or_default());
         let (digest, size) = (digest(&bytes), bytes.len());
         let contents = match String::from_utf8(bytes) {
-            Ok(text) => Resource::text(uri.clone(), text).with_mime_type(media::media_type(&name, true)),
+            Ok(text) => Resource::text(uri.clone(), text).with_mime_type(skills::media_type(&name, true)),
             Err(error) => {
-                Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(media::media_type(&name, false))
+                Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(skills::media_type(&name, false))
             }
         };
         let mut link = ResourceLink::new(uri.clone(), name.clone()).with_size(size as u64);

@@ -14,9 +14,9 @@ use super::{
     limits::SharedLimits,
     options::HttpOptions,
     peers::{Peer, Remote},
-    reader::Reader,
     request::HttpRequestSource,
-    sender,
+    request_body::Reader,
+    response,
     session::Sessions,
     sse::body::{ShutdownPhase, StreamConfig},
 };
@@ -119,7 +119,7 @@ impl Endpoint {
 
     /// Returns the peer whose share of the limits a request uses.
     pub(super) fn peer_of(&self, request: &Parts) -> Arc<Peer> {
-        match sender::principal(request) {
+        match response::principal(request) {
             Some(name) => self.shared.limits.peers.principal(name),
             None => match self.address_of_request(request) {
                 Some(address) => self.shared.limits.peers.address(Some(address.ip())),
@@ -151,7 +151,7 @@ impl Endpoint {
 
     /// Returns the time at which the streams of a request's sender end because its credentials have expired.
     pub(super) fn stream_deadline(&self, request: &Parts) -> Option<tokio::time::Instant> {
-        let expires_at = sender::identity(request)?.expires_at()?;
+        let expires_at = response::identity(request)?.expires_at()?;
         let grace = self.options().expired_stream_grace?;
         let remaining = expires_at.duration_since(SystemTime::now()).unwrap_or_default();
         tokio::time::Instant::now().checked_add(remaining.saturating_add(grace))

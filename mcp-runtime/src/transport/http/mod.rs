@@ -8,7 +8,6 @@
 
 mod address;
 mod authorization;
-mod body;
 mod buffers;
 mod endpoint;
 mod guard;
@@ -18,23 +17,20 @@ mod limits;
 mod options;
 pub(crate) mod peers;
 mod post;
-mod reader;
 mod request;
 mod request_body;
 mod response;
 mod routing;
-mod sender;
 mod serve;
 mod service;
 pub(crate) mod session;
-mod session_requests;
 pub(crate) mod sse;
 
 pub use address::{HttpAddress, InvalidHttpAddress};
 pub(crate) use authorization::Authorization;
 pub use authorization::AuthorizationService;
-pub use body::HttpBody;
 pub(crate) use legacy::LegacySessions;
 pub use options::HttpOptions;
+pub use response::HttpBody;
 pub(crate) use serve::Listener;
 pub use service::HttpService;

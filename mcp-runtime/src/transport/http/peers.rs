@@ -41,7 +41,7 @@ pub(crate) struct Peers {
 #[derive(Debug, Default)]
 struct Table {
     principals: HashMap<Box<str>, Weak<Peer>>,
-    origins: HashMap<Origin, Weak<Peer>>,
+    networks: HashMap<NetworkPeer, Weak<Peer>>,
 }
 
 /// The sender at the other end of a connection, as the operating system reports it.
@@ -66,7 +66,7 @@ impl Remote {
 
 /// Identifies clients without a principal that limits treat as one peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Origin {
+enum NetworkPeer {
     /// An IPv4 address or the first 64 bits of an IPv6 address.
     Network(IpAddr),
     /// The user whose processes have connected to a Unix socket.
@@ -92,7 +92,7 @@ pub(crate) struct Peer {
 #[derive(Debug)]
 enum Key {
     Principal(Box<str>),
-    Origin(Origin),
+    NetworkPeer(NetworkPeer),
 }
 
 impl Peers {
@@ -113,25 +113,25 @@ impl Peers {
 
     /// Returns the peer with this address. All clients whose address is unknown are one peer.
     pub(crate) fn address(self: &Arc<Self>, address: Option<IpAddr>) -> Arc<Peer> {
-        self.origin(address.map_or(Origin::Unknown, |address| Origin::Network(network(address))))
+        self.network_peer(address.map_or(NetworkPeer::Unknown, |address| NetworkPeer::Network(network(address))))
     }
 
     /// Returns the peer of a connection.
     pub(crate) fn remote(self: &Arc<Self>, remote: Remote) -> Arc<Peer> {
         match remote {
             Remote::Address(address) => self.address(Some(address.ip())),
-            Remote::User(user) => self.origin(Origin::User(user)),
+            Remote::User(user) => self.network_peer(NetworkPeer::User(user)),
             Remote::Unknown => self.address(None),
         }
     }
 
-    fn origin(self: &Arc<Self>, origin: Origin) -> Arc<Peer> {
+    fn network_peer(self: &Arc<Self>, network: NetworkPeer) -> Arc<Peer> {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(peer) = table.origins.get(&origin).and_then(Weak::upgrade) {
+        if let Some(peer) = table.networks.get(&network).and_then(Weak::upgrade) {
             return peer;
         }
-        let peer = Peer::new(Key::Origin(origin), Arc::clone(self));
-        table.origins.insert(origin, Arc::downgrade(&peer));
+        let peer = Peer::new(Key::NetworkPeer(network), Arc::clone(self));
+        table.networks.insert(network, Arc::downgrade(&peer));
         peer
     }
 
@@ -144,8 +144,8 @@ impl Peers {
                     table.principals.remove(name);
                 }
             }
-            Key::Origin(origin) => {
-                if let Entry::Occupied(entry) = table.origins.entry(*origin)
+            Key::NetworkPeer(network) => {
+                if let Entry::Occupied(entry) = table.networks.entry(*network)
                     && entry.get().strong_count() == 0
                 {
                     entry.remove();
@@ -176,12 +176,12 @@ impl Peer {
 
     /// Returns what distinguishes the peer from others: its principal, its network or its user. Returns `None` if
     /// nothing does.
-    pub(crate) fn distinction(&self) -> Option<String> {
+    pub(crate) fn quota_key(&self) -> Option<String> {
         match &self.key {
             Key::Principal(name) => Some(format!("principal {name}")),
-            Key::Origin(Origin::Network(address)) => Some(format!("network {address}")),
-            Key::Origin(Origin::User(id)) => Some(format!("user {id}")),
-            Key::Origin(Origin::Unknown) => None,
+            Key::NetworkPeer(NetworkPeer::Network(address)) => Some(format!("network {address}")),
+            Key::NetworkPeer(NetworkPeer::User(id)) => Some(format!("user {id}")),
+            Key::NetworkPeer(NetworkPeer::Unknown) => None,
         }
     }
 
@@ -348,7 +348,7 @@ mod tests {
             (peers.principal("10.0.0.1"), address("10.0.0.1"), false),
         ] {
             assert_eq!(Arc::ptr_eq(&left, &right), are_same, "{:?} {:?}", left.key, right.key);
-            assert_eq!(left.distinction() == right.distinction(), are_same, "{:?} {:?}", left.key, right.key);
+            assert_eq!(left.quota_key() == right.quota_key(), are_same, "{:?} {:?}", left.key, right.key);
         }
     }
 
@@ -362,7 +362,7 @@ mod tests {
         }
         let count = || {
             let table = peers.table.lock().unwrap();
-            (table.principals.len(), table.origins.len())
+            (table.principals.len(), table.networks.len())
         };
         assert_eq!(count(), (1, 1));
         drop(kept);

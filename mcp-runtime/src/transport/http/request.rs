@@ -14,7 +14,7 @@ use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
     limits::SharedLimits,
     peers::{Peer, PeerPermit},
-    sender,
+    response,
 };
 use crate::{
     auth::Identity,
@@ -95,11 +95,11 @@ impl RequestHead for HttpRequestSource {
     }
 
     fn sender_key(&self) -> Option<String> {
-        self.peer.distinction()
+        self.peer.quota_key()
     }
 
     fn identity(&self) -> Option<&Identity> {
-        sender::identity(&self.request)
+        response::identity(&self.request)
     }
 
     fn demand_scopes(&self, scopes: &[String]) {
@@ -174,7 +174,7 @@ impl RequestSource for HttpRequestSource {
     }
 
     fn principal(&self) -> Option<&str> {
-        sender::principal(&self.request)
+        response::principal(&self.request)
     }
 }
 

@@ -1,10 +1,18 @@
-//! Building HTTP responses.
+//! HTTP responses and their bodies, and the sender of a request as a middleware has identified it.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
+use http_body::{Body, Frame, SizeHint};
 
-use super::{body::HttpBody, sse::body::SseBody};
+use super::sse::body::SseBody;
 use crate::{
+    auth::{Identity, Principal},
     error::{Fault, FaultClass},
     revision,
 };
@@ -111,5 +119,67 @@ pub(super) fn stateless_status(fault: Option<FaultClass>) -> StatusCode {
         Some(FaultClass::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
         Some(FaultClass::InsufficientScope) => StatusCode::FORBIDDEN,
         None => StatusCode::OK,
+    }
+}
+
+/// Returns the identity of the sender.
+pub(super) fn identity(request: &Parts) -> Option<&Identity> {
+    request.extensions.get()
+}
+
+/// Returns the name of the sender's principal.
+pub(super) fn principal(request: &Parts) -> Option<&str> {
+    let principal = identity(request).map_or_else(|| request.extensions.get(), |identity| Some(identity.principal()));
+    principal.map(Principal::as_str)
+}
+
+/// The body of a response: a complete message, or a stream of server-sent events.
+#[derive(Debug)]
+pub struct HttpBody(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Complete(Option<Bytes>),
+    Events(Box<SseBody>),
+}
+
+impl HttpBody {
+    pub(crate) fn complete(bytes: impl Into<Bytes>) -> Self {
+        Self(Kind::Complete(Some(bytes.into()).filter(|bytes: &Bytes| !bytes.is_empty())))
+    }
+
+    pub(super) fn events(events: SseBody) -> Self {
+        Self(Kind::Events(Box::new(events)))
+    }
+}
+
+/// An empty body, which the CORS layer requires for preflight responses.
+impl Default for HttpBody {
+    fn default() -> Self {
+        Self(Kind::Complete(None))
+    }
+}
+
+impl Body for HttpBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let data = match &mut self.0 {
+            Kind::Complete(bytes) => Poll::Ready(bytes.take()),
+            Kind::Events(events) => events.poll_next(cx),
+        };
+        data.map(|data| data.map(|data| Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Complete(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Complete(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Kind::Events(_) => SizeHint::default(),
+        }
     }
 }

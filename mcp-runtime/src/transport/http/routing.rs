@@ -1,4 +1,4 @@
-//! Assigning a request to a session by its headers.
+//! Assigning a request to a session by its headers; GET and DELETE, which concern a session.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,8 +10,11 @@ use super::{
     peers::Peer,
     request::HttpRequestSource,
     response::{self, HttpResponse},
-    sender,
-    session::ActiveSession,
+    session::{ActiveSession, HttpSession},
+    sse::{
+        body::{SseBody, StreamConfig, parse_event_id},
+        events::Resumption,
+    },
 };
 use crate::{error::Fault, excerpt::excerpt, revision};
 
@@ -144,7 +147,7 @@ fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Fo
     let Some(id) = ids.next() else { return Ok(Found::Unnamed) };
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
     let id = id.ok_or_else(|| Box::new(session_not_found()))?;
-    let found = endpoint.sessions().find(id, sender::principal(request), now);
+    let found = endpoint.sessions().find(id, response::principal(request), now);
     if let Some(shared) = endpoint.shared_sessions()
         && found.as_ref().is_none_or(|found| shared.is_outdated(found, now))
     {
@@ -162,7 +165,7 @@ async fn load_session(
 ) -> Result<ActiveSession, Box<HttpResponse>> {
     let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok());
     let Some((id, shared)) = id.zip(endpoint.shared_sessions()) else { return Err(Box::new(session_not_found())) };
-    match shared.find(id, sender::principal(request), peer, now).await {
+    match shared.find(id, response::principal(request), peer, now).await {
         Ok(Some(session)) => Ok(session),
         Ok(None) => Err(Box::new(session_not_found())),
         Err(fault) => Err(Box::new(response::overloaded_with(response::error_message(&fault)))),
@@ -196,4 +199,57 @@ fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box
 
 fn missing_session_id() -> Box<HttpResponse> {
     Box::new(response::invalid_request(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"))
+}
+
+/// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
+pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
+    let session = match session(endpoint, request, now).await {
+        Ok(session) => session,
+        Err(rejection) => return *rejection,
+    };
+    if !headers::accepts(&request.headers, "text", "event-stream") {
+        return response::invalid_request(StatusCode::NOT_ACCEPTABLE, "`Accept` must include text/event-stream");
+    }
+    let event = match request.headers.get("last-event-id").map(|id| id.to_str().ok().and_then(parse_event_id)) {
+        Some(None) => return unknown_event(),
+        event => event.flatten(),
+    };
+    match session.resume(event).await {
+        Ok(Resumption::Events(events)) => {
+            endpoint.set_reading_session(Some(&session.session));
+            let config = stream_config(endpoint, request, &session);
+            let body = SseBody::new(events, config, endpoint.shutdown());
+            response::events(body.until(endpoint.stream_deadline(request)).active(Some(session)))
+        }
+        // The client has received everything. This status stops it from reconnecting.
+        Ok(Resumption::Complete) => response::empty(StatusCode::NO_CONTENT),
+        Ok(Resumption::Unknown) => unknown_event(),
+        Err(error) => response::overloaded_with(response::error_message(&error.into())),
+    }
+}
+
+/// Returns how the response encodes its stream. If it resumes a stream, it starts with the id that the client has named:
+/// the client may lose the response before the next event, and some clients know only ids that the response contains.
+fn stream_config(endpoint: &Endpoint, request: &Parts, session: &HttpSession) -> StreamConfig {
+    let config = endpoint.session_stream_config(&session.session);
+    StreamConfig { primed: config.primed && request.headers.contains_key("last-event-id"), ..config }
+}
+
+fn unknown_event() -> HttpResponse {
+    response::invalid_request(StatusCode::BAD_REQUEST, "unknown or expired `Last-Event-ID`")
+}
+
+/// Ends a session.
+pub(super) async fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
+    let session = match session(endpoint, request, now).await {
+        Ok(session) => session,
+        Err(rejection) => return *rejection,
+    };
+    if let Some(shared) = endpoint.shared_sessions()
+        && let Err(error) = shared.delete(&session.session).await
+    {
+        return response::overloaded_with(response::error_message(&error.into()));
+    }
+    endpoint.sessions().close(session.session.id().unwrap_or_default());
+    response::empty(StatusCode::NO_CONTENT)
 }

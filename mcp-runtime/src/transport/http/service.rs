@@ -15,15 +15,14 @@ use tower_service::Service;
 
 use super::{
     authorization::{Authorization, AuthorizationService, admit},
-    body::HttpBody,
     endpoint::Endpoint,
     guard,
     options::HttpOptions,
     peers::Remote,
     post::post,
     request::HttpRequestSource,
-    response::{self, HttpResponse},
-    session_requests,
+    response::{self, HttpBody, HttpResponse},
+    routing,
 };
 use crate::engine::Engine;
 
@@ -251,8 +250,8 @@ where
     };
     let response = match parts.method {
         Method::POST => post(endpoint, endpoint.request_source(parts), body, now).await,
-        Method::GET => session_requests::get(endpoint, &parts, now).await,
-        Method::DELETE => session_requests::delete(endpoint, &parts, now).await,
+        Method::GET => routing::get(endpoint, &parts, now).await,
+        Method::DELETE => routing::delete(endpoint, &parts, now).await,
         _ => response::method_not_allowed("GET, POST, DELETE"),
     };
     response_headers.add_to(response)

@@ -2,14 +2,12 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::sleep;
 
-use super::{
-    super::{log::RUNNING_TTL, streams::SessionStreams},
-    Flaky, LEASE,
-    backend::Failure,
-    event, notify, replica,
+use super::{super::log::RUNNING_TTL, Flaky, LEASE, backend::Failure, event, notify, replica};
+use crate::{
+    cluster::streams::SessionStreams,
+    engine::Session,
+    transport::http::sse::events::{GENERAL, Resumption, StreamEvents},
 };
-use crate::engine::Session;
-use crate::transport::http::sse::events::{GENERAL, Resumption, StreamEvents};
 
 /// A session at one replica.
 struct SessionCopy {

@@ -3,13 +3,15 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Runtime, time::sleep};
 
 use super::{
-    super::{entry::Entry, log::StreamLog, streams::SharedStreams},
-    CALL, Call, Flaky, LEASE, event, next, notify, replica, rest, resume, resumed, texts,
+    super::log::StreamLog, CALL, Call, Flaky, LEASE, event, next, notify, replica, rest, resume, resumed, texts,
 };
-use crate::transport::http::sse::events::{Resumption, StreamItem};
 use crate::{
     backend::{RecordCondition, Records as _},
-    transport::http::sse::stream::MAX_LOGGED_BYTES,
+    cluster::streams::{SharedStreams, log::Entry},
+    transport::http::sse::{
+        events::{Resumption, StreamItem},
+        stream::MAX_LOGGED_BYTES,
+    },
 };
 
 /// The requests of a running stream are recorded, so that they are answered if its replica is killed.
@@ -149,7 +151,7 @@ async fn a_call_that_was_answered_is_not_lost_after_any_event() {
     sleep(Duration::from_secs(1)).await;
     notify(&call.outbox, "later");
     positions.push(event(&mut call.response).await.0);
-    crate::handler::Peer::close_sse_stream(&*call.outbox, Duration::from_millis(7));
+    crate::handler::CallConnection::close_sse_stream(&*call.outbox, Duration::from_millis(7));
     let Some(StreamItem::Close { position, .. }) = next(&mut call.response).await else { panic!("not closed") };
     positions.push(position);
     assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());

@@ -12,15 +12,17 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use self::backend::Flaky;
-use super::{calls::StreamCalls, streams::SharedStreams};
-use crate::transport::http::sse::events::{Resumption, StreamEvents, StreamItem};
+use super::{SharedStreams, open_responses::StreamCalls};
 use crate::{
     backend::Backend,
     cluster::Replica,
     engine::Outbox,
     jsonrpc::{Id, raw},
     revision,
-    transport::http::sse::stream::StreamMemory,
+    transport::http::sse::{
+        events::{Resumption, StreamEvents, StreamItem},
+        stream::StreamMemory,
+    },
 };
 
 const LEASE: Duration = Duration::from_secs(10);

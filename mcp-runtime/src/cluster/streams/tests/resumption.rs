@@ -74,7 +74,7 @@ async fn functions_close_responses_at_other_replicas() {
     let mut call = Call::begin(&replicas[0], CALL);
     let stream = call.opened().await;
     let mut response = resumed(&replicas[1], stream, 0).await;
-    crate::handler::Peer::close_sse_stream(&*call.outbox, Duration::from_millis(7));
+    crate::handler::CallConnection::close_sse_stream(&*call.outbox, Duration::from_millis(7));
     let Some(StreamItem::Close { position, retry }) = next(&mut response).await else { panic!("not closed") };
     assert_eq!(retry, Duration::from_millis(7));
     let mut response = resumed(&replicas[1], stream, position).await;
@@ -103,7 +103,7 @@ async fn what_was_written_twice_is_resumed_once() {
     let stream = call.opened().await;
     backend.fail(&[Failure::After]);
     notify(&call.outbox, "one");
-    crate::handler::Peer::close_sse_stream(&*call.outbox, Duration::from_millis(7));
+    crate::handler::CallConnection::close_sse_stream(&*call.outbox, Duration::from_millis(7));
     assert_eq!(event(&mut call.response).await.1, "one");
     let Some(StreamItem::Close { position, .. }) = next(&mut call.response).await else { panic!("not closed") };
     call.outbox.finish_call("response");

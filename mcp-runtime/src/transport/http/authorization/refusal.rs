@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use http_body::Body;
 
-use super::authorization::Authorization;
+use super::Authorization;
 use crate::{
     auth::{AuthenticationError, AuthenticationErrorKind as Kind, Challenge, OFFLINE_ACCESS, Scopes},
     engine::{Connection, RequestSource},
@@ -21,7 +21,6 @@ use crate::{
         request::HttpRequestSource,
         request_body::{self, linger},
         response::{self, HttpResponse},
-        sender,
     },
 };
 
@@ -110,7 +109,7 @@ pub(in crate::transport::http) fn insufficient_scope(
 
 /// Responds with a challenge that names scopes: status 403, or 401 if the sender is unknown.
 fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message: Vec<u8>) -> HttpResponse {
-    let identity = sender::identity(request);
+    let identity = response::identity(request);
     let (status, error) = match identity {
         Some(_) => (StatusCode::FORBIDDEN, Some("insufficient_scope")),
         None => (StatusCode::UNAUTHORIZED, None),
@@ -156,7 +155,7 @@ where
         connection.set_source(Arc::clone(source) as Arc<dyn RequestSource>);
         scopes = connection.required_scopes(body.bytes().trim_ascii());
     }
-    endpoint.engine().profile.access.to_request(sender::identity(request), scopes)
+    endpoint.engine().profile.access.to_request(response::identity(request), scopes)
 }
 
 /// Reads the body of a rejected request for a while, since most clients read the response only afterwards.

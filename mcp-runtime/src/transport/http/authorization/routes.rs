@@ -15,14 +15,14 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::metadata;
+use super::resource_url;
 use crate::{
     auth::AuthorizationRoutes,
     handler::RequestHead as _,
     transport::http::{
-        body::HttpBody,
         endpoint::Endpoint,
         guard, request_body,
+        response::HttpBody,
         response::{self, HttpResponse},
     },
 };
@@ -58,7 +58,7 @@ impl AuthorizationService {
 
     /// Returns whether an endpoint serves a path because of authorization.
     pub(in crate::transport::http) fn serves(endpoint: &Endpoint, path: &str) -> bool {
-        metadata::serves(path) || route(endpoint, path).is_some()
+        resource_url::serves(path) || route(endpoint, path).is_some()
     }
 
     pub(in crate::transport::http) async fn respond<B>(&self, request: Request<B>) -> HttpResponse
@@ -69,7 +69,7 @@ impl AuthorizationService {
         let path = request.uri().path();
         match route(&self.endpoint, path) {
             Some(routes) => self.call_route(Arc::clone(routes), request).await,
-            None if metadata::serves(path) => metadata::respond(&self.endpoint, &request),
+            None if resource_url::serves(path) => resource_url::respond(&self.endpoint, &request),
             None => response::invalid_request(http::StatusCode::NOT_FOUND, "path not found"),
         }
     }

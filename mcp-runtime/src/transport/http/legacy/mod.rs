@@ -6,8 +6,7 @@
 //!
 //! See [HTTP with SSE](https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse).
 
-mod clients;
 mod service;
 
-pub(crate) use self::clients::LegacySessions;
 pub(super) use self::service::LegacyService;
+pub(crate) use self::service::LegacySessions;

@@ -3,7 +3,6 @@
 mod acceptor;
 mod listener;
 mod socket;
-mod stream;
 mod timer;
 #[cfg(unix)]
 mod unix;

@@ -15,13 +15,13 @@ use tokio::{
     time::Sleep,
 };
 
-use super::stream::Stream;
+use super::acceptor::Stream;
 use crate::{
     error::Fault,
     transport::http::{
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
-        reader::Reader,
+        request_body::Reader,
         response,
     },
 };

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
-use crate::lock_directory::lock_directory;
+use crate::replace_file::lock_directory;
 
 /// The maximum number of connections that wait to be accepted, as for TCP.
 const BACKLOG: u32 = 1024;

@@ -2,12 +2,250 @@
 //!
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
-#[allow(clippy::module_inception)]
-mod session;
 mod sessions;
 mod stream_eviction;
 
-pub(crate) use self::{
-    session::{ActiveSession, HttpSession},
-    sessions::{Sessions, new_id},
+pub(crate) use self::sessions::{Sessions, new_id};
+
+use std::{
+    collections::BTreeMap,
+    ops::Deref,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
+
+use crate::{
+    backend::BackendError,
+    cluster::{
+        SharedSession,
+        streams::{SessionStreams, StreamCalls},
+    },
+    engine::{Outbox, Session, session_ended},
+    error::Fault,
+    transport::http::sse::{
+        events::{GENERAL, Resumption, StreamEvents},
+        stream::{AttachedStream, EventStream, StreamMemory},
+    },
+};
+
+/// The maximum number of streams that one session keeps for a client that may reconnect.
+const MAX_STREAMS: usize = 32;
+
+/// One session.
+#[derive(Debug)]
+pub(crate) struct HttpSession {
+    pub(crate) session: Arc<Session>,
+    memory: StreamMemory,
+    state: Mutex<SessionState>,
+    /// The number of [`ActiveSession`]s.
+    active: AtomicUsize,
+    /// Whether any request has used the session after `initialize`.
+    pub(crate) is_used: AtomicBool,
+    /// The streams, if other processes share them.
+    shared: Option<SessionStreams>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SessionState {
+    pub(crate) last_used: Instant,
+    next_stream: u64,
+    pub(crate) streams: BTreeMap<u64, Arc<EventStream>>,
+}
+
+/// A complete stream that no response carries, and the session it belongs to.
+pub(crate) struct AbandonedStream<'a> {
+    session: &'a HttpSession,
+    id: u64,
+    pub(crate) has_unsent: bool,
+    pub(crate) opened: Instant,
+}
+
+/// A session that is not idle: held by its requests in progress and its open responses.
+#[derive(Debug)]
+pub(crate) struct ActiveSession {
+    session: Arc<HttpSession>,
+    /// The time at which the request or response ended. If not set, it ends when this value is dropped.
+    pub(crate) end: Option<Instant>,
+}
+
+impl HttpSession {
+    pub(crate) fn new(session: Arc<Session>, memory: StreamMemory, shared: Option<SessionStreams>) -> Self {
+        let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
+        memory.watch(&session.outbox);
+        Self {
+            session,
+            memory,
+            state: Mutex::new(state),
+            active: AtomicUsize::new(0),
+            is_used: AtomicBool::new(false),
+            shared,
+        }
+    }
+
+    /// Fails the session's calls and ends its streams.
+    pub(crate) fn end(&self) {
+        self.session.end();
+        let streams = std::mem::take(&mut self.state().streams);
+        // The state is unlocked before the streams are dropped.
+        drop(streams);
+    }
+
+    /// Ends the session in this process because the process shuts down. Other processes may share the session, so the
+    /// error of its calls names the shutdown and not the end of the session.
+    pub(crate) fn shut_down(&self) {
+        self.session.in_flight.fail_all(&Fault::shutting_down());
+        self.end();
+    }
+
+    /// Fails the calls that a request has started if another request has ended the session in the meantime.
+    pub(crate) fn fail_if_ended(&self) {
+        if self.session.has_ended() {
+            self.session.in_flight.fail_all(&session_ended());
+        }
+    }
+
+    /// Returns whether the session must be read again before it is used.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.session.shared().is_some_and(SharedSession::is_stale)
+    }
+
+    pub(crate) fn activate(self: &Arc<Self>) -> ActiveSession {
+        self.active.fetch_add(1, Ordering::AcqRel);
+        ActiveSession { session: Arc::clone(self), end: None }
+    }
+
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far, and `calls`
+    /// the requests if other processes share the session.
+    pub(crate) fn open_stream(&self, outbox: Arc<Outbox>, calls: StreamCalls, lines: Vec<u8>) -> StreamEvents {
+        if let Some(shared) = &self.shared {
+            return shared.open(calls, outbox, lines, self.memory.clone());
+        }
+        let stream = self.add_stream(outbox);
+        stream.append(&lines);
+        StreamEvents::local(stream, 0)
+    }
+
+    /// Resumes a stream after an event, which is the id of the stream and a number, or opens the stream for messages that
+    /// belong to no request. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if other processes share the session, and the backend fails or takes too long.
+    pub(crate) async fn resume(&self, event: Option<(u64, u64)>) -> Result<Resumption, BackendError> {
+        if let Some(shared) = &self.shared {
+            return shared.resume(event).await;
+        }
+        let Some((id, at)) = event else {
+            let stream = self.general_stream();
+            // Messages that no response has carried are still pending.
+            let at = stream.written();
+            return Ok(Resumption::Events(StreamEvents::local(stream, at)));
+        };
+        Ok(match self.stream(id).filter(|stream| at <= stream.last()) {
+            Some(stream) if stream.is_over() && at == stream.last() => Resumption::Complete,
+            Some(stream) => Resumption::Events(StreamEvents::local(stream, at)),
+            None => Resumption::Unknown,
+        })
+    }
+
+    /// Adds a stream of this process. Drops the oldest stream, preferably one that is over, if the session has too many.
+    pub(crate) fn add_stream(&self, outbox: Arc<Outbox>) -> AttachedStream {
+        let mut state = self.state();
+        let id = state.next_stream;
+        state.next_stream += 1;
+        let stream = Arc::new(EventStream::new(id, outbox, true, &self.memory));
+        let attached = stream.attach();
+        state.streams.insert(id, stream);
+        if state.streams.len() > MAX_STREAMS {
+            let over = state.streams.iter().find(|(id, stream)| **id != 0 && stream.is_over()).map(|(id, _)| *id);
+            let oldest = over.or_else(|| state.streams.keys().copied().find(|id| *id != 0));
+            oldest.and_then(|id| state.streams.remove(&id));
+        }
+        attached
+    }
+
+    /// Returns the stream for messages that belong to no request.
+    fn general_stream(&self) -> AttachedStream {
+        let new = || Arc::new(EventStream::new(GENERAL, Arc::clone(&self.session.outbox), false, &self.memory));
+        // If the session has ended in the meantime, its outbox is closed, which ends the stream.
+        self.state().streams.entry(GENERAL).or_insert_with(new).attach()
+    }
+
+    /// Returns the stream with this id, unless it was dropped.
+    fn stream(&self, id: u64) -> Option<AttachedStream> {
+        self.state().streams.get(&id).map(EventStream::attach)
+    }
+
+    pub(crate) fn abandoned_streams(&self) -> Vec<AbandonedStream<'_>> {
+        let state = self.state();
+        let abandoned = state.streams.iter().filter(|(_, stream)| is_abandoned(stream));
+        let describe = |(id, stream): (&u64, &Arc<EventStream>)| {
+            let (has_unsent, opened) = (stream.has_unsent(), stream.opened());
+            AbandonedStream { session: self, id: *id, has_unsent, opened }
+        };
+        abandoned.map(describe).collect()
+    }
+
+    fn touch(&self, now: Instant) {
+        let mut state = self.state();
+        state.last_used = now.max(state.last_used);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.active.load(Ordering::Acquire) == 0 && self.session.in_flight.count() == 0
+    }
+
+    fn is_idle_for(&self, time: Duration, now: Instant) -> bool {
+        self.is_idle() && now.saturating_duration_since(self.state().last_used) > time
+    }
+
+    /// Returns whether the session has ended, or has been idle for `idle_timeout`.
+    pub(crate) fn is_over(&self, idle_timeout: Duration, now: Instant) -> bool {
+        self.session.has_ended() || self.is_idle_for(idle_timeout, now)
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for HttpSession {
+    fn drop(&mut self) {
+        self.session.end();
+    }
+}
+
+/// Returns whether a stream is complete, and no response carries it or is about to. Streams are attached only with the
+/// session's state locked, so the result holds as long as the caller keeps the lock.
+fn is_abandoned(stream: &EventStream) -> bool {
+    !stream.is_attached() && stream.is_complete()
+}
+
+impl AbandonedStream<'_> {
+    /// Removes the stream unless a client has resumed it in the meantime. Returns whether it was removed.
+    pub(crate) fn evict(&self) -> bool {
+        let mut state = self.session.state();
+        let is_still_abandoned = state.streams.get(&self.id).is_some_and(|stream| is_abandoned(stream));
+        let evicted = if is_still_abandoned { state.streams.remove(&self.id) } else { None };
+        drop(state);
+        evicted.is_some()
+    }
+}
+
+impl Deref for ActiveSession {
+    type Target = HttpSession;
+
+    fn deref(&self) -> &HttpSession {
+        &self.session
+    }
+}
+
+impl Drop for ActiveSession {
+    fn drop(&mut self) {
+        self.session.touch(self.end.unwrap_or_else(Instant::now));
+        self.session.active.fetch_sub(1, Ordering::AcqRel);
+    }
+}

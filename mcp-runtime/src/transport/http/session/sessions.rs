@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::{
-    session::{ActiveSession, HttpSession},
+    ActiveSession, HttpSession,
     stream_eviction::{PeerSession, StreamEviction},
 };
 use crate::{

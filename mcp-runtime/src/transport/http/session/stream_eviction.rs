@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::session::{AbandonedStream, HttpSession};
+use super::{AbandonedStream, HttpSession};
 use crate::transport::http::{peers::Peer, sse::stream::StreamMemory};
 
 /// The minimum time between two scans for streams to evict, after a scan that did not free enough memory.

@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     events::{StreamEvents, StreamItem},
-    wait::Wait,
+    stream::Wait,
 };
 use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSession};
 

@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{stream::AttachedStream, wait::Wait};
+use super::stream::{AttachedStream, Wait};
 use crate::cluster::streams::SharedEvents;
 
 /// The id of the stream for messages that belong to no request.

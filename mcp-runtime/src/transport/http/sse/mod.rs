@@ -3,4 +3,3 @@
 pub(crate) mod body;
 pub(crate) mod events;
 pub(crate) mod stream;
-pub(crate) mod wait;

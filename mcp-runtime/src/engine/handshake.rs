@@ -1,14 +1,34 @@
-//! Writes the server's description of itself: its identity and its capabilities.
+//! How sessions begin: the description of the server, `initialize`, and copies of sessions that other replicas opened.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use super::tasks::extension::EXTENSION;
+use super::{
+    call::in_flight::InFlight,
+    client_requests::{PendingRequests, RootsCache},
+    outbox::Outbox,
+    pings::{self, Liveness},
+    rates::FlowControl,
+    server::Engine,
+    session::{Lifecycle, Session, SessionInfo, SingleFlight},
+    subscriptions::subscriber::Subscriber,
+    tasks::request::EXTENSION,
+};
+#[cfg(feature = "http")]
+use crate::cluster::SessionRecord;
+#[cfg(feature = "http")]
+use crate::revision;
 use crate::{
     handler::{Encoding, member},
     jsonrpc::write,
     model::{Implementation, OptionalCapabilities},
     registry::ServerCapabilities,
-    revision::{Dialect, Feature, Revision, encode, encode::Object},
+    revision::{
+        Dialect, Feature, Revision,
+        encode::{self, Object},
+    },
 };
 
 const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
@@ -39,7 +59,7 @@ fn encoding_with_identity(dialect: &'static Dialect, identity: &Implementation) 
 }
 
 /// The content of the results of `initialize` and `server/discover`.
-pub(super) struct Introduction<'a> {
+pub(super) struct ServerDescription<'a> {
     pub(super) identity: &'a Implementation,
     pub(super) instructions: Option<&'a str>,
     pub(super) capabilities: ServerCapabilities,
@@ -53,7 +73,7 @@ pub(super) struct Introduction<'a> {
     pub(super) is_private: bool,
 }
 
-impl Introduction<'_> {
+impl ServerDescription<'_> {
     /// Writes the result of `initialize` or, in a stateless dialect, of `server/discover`.
     pub(super) fn write(&self, dialect: &'static Dialect) -> Vec<u8> {
         let encoding = &Encoding { is_private: self.is_private, ..encoding_with_identity(dialect, self.identity) };
@@ -122,4 +142,64 @@ impl Introduction<'_> {
         }
         extensions.end();
     }
+}
+
+/// The capabilities that the server declared in `initialize`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Declared {
+    pub(super) announces_changes: bool,
+    pub(super) logging: bool,
+}
+
+/// Opens a session with its outbox for messages that belong to no request, and starts to ping its client.
+pub(super) fn open(
+    engine: &Engine,
+    info: SessionInfo,
+    declared: Declared,
+    outbox: Arc<Outbox>,
+    (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
+) -> Arc<Session> {
+    let subscribe = || Subscriber::of_session(&engine.subscriptions, &outbox);
+    let session = Arc::new(Session {
+        id: OnceLock::new(),
+        roots: RootsCache::new(&info.capabilities),
+        roots_hook_runs: SingleFlight::default(),
+        info: Arc::new(info),
+        pending_requests: Arc::new(PendingRequests::new(engine.profile.limits.in_flight)),
+        answer_timeout: engine.profile.limits.answer_timeout,
+        in_flight,
+        flow,
+        subscriber: declared.announces_changes.then(subscribe),
+        outbox,
+        declares_logging: declared.logging,
+        lifecycle: Lifecycle::default(),
+        shared: OnceLock::new(),
+        liveness: engine.profile.limits.pings.map(Liveness::new),
+        registration: OnceLock::new(),
+    });
+    let _ = session.registration.set(engine.sessions.insert(&session));
+    pings::start(&session);
+    session
+}
+
+/// Creates a copy of a session that another replica has opened. Returns `None` if its version is unknown.
+#[cfg(feature = "http")]
+pub(crate) fn restore_session(engine: &Arc<Engine>, record: &SessionRecord) -> Option<Arc<Session>> {
+    let info = SessionInfo {
+        dialect: revision::handshake(&record.version)?,
+        client: record.client.clone(),
+        capabilities: record.capabilities.as_str().into(),
+        principal: record.principal.as_deref().map(Into::into),
+    };
+    let declared = Declared { announces_changes: record.announces_changes, logging: record.declares_logging };
+    engine.start_background();
+    let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
+    let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
+    let session = open(engine, info, declared, outbox, (Arc::default(), flow));
+    session.adopt(record, record);
+    // This replica may have missed changes since the session was opened.
+    if let Some(subscriber) = &session.subscriber {
+        subscriber.everything_changed(engine.registry().capabilities().kinds());
+    }
+    Some(session)
 }

@@ -1,5 +1,9 @@
-use super::{Server, capabilities};
-use crate::model::Icon;
+//! The server's description of itself: name, icons, instructions and declared capabilities.
+
+use serde_json::{Map, Value};
+
+use super::Server;
+use crate::{engine::OWN_EXTENSIONS, model::Icon};
 
 /// Describing the server to its clients.
 impl Server {
@@ -111,7 +115,7 @@ impl Server {
     /// [`build`](Self::build) fails if `settings` is not an object, or if the capability is declared twice.
     pub fn experimental(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
         let declared = &mut self.profile.declared.experimental;
-        self.problems.extend(capabilities::declare(declared, "experimental capability", name.into(), settings.into()));
+        self.problems.extend(declare(declared, "experimental capability", name.into(), settings.into()));
         self
     }
 
@@ -136,9 +140,47 @@ impl Server {
     /// See [Capabilities](https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities).
     pub fn extension(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
         let name = name.into();
-        self.problems.extend(capabilities::check_extension(&name));
+        self.problems.extend(check_extension(&name));
         let declared = &mut self.profile.declared.extensions;
-        self.problems.extend(capabilities::declare(declared, "extension", name, settings.into()));
+        self.problems.extend(declare(declared, "extension", name, settings.into()));
         self
     }
+}
+
+/// Adds a capability. Returns the problem with it, if there is one.
+pub(super) fn declare(declared: &mut Map<String, Value>, kind: &str, name: String, settings: Value) -> Option<String> {
+    if !settings.is_object() {
+        return Some(format!(
+            "the settings of the {kind} `{name}` must be an object, found `{settings}`\nhelp: use `json!({{}})` if there are none"
+        ));
+    }
+    if declared.contains_key(&name) {
+        return Some(format!("duplicate {kind} `{name}`"));
+    }
+    declared.insert(name, settings);
+    None
+}
+
+/// Returns the problem with the name of an extension, if there is one.
+///
+/// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
+pub(super) fn check_extension(name: &str) -> Option<String> {
+    if OWN_EXTENSIONS.contains(&name) {
+        return Some(format!("the extension `{name}` is declared by the server itself\nhelp: remove `.extension(…)`"));
+    }
+    let has_valid_ends = |part: &str, start: fn(&char) -> bool| {
+        part.chars().next().is_some_and(|c| start(&c)) && part.ends_with(|c: char| c.is_ascii_alphanumeric())
+    };
+    let is_label = |label: &str| {
+        has_valid_ends(label, char::is_ascii_alphabetic) && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
+    let is_name = |name: &str| {
+        name.is_empty()
+            || has_valid_ends(name, char::is_ascii_alphanumeric)
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    let is_valid = name.split_once('/').is_some_and(|(prefix, name)| prefix.split('.').all(is_label) && is_name(name));
+    (!is_valid).then(|| {
+        format!("invalid name `{name}` of an extension, expected a prefix and a name as in `com.example/charts`")
+    })
 }

@@ -1,0 +1,184 @@
+//! Lists, `prompts/get`, `resources/read`, and the methods of the skills extension.
+//!
+//! The files of skills are ordinary resources as well, so every revision can list and read them.
+
+use std::{borrow::Cow, sync::Arc};
+
+use crate::{
+    auth::Scopes,
+    engine::{
+        call::{
+            prepare::{CallRequest, admit, context_parts, prepare, run_server_fn, server_fn_env},
+            running,
+        },
+        request::{
+            access::{ListedTo, authorize, may_use},
+            context::RequestContext,
+            params,
+        },
+    },
+    error::Fault,
+    excerpt::excerpt,
+    handler::{
+        Finished, ServerFnOutput,
+        entry::{EntryInfo, Hints},
+        from_strings,
+    },
+    jsonrpc::raw,
+    registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
+};
+
+/// Responds with a page of a list. Pages that look the same to every caller are encoded once.
+///
+/// See [Pagination](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination).
+pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let cursor = request.params.cursor()?;
+    let (registry, listed) = (request.registry, ListedTo::sender_of(request));
+    if kind == ListKind::Resources
+        && registry.lists_resources()
+        && let Some(functions) = registry.resource_lists(|function| listed.sees(function) && may_use(request, function))
+    {
+        return list_resources(request, cursor.as_deref(), functions, listed, out);
+    }
+    let pager = request.engine().pager(request.dialect());
+    let encoded = if listed.is_limited() { None } else { request.registry.lists(&pager).page(kind, cursor.as_deref()) };
+    if let Some(page) = encoded {
+        running::write_result(out, request.id, page);
+    } else {
+        let page = registry.page(&pager, kind, cursor.as_deref(), |info, scopes| listed.includes(info, scopes))?;
+        running::write_result(out, request.id, &page);
+    }
+    Ok(())
+}
+
+/// Lists the registered resources together with those that functions return.
+fn list_resources(
+    request: &RequestContext<'_>,
+    cursor: Option<&str>,
+    lists: ResourceLists,
+    listed_to: ListedTo,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
+    let dialect = request.dialect();
+    let start = cursor.map_or(Ok(0), decode_offset)?;
+    let ResourceLists { name, common, functions, uses_context } = lists;
+    let uses_context = uses_context || functions.iter().any(|(_, is_blocking)| *is_blocking);
+    let context = || context_parts(request, "resources/list");
+    let call = prepare(request, (name, common), None, uses_context, context)?;
+    let permit = admit(request)?;
+    let env = server_fn_env(Arc::clone(&request.engine().states), Arc::clone(request.encoding()), call.context.clone());
+    let running = Box::pin(async move {
+        let mut listed = Vec::new();
+        for (function, blocking) in functions {
+            match run_server_fn(function, blocking, env.clone()).await {
+                Ok(ServerFnOutput::Resources(resources)) => listed.extend(resources),
+                Ok(ServerFnOutput::Completions(_)) => {}
+                Err(error) => return Finished::failed(error),
+            }
+        }
+        let encoding = engine.encoding(dialect);
+        let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| listed_to.includes(info, scopes);
+        let page_size = engine.profile.limits.page_size;
+        write_resources(registry.listed_resources(), &listed, encoding, start, page_size, sees).into()
+    });
+    call.run_future(request, permit, running, out);
+    Ok(())
+}
+
+/// Calls the function of a prompt.
+///
+/// See [Prompts](https://modelcontextprotocol.io/specification/2025-11-25/server/prompts).
+pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let name = params::string(request.params.name, "name")?;
+    let visible = request.visible_to();
+    let Some(prompt) = request.registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {
+        return Err(Fault::UnknownPrompt(name.into_owned()));
+    };
+    authorize(request, &prompt.function)?;
+    let mut strings = Vec::new();
+    for (argument, json) in raw::members(request.params.arguments()?) {
+        let Some(text) = raw::string(json) else {
+            let (argument, json) = (excerpt(&argument), excerpt(json));
+            let message = format!("the argument `{argument}` of a prompt must be a string, but it is {json}");
+            return Err(Fault::InvalidParams(message));
+        };
+        strings.push((argument, text));
+    }
+    let arguments = from_strings(&prompt.function.contract, strings);
+    let (function, hints) = (&prompt.function, Hints::default());
+    let arguments = &arguments;
+    CallRequest { request, function, method: "prompts/get", name: &name, uri: "", hints, arguments }.call(out)
+}
+
+/// Calls the function of a resource, or returns a file of a skill.
+///
+/// See [Resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources).
+pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let uri = params::string(request.params.uri, "uri")?;
+    let visible = request.visible_to();
+    let registry = request.registry;
+    if let Some(file) = registry.skills().file(&uri, |info| visible.sees_entry(info)) {
+        return read_file(request, file, out);
+    }
+    let Some(Found { function, variables }) = registry.resource(&uri, |function| visible.sees(function)) else {
+        return Err(Fault::ResourceNotFound(uri.into_owned()));
+    };
+    authorize(request, function)?;
+    let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
+    let arguments = from_strings(&function.contract, strings);
+    let (hints, arguments) = (Hints::default(), &arguments);
+    CallRequest { request, function, method: "resources/read", name: &uri, uri: &uri, hints, arguments }.call(out)
+}
+
+/// Lists the skills.
+pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let (cursor, visible) = (request.params.cursor()?, request.visible_to());
+    let skills: Vec<_> = request.registry.skills().all().iter().collect();
+    let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
+    let page = request
+        .engine()
+        .pager(request.dialect())
+        .page_of("skills", &skills, cursor.as_deref(), |info, _| sees(info))?;
+    running::write_result(out, request.id, &page);
+    Ok(())
+}
+
+/// Returns one skill.
+pub(crate) fn get_skill(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let uri = params::string(request.params.uri, "uri")?;
+    let visible = request.visible_to();
+    let Some(skill) = request.registry.skills().skill(&uri, |info| visible.sees_entry(info)) else {
+        return Err(Fault::ResourceNotFound(uri.into_owned()));
+    };
+    running::begin_result(out, request.id);
+    skill.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
+    out.push(b'}');
+    Ok(())
+}
+
+/// Lists the files in a directory of a skill.
+pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let uri = params::string(request.params.uri, "uri")?;
+    let (cursor, visible) = (request.params.cursor()?, request.visible_to());
+    let skills = request.registry.skills();
+    let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
+    let Some(node) = skills.node(&uri, sees) else {
+        return Err(Fault::ResourceNotFound(uri.into_owned()));
+    };
+    let Some(children) = skills.children(node) else {
+        return Err(Fault::InvalidParams(format!("not a directory: {}", excerpt(&uri))));
+    };
+    let pager = Pager { ttl: None, ..request.engine().pager(request.dialect()) };
+    let page = pager.page_of("resources", &children, cursor.as_deref(), |info, _| sees(info))?;
+    running::write_result(out, request.id, &page);
+    Ok(())
+}
+
+/// Answers `resources/read` with a file of a skill. Such files do not change while the server runs.
+pub(crate) fn read_file(request: &RequestContext<'_>, file: &Node, out: &mut Vec<u8>) -> Result<(), Fault> {
+    running::begin_result(out, request.id);
+    file.write(out, request.encoding(), request.engine().profile.limits.list_ttl);
+    out.push(b'}');
+    Ok(())
+}
