@@ -2,7 +2,6 @@
 //!
 //! This layer stores bytes and knows nothing about the protocol. Other layers decide what happens to them.
 
-mod backoff;
 mod connector;
 mod error;
 mod logs;
@@ -13,9 +12,8 @@ mod records;
 pub(crate) mod time;
 mod topics;
 
-pub(crate) use backoff::Backoff;
 pub use connector::{BackendConnector, connected};
-pub(crate) use error::{BACKEND_TIMEOUT, with_timeout};
+pub(crate) use error::{BACKEND_TIMEOUT, Backoff, with_timeout};
 pub use error::{BackendError, BackendFuture};
 pub use logs::{Append, LogBounds, LogEntry, LogPosition, Logs};
 pub use memory_backend::MemoryBackend;

@@ -15,7 +15,6 @@
 
 mod bus;
 mod changes;
-mod freshness;
 mod lease;
 mod log_messages;
 mod replica;

@@ -15,8 +15,7 @@ use tokio::{
 };
 
 use super::{
-    bus::{Handlers, ReplicaHandler, encode},
-    freshness::Freshness,
+    bus::{Freshness, Handlers, ReplicaHandler, encode},
     lease::{Lease, NameClaim, ServerName, Slot},
 };
 use crate::{

@@ -8,7 +8,7 @@ use std::{
 use tracing::Span;
 
 #[cfg(feature = "http")]
-use super::{call::in_flight::InFlight, request::context::RequestSource};
+use super::{call::in_flight::InFlight, request::source::RequestSource};
 use super::{
     call::{
         batch::{Batch, Sink},
@@ -17,12 +17,13 @@ use super::{
     },
     client_requests::decode_response,
     dispatch,
+    methods::required_scopes::required_scopes,
     outbox::Outbox,
     rates::FlowControl,
     request::{
-        access::{check_scopes, required_scopes},
         context::{ConnectionContext, RequestContext, RequestDialect, request_span},
         params::Params,
+        source::check_scopes,
     },
     server::Engine,
     session::Session,

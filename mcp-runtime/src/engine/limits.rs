@@ -1,3 +1,5 @@
+//! Limits on the resources that a client may use, and counters of unread bytes.
+
 use std::{
     sync::{
         Arc,
@@ -6,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{pings::PingSchedule, rates::SessionRates, tasks::request::TaskOptions};
+use super::{liveness::PingSchedule, rates::SessionRates, tasks::options::TaskOptions};
 
 /// The limits on the resources that a client may use.
 #[derive(Debug, Clone)]

@@ -7,11 +7,13 @@ mod background;
 mod call;
 mod client_requests;
 mod connection;
+mod description;
 mod dispatch;
 mod handshake;
 pub(crate) mod layers;
 mod limits;
 mod live_requester;
+mod liveness;
 mod methods;
 mod outbox;
 mod pings;
@@ -19,6 +21,7 @@ mod rates;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
 mod readiness;
 mod request;
+mod roots_hook;
 mod server;
 mod session;
 mod subscriptions;
@@ -39,24 +42,24 @@ pub use client_requests::{StateKey, StateKeyError};
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
 pub(crate) use connection::{Connection, RequestIds};
-pub(crate) use handshake::OWN_EXTENSIONS;
+pub(crate) use description::OWN_EXTENSIONS;
 #[cfg(feature = "http")]
 pub(crate) use handshake::restore_session;
 #[cfg(feature = "http")]
 pub(crate) use limits::Meter;
+pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
-pub(crate) use pings::PingSchedule;
 pub use rates::{Rate, SessionRates};
-pub(crate) use request::context::Visibility;
+pub(crate) use request::source::Visibility;
 #[cfg(feature = "http")]
-pub(crate) use request::context::{MirroredFields, Permit, RequestSource};
+pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
+pub(crate) use roots_hook::RootsHook;
 pub(crate) use server::{Engine, Profile};
-pub(crate) use session::RootsHook;
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
 pub(crate) use session::SessionLog;
-pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 #[cfg(feature = "http")]
-pub(crate) use subscriptions::subscription::too_many_listeners;
+pub(crate) use subscriptions::filter::too_many_listeners;
+pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 pub use tasks::{TaskLimits, TaskStatus};

@@ -13,13 +13,14 @@ use arc_swap::{ArcSwap, Guard};
 use super::{
     background::BackgroundTask,
     client_requests::{StateKey, StateKeys},
-    handshake::{self, ServerDescription},
+    description::{self, ServerDescription},
     layers::{Layers, SharedBackend},
     limits::Limits,
     live_requester::LiveRequester,
     readiness::BackendProbe,
-    request::context::Visibility,
-    session::{RootsHook, Session, SessionLog},
+    request::source::Visibility,
+    roots_hook::RootsHook,
+    session::{Session, SessionLog},
     subscriptions::subscriber::Subscriptions,
     tasks::service::Tasks,
     weak_set::WeakSet,
@@ -113,7 +114,7 @@ impl Engine {
         // What is listed for one caller is not for everybody.
         let is_private = profile.visibility.is_some() || profile.hides_unauthorized || profile.authenticates;
         let encodings =
-            revision::DIALECTS.map(|dialect| Arc::new(handshake::encoding(dialect, &profile.identity, is_private)));
+            revision::DIALECTS.map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private)));
         let shared = profile.backend.clone();
         let shared_changes = shared.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
         let name =

@@ -1,9 +1,7 @@
-//! A session with a client, its log messages outside of calls, and the function that runs when its roots change.
+//! A session with a client, and its log messages outside of calls.
 
 use std::{
-    fmt,
     future::pending,
-    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -16,9 +14,8 @@ use tokio::{sync::SetOnce, time::timeout};
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache, session_ended},
-    live_requester::LiveRequester,
+    liveness::Liveness,
     outbox::Outbox,
-    pings::Liveness,
     rates::FlowControl,
     subscriptions::subscriber::Subscriber,
     weak_set::{Registration, WeakSet},
@@ -28,7 +25,7 @@ use crate::cluster::{ReaderRecord, Replica, SessionRecord};
 use crate::{
     cluster::SharedSession,
     error::Fault,
-    handler::{self, CallConnection as _, ClientInfo},
+    handler::{CallConnection as _, ClientInfo},
     model::Level,
     race::race,
     revision::Dialect,
@@ -299,53 +296,6 @@ impl Session {
             flow,
             subscriber: None,
         }
-    }
-}
-
-/// The function that was passed to [`Server::on_roots_changed`](crate::Server::on_roots_changed).
-#[derive(Clone)]
-pub(crate) struct RootsHook(Arc<dyn Fn(handler::Session) -> HookFuture + Send + Sync>);
-
-type HookFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-impl RootsHook {
-    pub(crate) fn new<F>(run: impl Fn(handler::Session) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Self(Arc::new(move |session| Box::pin(run(session))))
-    }
-
-    /// Runs the hook for a session. If it is already running, runs it once more afterwards. A running hook is aborted
-    /// when the session ends.
-    pub(super) fn run(&self, session: &Arc<Session>) {
-        if !session.roots_hook_runs.start() {
-            return;
-        }
-        let (hook, session) = (self.clone(), Arc::clone(session));
-        tokio::spawn(async move {
-            loop {
-                let handle = handler::Session::new(Arc::new(LiveRequester::of_session(&session)));
-                let function = Arc::clone(&hook.0);
-                let mut running = tokio::spawn(async move { function(handle).await });
-                match race(&mut running, session.ended()).await {
-                    Ok(Err(error)) if error.is_panic() => {
-                        tracing::error!("the function passed to `on_roots_changed` panicked");
-                    }
-                    Ok(_) => {}
-                    Err(()) => return running.abort(),
-                }
-                if !session.roots_hook_runs.finish() {
-                    return;
-                }
-            }
-        });
-    }
-}
-
-impl fmt::Debug for RootsHook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RootsHook")
     }
 }
 

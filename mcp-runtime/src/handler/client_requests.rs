@@ -16,8 +16,7 @@ use tokio::time::Instant;
 
 use super::{
     ask::{Answer, Ask, Capability, ElicitationSession, InvalidAnswer, Question, UrlElicitation},
-    caller::ClientInfo,
-    server_fn::CallLifetime,
+    caller::{CallLifetime, ClientInfo},
     slot::OnceValues,
 };
 use crate::{

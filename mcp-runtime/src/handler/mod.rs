@@ -10,7 +10,6 @@ mod client_requests;
 mod completion;
 mod context;
 mod contract;
-mod data;
 mod encoding;
 pub(crate) mod entry;
 mod failure;
@@ -31,12 +30,11 @@ pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
 pub use contract::{AnyDecoding, Decoding, EnforcesSchema};
-pub use data::{AnyState, Kind, ProvidedByReference, Shared, StateOrData, Unused};
-pub use failure::{
-    ByCause, ByLocalCause, ByTrait, ErrorMapping, ErrorOutput, Failure, IntoFailure, Returned, Unmapped,
+pub use failure::{ErrorOutput, Failure, IntoFailure};
+pub use input::{CallEnv, Input, Reply};
+pub use outcome::{
+    ByCause, ByLocalCause, ByTrait, CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, Returned, Unmapped,
 };
-pub use input::{CallEnv, Input};
-pub use outcome::{CallFuture, Finished, HandlerError, HandlerResult, Reply};
 pub use output::{ContentItem, JsonOutput, ToolOutput, ToolReply, write_tool};
 pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
 pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resource};
@@ -47,7 +45,9 @@ pub use server_fn::{
 };
 pub use session::Session;
 pub use slot::{Argument, ArgumentSlot, Decode, slot, slot_or_else, slot_or_json};
-pub use state::{Dependency, SharedState, dependency};
+pub use state::{
+    AnyState, Dependency, Kind, ProvidedByReference, Shared, SharedState, StateOrData, Unused, dependency,
+};
 
 #[cfg(feature = "http")]
 pub(crate) use blocking::MAX_BLOCKING;
@@ -58,10 +58,11 @@ pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
 pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
-    ContextParts, LogThreshold, StatusMessages, TaskHandoff, current_call, enter_call, log_notification,
+    ContextParts, LogThreshold, StatusMessages, TaskHandoff, current_call, enter_call,
+    log::notification as log_notification,
 };
-pub(crate) use contract::Contract;
-pub(crate) use encoding::{Encoding, comma, from_strings, json_of_string, member};
+pub(crate) use contract::{Contract, from_strings, json_of_string};
+pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use failure::log_failure;
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;

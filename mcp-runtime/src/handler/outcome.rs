@@ -1,11 +1,24 @@
+//! The outcome of a function, and how its error is mapped to what the model, the client and the log see.
+//!
+//! The mapping is found from the type that the function returns. Rust has no specialization, so no `impl` can prefer
+//! [`IntoFailure`] to `Display`. Macro expansions know the concrete type, and method lookup prefers the receiver with the
+//! most references:
+//!
+//! 1. `Result<_, E>` with `E: IntoFailure`
+//! 2. `Result<_, E>` with an error that holds another one: `anyhow::Error`, `Box<dyn Error + Send + Sync>`
+//! 3. `Result<_, Box<dyn Error>>`
+//! 4. everything else
+
 use std::{
     any::{Any, TypeId},
+    error::Error,
     fmt,
+    marker::PhantomData,
     pin::Pin,
 };
 
 use super::{
-    Contract, Encoding,
+    IntoFailure,
     failure::{Failure, Shown, log_failure},
     schema::Violation,
 };
@@ -135,31 +148,94 @@ impl From<Fault> for HandlerError {
     }
 }
 
-/// The buffer for the result of a call, and the parameters of its encoding.
-#[derive(Debug)]
-pub struct Reply<'a> {
-    pub(crate) out: &'a mut Vec<u8>,
-    pub(crate) encoding: &'a Encoding,
-    /// Whether the tool has an output schema.
-    pub(crate) structured: bool,
-    /// Whether structured results are wrapped in an object for dialects that require one.
-    pub(crate) wraps: bool,
-    /// The URI of the requested resource; empty for tools and prompts.
-    pub(crate) uri: &'a str,
-    /// The media type in the annotation of the resource.
-    pub(crate) mime_type: Option<&'static str>,
+/// A function that returns the mapped error of a return value, or the value if its error is not mapped.
+pub type ErrorMapping<T> = fn(T) -> Result<T, HandlerError>;
+
+/// The return type of an annotated function.
+pub struct Returned<T>(PhantomData<T>);
+
+impl<T> Returned<T> {
+    /// The only value.
+    pub const TYPE: Self = Self(PhantomData);
 }
 
-impl<'a> Reply<'a> {
-    /// Creates the reply of a function with this contract.
-    pub(crate) fn new(out: &'a mut Vec<u8>, encoding: &'a Encoding, contract: &Contract, uri: &'a str) -> Self {
-        let output = contract.output_schema();
-        let (structured, wraps) = (output.is_some(), output.is_some_and(|output| output.wraps));
-        Self { out, encoding, structured, wraps, uri, mime_type: contract.mime_type }
+impl<T> fmt::Debug for Returned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<T>())
     }
+}
 
-    /// Creates a reply without an output schema, URI or media type.
-    pub(crate) fn plain(out: &'a mut Vec<u8>, encoding: &'a Encoding) -> Self {
-        Self { out, encoding, structured: false, wraps: false, uri: "", mime_type: None }
+/// The mapping of errors that implement [`IntoFailure`].
+pub trait ByTrait<T> {
+    /// Returns the mapping.
+    fn error_mapping(&self) -> ErrorMapping<T>;
+}
+
+impl<T, E: IntoFailure> ByTrait<Result<T, E>> for &&&Returned<Result<T, E>> {
+    fn error_mapping(&self) -> ErrorMapping<Result<T, E>> {
+        |returned| match returned {
+            Ok(value) => Ok(Ok(value)),
+            Err(error) => Err(HandlerError::from_failure(error.into_failure())),
+        }
     }
+}
+
+/// The mapping of errors that hold an error which can be sent between threads.
+pub trait ByCause<T> {
+    /// Returns the mapping.
+    fn error_mapping(&self) -> ErrorMapping<T>;
+}
+
+impl<T, E: AsRef<dyn Error + Send + Sync>> ByCause<Result<T, E>> for &&Returned<Result<T, E>> {
+    fn error_mapping(&self) -> ErrorMapping<Result<T, E>> {
+        |returned| mapped_by_cause(returned, |error| error.as_ref())
+    }
+}
+
+/// The mapping of errors that hold an error which cannot be sent between threads.
+pub trait ByLocalCause<T> {
+    /// Returns the mapping.
+    fn error_mapping(&self) -> ErrorMapping<T>;
+}
+
+impl<T, E: AsRef<dyn Error>> ByLocalCause<Result<T, E>> for &Returned<Result<T, E>> {
+    fn error_mapping(&self) -> ErrorMapping<Result<T, E>> {
+        |returned| mapped_by_cause(returned, |error| error.as_ref())
+    }
+}
+
+/// The mapping of values that are not errors, and of errors of all other types.
+pub trait Unmapped<T> {
+    /// Returns the mapping.
+    fn error_mapping(&self) -> ErrorMapping<T>;
+}
+
+impl<T> Unmapped<T> for Returned<T> {
+    fn error_mapping(&self) -> ErrorMapping<T> {
+        Ok
+    }
+}
+
+fn mapped_by_cause<T, E>(
+    returned: Result<T, E>,
+    cause: fn(&E) -> &(dyn Error + 'static),
+) -> Result<Result<T, E>, HandlerError> {
+    match returned.as_ref().err().and_then(|error| Failure::among(cause(error))) {
+        Some(failure) => Err(HandlerError::from_failure(failure)),
+        None => Ok(returned),
+    }
+}
+
+/// Returns `$value` of type `$returned`, or returns its error from the surrounding function if the error is mapped.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __mapped {
+    ($returned:ty, $value:expr) => {{
+        let returned = $value;
+        #[allow(unused_imports)]
+        use $crate::__private::{ByCause as _, ByLocalCause as _, ByTrait as _, Unmapped as _};
+        let mapping: $crate::__private::ErrorMapping<$returned> =
+            (&&&&$crate::__private::Returned::<$returned>::TYPE).error_mapping();
+        mapping(returned)?
+    }};
 }

@@ -1,3 +1,5 @@
+//! The values of an expansion: slots for arguments, and those of `ctx.once`.
+
 use std::{
     any::Any,
     borrow::Cow,

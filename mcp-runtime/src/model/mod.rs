@@ -2,6 +2,7 @@
 //!
 //! Nothing here implements serialization. The layer `revision` encodes these values.
 
+mod annotations;
 mod content;
 mod identity;
 mod level;
@@ -9,11 +10,13 @@ mod prompt;
 mod resource;
 mod tool;
 
-pub(crate) use content::content_types;
-pub use content::{Annotations, Audio, Content, Image, Role, Text};
+pub use annotations::{Annotations, Role};
+pub use content::{Audio, Content, Image, Text};
 pub use identity::{Icon, Theme};
-pub(crate) use identity::{Implementation, OptionalCapabilities};
 pub use level::{Level, ParseLevelError};
 pub use prompt::{PromptMessage, PromptResult};
 pub use resource::{Resource, ResourceBody, ResourceLink, ResourceResult};
 pub use tool::{Json, Structured, ToolResult};
+
+pub(crate) use content::content_types;
+pub(crate) use identity::{Implementation, OptionalCapabilities};

@@ -6,7 +6,7 @@ use super::entries::MirroredArgument;
 use crate::handler::{
     Contract,
     entry::{ArgumentDefault, ArgumentEntry, Bound, Rule},
-    schema::{HEADER, Keyword, Property, SchemaError, generator, input, whole_input},
+    schema::{self, HEADER, Keyword, Property, SchemaError},
 };
 
 /// Compiles the contract of a function with these arguments.
@@ -15,12 +15,12 @@ use crate::handler::{
 ///
 /// Fails if a default, an example or a bound is not valid JSON, or if the schema is invalid.
 pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, SchemaError> {
-    let mut generator = generator();
+    let mut generator = schema::generator();
     if let [argument] = arguments
         && argument.flattened
     {
         let schema = (argument.ty.schema)(&mut generator).to_value();
-        let schema = whole_input(schema, generator)?;
+        let schema = schema::whole_input(schema, generator)?;
         return Contract::new(arguments, schema, !argument.ty.enforces_schema);
     }
     let mut properties = Vec::with_capacity(arguments.len());
@@ -49,7 +49,7 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
             keywords: argument.rules.iter().map(keyword).collect::<Result<_, _>>()?,
         });
     }
-    let schema = input(properties, generator)?;
+    let schema = schema::input(properties, generator)?;
     let is_checked =
         |argument: &ArgumentEntry| !argument.ty.enforces_schema || argument.rules.iter().any(Rule::is_constraint);
     Contract::new(arguments, schema, arguments.iter().any(is_checked))

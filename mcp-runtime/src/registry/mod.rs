@@ -20,7 +20,8 @@ pub(crate) use contract::headers as mirrored_arguments;
 #[cfg(feature = "http")]
 pub(crate) use entries::MirroredArgument;
 pub(crate) use entries::{CompletionSource, Function, ScopeRules, Tool};
-pub(crate) use lists::{Kinds, ListKind, Pager, ServerCapabilities, decode_offset, write_resources};
+pub(crate) use lists::{Kinds, ServerCapabilities};
+pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use names::{Change, Names};
 pub(crate) use skills::{Node, Skills};
 pub(crate) use snapshot::{Found, Registry, ResourceLists, Selection};

@@ -1,9 +1,14 @@
-use std::{fmt, future::ready, sync::Arc, time::Duration};
+use std::{future::ready, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{client::TestClient, subscription::ProgressUpdate, task::TestTask};
+use super::{
+    client::TestClient,
+    result::{CallResult, RpcError},
+    subscription::ProgressUpdate,
+    task::TestTask,
+};
 use crate::{
     error::Fault,
     handler::{
@@ -359,79 +364,124 @@ impl Context {
     }
 }
 
-/// The error object of a JSON-RPC error response.
-///
-/// ```
-/// use mcp_runtime::{Revision, Server};
-///
-/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-/// let mut client = Server::empty("empty", "1.0.0").test_client(Revision::V2026_07_28);
-/// let error = client.request("tools/list", serde_json::json!({})).await.unwrap_err();
-/// assert_eq!((error.code, error.to_string()), (-32601, "method not found: tools/list (-32601)".to_owned()));
-/// # });
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct RpcError {
-    /// The error code.
-    pub code: i64,
-    /// A description of the error.
-    pub message: String,
-    /// Additional information about the error.
-    pub data: Option<Value>,
-}
+/// Completing arguments.
+impl TestClient {
+    /// Completes an argument and returns the suggested values. `reference` is the `ref` of the request, such as
+    /// `{"type": "ref/prompt", "name": "review"}`. [`complete_prompt`](Self::complete_prompt) and
+    /// [`complete_resource`](Self::complete_resource) need no JSON.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, prompt};
+    ///
+    /// /// Write in a language.
+    /// #[prompt]
+    /// fn write(#[arg(complete = languages)] language: String) -> String {
+    ///     language
+    /// }
+    ///
+    /// fn languages() -> [&'static str; 2] {
+    ///     ["French", "German"]
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("texts", "1.0.0").with::<write>().test_client(Revision::V2026_07_28);
+    /// let prompt = serde_json::json!({"type": "ref/prompt", "name": "write"});
+    /// assert_eq!(client.complete(prompt, "language", "").await.unwrap(), ["French", "German"]);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn complete(&mut self, reference: Value, argument: &str, value: &str) -> Result<Vec<String>, RpcError> {
+        self.complete_with(reference, argument, value, &[]).await
+    }
 
-impl RpcError {
-    pub(super) fn read(error: &mut Value) -> Self {
-        Self {
-            code: error["code"].as_i64().unwrap_or_default(),
-            message: error["message"].as_str().unwrap_or_default().to_owned(),
-            data: error.get_mut("data").map(Value::take),
+    /// Completes an argument of a prompt and returns the suggested values. `earlier` are the arguments that the user has
+    /// already filled in, by name.
+    ///
+    /// ```
+    /// use mcp_runtime::{EarlierArguments, Revision, Server, prompt};
+    ///
+    /// fn cities(_: &str, earlier: &EarlierArguments) -> Vec<&'static str> {
+    ///     if earlier.get("country") == Some("Austria") { vec!["Graz", "Wien"] } else { vec!["Bern"] }
+    /// }
+    ///
+    /// /// Plan a trip.
+    /// #[prompt]
+    /// fn trip(country: &str, #[arg(complete = cities)] city: &str) -> String {
+    ///     format!("Plan a trip to {city} in {country}.")
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("trips", "1.0.0").with::<trip>().test_client(Revision::V2026_07_28);
+    /// let cities = client.complete_prompt("trip", "city", "", &[("country", "Austria")]).await.unwrap();
+    /// assert_eq!(cities, ["Graz", "Wien"]);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn complete_prompt(
+        &mut self,
+        name: &str,
+        argument: &str,
+        value: &str,
+        earlier: &[(&str, &str)],
+    ) -> Result<Vec<String>, RpcError> {
+        self.complete_with(json!({"type": "ref/prompt", "name": name}), argument, value, earlier).await
+    }
+
+    /// Completes a variable of a resource template and returns the suggested values. `earlier` are the variables that
+    /// the user has already filled in, by name.
+    ///
+    /// ```
+    /// use mcp_runtime::{Revision, Server, resource};
+    ///
+    /// /// A poem.
+    /// #[resource("poems://{title}", complete(title = titles))]
+    /// fn poem(title: String) -> String {
+    ///     title
+    /// }
+    ///
+    /// fn titles(start: &str) -> Vec<&'static str> {
+    ///     ["Rain", "Snow"].into_iter().filter(|title| title.starts_with(start)).collect()
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// let mut client = Server::empty("poems", "1.0.0").with::<poem>().test_client(Revision::V2026_07_28);
+    /// assert_eq!(client.complete_resource("poems://{title}", "title", "S", &[]).await.unwrap(), ["Snow"]);
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    pub async fn complete_resource(
+        &mut self,
+        template: &str,
+        variable: &str,
+        value: &str,
+        earlier: &[(&str, &str)],
+    ) -> Result<Vec<String>, RpcError> {
+        self.complete_with(json!({"type": "ref/resource", "uri": template}), variable, value, earlier).await
+    }
+
+    async fn complete_with(
+        &mut self,
+        reference: Value,
+        argument: &str,
+        value: &str,
+        earlier: &[(&str, &str)],
+    ) -> Result<Vec<String>, RpcError> {
+        let mut params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
+        if !earlier.is_empty() {
+            let earlier: Map<String, Value> =
+                earlier.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+            params["context"] = json!({"arguments": earlier});
         }
-    }
-}
-
-impl fmt::Display for RpcError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.code)
-    }
-}
-
-impl std::error::Error for RpcError {}
-
-/// The result of `tools/call`, as JSON.
-///
-/// ```
-/// # use mcp_runtime::CallResult;
-/// # use serde_json::json;
-/// let result = CallResult(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}));
-/// assert_eq!(result.text(), "a\nb");
-/// assert!(!result.is_error());
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallResult(pub Value);
-
-impl CallResult {
-    /// Returns the text content, with line breaks between its items.
-    pub fn text(&self) -> String {
-        let content = self.0["content"].as_array().into_iter().flatten();
-        content.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n")
-    }
-
-    /// Returns the structured content.
-    pub fn structured(&self) -> Option<&Value> {
-        self.0.get("structuredContent")
-    }
-
-    /// Returns whether the result is a tool error.
-    pub fn is_error(&self) -> bool {
-        self.0["isError"] == true
-    }
-}
-
-/// Returns the result or the error of a response.
-pub(super) fn read_response(mut response: Value) -> Result<Value, RpcError> {
-    match response.get_mut("error") {
-        None => Ok(response["result"].take()),
-        Some(error) => Err(RpcError::read(error)),
+        let mut result = self.request("completion/complete", params).await?;
+        Ok(serde_json::from_value(result["completion"]["values"].take()).unwrap_or_default())
     }
 }

@@ -3,10 +3,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 #[cfg(feature = "http")]
-use super::request::TestRequestSource;
+use super::request_source::TestRequestSource;
 use super::{
-    calls::{RpcError, read_response},
     question::{Responder, ServerRequest},
+    result::{RpcError, read_response},
     wire::{InMemory, Transport, Wire},
 };
 use crate::{

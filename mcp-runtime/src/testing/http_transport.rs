@@ -18,7 +18,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower_service::Service;
 
-use super::{client::HANDSHAKE_ID, request::TestRequestSource, wire::Transport};
+use super::{client::HANDSHAKE_ID, request_source::TestRequestSource, wire::Transport};
 use crate::{
     registry::{MirroredArgument, mirrored_arguments},
     revision::Revision,

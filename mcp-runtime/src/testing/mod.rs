@@ -8,15 +8,18 @@ mod http_transport;
 mod question;
 #[cfg(feature = "http")]
 mod request;
+#[cfg(feature = "http")]
+mod request_source;
+mod result;
 mod subscription;
 mod task;
 mod test_backend;
 mod wire;
 
 pub use backend_contract::backend_contract;
-pub use calls::{CallResult, RpcError};
 pub use client::TestClient;
 pub use question::ServerRequest;
+pub use result::{CallResult, RpcError};
 pub use subscription::{LogMessage, ProgressUpdate};
 pub use task::TestTask;
 pub use test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    calls::{RpcError, read_response},
     client::TestClient,
+    result::{RpcError, read_response},
 };
 use crate::model::Level;
 

@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{
-    calls::{CallResult, RpcError},
     client::TestClient,
+    result::{CallResult, RpcError},
 };
 use crate::engine::TaskStatus;
 

@@ -14,11 +14,10 @@ use tokio::{
 
 use super::{
     SharedStreams,
-    cursor::{Reader, ReaderRecord},
-    follower::{Closed, Feed, SharedEvents},
     local_entries::{LocalEntries, LocalFollower},
-    log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist, persist_unless_full},
-    open_responses::StreamCalls,
+    log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamCalls, StreamLog, persist, persist_unless_full},
+    open_responses::{Reader, ReaderRecord},
+    shared_events::{Closed, Feed, SharedEvents},
     writer::Writer,
 };
 use crate::{

@@ -12,23 +12,25 @@ mod general;
 mod local_entries;
 mod log;
 mod open_responses;
+mod shared_events;
 #[cfg(test)]
 mod tests;
 mod writer;
 
-pub(crate) use cursor::ReaderRecord;
-pub(crate) use follower::SharedEvents;
-pub(crate) use open_responses::StreamCalls;
+pub(crate) use log::StreamCalls;
+pub(crate) use open_responses::ReaderRecord;
+pub(crate) use shared_events::SharedEvents;
 
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
 };
 
-use follower::{Feed, Follower};
+use follower::Follower;
 use general::{GeneralStream, Pump};
 use log::StreamLog;
 use open_responses::OpenResponses;
+use shared_events::Feed;
 use tokio::sync::watch;
 
 use crate::{

@@ -4,19 +4,16 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 use tokio::{sync::oneshot, time::sleep};
 
-use super::cursor::ReaderRecord;
+use super::log::RUNNING_TTL;
 use crate::{
-    backend::BackendError,
+    backend::{BackendError, RecordCondition, RecordVersion, with_timeout},
     cluster::{Replica, ReplicaHandler, Slot},
-    engine::write_error,
-    error::Fault,
-    jsonrpc::Id,
-    revision::Dialect,
 };
 
 /// How often a response that was replaced looks for the one that carries its stream, in the time of a lease.
@@ -151,62 +148,92 @@ impl Drop for OpenResponse {
     }
 }
 
-/// The requests whose responses a stream carries.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct StreamCalls {
-    /// The ids, as JSON. The size of a message limits them.
-    ids: Vec<String>,
-    /// Whether the client has sent them as a batch, so that one array carries all responses.
-    is_batch: bool,
+/// Where a client reads the messages of its session that belong to no request, as the backend keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReaderRecord {
+    /// The replica that has opened the stream.
+    pub(crate) slot: Slot,
+    /// The position of the last message that the client was sent.
+    pub(crate) position: u64,
+    /// Whether the stream was open when its replica was last heard of.
+    pub(crate) is_open: bool,
 }
 
-impl StreamCalls {
-    /// Describes the requests of a message or a batch.
-    pub(crate) fn new<'a>(ids: impl Iterator<Item = &'a Id<'a>>, is_batch: bool) -> Self {
-        Self { ids: ids.map(|id| id.as_json().to_owned()).collect(), is_batch }
+impl ReaderRecord {
+    /// Returns the key of the record of a session.
+    pub(crate) fn key(session: &str) -> String {
+        format!("mcp/1/reader/{session}")
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_default()
+    /// Reads the record of a session.
+    pub(crate) async fn load(replica: &Replica, session: &str) -> Result<Option<Self>, BackendError> {
+        let record = with_timeout(replica.backend().get(&Self::key(session))).await?;
+        Ok(record.and_then(|record| serde_json::from_slice(&record.value).ok()))
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        serde_json::from_slice(bytes).ok()
+    /// Returns whether a replica that is alive has opened the stream of a session.
+    pub(crate) async fn is_read(replica: &Replica, session: &str) -> Result<bool, BackendError> {
+        match Self::load(replica, session).await? {
+            Some(record) if record.is_open => replica.is_alive(record.slot).await,
+            _ => Ok(false),
+        }
     }
 
-    /// Encodes the responses of calls whose results are lost.
-    pub(super) fn lost(&self, dialect: &'static Dialect) -> Vec<u8> {
-        self.fail(
-            dialect,
-            "the call was lost, because the process that ran it is gone or could not store the result: the function may \
-             have run, completely or in part",
-        )
+    pub(crate) fn encode(self) -> Vec<u8> {
+        // Fails only for maps with keys that are not strings.
+        serde_json::to_vec(&self).unwrap_or_default()
+    }
+}
+
+/// The record of the response that carries the stream of a session for messages that belong to no request.
+#[derive(Debug)]
+pub(super) struct Reader {
+    replica: Arc<Replica>,
+    key: String,
+    record: ReaderRecord,
+    version: Option<RecordVersion>,
+}
+
+/// A reader is known for as long as its stream is.
+const TTL: Duration = RUNNING_TTL;
+
+impl Reader {
+    /// Records a response, which replaces any other.
+    pub(super) async fn open(
+        replica: &Arc<Replica>,
+        session: &str,
+        record: ReaderRecord,
+    ) -> Result<Self, BackendError> {
+        let mut reader = Self { replica: Arc::clone(replica), key: ReaderRecord::key(session), record, version: None };
+        reader.version = reader.write(RecordCondition::Always).await?;
+        Ok(reader)
     }
 
-    /// Encodes the responses of calls whose results the backend has no room for.
-    pub(super) fn too_long(&self, dialect: &'static Dialect) -> Vec<u8> {
-        self.fail(
-            dialect,
-            "the function has run, but its result is too long to be stored for a client that has lost its connection",
-        )
+    /// Postpones the time at which the record expires, unless another response has replaced this one.
+    pub(super) async fn renew(&mut self, position: u64) {
+        let Some(version) = self.version else { return };
+        self.record.position = position;
+        match self.write(RecordCondition::Version(version)).await {
+            Ok(version) => self.version = version,
+            Err(error) => tracing::debug!(%error, "cannot renew the record of an event stream"),
+        }
     }
 
-    fn fail(&self, dialect: &'static Dialect, message: &'static str) -> Vec<u8> {
-        let fault = Fault::internal(message);
-        let responses = self.ids.iter().filter_map(|id| {
-            let mut response = Vec::new();
-            write_error(&mut response, dialect, Some(&Id::from_json(id)?), &fault);
-            Some(response)
-        });
-        let responses = responses.collect::<Vec<_>>().join(&b","[..]);
-        if self.is_batch && !responses.is_empty() { [b"[", &responses[..], b"]"].concat() } else { responses }
+    /// Records that the response has ended, unless another one has replaced it.
+    pub(super) async fn close(mut self, position: u64) {
+        self.record.is_open = false;
+        self.renew(position).await;
+    }
+
+    async fn write(&self, condition: RecordCondition) -> Result<Option<RecordVersion>, BackendError> {
+        with_timeout(self.replica.backend().set(&self.key, condition, self.record.encode(), TTL)).await
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{backend::MemoryBackend, revision};
+    use crate::backend::MemoryBackend;
 
     fn responses() -> Arc<OpenResponses> {
         let backend = Arc::new(MemoryBackend::default());
@@ -250,25 +277,5 @@ mod tests {
         assert!(has_ended(&mut second));
         drop(second);
         assert!(responses.lock().is_empty());
-    }
-
-    #[test]
-    fn every_request_of_a_lost_stream_is_answered() {
-        const REASON: &str = "the call was lost, because the process that ran it is gone or could not store the \
-                              result: the function may have run, completely or in part";
-        let error =
-            |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"{REASON}"}}}}"#);
-        for (ids, is_batch, expected) in [
-            (&["1"][..], false, error("1")),
-            (&[r#""a\"""#], false, error(r#""a\"""#)),
-            (&[], false, String::new()),
-            (&["1", "2"], true, format!("[{},{}]", error("1"), error("2"))),
-            (&[], true, String::new()),
-        ] {
-            let calls: Vec<_> = ids.iter().filter_map(|id| Id::from_json(id)).collect();
-            let calls = StreamCalls::decode(&StreamCalls::new(calls.iter(), is_batch).encode()).unwrap();
-            let lost = calls.lost(revision::newest_handshake());
-            assert_eq!(String::from_utf8(lost).unwrap(), expected, "{ids:?}");
-        }
     }
 }

@@ -5,9 +5,8 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
     cursor::Cursor,
-    follower::Feed,
-    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
-    open_responses::StreamCalls,
+    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamCalls, StreamLog, persist},
+    shared_events::Feed,
 };
 use crate::{
     backend::{Append, BackendError, Backoff, LogEntry, LogPosition},

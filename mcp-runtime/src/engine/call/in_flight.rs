@@ -12,8 +12,8 @@ use super::{batch::Sink, running};
 use crate::{
     engine::{
         outbox::Outbox,
-        request::context::Permit,
-        subscriptions::subscription::Listener,
+        request::source::Permit,
+        subscriptions::filter::Listener,
         sync::{
             Mutex, MutexGuard,
             atomic::{AtomicU64, AtomicUsize, Ordering},

@@ -8,10 +8,7 @@ use crate::{
         client_requests::{Binding, RoundParams, RoundsRequester},
         layers::{Call, CallInfo, CalledFunction, Next},
         live_requester::LiveRequester,
-        request::{
-            context::{Permit, RequestContext},
-            params::Params,
-        },
+        request::{context::RequestContext, params::Params, source::Permit},
     },
     error::Fault,
     handler::{

@@ -16,7 +16,10 @@ use super::{
     running::{self, RunningCall},
 };
 use crate::{
-    engine::request::context::{ConnectionContext, Permit, RequestContext},
+    engine::request::{
+        context::{ConnectionContext, RequestContext},
+        source::Permit,
+    },
     error::FaultClass,
     handler::{CallFuture, Finished, HandlerError, HandlerResult, Input, Reply, enter_call, entry::Handler},
 };

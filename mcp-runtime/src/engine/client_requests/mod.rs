@@ -8,9 +8,9 @@ mod state;
 mod wait;
 
 pub(crate) use pending::{InputResponse, PendingRequests, session_ended};
-pub(super) use pending::{PendingRequest, decode_response, into_result, send_request};
+pub(super) use pending::{PendingRequest, decode_progress, decode_response, into_result, send_request};
 pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;
 pub(super) use state::Binding;
 pub use state::{StateKey, StateKeyError};
-pub(super) use wait::{RootsCache, decode_progress, wait_for_response};
+pub(super) use wait::{RootsCache, wait_for_response};

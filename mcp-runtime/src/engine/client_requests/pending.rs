@@ -1,4 +1,6 @@
-//! The requests that the server has sent to the client of a session, and the responses to them.
+//! Requests to the client that wait for a response, and the progress that the client reports about them.
+//!
+//! See [Progress](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/progress).
 
 use std::{
     collections::HashMap,
@@ -6,18 +8,20 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use super::wait::{self, ProgressReceiver, ProgressSender};
 #[cfg(feature = "http")]
 use crate::cluster::Slot;
 use crate::{
     cluster::Replica,
-    engine::outbox::{MAX_UNREAD_BYTES, Outbox},
+    engine::{
+        outbox::{MAX_UNREAD_BYTES, Outbox},
+        request::params::Params,
+    },
     error::Fault,
     excerpt::excerpt,
     handler::{CallConnection as _, ask::ClientProgress},
-    jsonrpc::{Id, ResponseBody, raw},
+    jsonrpc::{Id, RawJson, ResponseBody, raw},
     revision::encode::Object,
 };
 
@@ -126,7 +130,7 @@ impl PendingRequests {
     pub(crate) fn report_progress(&self, token: u64, report: &ClientProgress) -> bool {
         let state = self.lock();
         let progress = state.waiting.get(&token).and_then(|waiting| waiting.progress.as_ref());
-        progress.is_some_and(|progress| wait::update(progress, report))
+        progress.is_some_and(|progress| update_progress(progress, report))
     }
 
     /// Cancels all pending requests and fails every later one. The code that waits for them need not be polled for that.
@@ -226,7 +230,7 @@ pub(in crate::engine) fn send_request(
     params: &str,
     wants_progress: bool,
 ) -> Result<PendingRequest, Fault> {
-    let (sender, progress) = wants_progress.then(wait::channel).unzip();
+    let (sender, progress) = wants_progress.then(progress_channel).unzip();
     // Counted before it is sent, so that its stream does not end in between.
     outbox.open_question();
     let sent = pending.send(outbox, sender, |id| encode_request(id, method, params, wants_progress));
@@ -306,4 +310,44 @@ pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> R
         InputResponse::Result(json) => Ok(json),
         InputResponse::Error(message) => Err(Fault::AnswerError { method: method.to_owned(), message }),
     }
+}
+
+/// The maximum size of a message in bytes. A longer one is truncated.
+const MAX_MESSAGE_BYTES: usize = 1024;
+
+/// Holds the latest report only, so a client that reports faster than the function reads occupies no more memory.
+pub(super) type ProgressSender = watch::Sender<Option<ClientProgress>>;
+pub(super) type ProgressReceiver = watch::Receiver<Option<ClientProgress>>;
+
+/// Creates the channel of a request whose client is asked for progress.
+pub(super) fn progress_channel() -> (ProgressSender, ProgressReceiver) {
+    watch::channel(None)
+}
+
+/// Replaces the latest report. Returns `false` if the progress has not increased.
+pub(super) fn update_progress(latest: &ProgressSender, report: &ClientProgress) -> bool {
+    latest.send_if_modified(|latest| {
+        let increases = latest.as_ref().is_none_or(|latest| report.progress > latest.progress);
+        if increases {
+            *latest = Some(report.clone());
+        }
+        increases
+    })
+}
+
+/// Decodes the parameters of a notification: the token, which is the id of a request, and the progress. Returns `None`
+/// if they are invalid.
+pub(in crate::engine) fn decode_progress(params: &Params<'_>) -> Option<(u64, ClientProgress)> {
+    let number = |name| params.member(name)?.text().parse::<f64>().ok().filter(|number| number.is_finite());
+    let token = params.member("progressToken")?.text().parse().ok()?;
+    let message = params.member("message").and_then(RawJson::string).map(|message| truncated(&message[..]).to_owned());
+    Some((token, ClientProgress { progress: number("progress")?, total: number("total"), message }))
+}
+
+fn truncated(text: &str) -> &str {
+    let mut end = text.len().min(MAX_MESSAGE_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }

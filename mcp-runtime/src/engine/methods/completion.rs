@@ -9,7 +9,10 @@ use crate::{
             running,
         },
         layers::{Call, CallInfo, CallKind, CalledFunction},
-        request::{access::authorize, context::RequestContext, params},
+        request::{
+            context::{RequestContext, authorize},
+            params,
+        },
     },
     error::Fault,
     excerpt::excerpt,
@@ -72,7 +75,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 }
 
 /// Finds the function of the prompt or resource template that `ref` names. Also returns the name or the URI template.
-pub(crate) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
+pub(super) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(reference.member("type"), "ref.type")? {

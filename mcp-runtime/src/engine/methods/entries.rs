@@ -12,8 +12,7 @@ use crate::{
             running,
         },
         request::{
-            access::{ListedTo, authorize, may_use},
-            context::RequestContext,
+            context::{ListedTo, RequestContext, authorize, may_use},
             params,
         },
     },

@@ -6,6 +6,7 @@
 pub(crate) mod completion;
 pub(crate) mod entries;
 pub(crate) mod lifecycle;
+pub(crate) mod required_scopes;
 pub(crate) mod subscriptions;
 pub(crate) mod tasks;
 pub(crate) mod tools;

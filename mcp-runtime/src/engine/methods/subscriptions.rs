@@ -2,22 +2,20 @@
 //!
 //! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
 
-use super::tasks::owner_name;
+use super::{required_scopes::required_scopes, tasks::owner_name};
 use crate::{
     cluster::{SessionChange, SessionMessage},
     engine::{
         call::{batch::Sink, running},
         request::{
-            access::{authorize, required_scopes},
-            context::RequestContext,
+            context::{RequestContext, authorize},
             params,
         },
         subscriptions::{
-            filter::{Filter, too_many_resources},
+            filter::{Filter, Listener, too_many_listeners, too_many_resources},
             subscriber::Subscriber,
-            subscription::{Listener, too_many_listeners},
         },
-        tasks::{changes, request},
+        tasks::{options, watch},
     },
     error::Fault,
 };
@@ -69,8 +67,8 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let is_known = |uri: &str| registry.resource(uri, |function| visible.sees(function)).is_some();
     let capabilities = registry.capabilities();
     let requested = Filter::read(request.params)?;
-    if capabilities.tasks && requested.tasks.is_some() && !request::is_declared(request.params) {
-        return Err(request::undeclared());
+    if capabilities.tasks && requested.tasks.is_some() && !options::is_declared(request.params) {
+        return Err(options::undeclared());
     }
     // One challenge names the scopes of all resources.
     request.sender_access().check(&required_scopes("subscriptions/listen", request))?;
@@ -89,7 +87,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
         let (store, access) = (engine.tasks.store(), request.sender_access());
         let watch =
-            changes::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
+            watch::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
         listener.watch_tasks(watch);
     }
     connection.in_flight.listen(request.id.to_owned(), listener).map_err(|listener| {

@@ -8,7 +8,8 @@ use crate::{
         request::context::RequestContext,
         tasks::{
             key::TaskKey,
-            request::{self, TaskRequest, decode_cursor, decode_responses, list as list_page},
+            options,
+            request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
             result::{QuestionStream, ResultRequest},
             service::TaskOwner,
         },
@@ -30,8 +31,8 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
     if !is_supported {
         return Err(Fault::MethodNotFound(method.to_owned()));
     }
-    if by_extension && !request::is_declared(request.params) {
-        return Err(request::undeclared());
+    if by_extension && !options::is_declared(request.params) {
+        return Err(options::undeclared());
     }
     check_in_flight(request)?;
     request.connection.flow.admit_task_request(request.connection.clock.last())?;

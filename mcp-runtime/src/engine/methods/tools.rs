@@ -11,10 +11,13 @@ use crate::{
         call::prepare::{CallRequest, answer_with},
         layers::Call,
         methods::tasks::task_owner,
-        request::{access::authorize, context::RequestContext, params},
+        request::{
+            context::{RequestContext, authorize},
+            params,
+        },
         tasks::{
             client::{TaskClient, TaskSession},
-            request,
+            options,
             service::{DeferredTask, NewTask},
         },
     },
@@ -163,9 +166,9 @@ impl Execution {
         if !request.has(Feature::TaskExtension) {
             return Ok(Self::Plain);
         }
-        match (support, request::is_declared(request.params)) {
+        match (support, options::is_declared(request.params)) {
             (TaskSupport::Forbidden, _) | (TaskSupport::Optional | TaskSupport::Deferred, false) => Ok(Self::Plain),
-            (TaskSupport::Required, false) => Err(request::undeclared()),
+            (TaskSupport::Required, false) => Err(options::undeclared()),
             (TaskSupport::Required, true) => Ok(Self::Task(None)),
             (TaskSupport::Optional, true) => Ok(Self::Deferred { at_once: true }),
             (TaskSupport::Deferred, true) => Ok(Self::Deferred { at_once: false }),

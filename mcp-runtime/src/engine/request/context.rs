@@ -1,17 +1,17 @@
-//! A message with its sender, its dialect, its session and its `tracing` span.
+//! A message with its sender, dialect, session and `tracing` span, and the check of the scopes that it needs.
+//!
+//! The engine decides, and the transport tells the client. Messages without a source, as over stdio, need no scopes.
 
-use std::{
-    any::Any,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
-};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tracing::{Span, field::Empty};
 
-use super::{access::SenderAccess, params::Params};
+use super::{
+    params::Params,
+    source::{MirroredFields, RequestSource, SenderAccess, VisibleTo, check_scopes},
+};
 use crate::{
-    auth::Identity,
+    auth::{Identity, Scopes},
     cluster::SessionMessage,
     engine::{
         call::{batch::Sink, guard::Clock, in_flight::InFlight},
@@ -22,7 +22,7 @@ use crate::{
     },
     error::Fault,
     excerpt::excerpt,
-    handler::{Caller, ClientInfo, Encoding, RequestHead, entry::EntryInfo},
+    handler::{Caller, ClientInfo, Encoding, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
     model::Level,
     random::log_id,
@@ -177,54 +177,6 @@ fn printable(text: String) -> String {
     text[..end].replace(char::is_control, "\u{fffd}")
 }
 
-/// The author's rule that decides which entries a caller sees.
-#[derive(Clone)]
-pub(crate) struct Visibility(Arc<Decide>);
-
-type Decide = dyn Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync;
-
-impl Visibility {
-    pub(crate) fn new(sees: impl Fn(&Caller, &EntryInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(sees))
-    }
-
-    /// Returns the entries that a caller sees.
-    pub(crate) fn for_caller(&self, caller: Caller) -> VisibleTo {
-        VisibleTo(Some(Arc::new((self.clone(), caller))))
-    }
-}
-
-impl fmt::Debug for Visibility {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Visibility")
-    }
-}
-
-/// The entries that a caller sees: all of them, unless the server has a [`Visibility`].
-#[derive(Debug, Clone, Default)]
-pub(crate) struct VisibleTo(Option<Arc<(Visibility, Caller)>>);
-
-impl VisibleTo {
-    /// Returns whether some entries may be hidden.
-    pub(crate) fn is_limited(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Returns whether the caller sees a function. If the rule panics, the function is hidden.
-    pub(crate) fn sees(&self, function: &Function) -> bool {
-        self.sees_entry(&function.info())
-    }
-
-    /// Returns whether the caller sees an entry, which may also be a skill.
-    pub(crate) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
-        let Some((visibility, caller)) = self.0.as_deref() else { return true };
-        catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
-            tracing::error!(name = info.name, "the function passed to `visible_to` panicked, so the entry is hidden");
-            false
-        })
-    }
-}
-
 /// The dialect of a request, and the options that the request itself sets.
 #[derive(Debug)]
 pub(crate) struct RequestDialect {
@@ -269,69 +221,6 @@ impl RequestDialect {
     }
 }
 
-/// The capacity of a transport that a call occupies until the permit is dropped.
-pub(crate) type Permit = Box<dyn Any + Send + Sync>;
-
-/// The source of a message: what the transport knows about the message beyond its text.
-pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
-    /// Compares a stateless request with the fields that the transport repeats.
-    ///
-    /// # Errors
-    ///
-    /// Returns a fault that names the difference.
-    fn check_request(&self, request: &MirroredFields<'_>) -> Result<(), Fault>;
-
-    /// Checks that a message may omit its protocol version.
-    ///
-    /// # Errors
-    ///
-    /// Returns a fault if the transport names a version in which every request must contain its version.
-    fn check_unversioned(&self) -> Result<(), Fault>;
-
-    /// Compares arguments with the copies that the transport carries, such as HTTP headers. Each argument is a name,
-    /// and the JSON of its value if it has one.
-    ///
-    /// # Errors
-    ///
-    /// Returns a fault that names the difference.
-    fn check_arguments(&self, arguments: &[(&str, Option<&str>)]) -> Result<(), Fault>;
-
-    /// Reserves capacity for a call. Other messages need none, so responses and cancellations pass even at capacity.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Fault::Overloaded`] if there is no capacity left.
-    fn admit(&self) -> Result<Permit, Fault>;
-
-    /// Checks that there is capacity for a call that completes in place and therefore need not reserve it.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Fault::Overloaded`] if there is no capacity left.
-    fn check_capacity(&self) -> Result<(), Fault>;
-
-    /// Reserves capacity for a `subscriptions/listen` request.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Fault::Overloaded`] if there is no capacity left.
-    fn admit_listener(&self) -> Result<Permit, Fault>;
-
-    /// Returns the authenticated sender of the message.
-    fn principal(&self) -> Option<&str>;
-}
-
-/// The fields of a stateless request that a transport may repeat outside the message.
-#[derive(Debug)]
-#[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP repeats fields of a request"))]
-pub(crate) struct MirroredFields<'a> {
-    /// The JSON of the protocol version.
-    pub(crate) version: RawJson<'a>,
-    pub(crate) method: &'a str,
-    /// The JSON of the name of a tool or prompt, the URI of a resource, or the id of a task.
-    pub(crate) subject: Option<RawJson<'a>>,
-}
-
 /// Creates the span in which a request is answered: everything that runs for it, such as its function and the layers
 /// around that, whether in place, in a tokio task or on a blocking thread.
 ///
@@ -348,6 +237,53 @@ pub(crate) fn request_span(connection: &ConnectionContext, method: &str, id: &Id
         principal = connection.principal().map(excerpt).as_deref(),
         entry = Empty,
     )
+}
+
+/// Checks that the sender of a request may use a function.
+///
+/// # Errors
+///
+/// Returns [`Fault::InsufficientScope`] with every scope of the operation.
+pub(crate) fn authorize(request: &RequestContext<'_>, function: &Function) -> Result<(), Fault> {
+    let (Some(source), Some(scopes)) = (&request.connection.source, &function.scopes) else { return Ok(()) };
+    check_scopes(&request.engine().profile.access, &**source, scopes)
+}
+
+/// Returns whether the sender of a request may use a function.
+pub(crate) fn may_use(request: &RequestContext<'_>, function: &Function) -> bool {
+    let (Some(source), Some(scopes)) = (&request.connection.source, &function.scopes) else { return true };
+    request.engine().profile.access.grants(source.identity(), scopes)
+}
+
+/// The entries that the sender of a request finds in lists.
+pub(crate) struct ListedTo {
+    visible: VisibleTo,
+    /// The scopes by which entries are omitted. `None` if entries are listed for those who may not use them.
+    access: Option<SenderAccess>,
+}
+
+impl ListedTo {
+    pub(crate) fn sender_of(request: &RequestContext<'_>) -> Self {
+        let engine = request.engine();
+        let hides = engine.profile.hides_unauthorized && request.registry.requires_scopes();
+        Self { visible: request.visible_to(), access: hides.then(|| request.sender_access()) }
+    }
+
+    /// Returns whether some entries may be omitted.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.visible.is_limited() || self.access.is_some()
+    }
+
+    /// Returns whether the sender sees a function.
+    pub(crate) fn sees(&self, function: &Function) -> bool {
+        self.visible.sees(function)
+    }
+
+    /// Returns whether lists contain an entry that requires scopes.
+    pub(crate) fn includes(&self, info: &EntryInfo<'_>, scopes: Option<&Scopes>) -> bool {
+        let is_omitted = self.access.as_ref().zip(scopes).is_some_and(|(access, scopes)| !access.grants(scopes));
+        !is_omitted && self.visible.sees_entry(info)
+    }
 }
 
 #[cfg(test)]

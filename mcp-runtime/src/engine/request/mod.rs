@@ -1,5 +1,5 @@
 //! Requests: their parameters, their dialect and their sender.
 
-pub(crate) mod access;
 pub(crate) mod context;
 pub(crate) mod params;
+pub(crate) mod source;

@@ -8,13 +8,15 @@
 //! See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks) of 2025-11-25 and the
 //! [extension](https://modelcontextprotocol.io/extensions/tasks/overview) of 2026-07-28.
 
-pub(crate) mod changes;
+mod changes;
 pub(crate) mod client;
 mod encode;
 mod inbox;
 pub(crate) mod key;
+pub(crate) mod options;
 mod quota;
 mod reader;
+mod records;
 pub(crate) mod request;
 pub(crate) mod result;
 pub(crate) mod runner;
@@ -23,6 +25,7 @@ mod store;
 #[cfg(test)]
 mod store_tests;
 mod task;
+pub(crate) mod watch;
 
-pub use request::TaskLimits;
+pub use options::TaskLimits;
 pub use task::TaskStatus;

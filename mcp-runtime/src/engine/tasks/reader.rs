@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use super::{
-    encode::TaskError,
     key::TaskKey,
     store::{TaskStore, Updated},
-    task::Task,
+    task::{Task, TaskError},
 };
 use crate::{backend::Backoff, random::log_id};
 

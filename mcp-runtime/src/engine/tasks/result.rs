@@ -9,11 +9,11 @@ use std::{
 };
 
 use super::{
-    encode::{self, not_found},
+    encode,
     reader::TaskReader,
     request::TaskRequest,
     store::TaskWaiter,
-    task::{Task, TaskInput, TaskStatus},
+    task::{Task, TaskInput, TaskStatus, not_found},
 };
 use crate::{
     engine::{

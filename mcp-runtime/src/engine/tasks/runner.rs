@@ -13,11 +13,10 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
     client::TaskClient,
-    encode::{TaskError, backend_failed, result_too_large},
     inbox::{InboxUpdate, truncated},
     quota::BytePermit,
     store::{TaskStore, TaskWaiter, Updated},
-    task::{StoredOutcome, Task, TaskState, TaskStatus},
+    task::{StoredOutcome, Task, TaskError, TaskState, TaskStatus, backend_failed, result_too_large},
 };
 use crate::{
     backend::Backoff,

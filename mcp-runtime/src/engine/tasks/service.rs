@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 
 use super::{
-    client::TaskClient, encode, key::hash, quota::ByteQuota, request::TaskOptions, runner::Runner, store::TaskStore,
+    client::TaskClient, encode, key::hash, options::TaskOptions, quota::ByteQuota, runner::Runner, store::TaskStore,
     task::Task,
 };
 use crate::{

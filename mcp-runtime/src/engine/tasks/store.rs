@@ -16,11 +16,11 @@ use tokio::time::timeout;
 
 use super::{
     changes::{ChangeReceiver, TaskChanges},
-    encode::{TaskError, too_many_in_total, too_many_of_client},
-    key::{TASKS, TaskKey, TaskRecords},
+    key::{TASKS, TaskKey},
+    options::TaskLimits,
     quota::StoredResults,
-    request::TaskLimits,
-    task::{StoredOutcome, Task, TaskState},
+    records::TaskRecords,
+    task::{StoredOutcome, Task, TaskError, TaskState, too_many_in_total, too_many_of_client},
 };
 use crate::{
     backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota},

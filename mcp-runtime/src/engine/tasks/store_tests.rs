@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     key::{TASKS, TaskKey, hash, test_key},
-    request::TaskLimits,
+    options::TaskLimits,
     store::{TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task, TaskStatus},
 };

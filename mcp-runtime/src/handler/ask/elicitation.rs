@@ -1,18 +1,20 @@
-//! Elicitation: forms, web pages, and the report that the interaction on a page is complete.
+//! Elicitation: forms and web pages.
 
 use std::{
     fmt,
     marker::PhantomData,
     net::{Ipv4Addr, Ipv6Addr},
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock},
 };
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ask, AskOptions, Capability, Elicit, FormContent, InvalidAnswer, Question,
+    Ask, AskOptions, Capability, ElicitationSession, FormContent, FormField, InvalidAnswer, Question,
+    TrackedElicitation, UrlCompletion,
     question::{invalid_request, parse},
     requested_schema::{default_of, enforced_schema, requested_schema},
+    url_completion::Recipient,
 };
 use crate::{
     error::{Fault, RequiredElicitation},
@@ -344,95 +346,57 @@ fn is_loopback(authority: &str) -> bool {
         || ipv6.and_then(|host| host.parse::<Ipv6Addr>().ok()).is_some_and(|address| address.is_loopback())
 }
 
-/// The session that received an elicitation. Implementations refer to the session weakly, and keep nothing of it in
-/// memory.
-pub(crate) trait ElicitationSession: Send + Sync {
-    /// Sends a notification that belongs to no request. Returns `false` if the session has ended, or if the client
-    /// reads too slowly.
-    fn notify(&self, message: &[u8]) -> bool;
-}
+/// A form that the user fills in: a struct that derives [`Elicit`](derive@crate::Elicit).
+///
+/// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
+///
+/// ```
+/// use mcp_runtime::{Elicit, Elicitation};
+///
+/// #[derive(Elicit)]
+/// struct Booking {
+///     /// The name of the guest.
+///     #[elicit(length = 1..=80)]
+///     name: String,
+///     #[elicit(range = 1..=12, default = 2)]
+///     guests: u8,
+///     #[elicit(format = "date")]
+///     day: Option<String>,
+///     seat: Seat,
+///     wishes: Vec<Wish>,
+/// }
+///
+/// #[derive(Elicit)]
+/// enum Seat {
+///     Inside,
+///     #[elicit(title = "On the terrace")]
+///     Outside,
+/// }
+///
+/// #[derive(Elicit)]
+/// enum Wish {
+///     Quiet,
+///     HighChair,
+/// }
+///
+/// let question = Elicitation::<Booking>::new("booking", "When would you like to come?");
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement `Elicit`",
+    label = "expected a struct that derives `Elicit`",
+    note = "for a struct of your own, add `#[derive(mcp_runtime::Elicit)]`",
+    note = "an enum, text or a number can only be a field of a form: make it a field of a struct"
+)]
+pub trait Elicit: Sized + Send + 'static {
+    /// The fields, in order.
+    #[doc(hidden)]
+    const FIELDS: &'static [FormField];
 
-/// A handle that reports the completion of the interaction on a web page. [`UrlElicitation::with_completion`] returns
-/// it.
-///
-/// Keep it where the code behind the web page can find it, such as in a map with the `state` of an OAuth flow as the
-/// key. Dropping it reports nothing.
-///
-/// See [Completion notifications](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation).
-///
-/// [`UrlElicitation::with_completion`]: crate::UrlElicitation::with_completion
-#[derive(Debug)]
-pub struct UrlCompletion(pub(super) Recipient);
-
-impl UrlCompletion {
-    /// Sends `notifications/elicitation/complete` to the session that received the elicitation, and to no other. If the
-    /// elicitation was sent several times, the notification refers to the last one.
+    /// Creates the value from the content of a completed form.
     ///
-    /// Over HTTP, the notification is sent on the stream that the client opens with GET, and waits for that stream if
-    /// there is none.
+    /// # Errors
     ///
-    /// Returns whether a notification was sent. None is sent if the client has not received the elicitation, if it
-    /// belongs to a task, if the session has ended, if the client reads too slowly, and in all revisions other than
-    /// 2025-11-25.
-    pub fn complete(self) -> bool {
-        let Some(Received { id, session }) = self.0.lock().take() else { return false };
-        let mut out = Vec::new();
-        let mut message = Object::begin(&mut out);
-        message.string("jsonrpc", "2.0");
-        message.string("method", "notifications/elicitation/complete");
-        let mut params = Object::begin(message.key("params"));
-        params.string("elicitationId", &id);
-        params.end();
-        message.end();
-        session.notify(&out)
-    }
-}
-
-/// The recipient of an elicitation, once it has been sent.
-#[derive(Clone, Default)]
-pub(crate) struct Recipient(Arc<Mutex<Option<Received>>>);
-
-/// An elicitation that a session has received.
-struct Received {
-    id: String,
-    session: Arc<dyn ElicitationSession>,
-}
-
-impl Recipient {
-    fn set(&self, id: String, session: Arc<dyn ElicitationSession>) {
-        *self.lock() = Some(Received { id, session });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Received>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Recipient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recipient").field("is_known", &self.lock().is_some()).finish_non_exhaustive()
-    }
-}
-
-/// Compares by identity.
-impl PartialEq for Recipient {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Recipient {}
-
-/// An encoded elicitation whose completion will be reported.
-#[derive(Debug, Clone)]
-pub(crate) struct TrackedElicitation {
-    pub(super) id: String,
-    pub(super) recipient: Recipient,
-}
-
-impl TrackedElicitation {
-    /// Records the session to which the elicitation has been sent.
-    pub(crate) fn received_by(self, session: Arc<dyn ElicitationSession>) {
-        self.recipient.set(self.id, session);
-    }
+    /// Returns an error if the content is invalid.
+    #[doc(hidden)]
+    fn read(content: &FormContent) -> Result<Self, InvalidAnswer>;
 }

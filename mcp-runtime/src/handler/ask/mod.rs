@@ -12,16 +12,20 @@ mod question;
 mod requested_schema;
 mod sample_message;
 mod sample_request;
+mod url_completion;
 
 pub use capability::Capability;
 pub(crate) use capability::{announces_root_changes, object_member};
-pub(crate) use elicitation::ElicitationSession;
-pub use elicitation::{Answer, Elicitation, UrlCompletion, UrlElicitation};
-pub use field::{ElicitField, FieldKind, FieldType, default_json as field_default_json, field_type};
-pub use form_field::{Choice, ChoiceSet, Elicit, ElicitChoice, FormField, check_field};
+pub use elicitation::{Answer, Elicit, Elicitation, UrlElicitation};
+pub use field::{
+    Choice, ChoiceSet, ElicitChoice, ElicitField, FieldKind, FieldType, default_json as field_default_json, field_type,
+};
+pub use form_field::{FormField, check_field};
 pub(crate) use options::AskOptions;
 pub use options::{ClientProgress, IncludeContext, ToolChoice, WithOptions};
 pub use question::{Ask, InvalidAnswer, ListRoots, Question, Root, encoded_question};
 pub use requested_schema::FormContent;
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
 pub use sample_request::SampleRequest;
+pub use url_completion::UrlCompletion;
+pub(crate) use url_completion::{ElicitationSession, TrackedElicitation};

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     AskOptions, Capability,
-    elicitation::TrackedElicitation,
     options::{ClientProgress, WithOptions},
+    url_completion::TrackedElicitation,
 };
 use crate::{
     error::Fault,

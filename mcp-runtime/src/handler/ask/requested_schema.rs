@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::{
     InvalidAnswer,
-    field::{FieldKind, FieldType},
-    form_field::{Choice, ChoiceSet, FormField},
+    field::{Choice, ChoiceSet, FieldKind, FieldType},
+    form_field::FormField,
     question::parse,
 };
 use crate::{
     handler::{
-        entry::argument::{ArgumentDefault, Bound, Rule},
+        entry::rule::{ArgumentDefault, Bound, Rule},
         schema::Violation,
     },
     jsonrpc::write::{plain, string},

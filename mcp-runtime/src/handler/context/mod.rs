@@ -1,11 +1,13 @@
-//! The context of a call: the request, and messages to the client while the function runs.
+//! The context of a call: the request, messages to the client while the function runs, and the call that the current
+//! thread is executing.
 
+pub(crate) mod log;
 mod notifications;
 mod progress;
 mod questions;
 mod request;
 
-pub(crate) use self::notifications::{LogThreshold, log_notification};
+pub(crate) use self::log::LogThreshold;
 pub use self::{notifications::Notifier, progress::Amount};
 
 use std::{
@@ -23,10 +25,9 @@ use crate::{
     auth::{AccessRules, Scopes},
     error::Fault,
     handler::{
-        caller::{CallConnection, Caller, RequestHead},
+        caller::{CallConnection, CallLifetime, Caller, RequestHead},
         client_requests::{ClientRequester, ClientWait},
         outcome::CallFuture,
-        server_fn::CallLifetime,
     },
     jsonrpc::Id,
     revision::Dialect,

@@ -1,10 +1,14 @@
-//! Notifications from calls, among them log messages.
+//! Notifications with `_meta`.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Amount, Context, progress, request::write_meta};
-use crate::{jsonrpc::write, model::Level, revision::Feature};
+use super::{
+    Amount, Context,
+    log::{self, LogThreshold},
+    progress,
+};
+use crate::{model::Level, revision::Feature};
 
 /// Progress and log messages.
 impl Context {
@@ -85,7 +89,7 @@ impl Context {
         if self.inner.lifetime.has_ended() || !self.logs(level) || !parts.peer.admits_log_message() {
             return;
         }
-        match log_notification(logger, level, &data, meta) {
+        match log::notification(logger, level, &data, meta) {
             Ok(message) => {
                 parts.peer.notify(&message);
             }
@@ -157,40 +161,6 @@ impl Context {
         };
         self.inner.parts.log_targets.as_deref().is_some_and(|modules| modules.iter().any(is_inside))
     }
-}
-
-/// The level that a log message of a call must reach to be sent to the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogThreshold {
-    /// The level that the client set for the session or, in a stateless revision, for the connection.
-    Session,
-    /// The level in the request. `None` disables log messages: the client did not ask for any.
-    Request(Option<Level>),
-}
-
-/// Encodes a log message. An empty logger name and an empty `_meta` are omitted.
-///
-/// # Errors
-///
-/// Returns an error if `data` cannot be serialized.
-pub(crate) fn log_notification(
-    logger: &str,
-    level: Level,
-    data: &impl Serialize,
-    meta: &Map<String, Value>,
-) -> Result<Vec<u8>, serde_json::Error> {
-    let mut out = Vec::with_capacity(128);
-    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
-    write::string(&mut out, level.as_str());
-    if !logger.is_empty() {
-        out.extend_from_slice(br#","logger":"#);
-        write::string(&mut out, logger);
-    }
-    out.extend_from_slice(br#","data":"#);
-    write::value(&mut out, data)?;
-    write_meta(&mut out, meta);
-    out.extend_from_slice(b"}}");
-    Ok(out)
 }
 
 /// Sends notifications of a call that have additional data in `_meta`. [`Context::with_meta`] creates it.

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::request::write_meta;
+use super::log::write_meta;
 use crate::jsonrpc::write;
 
 /// The minimum time between two progress notifications of one call.

@@ -1,14 +1,14 @@
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::Context;
 use crate::{
     auth::{Hierarchy, Identity, Scopes},
     error::Fault,
     handler::{ask::object_member, caller::ClientInfo},
-    jsonrpc::{raw, write},
+    jsonrpc::raw,
     revision::{Feature, Revision},
 };
 
@@ -254,13 +254,5 @@ impl Context {
         };
         head.demand_scopes(&required);
         Err(Fault::InsufficientScope { required })
-    }
-}
-
-/// Writes `_meta` after another member, unless it is empty.
-pub(super) fn write_meta(out: &mut Vec<u8>, meta: &Map<String, Value>) {
-    if !meta.is_empty() {
-        out.extend_from_slice(br#","_meta":"#);
-        write::plain(out, meta);
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -22,7 +22,7 @@ use super::{
     request::HttpRequestSource,
     response::{self, HttpResponse},
 };
-use crate::{engine::Session, error::Fault};
+use crate::error::Fault;
 
 /// The number of bytes at the start of a body that do not count towards the memory of all bodies, so that responses and
 /// cancellations are accepted even when it is exhausted. Each connection buffers more than this anyway.
@@ -255,26 +255,6 @@ where
 fn closing(mut response: HttpResponse) -> HttpResponse {
     response::set(&mut response, header::CONNECTION, "close");
     response
-}
-
-/// The session whose output a connection carries. The connection reports to it that its client reads, so that a client
-/// that is busy with a long response does not appear to be dead.
-#[derive(Debug, Default)]
-pub(super) struct Reader(Mutex<Weak<Session>>);
-
-impl Reader {
-    /// Sets the session, or removes it with `None`.
-    pub(super) fn set_session(&self, session: Option<&Arc<Session>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = session.map_or_else(Weak::new, Arc::downgrade);
-    }
-
-    /// Records that the client has made room for output that was waiting.
-    pub(super) fn record_read(&self) {
-        let session = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-        if let Some(session) = session {
-            session.record_sign_of_life();
-        }
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use self::backend::Flaky;
-use super::{SharedStreams, open_responses::StreamCalls};
+use super::{SharedStreams, log::StreamCalls};
 use crate::{
     backend::Backend,
     cluster::Replica,

@@ -19,9 +19,9 @@ use super::acceptor::Stream;
 use crate::{
     error::Fault,
     transport::http::{
+        endpoint::Reader,
         options::HttpOptions,
         peers::{Peer, PeerPermit, Pool, Resource},
-        request_body::Reader,
         response,
     },
 };

@@ -1,13 +1,15 @@
 //! The events of a stream, for the response that carries it, wherever the stream is logged.
 
 use std::{
+    fmt,
+    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use bytes::Bytes;
 
-use super::stream::{AttachedStream, Wait};
+use super::stream::AttachedStream;
 use crate::cluster::streams::SharedEvents;
 
 /// The id of the stream for messages that belong to no request.
@@ -127,5 +129,24 @@ impl LocalEvents {
 impl Drop for LocalEvents {
     fn drop(&mut self) {
         self.stream.release(self.response);
+    }
+}
+
+/// A future that a response polls until it is ready.
+pub(crate) struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl Wait {
+    pub(crate) fn new(future: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Box::pin(future))
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wait")
     }
 }

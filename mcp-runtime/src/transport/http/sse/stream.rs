@@ -2,9 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
     ops::Deref,
-    pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -332,25 +330,6 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.memory.meter.sub(self.bytes);
-    }
-}
-
-/// A future that a response polls until it is ready.
-pub(crate) struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
-
-impl Wait {
-    pub(crate) fn new(future: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(Box::pin(future))
-    }
-
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().poll(cx)
-    }
-}
-
-impl fmt::Debug for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wait")
     }
 }
 
