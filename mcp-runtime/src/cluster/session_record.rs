@@ -124,8 +124,9 @@ pub(crate) enum Announcement {
     Ended { session: String },
     /// The client has cancelled a request with this id, as JSON.
     Cancelled { session: String, request: String },
-    /// The client has responded to a request of the replica that receives this. The response is a record.
-    Answered { session: String, request: u64 },
+    /// The client has responded to a request of the replica that receives this. The response is a record, and a small
+    /// one is sent as well.
+    Answered { session: String, request: u64, answer: Option<InputResponse> },
     /// The client has reported progress of a request of the replica that receives this.
     Progressed { session: String, request: u64, progress: f64, total: Option<f64>, message: Option<String> },
 }

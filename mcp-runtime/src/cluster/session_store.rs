@@ -14,7 +14,9 @@ use super::{
     },
 };
 use crate::{
-    backend::{Backend, BackendError, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, with_timeout},
+    backend::{
+        Backend, BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, with_timeout,
+    },
     engine::{InputResponse, Session},
 };
 
@@ -33,6 +35,9 @@ const ANSWER_TTL: Duration = Duration::from_secs(60);
 
 /// The maximum size in bytes of an answer for another replica. A longer one is replaced with an error.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+/// The maximum size in bytes of an answer that is sent to another replica, which reads a larger one from its record.
+const MAX_SENT_BYTES: usize = 64 << 10;
 
 /// The maximum number of answers of a session that wait for other replicas. Further answers are refused. Only the
 /// replica that asked knows whether an answer is expected, so a client could otherwise store any number of invented
@@ -83,12 +88,11 @@ impl SessionStore {
         peer: String,
     ) -> Result<SessionCreation, BackendError> {
         self.replica.join().await?;
-        let count = with_timeout(self.backend().count(&peer_group(&peer))).await?;
-        if count >= self.max_per_peer && !self.evict(&peer, id).await? {
+        if !self.insert_peer(id, &peer).await? && !(self.evict(&peer, id).await? && self.insert_peer(id, &peer).await?)
+        {
             return Ok(SessionCreation::TooMany);
         }
         let record = new_record(session, peer, self.replica.server_name());
-        self.write_peer(id, &record).await?;
         let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
         let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
         session.share(SharedSession::new(Arc::clone(id), StoredSession { record, version }), &self.replica);
@@ -239,7 +243,7 @@ impl SessionStore {
             let condition = RecordCondition::Version(version);
             if let Some(version) = self.write(&shared.id, condition, &record).await? {
                 shared.set_version(record.revision, version);
-                self.write_peer(&shared.id, &record).await?;
+                self.renew_peer(&shared.id, &record.peer).await?;
                 return Ok(true);
             }
             if !self.refresh(session).await? {
@@ -262,7 +266,7 @@ impl SessionStore {
         self.announce(&Announcement::Ended { session: id.to_owned() }).await
     }
 
-    /// Stores the answer to a request of another replica, and tells that replica.
+    /// Stores the answer to a request of another replica, which may miss messages, and sends the answer to that replica.
     async fn forward_answer(
         &self,
         shared: &SharedSession,
@@ -270,27 +274,29 @@ impl SessionStore {
         answer: &InputResponse,
     ) -> Result<(), BackendError> {
         let Some(owner) = self.owner(request) else { return Ok(()) };
-        if !self.replica.is_alive(owner).await? {
-            tracing::debug!(%owner, "ignored the answer to a question of a replica that is gone");
-            return Ok(());
-        }
-        if with_timeout(self.backend().count(&answer_group(&shared.id))).await? >= MAX_ANSWERS {
+        let value = encode_answer(answer);
+        let sent = (value.len() <= MAX_SENT_BYTES).then(|| serde_json::from_slice(&value).ok()).flatten();
+        let (group, name) = (answer_group(&shared.id), request.to_string());
+        let quota = RecordQuota { account: "", per_account: 0, total: MAX_ANSWERS };
+        if let Insertion::Full { .. } =
+            with_timeout(self.backend().insert(&group, &name, value, ANSWER_TTL, quota)).await?
+        {
             return Err(BackendError::Full);
         }
-        let value = encode_answer(answer);
-        let key = answer_key(&shared.id, request);
-        with_timeout(self.backend().set(&key, RecordCondition::Absent, value, ANSWER_TTL)).await?;
-        let answered = Announcement::Answered { session: shared.id.to_string(), request };
+        let answered = Announcement::Answered { session: shared.id.to_string(), request, answer: sent };
         self.replica.send(owner, KIND, &answered.encode()).await
     }
 
     /// Takes the answer that another replica has received to a request of this one.
     pub(crate) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
-        let key = answer_key(id, request);
-        let Some(found) = with_timeout(self.backend().get(&key)).await? else { return Ok(None) };
-        // If this fails, the record expires.
-        let _ = with_timeout(self.backend().delete(&key, RecordCondition::Always)).await;
+        let Some(found) = with_timeout(self.backend().get(&answer_key(id, request))).await? else { return Ok(None) };
+        self.forget_answer(id, request).await;
         Ok(serde_json::from_slice(&found.value).ok())
+    }
+
+    /// Deletes an answer that was delivered. If this fails, the record expires.
+    pub(crate) async fn forget_answer(&self, id: &str, request: u64) {
+        let _ = with_timeout(self.backend().delete(&answer_key(id, request), RecordCondition::Always)).await;
     }
 
     /// Stores the cancellation of a call, and tells the other replicas, one of which may run the call.
@@ -330,11 +336,22 @@ impl SessionStore {
         with_timeout(self.backend().set(&session_key(id), condition, record.encode(), self.ttl)).await
     }
 
-    /// Counts the session towards its peer, and records that it is in use.
-    async fn write_peer(&self, id: &str, record: &SessionRecord) -> Result<(), BackendError> {
-        let key = peer_key(&record.peer, id);
-        let now = self.replica.clock().now().as_unix_millis().to_string().into_bytes();
-        with_timeout(self.backend().set(&key, RecordCondition::Always, now, self.ttl)).await.map(drop)
+    /// Counts a new session towards its peer. Returns `false` if the peer has too many.
+    async fn insert_peer(&self, id: &str, peer: &str) -> Result<bool, BackendError> {
+        let quota = RecordQuota { account: "", per_account: 0, total: self.max_per_peer };
+        let group = peer_group(peer);
+        let insertion = with_timeout(self.backend().insert(&group, id, self.now(), self.ttl, quota)).await?;
+        Ok(!matches!(insertion, Insertion::Full { .. }))
+    }
+
+    /// Records that the session is in use.
+    async fn renew_peer(&self, id: &str, peer: &str) -> Result<(), BackendError> {
+        let key = peer_key(peer, id);
+        with_timeout(self.backend().set(&key, RecordCondition::Always, self.now(), self.ttl)).await.map(drop)
+    }
+
+    fn now(&self) -> Vec<u8> {
+        self.replica.clock().now().as_unix_millis().to_string().into_bytes()
     }
 
     fn backend(&self) -> &Arc<dyn Backend> {

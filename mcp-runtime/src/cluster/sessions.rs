@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     backend::{BackendError, with_timeout},
-    engine::{BackgroundTask, Engine, Session, restore_session},
+    engine::{BackgroundTask, Engine, InputResponse, Session, restore_session},
     error::Fault,
     handler::ask::ClientProgress,
     jsonrpc::Id,
@@ -246,13 +246,16 @@ impl SharedSessions {
         Ok(())
     }
 
-    /// Delivers the answer to a question, if there is one.
+    /// Delivers the answer to a question, if there is one, and deletes it.
     pub(super) async fn take_answer(&self, id: &str, request: u64) -> Result<(), BackendError> {
-        // Another announcement may have led to the same answer.
-        let Some(local) = self.waiting_for(id, request) else { return Ok(()) };
-        if let Some(answer) = self.store.take_answer(id, request).await? {
-            local.session.record_sign_of_life();
-            local.session.pending_requests.deliver(request, answer);
+        match self.waiting_for(id, request) {
+            Some(local) => {
+                if let Some(answer) = self.store.take_answer(id, request).await? {
+                    deliver(&local, request, answer);
+                }
+            }
+            // The answer came with its announcement.
+            None => self.store.forget_answer(id, request).await,
         }
         Ok(())
     }
@@ -333,8 +336,11 @@ impl ReplicaHandler for SharedSessions {
                 }
             }
             // A client can make up answers to questions that were never asked.
-            Announcement::Answered { session, request } => {
-                if self.waiting_for(&session, request).is_some() {
+            Announcement::Answered { session, request, answer } => {
+                if let Some(local) = self.waiting_for(&session, request) {
+                    if let Some(answer) = answer {
+                        deliver(&local, request, answer);
+                    }
                     self.work.answers.add((session, request));
                 }
             }
@@ -372,6 +378,12 @@ impl ReplicaHandler for SharedSessions {
             }
         }
     }
+}
+
+/// Passes the answer to a question to the function that waits for it.
+fn deliver(local: &HttpSession, request: u64, answer: InputResponse) {
+    local.session.record_sign_of_life();
+    local.session.pending_requests.deliver(request, answer);
 }
 
 /// Returns whether a text may be the id of a session, so that other texts cost no access to the backend.

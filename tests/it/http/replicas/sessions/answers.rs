@@ -1,6 +1,8 @@
 //! Answers to questions of another replica.
 
-use mcp_runtime::Records as _;
+use std::time::Duration;
+
+use mcp_runtime::{HttpOptions, Records as _};
 use serde_json::json;
 
 use super::{notification, open, until_method};
@@ -95,4 +97,35 @@ async fn an_answer_that_is_too_long_for_another_replica_fails_its_question() {
     assert_eq!(cluster.at(1).send(&answer).await.status, 202);
     let message = &call.messages().await[0];
     assert!(message.to_string().contains("too long for another replica"), "{message}");
+}
+
+/// Opening a session: its record and its share of the peer's sessions, `initialized`, and the announcement of that. An
+/// answer at another replica: its record and its announcement, which contains the answer. The replica that asked only
+/// deletes the record.
+#[tokio::test]
+async fn sessions_and_answers_need_few_operations_of_the_backend() {
+    // The lease is not renewed during the test.
+    let cluster = Cluster::start_with(2, HttpOptions::default, |server| server.lease(Duration::from_secs(600))).await;
+    for round in 0..3 {
+        let before = cluster.operations(0);
+        let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+        session.initialized().await;
+        let opened = cluster.operations(0) - before;
+        // The other replica reads the session.
+        assert_eq!(cluster.at(1).send(&session.call(1, "small")).await.status, 200);
+        let mut call = cluster.at(0).open(&session.call(2, "asks")).await;
+        let id = until_method(&mut call, "elicitation/create").await["id"].clone();
+        let before = cluster.operations(1);
+        let result = json!({"action": "accept", "content": {"sure": true}});
+        let answer = session.post(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+        assert_eq!(cluster.at(1).send(&answer).await.status, 202);
+        assert_eq!(call.messages().await[0]["result"]["content"][0]["text"], "sure");
+        let answered = cluster.operations(1) - before;
+        // The first round includes joining.
+        assert!(round == 0 || (opened, answered) == (4, 2), "{opened} and {answered} operations");
+        let answers = format!("mcp/1/answers/{}", session.id);
+        while cluster.backend().count(&answers).await.unwrap() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
 }
