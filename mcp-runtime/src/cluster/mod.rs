@@ -27,6 +27,8 @@ mod sessions;
 #[cfg(feature = "http")]
 pub(crate) mod streams;
 #[cfg(feature = "http")]
+mod work;
+#[cfg(feature = "http")]
 mod worker;
 
 pub(crate) use self::{

@@ -179,7 +179,12 @@ impl Replica {
     /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this one.
     /// Returns `None` if this replica has no slot.
     pub(crate) fn new_id(&self) -> Option<u64> {
-        self.slot().map(|slot| slot.id(self.last_number.fetch_add(1, Ordering::Relaxed).wrapping_add(1)))
+        self.slot().map(|slot| self.next_id(slot))
+    }
+
+    /// Returns the next id of this replica while it has a slot.
+    pub(crate) fn next_id(&self, slot: Slot) -> u64 {
+        slot.id(self.last_number.fetch_add(1, Ordering::Relaxed).wrapping_add(1))
     }
 
     /// Returns whether the replica that had this slot when it was last heard of still has it. A replica that was killed

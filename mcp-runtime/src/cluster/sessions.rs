@@ -18,7 +18,7 @@ use super::{
     session_record::{Announcement, SessionMessage},
     session_store::{KIND, SessionCreation, SessionStore},
     streams::SharedStreams,
-    worker::SharedWork,
+    work::{SharedWork, Work},
 };
 use crate::{
     backend::{BackendError, with_timeout},
@@ -150,7 +150,7 @@ impl SharedSessions {
             self.sessions.insert(&id, &session, permit, Some(streams));
             if is_overlapped() {
                 session.invalidate();
-                self.work.refreshes.add(id.to_string());
+                self.work.refreshes.add(Work::Refresh(id.to_string()));
             }
             break;
         }
@@ -210,7 +210,7 @@ impl SharedSessions {
     fn announce_later(&self, session: &Session) {
         if let Some(shared) = session.shared() {
             // Every replica with an older revision then reads the record, or finds that the record is gone.
-            self.work.announcements.add((shared.id.to_string(), shared.revision() + 1));
+            self.work.announcements.add(Work::Announce(shared.id.to_string(), shared.revision() + 1));
         }
     }
 
@@ -235,8 +235,31 @@ impl SharedSessions {
         self.sessions.all().into_iter().filter(|(_, local)| is_used(local)).map(|(id, _)| id).collect()
     }
 
+    /// Does what is due.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails or takes too long. The work is then still due.
+    pub(super) async fn execute(&self, work: &Work) -> Result<(), BackendError> {
+        match work {
+            Work::TakeAnswer(session, request) => self.take_answer(session, *request).await,
+            Work::TakeCancellations(session) => self.take_cancellations(session).await,
+            // A later call may have the same id.
+            Work::ForgetCancellation(session, request) => {
+                self.store.forget_cancellation(session, request).await;
+                Ok(())
+            }
+            Work::Refresh(session) => self.refresh_now(session).await,
+            Work::Announce(session, revision) => {
+                let (session, revision) = (session.clone(), *revision);
+                self.store.announce(&Announcement::Changed { session, revision }).await
+            }
+            Work::AnnounceAll => self.store.announce(&Announcement::AllChanged).await,
+        }
+    }
+
     /// Reads a session again if it is stale.
-    pub(super) async fn refresh_now(&self, id: &str) -> Result<(), BackendError> {
+    async fn refresh_now(&self, id: &str) -> Result<(), BackendError> {
         let stale = self.sessions.get(id).filter(|local| local.is_stale());
         if let Some(local) = stale
             && !self.store.refresh(&local.session).await?
@@ -247,7 +270,7 @@ impl SharedSessions {
     }
 
     /// Delivers the answer to a question, if there is one, and deletes it.
-    pub(super) async fn take_answer(&self, id: &str, request: u64) -> Result<(), BackendError> {
+    async fn take_answer(&self, id: &str, request: u64) -> Result<(), BackendError> {
         match self.waiting_for(id, request) {
             Some(local) => {
                 if let Some(answer) = self.store.take_answer(id, request).await? {
@@ -267,7 +290,7 @@ impl SharedSessions {
     }
 
     /// Cancels the calls of a session that other replicas were told to cancel.
-    pub(super) async fn take_cancellations(&self, id: &str) -> Result<(), BackendError> {
+    async fn take_cancellations(&self, id: &str) -> Result<(), BackendError> {
         for request in self.store.cancellations(id).await? {
             if self.cancel(id, &request) {
                 self.store.forget_cancellation(id, &request).await;
@@ -276,25 +299,10 @@ impl SharedSessions {
         Ok(())
     }
 
-    /// Deletes a cancellation that has taken effect: a later call may have the same id.
-    pub(super) async fn forget_cancellation(&self, id: &str, request: &str) {
-        self.store.forget_cancellation(id, request).await;
-    }
-
     /// Cancels a call of this replica, whose id is JSON. Returns whether there is one.
     fn cancel(&self, id: &str, request: &str) -> bool {
         let call = self.sessions.get(id).zip(Id::from_json(request));
         call.is_some_and(|(local, request)| local.session.in_flight.cancel(&request))
-    }
-
-    /// Announces that a session may have changed or ended.
-    pub(super) async fn announce(&self, id: &str, revision: u64) -> Result<(), BackendError> {
-        self.store.announce(&Announcement::Changed { session: id.to_owned(), revision }).await
-    }
-
-    /// Announces that any session may have changed or ended.
-    pub(super) async fn announce_all(&self) -> Result<(), BackendError> {
-        self.store.announce(&Announcement::AllChanged).await
     }
 
     /// Returns the session whose function waits for the answer to a request.
@@ -322,7 +330,7 @@ impl ReplicaHandler for SharedSessions {
                     && local.session.shared().is_some_and(|shared| shared.revision() < revision)
                 {
                     local.session.invalidate();
-                    self.work.refreshes.add(session);
+                    self.work.refreshes.add(Work::Refresh(session));
                 }
             }
             Announcement::AllChanged => self.missed(),
@@ -332,7 +340,7 @@ impl ReplicaHandler for SharedSessions {
             }
             Announcement::Cancelled { session, request } => {
                 if self.cancel(&session, &request) {
-                    self.work.cancellations.add((session, request));
+                    self.work.cancellations.add(Work::ForgetCancellation(session, request));
                 }
             }
             // A client can make up answers to questions that were never asked.
@@ -341,7 +349,7 @@ impl ReplicaHandler for SharedSessions {
                     if let Some(answer) = answer {
                         deliver(&local, request, answer);
                     }
-                    self.work.answers.add((session, request));
+                    self.work.answers.add(Work::TakeAnswer(session, request));
                 }
             }
             Announcement::Progressed { session, request, progress, total, message } => {

@@ -12,7 +12,7 @@ use crate::{
     cluster::{Replica, Slot},
     race::race,
     revision::Dialect,
-    transport::http::sse::events::StreamItem,
+    transport::http::sse::item::StreamItem,
 };
 
 /// How often the lease of the owner is checked in the time of a lease.

@@ -13,10 +13,9 @@ use tokio::{
 };
 
 use super::{
-    SharedStreams,
     local_entries::{LocalEntries, LocalFollower},
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamCalls, StreamLog, persist, persist_unless_full},
-    open_responses::{Reader, ReaderRecord},
+    open_responses::{OpenResponses, Reader, ReaderRecord},
     shared_events::{Closed, Feed, SharedEvents},
     writer::Writer,
 };
@@ -26,7 +25,8 @@ use crate::{
     race::race,
     revision::Dialect,
     transport::http::sse::{
-        events::{GENERAL, Resumption, StreamEvents, StreamItem},
+        events::{Resumption, StreamEvents},
+        item::{GENERAL, StreamItem},
         stream::{MAX_LOGGED_BYTES, StreamMemory},
     },
 };
@@ -41,7 +41,7 @@ use crate::{
 /// so that no change is lost when the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
 pub(crate) struct GeneralStream {
-    context: Arc<SharedStreams>,
+    responses: Arc<OpenResponses>,
     session_id: Arc<str>,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
@@ -65,10 +65,10 @@ struct GeneralResponse {
 
 impl GeneralStream {
     /// Creates the stream, and starts to write its log until the session ends.
-    pub(super) fn start(context: &Arc<SharedStreams>, session_id: Arc<str>, outbox: Arc<Outbox>) -> Arc<Self> {
-        let log = StreamLog::new(context.replica.backend(), &session_id, GENERAL);
-        let (context, local, caught_up) = (Arc::clone(context), Arc::default(), AtomicU64::new(0));
-        let general = Arc::new(Self { context, session_id, outbox, log, local, caught_up });
+    pub(super) fn start(responses: &Arc<OpenResponses>, session_id: Arc<str>, outbox: Arc<Outbox>) -> Arc<Self> {
+        let log = StreamLog::new(responses.replica().backend(), &session_id, GENERAL);
+        let (responses, local, caught_up) = (Arc::clone(responses), Arc::default(), AtomicU64::new(0));
+        let general = Arc::new(Self { responses, session_id, outbox, log, local, caught_up });
         tokio::spawn(Arc::clone(&general).write());
         general
     }
@@ -84,7 +84,7 @@ impl GeneralStream {
     }
 
     async fn try_open(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
-        let SharedStreams { replica, responses, .. } = &*self.context;
+        let (responses, replica) = (&self.responses, self.responses.replica());
         let slot = replica.join().await?;
         let at = match position {
             Some(0) => 0,
@@ -94,7 +94,7 @@ impl GeneralStream {
             },
             None => ReaderRecord::load(replica, &self.session_id).await?.map_or(0, |known| known.position),
         };
-        let number = slot.id(self.context.next_number());
+        let number = replica.next_id(slot);
         let registration = responses.resume(&self.session_id, GENERAL, number);
         let record = ReaderRecord { slot, position: at, is_open: true };
         let reader = Reader::open(replica, &self.session_id, record).await?;
@@ -123,8 +123,8 @@ impl GeneralStream {
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 // If the replica gets no slot for too long, the messages are lost, as they are if the append below
                 // fails.
-                let Some(slot) = persist(|| self.context.replica.join()).await else { break };
-                let header = EventHeader { number: slot.id(self.context.next_number()), is_answered: false };
+                let Some(slot) = persist(|| self.responses.replica().join()).await else { break };
+                let header = EventHeader { number: self.responses.replica().next_id(slot), is_answered: false };
                 entries.push(Entry::Message { header, line }.encode());
             }
             lines.clear();
@@ -260,7 +260,7 @@ impl GeneralResponse {
 /// after these messages. The log receives them when the backend responds again, unless the log could not be created in
 /// time.
 pub(super) struct Pump {
-    pub(super) context: Arc<SharedStreams>,
+    pub(super) responses: Arc<OpenResponses>,
     pub(super) session_id: Arc<str>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) calls: StreamCalls,
@@ -276,9 +276,9 @@ pub(super) struct Pump {
 impl Pump {
     /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
     async fn open(&self) -> Option<(u64, StreamLog, u64)> {
-        let replica = &self.context.replica;
+        let replica = self.responses.replica();
         let slot = persist_unless_full(|| replica.join()).await?;
-        let stream = slot.id(self.context.next_number());
+        let stream = replica.next_id(slot);
         let log = StreamLog::new(replica.backend(), &self.session_id, stream);
         persist_unless_full(|| log.record(&self.calls)).await?;
         let at = persist_unless_full(|| log.keep_alive(0)).await?.last().number();

@@ -21,10 +21,7 @@ pub(crate) use log::StreamCalls;
 pub(crate) use open_responses::ReaderRecord;
 pub(crate) use shared_events::SharedEvents;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
-};
+use std::sync::Arc;
 
 use follower::Follower;
 use general::{GeneralStream, Pump};
@@ -39,7 +36,8 @@ use crate::{
     engine::{Outbox, Session},
     revision::Dialect,
     transport::http::sse::{
-        events::{GENERAL, Resumption, StreamEvents},
+        events::{Resumption, StreamEvents},
+        item::GENERAL,
         stream::StreamMemory,
     },
 };
@@ -49,7 +47,6 @@ use crate::{
 pub(crate) struct SharedStreams {
     replica: Arc<Replica>,
     responses: Arc<OpenResponses>,
-    next_number: AtomicU32,
     /// Has one receiver for each stream whose log does not contain all answers.
     unwritten: watch::Sender<()>,
 }
@@ -99,8 +96,8 @@ impl SharedStreams {
         let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&responses);
         replica.add_handler(open_responses::KIND, handler);
-        let (replica, next_number, unwritten) = (Arc::clone(replica), AtomicU32::new(1), watch::Sender::new(()));
-        Arc::new(Self { replica, responses, next_number, unwritten })
+        let (replica, unwritten) = (Arc::clone(replica), watch::Sender::new(()));
+        Arc::new(Self { replica, responses, unwritten })
     }
 
     /// Returns the streams of a session.
@@ -109,20 +106,14 @@ impl SharedStreams {
             streams: Arc::clone(self),
             session_id: Arc::clone(id),
             dialect: session.info.dialect,
-            general: GeneralStream::start(self, Arc::clone(id), Arc::clone(&session.outbox)),
+            general: GeneralStream::start(&self.responses, Arc::clone(id), Arc::clone(&session.outbox)),
         }
     }
 
-    /// Returns the next number for an id of this replica.
-    fn next_number(&self) -> u32 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
-    }
-
     /// Opens a stream of a session for the responses that an outbox will receive. `lines` contains the messages so far.
-    /// `memory` is what the messages that wait for
-    /// the backend count towards.
+    /// `memory` is what the messages that wait for the backend count towards.
     fn open(
-        self: &Arc<Self>,
+        &self,
         session_id: Arc<str>,
         calls: StreamCalls,
         dialect: &'static Dialect,
@@ -132,8 +123,8 @@ impl SharedStreams {
     ) -> StreamEvents {
         let (feed, items) = Feed::new(0);
         let events = SharedEvents::unopened(&self.responses, Arc::clone(&session_id), items);
-        let (context, unwritten) = (Arc::clone(self), self.unwritten.subscribe());
-        tokio::spawn(Pump { context, session_id, outbox, calls, dialect, lines, feed, memory, unwritten }.run());
+        let (responses, unwritten) = (Arc::clone(&self.responses), self.unwritten.subscribe());
+        tokio::spawn(Pump { responses, session_id, outbox, calls, dialect, lines, feed, memory, unwritten }.run());
         StreamEvents::Shared(events)
     }
 
@@ -174,7 +165,7 @@ impl SharedStreams {
         if follower.is_complete() {
             return Ok(Resumption::Complete);
         }
-        let number = replica.join().await?.id(self.next_number());
+        let number = replica.next_id(replica.join().await?);
         let registration = responses.resume(session, stream, number);
         registration.announce().await?;
         let (feed, items) = Feed::new(position);

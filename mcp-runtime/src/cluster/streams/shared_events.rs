@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::open_responses::{OpenResponse, OpenResponses};
 use crate::{
     race::race,
-    transport::http::sse::events::{GENERAL, StreamItem, Wait},
+    transport::http::sse::item::{GENERAL, StreamItem, Wait},
 };
 
 /// The events of a stream, for the response that carries it.

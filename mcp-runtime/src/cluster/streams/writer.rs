@@ -13,7 +13,7 @@ use crate::{
     engine::Outbox,
     revision::Dialect,
     transport::http::sse::{
-        events::StreamItem,
+        item::StreamItem,
         stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
     },
 };

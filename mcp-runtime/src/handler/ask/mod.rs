@@ -21,9 +21,9 @@ pub use field::{
     Choice, ChoiceSet, ElicitChoice, ElicitField, FieldKind, FieldType, default_json as field_default_json, field_type,
 };
 pub use form_field::{FormField, check_field};
-pub(crate) use options::AskOptions;
-pub use options::{ClientProgress, IncludeContext, ToolChoice, WithOptions};
-pub use question::{Ask, InvalidAnswer, ListRoots, Question, Root, encoded_question};
+pub use options::{IncludeContext, ToolChoice};
+pub(crate) use question::AskOptions;
+pub use question::{Ask, ClientProgress, InvalidAnswer, ListRoots, Question, Root, WithOptions, encoded_question};
 pub use requested_schema::FormContent;
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
 pub use sample_request::SampleRequest;

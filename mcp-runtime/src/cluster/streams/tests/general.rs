@@ -6,7 +6,10 @@ use super::{super::log::RUNNING_TTL, Flaky, LEASE, backend::Failure, event, noti
 use crate::{
     cluster::streams::SessionStreams,
     engine::Session,
-    transport::http::sse::events::{GENERAL, Resumption, StreamEvents},
+    transport::http::sse::{
+        events::{Resumption, StreamEvents},
+        item::GENERAL,
+    },
 };
 
 /// A session at one replica.

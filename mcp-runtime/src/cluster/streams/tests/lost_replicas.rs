@@ -8,10 +8,7 @@ use super::{
 use crate::{
     backend::{RecordCondition, Records as _},
     cluster::streams::{SharedStreams, log::Entry},
-    transport::http::sse::{
-        events::{Resumption, StreamItem},
-        stream::MAX_LOGGED_BYTES,
-    },
+    transport::http::sse::{events::Resumption, item::StreamItem, stream::MAX_LOGGED_BYTES},
 };
 
 /// The requests of a running stream are recorded, so that they are answered if its replica is killed.

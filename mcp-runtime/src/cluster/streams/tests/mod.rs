@@ -20,7 +20,8 @@ use crate::{
     jsonrpc::{Id, raw},
     revision,
     transport::http::sse::{
-        events::{Resumption, StreamEvents, StreamItem},
+        events::{Resumption, StreamEvents},
+        item::StreamItem,
         stream::StreamMemory,
     },
 };

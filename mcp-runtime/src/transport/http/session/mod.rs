@@ -26,7 +26,8 @@ use crate::{
     engine::{Outbox, Session, session_ended},
     error::Fault,
     transport::http::sse::{
-        events::{GENERAL, Resumption, StreamEvents},
+        events::{Resumption, StreamEvents},
+        item::GENERAL,
         stream::{AttachedStream, EventStream, StreamMemory},
     },
 };

@@ -2,4 +2,5 @@
 
 pub(crate) mod body;
 pub(crate) mod events;
+pub(crate) mod item;
 pub(crate) mod stream;
