@@ -142,6 +142,8 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     let mut ids = RequestIds::default();
     let is_batch = body.bytes().trim_ascii().starts_with(b"[");
     let outcome = connection.receive(body.bytes().trim_ascii(), body.received_at, &mut ids, &mut lines);
+    // Read before the output is: the output of a call that ends later is part of a stream.
+    let has_calls = connection.outbox().call_count() > 0;
     // Notifications of a function precede its response.
     let mut notifications = Vec::new();
     if connection.drain(&mut notifications) {
@@ -152,8 +154,8 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
         session.fail_if_ended();
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
-    let is_stream = || connection.outbox().call_count() > 0 || !is_single_line(&lines);
-    let calls = if endpoint.shared_streams().is_some() && session.is_some() && is_stream() {
+    let is_stream = has_calls || !is_single_line(&lines);
+    let calls = if is_stream && endpoint.shared_streams().is_some() && session.is_some() {
         StreamCalls::new(ids.iter(), is_batch)
     } else {
         StreamCalls::default()
