@@ -106,7 +106,7 @@ fn all_errors_are_reported_with_their_source_location() {
     let error = server.check().unwrap_err();
     let here = |line: usize| format!("({}:{line}, crate `mcp-tests`)", file!());
     let problems = error.problems();
-    let source = include_str!("building.rs");
+    let source = include_str!("mod.rs");
     let line_of = |at: Option<usize>| source[..at.unwrap()].matches('\n').count() + 1;
     let line_of_fn = |name: &str| line_of(source.find(&format!("fn {name}(")));
     let remedy = "the server has only `u8`\nhelp: add `.with_state(…)`";
