@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use http::Uri;
+use http::{Uri, uri::Authority};
 
 use crate::Error;
 
@@ -26,6 +26,9 @@ impl SecureUrl {
         let authority = uri.authority().ok_or_else(|| error("is not absolute: expected `https://…`"))?;
         if authority.as_str().contains('@') {
             return Err(error("contains credentials"));
+        }
+        if !has_valid_port(authority) {
+            return Err(error("has an invalid port"));
         }
         match uri.scheme_str() {
             Some("https") => {}
@@ -75,7 +78,14 @@ impl fmt::Display for SecureUrl {
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Returns whether nothing but a port follows the host, and the port is a number. The parser of [`Uri`] accepts other
+/// text after the host, where browsers would find another host.
+pub(crate) fn has_valid_port(authority: &Authority) -> bool {
+    let port = authority.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    authority.as_str().strip_prefix(authority.host()) == Some(&port)
+}
+
+pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
@@ -97,6 +107,8 @@ mod tests {
                 Some("is not secure: expected `https`, or a host on the loopback interface"),
             ),
             ("https://a:b@id.example.com", Some("contains credentials")),
+            ("http://localhost:id.example.com/", Some("has an invalid port")),
+            ("https://id.example.com:99999/", Some("has an invalid port")),
             ("https://id.example.com/#a", Some("has a fragment")),
             ("ftp://id.example.com", Some("is not absolute: expected `https://…`")),
             ("id.example.com", Some("is not absolute: expected `https://…`")),

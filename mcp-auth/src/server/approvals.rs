@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::{BackendError, RecordCondition};
 use serde::{Deserialize, Serialize};
 
-use super::{inner::Inner, redirect_uri, request::AuthorizationRequest, users};
+use super::{inner::Inner, request::AuthorizationRequest, users};
 
 /// The time for which an approval is remembered.
 const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -32,7 +32,7 @@ struct Approval {
 impl Approval {
     fn covers(&self, request: &AuthorizationRequest, now: f64) -> bool {
         self.client == request.client
-            && redirect_uri::matches(&self.redirect_uri, &request.redirect_uri)
+            && self.redirect_uri == request.redirect_uri
             && request.scopes.iter().all(|scope| self.scopes.contains(scope))
             && now < self.until
     }

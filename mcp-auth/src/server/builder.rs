@@ -69,7 +69,8 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// - Authorization codes with PKCE (S256 only), exactly registered redirect URIs except for ports on the loopback
 ///   interface, and `iss` in every authorization response.
 /// - A page on which the user approves every client, before the login at the provider. An approval is remembered for 30
-///   days for the same user, client, redirect URI and scopes in the same browser.
+///   days for the same user, client, redirect URI and scopes in the same browser, but never for a redirect URI on the
+///   loopback interface.
 /// - Access tokens are JWTs that the server signs with keys of its own, which it replaces every day. They expire after
 ///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends. A refresh also asks the provider
 ///   whether the login still exists.

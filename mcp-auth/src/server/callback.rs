@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     approvals,
     authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
-    client::ClientSource,
+    client::{Client, ClientSource},
     codes::{self, Code},
     inner::Inner,
     login::{Login, UpstreamError},
@@ -72,7 +72,7 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
         return Ok(reply::redirect(&restart_url(server, request)));
     }
     let client = server.clients.find(&request.client).await?;
-    if !pending.is_remembered && client.may_be_remembered(&request.redirect_uri) {
+    if !pending.is_remembered && Client::may_be_remembered(&request.redirect_uri) {
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
     let lifetime = server.options.registration_lifetime();

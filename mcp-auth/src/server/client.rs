@@ -37,10 +37,11 @@ impl Client {
             || redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri))
     }
 
-    /// Returns whether an approval may be remembered. Every application on the machine of the user can use the public
-    /// metadata document of a client that listens there.
-    pub(super) fn may_be_remembered(&self, redirect: &str) -> bool {
-        let is_local = redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri));
-        self.source != ClientSource::Document || !is_local
+    /// Returns whether an approval may be remembered: not if the target is on the machine of the user, where every
+    /// program can listen that knows the id of the client.
+    ///
+    /// See [RFC 8252, 8.6](https://www.rfc-editor.org/rfc/rfc8252#section-8.6).
+    pub(super) fn may_be_remembered(redirect: &str) -> bool {
+        !redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri))
     }
 }

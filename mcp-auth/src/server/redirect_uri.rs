@@ -2,6 +2,8 @@
 
 use http::Uri;
 
+use crate::url::has_valid_port;
+
 /// The maximum length of a redirect URI in bytes.
 pub(super) const MAX_LENGTH: usize = 1024;
 
@@ -25,6 +27,9 @@ pub(super) fn parse(text: &str) -> Result<Uri, &'static str> {
     if authority.as_str().contains('@') {
         return Err("contains credentials");
     }
+    if !has_valid_port(authority) {
+        return Err("has an invalid port");
+    }
     match uri.scheme_str() {
         Some("https") => Ok(uri),
         Some("http") if is_loopback(&uri) => Ok(uri),
@@ -34,9 +39,7 @@ pub(super) fn parse(text: &str) -> Result<Uri, &'static str> {
 
 /// Returns whether a URI is on the machine of the user.
 pub(super) fn is_loopback(uri: &Uri) -> bool {
-    let host = uri.host().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    crate::url::is_loopback(uri.host().unwrap_or_default())
 }
 
 /// Returns whether a requested URI is a registered one: the same text, except that the port of an `http` URI on the
@@ -78,6 +81,14 @@ mod tests {
             ("https://app.example\\@evil.example/", false),
             ("https://app.example/\tx", false),
             ("https://app.example@evil.example/", false),
+            ("http://localhost:evil.example/callback", false),
+            ("http://[::1]evil.example/callback", false),
+            ("http://localhost:*/callback", false),
+            ("http://localhost:99999/callback", false),
+            ("http://localhost:-1/callback", false),
+            ("http://localhost:+5/callback", false),
+            ("http://localhost:/callback", false),
+            ("https://app.example:443/callback", true),
             ("", false),
         ] {
             assert_eq!(parse(uri).is_ok(), valid, "{uri}");
@@ -103,6 +114,8 @@ mod tests {
             ("http://127.0.0.1:3000/callback", "http://127.0.0.1:3000/other", false),
             ("http://127.0.0.1:3000/callback", "https://127.0.0.1:3000/callback", false),
             ("https://localhost:3000/callback", "https://localhost:4000/callback", false),
+            ("http://[::1]/callback", "http://[::1]evil.example/callback", false),
+            ("http://localhost/callback", "http://localhost:evil.example/callback", false),
         ] {
             assert_eq!(matches(registered, requested), matching, "{registered} {requested}");
         }

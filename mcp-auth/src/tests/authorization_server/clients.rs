@@ -236,14 +236,20 @@ async fn unusable_documents_are_refused_and_not_asked_for_again_at_once() {
     assert!(other.received("/client.json").is_empty(), "redirects are not followed");
 }
 
-/// An application on the user's machine could use the document of another one, so the user is always asked.
+/// A program on the user's machine could use the id of another one, so the user is always asked.
 #[tokio::test]
-async fn approvals_of_documents_with_loopback_redirects_are_not_remembered() {
+async fn approvals_with_loopback_redirects_are_not_remembered() {
     let world = World::new().await;
     let local = "http://127.0.0.1:1234/callback";
-    let (_host, id) = document(move |document| document["redirect_uris"] = json!([local])).await;
-    let changes = [("client_id", id.as_str()), ("redirect_uri", local)];
-    let mut browser = Browser::default();
-    assert!(world.log_in(&mut browser, &changes).await.parameter("code").is_some());
-    assert_eq!(world.authorize(&mut browser, &changes).await.status, 200);
+    let (_host, document) = document(move |document| document["redirect_uris"] = json!([local])).await;
+    let registered = world.register(&json!({"redirect_uris": [local]})).await.json();
+    for id in [document.as_str(), registered["client_id"].as_str().unwrap()] {
+        for port in ["1234", "4321"] {
+            let redirect = local.replace("1234", port);
+            let changes = [("client_id", id), ("redirect_uri", &redirect)];
+            let mut browser = Browser::default();
+            assert!(world.log_in(&mut browser, &changes).await.parameter("code").is_some());
+            assert_eq!(world.authorize(&mut browser, &changes).await.status, 200, "{id} {redirect}");
+        }
+    }
 }
