@@ -137,7 +137,7 @@
 #[cfg(test)]
 extern crate self as mcp_runtime;
 
-mod auth;
+pub mod auth;
 mod backend;
 mod cli;
 mod cluster;
@@ -170,12 +170,6 @@ mod stderr;
 mod testing;
 mod transport;
 
-#[cfg(feature = "http")]
-pub use auth::{
-    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, AuthorizationRoutes, Challenge,
-    IdentityFromExtensions, ProtectedResource, RouteFuture, TokenFile, credentials,
-};
-pub use auth::{Identity, Principal, Scopes};
 pub use backend::{
     Append, Backend, BackendConnector, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs,
     MemoryBackend, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicEvent,

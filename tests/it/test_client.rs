@@ -5,8 +5,10 @@ mod over_http;
 use std::time::Duration;
 
 use mcp_runtime::{
-    Answer, Capability, Context, EarlierArguments, Elicit, Fault, Identity, Level, Principal, Rate, Revision, Server,
-    SessionRates, TaskStatus, TestClient, prompt, resource, tool,
+    Answer, Capability, Context, EarlierArguments, Elicit, Fault, Level, Rate, Revision, Server, SessionRates,
+    TaskStatus, TestClient,
+    auth::{Identity, Principal},
+    prompt, resource, tool,
 };
 use serde_json::{Value, json};
 

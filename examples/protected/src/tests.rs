@@ -2,8 +2,8 @@
 
 use http_body_util::BodyExt;
 use mcp_runtime::{
-    AuthenticateFuture, AuthenticationError, Authenticator, HttpOptions, HttpService, Identity, Principal, Server,
-    credentials,
+    HttpOptions, HttpService, Server,
+    auth::{AuthenticateFuture, AuthenticationError, Authenticator, Identity, Principal, credentials},
 };
 use serde_json::{Value, json};
 use tower::ServiceExt;

@@ -96,7 +96,7 @@ impl TestClient {
     /// the methods below, they come from the local user as over stdio, who needs none.
     ///
     /// ```
-    /// use mcp_runtime::{Identity, Principal, Revision, Server, tool};
+    /// use mcp_runtime::{Revision, Server, auth::{Identity, Principal}, tool};
     ///
     /// /// Delete all notes.
     /// #[tool(scopes("notes:write"))]
@@ -122,12 +122,12 @@ impl TestClient {
 
     /// Opens a new connection whose requests have a value in their extensions, as if a middleware had inserted it.
     ///
-    /// A [`Principal`](crate::Principal) or an [`Identity`](crate::Identity) identifies the caller.
+    /// A [`Principal`](crate::auth::Principal) or an [`Identity`](crate::auth::Identity) identifies the caller.
     /// [`Context::extension`](crate::Context::extension) returns other values. For two callers of the same server, connect
     /// two clients to a [`BuiltServer`](crate::BuiltServer).
     ///
     /// ```
-    /// use mcp_runtime::{Context, Principal, Revision, Server, tool};
+    /// use mcp_runtime::{Context, Revision, Server, auth::Principal, tool};
     ///
     /// /// Return the name of the user.
     /// #[tool(read_only)]

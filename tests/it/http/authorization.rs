@@ -18,8 +18,11 @@ use std::{
 use http::Response;
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Context, Fault, HttpBody, HttpOptions,
-    HttpService, Identity, ProtectedResource, ResourceLink, Server, credentials, prompt, resource, tool,
+    Context, Fault, HttpBody, HttpOptions, HttpService, ResourceLink, Server,
+    auth::{
+        AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Identity, ProtectedResource, credentials,
+    },
+    prompt, resource, tool,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

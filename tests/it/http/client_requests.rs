@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Full};
-use mcp_runtime::{HttpBody, HttpOptions, HttpService, Principal};
+use mcp_runtime::{HttpBody, HttpOptions, HttpService, auth::Principal};
 use serde_json::{Value, json};
 use tower_service::Service;
 

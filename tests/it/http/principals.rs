@@ -32,7 +32,7 @@ pub(super) fn service(server: Server, options: HttpOptions) -> HttpService {
 pub(super) async fn send_as(service: &HttpService, principal: Option<&str>, request: Request) -> Response<HttpBody> {
     let request = request.into_http(|extensions| {
         if let Some(principal) = principal {
-            extensions.insert(mcp_runtime::Principal::new(principal));
+            extensions.insert(mcp_runtime::auth::Principal::new(principal));
         }
     });
     soon(service.clone().call(request)).await.unwrap()

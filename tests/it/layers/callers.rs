@@ -5,7 +5,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use mcp_runtime::{
-    HttpOptions, HttpService, Principal, Server,
+    HttpOptions, HttpService, Server,
+    auth::Principal,
     layers::{CacheReadOnly, Call, Layer, Next, RateLimit, from_fn},
     tool,
 };

@@ -4,7 +4,8 @@ use std::fmt;
 
 use mcp_runtime::{
     __private::{BackendHook, BackendOperation, TestBackend},
-    Backend, BackendError, BackendFuture, MemoryBackend, Principal,
+    Backend, BackendError, BackendFuture, MemoryBackend,
+    auth::Principal,
 };
 use mcp_tests::backend::{Health, UnreliableBackend};
 

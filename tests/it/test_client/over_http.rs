@@ -1,7 +1,9 @@
 //! The same methods against an HTTP service.
 
 use mcp_runtime::{
-    AuthenticateFuture, AuthenticationError, Authenticator, HttpOptions, HttpService, credentials, layers::LogCalls,
+    HttpOptions, HttpService,
+    auth::{AuthenticateFuture, AuthenticationError, Authenticator, credentials},
+    layers::LogCalls,
 };
 
 use super::*;

@@ -286,7 +286,7 @@ impl HttpOptions {
     /// Sets the share of each limit that a single peer may use: a fraction of what other peers leave free. The default
     /// is 0.75.
     ///
-    /// A peer is a [`Principal`](crate::Principal) or, without one, a network address: an IPv4 address or the first 64
+    /// A peer is a [`Principal`](crate::auth::Principal) or, without one, a network address: an IPv4 address or the first 64
     /// bits of an IPv6 address. At a Unix socket, it is the user whose process has connected. Clients of a mounted service whose address is unknown are one peer (see
     /// [`peer_addr`](Self::peer_addr)). The share applies to connections, sessions, calls in flight,
     /// `subscriptions/listen` requests, threads for blocking functions, and the memory of request bodies and unread

@@ -67,7 +67,7 @@ impl HttpService {
     }
 
     /// Returns everything that authorization serves outside of the path of this service: the metadata of the protected
-    /// resource, and the [routes](crate::AuthorizationRoutes) of the authenticator. The application into which this
+    /// resource, and the [routes](crate::auth::AuthorizationRoutes) of the authenticator. The application into which this
     /// service is mounted passes those paths to it, or all that it does not know.
     pub fn authorization_service(&self) -> AuthorizationService {
         AuthorizationService::new(self.endpoint.clone())

@@ -2,7 +2,9 @@
 
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    AuthorizationService, Challenge, HttpOptions, IdentityFromExtensions, ProtectedResource, Server, tool,
+    AuthorizationService, HttpOptions, Server,
+    auth::{Challenge, IdentityFromExtensions, ProtectedResource},
+    tool,
 };
 use serde_json::{Value, json};
 use tower_service::Service as _;

@@ -7,7 +7,9 @@ use std::{
 
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    Context, Fault, HttpOptions, HttpService, Identity, Principal, Revision, Scopes, Server, layers::CacheReadOnly,
+    Context, Fault, HttpOptions, HttpService, Revision, Server,
+    auth::{Identity, Principal, Scopes},
+    layers::CacheReadOnly,
     tool, tools,
 };
 use serde_json::{Value, json};

@@ -39,7 +39,7 @@ const MAX_BODY: usize = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What an [`HttpService`](crate::HttpService) serves outside of its path because of authorization: the metadata of the
-/// protected resource, and the [routes](crate::AuthorizationRoutes) of the authenticator. Other paths are answered with
+/// protected resource, and the [routes](crate::auth::AuthorizationRoutes) of the authenticator. Other paths are answered with
 /// status 404.
 ///
 /// A mounted service sees only requests below its own path, but clients look for these at the root of the host.
