@@ -138,7 +138,7 @@
 extern crate self as mcp_runtime;
 
 pub mod auth;
-mod backend;
+pub mod backend;
 mod cli;
 mod cluster;
 mod engine;
@@ -170,11 +170,6 @@ mod stderr;
 mod testing;
 mod transport;
 
-pub use backend::{
-    Append, Backend, BackendConnector, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs,
-    MemoryBackend, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicEvent,
-    TopicSender, TopicSubscription, Topics,
-};
 pub use engine::{Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
 pub use error::{BuildError, Fault, RequiredElicitation};
 pub use handle::Handle;
@@ -249,7 +244,7 @@ pub mod __private {
 
     pub use crate::{
         __mapped as mapped, __package as package,
-        backend::connected,
+        backend::connector::connected,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,

@@ -4,7 +4,7 @@
 use mcp_runtime::{
     Annotations, Audio, Completions, Content, Context, Fault, Image, Level, PromptMessage, PromptResult, Resource,
     ResourceLink, ResourceResult, Revision, Role, SampleRequest, SampleToolResult, Server, Structured, TestClient,
-    Timestamp, ToolResult, prompt, resource, tool,
+    ToolResult, backend::Timestamp, prompt, resource, tool,
 };
 use mcp_tests::schemas::Official;
 use schemars::JsonSchema;

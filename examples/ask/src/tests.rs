@@ -1,4 +1,4 @@
-use mcp_runtime::{MemoryBackend, Revision, Server, TestClient};
+use mcp_runtime::{Revision, Server, TestClient, backend::MemoryBackend};
 use serde_json::{Value, json};
 
 use super::*;

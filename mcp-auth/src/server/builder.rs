@@ -2,8 +2,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use http::request::Parts;
 use mcp_runtime::{
-    MemoryRecords, Records,
     auth::{AuthenticateFuture, AuthenticationError, Authenticator, AuthorizationRoutes, ProtectedResource},
+    backend::{MemoryRecords, Records},
 };
 use serde_json::Value;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Response;
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpBody, HttpOptions, HttpService, MemoryBackend, Server, resource};
+use mcp_runtime::{HttpBody, HttpOptions, HttpService, Server, backend::MemoryBackend, resource};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 

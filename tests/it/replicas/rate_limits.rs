@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{MemoryBackend, Revision, Server, TestClient, auth::Principal, layers::RateLimit, tool};
+use mcp_runtime::{Revision, Server, TestClient, auth::Principal, backend::MemoryBackend, layers::RateLimit, tool};
 use mcp_tests::backend::Health;
 use tokio::time::{Instant, advance, sleep};
 

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
-    Answer, Context, Elicit, Fault, RecordCondition, Records, Revision, RpcError, Server, StateKey, TestClient, tool,
+    Answer, Context, Elicit, Fault, Revision, RpcError, Server, StateKey, TestClient,
+    backend::{RecordCondition, Records},
+    tool,
 };
 use mcp_tests::backend::{Health, UnreliableBackend};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Answers to questions of another replica.
 
-use mcp_runtime::Records as _;
+use mcp_runtime::backend::Records as _;
 use serde_json::json;
 
 use super::{notification, open, until_method};
