@@ -21,7 +21,7 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
         &[
             ("pub use mcp_runtime::HttpOptions;", "http"),
             ("pub use mcp_runtime::{Authenticator, TokenFile};", "http"),
-            ("pub fn f(_: mcp_runtime::HttpService) {}", "http"),
+            ("pub fn f(_: mcp_runtime::http::HttpService) {}", "http"),
             ("pub use mcp_runtime::layers::RateLimit;", "rate-limit"),
             ("pub use mcp_runtime::layers::CacheReadOnly;", "cache"),
             ("pub use mcp_runtime::log_layer;", "log"),

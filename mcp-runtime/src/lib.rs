@@ -209,7 +209,15 @@ pub use testing::{
     CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask, backend_contract,
 };
 #[cfg(feature = "http")]
-pub use transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress};
+pub use transport::http::HttpOptions;
+
+/// Serving over HTTP inside another application: an endpoint as a tower service, and the types of its interface.
+///
+/// [`BuiltServer::into_http_service`] creates the service. The guide explains it in [HTTP](guide::http).
+#[cfg(feature = "http")]
+pub mod http {
+    pub use crate::transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpService, InvalidHttpAddress};
+}
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]

@@ -2,8 +2,9 @@
 
 use http_body_util::BodyExt;
 use mcp_runtime::{
-    HttpOptions, HttpService, Server,
+    HttpOptions, Server,
     auth::{AuthenticateFuture, AuthenticationError, Authenticator, Identity, Principal, credentials},
+    http::HttpService,
 };
 use serde_json::{Value, json};
 use tower::ServiceExt;

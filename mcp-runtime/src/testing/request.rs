@@ -15,7 +15,7 @@ use crate::{
 /// HTTP: a service in place of a server, and the request as functions read it.
 impl TestClient {
     /// Connects a client to an HTTP service, such as the axum application into which a server is
-    /// [mounted](crate::BuiltServer::into_http_service), or the [`HttpService`](crate::HttpService) itself. There is no
+    /// [mounted](crate::BuiltServer::into_http_service), or the [`HttpService`](crate::http::HttpService) itself. There is no
     /// socket: each message is a request to the service, with everything that is in front of the server.
     ///
     /// `path` is the path of the server. The requests have the headers that the protocol requires, and those of

@@ -18,10 +18,11 @@ use std::{
 use http::Response;
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    Context, Fault, HttpBody, HttpOptions, HttpService, ResourceLink, Server,
+    Context, Fault, HttpOptions, ResourceLink, Server,
     auth::{
         AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Identity, ProtectedResource, credentials,
     },
+    http::{HttpBody, HttpService},
     prompt, resource, tool,
 };
 use serde_json::{Value, json};

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use http::Response;
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpBody, HttpOptions, HttpService, Server, backend::MemoryBackend, resource};
+use mcp_runtime::{
+    HttpOptions, Server,
+    backend::MemoryBackend,
+    http::{HttpBody, HttpService},
+    resource,
+};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 

@@ -1,8 +1,9 @@
 //! The same methods against an HTTP service.
 
 use mcp_runtime::{
-    HttpOptions, HttpService,
+    HttpOptions,
     auth::{AuthenticateFuture, AuthenticationError, Authenticator, credentials},
+    http::HttpService,
     layers::LogCalls,
 };
 

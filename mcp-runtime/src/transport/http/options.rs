@@ -359,7 +359,7 @@ impl HttpOptions {
     }
 
     /// Sets the paths of the liveness and readiness checks. The defaults are `/healthz` and `/readyz`; `None` disables
-    /// the checks. Mounted services ignore this option, see [`HttpService::is_ready`](crate::HttpService::is_ready).
+    /// the checks. Mounted services ignore this option, see [`HttpService::is_ready`](crate::http::HttpService::is_ready).
     ///
     /// The readiness check fails with status 503 once the server shuts down, and while the
     /// [backend](crate::Server::backend) does not respond or accepts no changes.
@@ -377,7 +377,7 @@ impl HttpOptions {
 
     /// Sets how long the server goes on after a shutdown signal while its readiness check fails already. The default is
     /// zero: it stops accepting connections at once. The option `--drain-delay` takes precedence. A
-    /// mounted service waits in [`HttpService::drain`](crate::HttpService::drain).
+    /// mounted service waits in [`HttpService::drain`](crate::http::HttpService::drain).
     ///
     /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests. In
     /// Kubernetes, choose 5 to 10 seconds, unless a `preStop` hook waits instead, and a
@@ -435,7 +435,7 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the permissions of the file of a [Unix socket](crate::HttpAddress::Unix). The default is `0o600`: only the
+    /// Sets the permissions of the file of a [Unix socket](crate::http::HttpAddress::Unix). The default is `0o600`: only the
     /// user of the process and root can connect. With `0o660`, members of the group of the file can connect as well,
     /// such as a proxy.
     ///

@@ -2,8 +2,9 @@
 
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    AuthorizationService, HttpOptions, Server,
+    HttpOptions, Server,
     auth::{Challenge, IdentityFromExtensions, ProtectedResource},
+    http::AuthorizationService,
     tool,
 };
 use serde_json::{Value, json};

@@ -7,8 +7,9 @@ use std::{
 
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    Context, Fault, HttpOptions, HttpService, Revision, Server,
+    Context, Fault, HttpOptions, Revision, Server,
     auth::{Identity, Principal, Scopes},
+    http::HttpService,
     layers::CacheReadOnly,
     tool, tools,
 };
