@@ -171,17 +171,13 @@ mod testing;
 mod transport;
 
 pub use engine::{Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
-pub use error::{BuildError, Fault, RequiredElicitation};
+pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{
-    Amount, Argument, AskAll, Caller, ClientInfo, Completions, CompletionsOutput, ContentItem, Context,
-    EarlierArguments, ErrorOutput, Failure, IntoFailure, JsonOutput, ListOutput, Notifier, PromptOutput,
-    ResourceOutput, SchemaProfile, ServerFn, Session, ToolOutput,
-    ask::{
-        Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
-        InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,
-        SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
-    },
+    Amount, Argument, Caller, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
+    ErrorOutput, Failure, IntoFailure, JsonOutput, ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile,
+    ServerFn, Session, ToolOutput,
+    ask::Elicit,
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };
 #[cfg(feature = "log")]
@@ -210,6 +206,25 @@ pub use testing::{
 };
 #[cfg(feature = "http")]
 pub use transport::http::HttpOptions;
+
+/// Requests from a function to its client: forms and web pages for the user, samples from the client's model, and roots.
+///
+/// [`Context::elicit`], [`Context::elicit_url`], [`Context::sample`] and [`Context::roots`] send one request each. An
+/// [`Ask`](ask::Ask) is any of them, and [`Context::ask_all`] sends several at once. The guide explains them in
+/// [Asking the client](guide::asking).
+pub mod ask {
+    pub use crate::{
+        error::RequiredElicitation,
+        handler::{
+            AskAll,
+            ask::{
+                Answer, Ask, Capability, ClientProgress, ElicitChoice, ElicitField, Elicitation, IncludeContext,
+                InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult,
+                SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
+            },
+        },
+    };
+}
 
 /// Serving over HTTP inside another application: an endpoint as a tower service, and the types of its interface.
 ///

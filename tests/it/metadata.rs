@@ -3,8 +3,10 @@
 
 use mcp_runtime::{
     Annotations, Audio, Completions, Content, Context, Fault, Image, Level, PromptMessage, PromptResult, Resource,
-    ResourceLink, ResourceResult, Revision, Role, SampleRequest, SampleToolResult, Server, Structured, TestClient,
-    ToolResult, backend::Timestamp, prompt, resource, tool,
+    ResourceLink, ResourceResult, Revision, Role, Server, Structured, TestClient, ToolResult,
+    ask::{SampleRequest, SampleToolResult},
+    backend::Timestamp,
+    prompt, resource, tool,
 };
 use mcp_tests::schemas::Official;
 use schemars::JsonSchema;

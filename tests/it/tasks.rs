@@ -20,7 +20,9 @@ use std::{
 };
 
 use mcp_runtime::{
-    Answer, Context, Elicit, Elicitation, Fault, Revision, RpcError, Server, ServerRequest, TestClient, tool,
+    Context, Elicit, Fault, Revision, RpcError, Server, ServerRequest, TestClient,
+    ask::{Answer, Elicitation},
+    tool,
 };
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ mod over_http;
 use std::time::Duration;
 
 use mcp_runtime::{
-    Answer, Capability, Context, EarlierArguments, Elicit, Fault, Level, Rate, Revision, Server, SessionRates,
-    TaskStatus, TestClient,
+    Context, EarlierArguments, Elicit, Fault, Level, Rate, Revision, Server, SessionRates, TaskStatus, TestClient,
+    ask::{Answer, Capability},
     auth::{Identity, Principal},
     prompt, resource, tool,
 };

@@ -1,7 +1,7 @@
 /// The audience of content, or the author of a prompt message.
 ///
 /// ```
-/// use mcp_runtime::{Role, SampleRequest};
+/// use mcp_runtime::{Role, ask::SampleRequest};
 ///
 /// let conversation = SampleRequest::new("Is 7 prime?").message(Role::Assistant, "Yes.").message(Role::User, "And 9?");
 /// ```

@@ -131,7 +131,7 @@ impl TestClient {
     /// [`request`](Self::request) and the methods based on it repeat the call with the answers until it completes.
     ///
     /// ```
-    /// use mcp_runtime::{Answer, Context, Elicit, Fault, Revision, Server, tool};
+    /// use mcp_runtime::{Context, Elicit, Fault, Revision, Server, ask::Answer, tool};
     /// use serde_json::json;
     ///
     /// #[derive(Elicit)]

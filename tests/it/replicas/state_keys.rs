@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
-    Answer, Context, Elicit, Fault, Revision, RpcError, Server, StateKey, TestClient,
+    Context, Elicit, Fault, Revision, RpcError, Server, StateKey, TestClient,
+    ask::Answer,
     backend::{RecordCondition, Records},
     tool,
 };

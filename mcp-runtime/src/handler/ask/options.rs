@@ -14,7 +14,7 @@ use crate::{
 /// Progress that the client reports about a request of the server.
 ///
 /// ```
-/// use mcp_runtime::{Ask, Context, Fault, SampleRequest, SampleResult};
+/// use mcp_runtime::{Context, Fault, ask::{Ask, SampleRequest, SampleResult}};
 ///
 /// # #[allow(dead_code)]
 /// async fn ask(ctx: &Context) -> Result<SampleResult, Fault> {
@@ -101,7 +101,7 @@ impl<A: Ask> Ask for WithOptions<A> {
 /// The context that the client may include in the prompt.
 ///
 /// ```
-/// use mcp_runtime::{IncludeContext, SampleRequest};
+/// use mcp_runtime::ask::{IncludeContext, SampleRequest};
 ///
 /// let request = SampleRequest::new("What did I ask before?").include_context(IncludeContext::ThisServer);
 /// ```

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mcp_runtime::{
-    Answer, Context, Elicit, Fault, HttpOptions, Server,
+    Context, Elicit, Fault, HttpOptions, Server,
+    ask::Answer,
     backend::{Records as _, Timestamp},
     tool,
 };
