@@ -96,7 +96,7 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), mcp_runtime::RpcError> {
+//! # async fn main() -> Result<(), mcp_runtime::testing::RpcError> {
 //! let server = Server::empty("notes", "1.0.0")
 //!     .with::<add_note>()
 //!     .with::<note>()
@@ -167,7 +167,7 @@ mod replace_file;
 mod revision;
 mod server;
 mod stderr;
-mod testing;
+pub mod testing;
 mod transport;
 
 pub use engine::{Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
@@ -201,9 +201,6 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{
-    CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask, backend_contract,
-};
 #[cfg(feature = "http")]
 pub use transport::http::HttpOptions;
 
@@ -290,6 +287,6 @@ pub mod __private {
         },
         model::{Icon, Role},
         revision::Features,
-        testing::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
     };
 }

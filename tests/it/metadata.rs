@@ -3,10 +3,12 @@
 
 use mcp_runtime::{
     Annotations, Audio, Completions, Content, Context, Fault, Image, Level, PromptMessage, PromptResult, Resource,
-    ResourceLink, ResourceResult, Revision, Role, Server, Structured, TestClient, ToolResult,
+    ResourceLink, ResourceResult, Revision, Role, Server, Structured, ToolResult,
     ask::{SampleRequest, SampleToolResult},
     backend::Timestamp,
-    prompt, resource, tool,
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use mcp_tests::schemas::Official;
 use schemars::JsonSchema;

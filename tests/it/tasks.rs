@@ -20,8 +20,9 @@ use std::{
 };
 
 use mcp_runtime::{
-    Context, Elicit, Fault, Revision, RpcError, Server, ServerRequest, TestClient,
+    Context, Elicit, Fault, Revision, Server,
     ask::{Answer, Elicitation},
+    testing::{RpcError, ServerRequest, TestClient},
     tool,
 };
 use mcp_tests::schemas::Official;

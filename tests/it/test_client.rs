@@ -5,10 +5,12 @@ mod over_http;
 use std::time::Duration;
 
 use mcp_runtime::{
-    Context, EarlierArguments, Elicit, Fault, Level, Rate, Revision, Server, SessionRates, TaskStatus, TestClient,
+    Context, EarlierArguments, Elicit, Fault, Level, Rate, Revision, Server, SessionRates, TaskStatus,
     ask::{Answer, Capability},
     auth::{Identity, Principal},
-    prompt, resource, tool,
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use serde_json::{Value, json};
 

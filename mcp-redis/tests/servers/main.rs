@@ -13,7 +13,7 @@ use mcp_runtime::{
         Append, BackendError, Insertion, LogBounds, LogPosition, Logs as _, RecordCondition, RecordQuota, Records as _,
         TopicEvent, TopicSubscription, Topics as _,
     },
-    backend_contract,
+    testing::backend_contract,
 };
 use process::{Server, cluster, cluster_url, programs};
 use tokio::{

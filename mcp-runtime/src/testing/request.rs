@@ -21,7 +21,7 @@ impl TestClient {
     /// `path` is the path of the server. The requests have the headers that the protocol requires, and those of
     /// [`with_header`](Self::with_header), which replace them. In revisions with sessions, the client opens one before
     /// its first message, and the stream on which the server sends notifications. A response without a message is an
-    /// [`RpcError`](crate::RpcError) with its status as the code, and [`last_response`](Self::last_response) returns
+    /// [`RpcError`](crate::testing::RpcError) with its status as the code, and [`last_response`](Self::last_response) returns
     /// status and headers. As in other clients, arguments are repeated in headers only for tools that the client has
     /// [listed](Self::tools).
     ///
@@ -33,7 +33,7 @@ impl TestClient {
     ///     middleware::{self, Next},
     ///     response::Response,
     /// };
-    /// use mcp_runtime::{HttpOptions, Revision, Server, TestClient, tool};
+    /// use mcp_runtime::{HttpOptions, Revision, Server, testing::TestClient, tool};
     ///
     /// /// Return the answer.
     /// #[tool(read_only)]
@@ -78,7 +78,7 @@ impl TestClient {
     /// [`over_http`](Self::over_http).
     ///
     /// ```
-    /// use mcp_runtime::{HttpOptions, Revision, Server, TestClient};
+    /// use mcp_runtime::{HttpOptions, Revision, Server, testing::TestClient};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// let service = Server::empty("empty", "1.0.0").build().unwrap().into_http_service(HttpOptions::default());

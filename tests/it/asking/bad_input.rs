@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
+use mcp_runtime::{Context, Fault, Revision, Server, testing::TestClient, tool};
 use serde_json::{Value, json};
 
 use super::{Confirm, server};

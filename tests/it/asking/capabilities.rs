@@ -1,8 +1,9 @@
 //! `ctx.supports`, `ctx.require` and the missing-capability error.
 
 use mcp_runtime::{
-    Context, Fault, Revision, Server, TestClient,
+    Context, Fault, Revision, Server,
     ask::{Capability, IncludeContext, SampleRequest},
+    testing::TestClient,
     tool,
 };
 use serde_json::{Value, json};

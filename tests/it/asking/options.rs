@@ -6,8 +6,9 @@ use std::{
 };
 
 use mcp_runtime::{
-    Context, Fault, Revision, Server, TestClient,
+    Context, Fault, Revision, Server,
     ask::{Ask, ClientProgress, Elicitation, ListRoots, SampleRequest},
+    testing::TestClient,
     tool,
 };
 use serde_json::{Value, json};

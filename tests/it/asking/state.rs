@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Revision, Server, StateKey, TestClient};
+use mcp_runtime::{Revision, Server, StateKey, testing::TestClient};
 use serde_json::{Value, json};
 
 use super::server;

@@ -9,9 +9,11 @@ use std::{
 };
 
 use mcp_runtime::{
-    Context, Fault, Revision, Server, TestClient,
+    Context, Fault, Revision, Server,
     ask::{UrlCompletion, UrlElicitation},
-    prompt, resource, tool,
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};

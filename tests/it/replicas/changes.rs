@@ -3,9 +3,11 @@
 use std::{collections::HashSet, time::Duration};
 
 use mcp_runtime::{
-    Handle, Revision, Server, TestClient,
+    Handle, Revision, Server,
     backend::{TopicEvent, Topics},
-    prompt, resource, tool,
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};

@@ -13,7 +13,9 @@ use mcp_runtime::{
         Append, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, Record,
         RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSender, TopicSubscription, Topics,
     },
-    backend_contract, resource, tool,
+    resource,
+    testing::backend_contract,
+    tool,
 };
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use serde_json::json;

@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
-    Context, Elicit, Fault, Revision, RpcError, Server, StateKey, TestClient,
+    Context, Elicit, Fault, Revision, Server, StateKey,
     ask::Answer,
     backend::{RecordCondition, Records},
+    testing::{RpcError, TestClient},
     tool,
 };
 use mcp_tests::backend::{Health, UnreliableBackend};

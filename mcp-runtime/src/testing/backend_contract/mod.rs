@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// ```
 /// use std::sync::Arc;
 ///
-/// use mcp_runtime::{backend::MemoryBackend, backend_contract};
+/// use mcp_runtime::{backend::MemoryBackend, testing::backend_contract};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let backend = Arc::new(MemoryBackend::default());
