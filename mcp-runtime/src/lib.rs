@@ -170,7 +170,7 @@ mod stderr;
 pub mod testing;
 mod transport;
 
-pub use engine::{Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
+pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{

@@ -5,9 +5,10 @@ mod over_http;
 use std::time::Duration;
 
 use mcp_runtime::{
-    Context, EarlierArguments, Elicit, Fault, Level, Rate, Revision, Server, SessionRates, TaskStatus,
+    Context, EarlierArguments, Elicit, Fault, Level, Revision, Server, SessionRates, TaskStatus,
     ask::{Answer, Capability},
     auth::{Identity, Principal},
+    layers::Rate,
     prompt, resource,
     testing::TestClient,
     tool,
