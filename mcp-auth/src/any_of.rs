@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc};
 
 use http::request::Parts;
-use mcp_runtime::{
+use mcp_runtime::auth::{
     AuthenticateFuture, AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, AuthorizationRoutes,
     Identity, ProtectedResource,
 };

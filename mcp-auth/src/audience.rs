@@ -1,6 +1,6 @@
 //! The audience of a token: the server for which it was issued.
 
-use mcp_runtime::AuthenticationError;
+use mcp_runtime::auth::AuthenticationError;
 use serde_json::Value;
 
 use crate::excerpt::excerpt;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use mcp_runtime::{AuthenticationError, Identity, Principal};
+use mcp_runtime::auth::{AuthenticationError, Identity, Principal};
 use serde_json::{Map, Value};
 
 use crate::{audience::Audience, clock::Clock, excerpt::excerpt};

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use mcp_runtime::{BackendError, Records};
+use mcp_runtime::backend::{BackendError, Records};
 
 /// The time after which the clock of a store is read again.
 const MAX_AGE: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! The credentials of an `Authorization` header.
 
 use http::request::Parts;
-use mcp_runtime::{AuthenticationError, AuthenticationErrorKind, credentials};
+use mcp_runtime::auth::{AuthenticationError, AuthenticationErrorKind, credentials};
 
 /// The maximum size of a token in bytes. The runtime rejects longer ones, too.
 const MAX_TOKEN: usize = 16 * 1024;

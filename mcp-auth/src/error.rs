@@ -60,7 +60,7 @@ impl Error {
     }
 
     #[cfg(feature = "server")]
-    pub(crate) fn records(error: mcp_runtime::BackendError) -> Self {
+    pub(crate) fn records(error: mcp_runtime::backend::BackendError) -> Self {
         Self::options(error.to_string())
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION, request::Parts};
-use mcp_runtime::{
+use mcp_runtime::auth::{
     AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, Identity, ProtectedResource,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};

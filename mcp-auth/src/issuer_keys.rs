@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_runtime::AuthenticationError;
+use mcp_runtime::auth::AuthenticationError;
 use tokio::sync::watch;
 
 use crate::{

@@ -2,7 +2,7 @@ use std::fmt;
 
 /// An authenticator that does not know yet which resource it protects.
 ///
-/// It does not implement [`Authenticator`](mcp_runtime::Authenticator), so a server that accepts tokens of any audience
+/// It does not implement [`Authenticator`](mcp_runtime::auth::Authenticator), so a server that accepts tokens of any audience
 /// does not compile:
 ///
 /// ```compile_fail,E0277

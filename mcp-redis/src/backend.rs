@@ -17,7 +17,7 @@ const PREFIX: &str = "mcp:";
 /// The longest time to live, which keeps the arithmetic of times within its range.
 const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// A [`Backend`](mcp_runtime::Backend) in Redis or Valkey.
+/// A [`Backend`](mcp_runtime::backend::Backend) in Redis or Valkey.
 ///
 /// It uses one connection for commands and one for subscriptions, to each server that it needs. Both are opened again
 /// when they are lost. Clones share them.

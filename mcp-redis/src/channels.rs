@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mcp_runtime::{BackendError, TopicSender, TopicSubscription};
+use mcp_runtime::backend::{BackendError, TopicSender, TopicSubscription};
 use tokio::time::Instant;
 
 /// The maximum number of subscribers.

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use mcp_runtime::BackendError;
+use mcp_runtime::backend::BackendError;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RetryMethod, ServerErrorKind, Value, cmd};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},

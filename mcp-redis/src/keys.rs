@@ -1,6 +1,6 @@
 //! The names of keys and channels.
 
-use mcp_runtime::BackendError;
+use mcp_runtime::backend::BackendError;
 
 /// The maximum length in bytes of a key of the runtime.
 const MAX_KEY: usize = 1024;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mcp_runtime::{Append, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, TopicEvent};
+use mcp_runtime::backend::{Append, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, TopicEvent};
 use redis::{Value, cmd};
 use tokio::time::{Instant, timeout_at};
 

@@ -1,6 +1,6 @@
 //! Publishes messages: those of topics, and those that a process sends to itself.
 
-use mcp_runtime::BackendError;
+use mcp_runtime::backend::BackendError;
 
 use crate::{
     client::{Call, Client, Repeat},

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mcp_runtime::{
+use mcp_runtime::backend::{
     BackendError, BackendFuture, Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records, Timestamp,
 };
 use redis::cmd;

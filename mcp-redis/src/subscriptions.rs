@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt as _;
-use mcp_runtime::{BackendError, TopicSubscription};
+use mcp_runtime::backend::{BackendError, TopicSubscription};
 use redis::{
     RedisResult,
     aio::{PubSubSink, PubSubStream},

@@ -1,4 +1,4 @@
-use mcp_runtime::{BackendError, BackendFuture, TopicSubscription, Topics};
+use mcp_runtime::backend::{BackendError, BackendFuture, TopicSubscription, Topics};
 
 use crate::{backend::Redis, publish::publish};
 

@@ -96,7 +96,7 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), mcp_runtime::RpcError> {
+//! # async fn main() -> Result<(), mcp_runtime::testing::RpcError> {
 //! let server = Server::empty("notes", "1.0.0")
 //!     .with::<add_note>()
 //!     .with::<note>()
@@ -137,8 +137,8 @@
 #[cfg(test)]
 extern crate self as mcp_runtime;
 
-mod auth;
-mod backend;
+pub mod auth;
+pub mod backend;
 mod cli;
 mod cluster;
 mod engine;
@@ -167,32 +167,17 @@ mod replace_file;
 mod revision;
 mod server;
 mod stderr;
-mod testing;
+pub mod testing;
 mod transport;
 
-#[cfg(feature = "http")]
-pub use auth::{
-    AuthenticateFuture, AuthenticationError, AuthenticationErrorKind, Authenticator, AuthorizationRoutes, Challenge,
-    IdentityFromExtensions, ProtectedResource, RouteFuture, TokenFile, credentials,
-};
-pub use auth::{Identity, Principal, Scopes};
-pub use backend::{
-    Append, Backend, BackendConnector, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs,
-    MemoryBackend, MemoryRecords, Record, RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicEvent,
-    TopicSender, TopicSubscription, Topics,
-};
-pub use engine::{Rate, SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
-pub use error::{BuildError, Fault, RequiredElicitation};
+pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
+pub use error::{BuildError, Fault};
 pub use handle::Handle;
 pub use handler::{
-    Amount, Argument, AskAll, Caller, ClientInfo, Completions, CompletionsOutput, ContentItem, Context,
-    EarlierArguments, ErrorOutput, Failure, IntoFailure, JsonOutput, ListOutput, Notifier, PromptOutput,
-    ResourceOutput, SchemaProfile, ServerFn, Session, ToolOutput,
-    ask::{
-        Answer, Ask, Capability, ClientProgress, Elicit, ElicitChoice, ElicitField, Elicitation, IncludeContext,
-        InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult, SampleToolResult,
-        SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
-    },
+    Amount, Argument, Caller, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
+    ErrorOutput, Failure, IntoFailure, JsonOutput, ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile,
+    ServerFn, Session, ToolOutput,
+    ask::Elicit,
     entry::{Collect, EntryInfo, EntryKind, resource_uri},
 };
 #[cfg(feature = "log")]
@@ -216,11 +201,35 @@ pub use model::{
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
-pub use testing::{
-    CallResult, LogMessage, ProgressUpdate, RpcError, ServerRequest, TestClient, TestTask, backend_contract,
-};
 #[cfg(feature = "http")]
-pub use transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpOptions, HttpService, InvalidHttpAddress};
+pub use transport::http::HttpOptions;
+
+/// Requests from a function to its client: forms and web pages for the user, samples from the client's model, and roots.
+///
+/// [`Context::elicit`], [`Context::elicit_url`], [`Context::sample`] and [`Context::roots`] send one request each. An
+/// [`Ask`](ask::Ask) is any of them, and [`Context::ask_all`] sends several at once. The guide explains them in
+/// [Asking the client](guide::asking).
+pub mod ask {
+    pub use crate::{
+        error::RequiredElicitation,
+        handler::{
+            AskAll,
+            ask::{
+                Answer, Ask, Capability, ClientProgress, ElicitChoice, ElicitField, Elicitation, IncludeContext,
+                InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult,
+                SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
+            },
+        },
+    };
+}
+
+/// Serving over HTTP inside another application: an endpoint as a tower service, and the types of its interface.
+///
+/// [`BuiltServer::into_http_service`] creates the service. The guide explains it in [HTTP](guide::http).
+#[cfg(feature = "http")]
+pub mod http {
+    pub use crate::transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpService, InvalidHttpAddress};
+}
 
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]
@@ -255,7 +264,7 @@ pub mod __private {
 
     pub use crate::{
         __mapped as mapped, __package as package,
-        backend::connected,
+        backend::connector::connected,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,
@@ -278,6 +287,6 @@ pub mod __private {
         },
         model::{Icon, Role},
         revision::Features,
-        testing::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
     };
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{Context, Fault, Revision, Server, TestClient, layers::from_fn, tool};
+use mcp_runtime::{Context, Fault, Revision, Server, layers::from_fn, testing::TestClient, tool};
 use serde_json::{Value, json};
 
 /// Events that the functions record for assertions.

@@ -13,7 +13,9 @@ use std::{
 use jsonschema::Validator;
 use mcp_runtime::{
     __private::{AnyDecoding as _, Decoding},
-    Collect, Revision, SchemaProfile, Server, TestClient, prompt, resource, tool,
+    Collect, Revision, SchemaProfile, Server, prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -5,7 +5,7 @@ use std::{
     num::{NonZeroI8, NonZeroU32},
 };
 
-use mcp_runtime::{Revision, Server, TestClient, prompt, resource, tool};
+use mcp_runtime::{Revision, Server, prompt, resource, testing::TestClient, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -11,9 +11,11 @@ use std::{
 
 use anyhow::Context as _;
 use mcp_runtime::{
-    Failure, Fault, IntoFailure, Revision, Server, TestClient,
+    Failure, Fault, IntoFailure, Revision, Server,
     layers::{MaskErrors, Outcome, from_fn},
-    prompt, resource, tool,
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use mcp_tests::golden::GoldenFiles;
 use serde_json::{Value, json};

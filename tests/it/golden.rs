@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use mcp_runtime::{Revision, TestClient};
+use mcp_runtime::{Revision, testing::TestClient};
 use mcp_tests::{golden::GoldenFiles, messages, schemas::Official, server};
 use serde_json::{Value, json};
 

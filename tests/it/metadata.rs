@@ -3,8 +3,12 @@
 
 use mcp_runtime::{
     Annotations, Audio, Completions, Content, Context, Fault, Image, Level, PromptMessage, PromptResult, Resource,
-    ResourceLink, ResourceResult, Revision, Role, SampleRequest, SampleToolResult, Server, Structured, TestClient,
-    Timestamp, ToolResult, prompt, resource, tool,
+    ResourceLink, ResourceResult, Revision, Role, Server, Structured, ToolResult,
+    ask::{SampleRequest, SampleToolResult},
+    backend::Timestamp,
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use mcp_tests::schemas::Official;
 use schemars::JsonSchema;

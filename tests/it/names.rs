@@ -1,7 +1,7 @@
 //! Renaming functions: `Server::prefix` and `Server::rename`.
 
 use mcp_runtime::{
-    EarlierArguments, Handle, Revision, Server, TestClient, layers::LogCalls, prompt, resource, tool, tools,
+    EarlierArguments, Handle, Revision, Server, layers::LogCalls, prompt, resource, testing::TestClient, tool, tools,
 };
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Arguments, fields and members have the order in which they are declared, wherever they are listed.
 
-use mcp_runtime::{__private::encoded_question, Elicit, Elicitation, Json, Revision, Server, prompt, tool};
+use mcp_runtime::{__private::encoded_question, Elicit, Json, Revision, Server, ask::Elicitation, prompt, tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

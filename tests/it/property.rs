@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{Context, Elicit, Fault, Revision, SampleRequest, tool};
+use mcp_runtime::{Context, Elicit, Fault, Revision, ask::SampleRequest, tool};
 use mcp_tests::{messages, schemas::Official, server};
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};

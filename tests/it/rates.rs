@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Context, Level, Rate, Revision, Server, SessionRates, prompt, schemars::JsonSchema, tool};
+use mcp_runtime::{Context, Level, Revision, Server, SessionRates, layers::Rate, prompt, schemars::JsonSchema, tool};
 use serde::Deserialize;
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use mcp_runtime::{Answer, Context, Elicit, Fault, Revision, Server, TestClient, prompt, tool};
+use mcp_runtime::{Context, Elicit, Fault, Revision, Server, ask::Answer, prompt, testing::TestClient, tool};
 use serde_json::{Value, json};
 use tracing::{
     Event, Metadata, Subscriber,

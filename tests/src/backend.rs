@@ -7,7 +7,7 @@ use std::{
 
 use mcp_runtime::{
     __private::{BackendHook, BackendMethod, BackendOperation, TestBackend},
-    BackendError, BackendFuture, TopicEvent, TopicSender, TopicSubscription,
+    backend::{BackendError, BackendFuture, TopicEvent, TopicSender, TopicSubscription},
 };
 use tokio::sync::watch;
 
@@ -30,7 +30,7 @@ pub enum Health {
     Hanging,
 }
 
-/// A [`MemoryBackend`](mcp_runtime::MemoryBackend) that tests interrupt. While it is not up, its subscribers miss all
+/// A [`MemoryBackend`](mcp_runtime::backend::MemoryBackend) that tests interrupt. While it is not up, its subscribers miss all
 /// messages.
 ///
 /// Each view of a backend stands for the connection of one process, and fails independently of the others:

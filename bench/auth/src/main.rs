@@ -9,7 +9,7 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::{Request, request::Parts};
 use mcp_auth::Jwt;
-use mcp_runtime::Authenticator;
+use mcp_runtime::auth::Authenticator;
 use nix::time::{ClockId, clock_gettime};
 use ring::{
     rand::SystemRandom,

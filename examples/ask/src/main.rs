@@ -14,7 +14,12 @@ mod theatre;
 // Registers the backend for `--backend redis://…`.
 #[cfg(feature = "redis")]
 use mcp_redis as _;
-use mcp_runtime::{Answer, Backend, Context, Elicit, Fault, SampleRequest, Server, server, tool};
+use mcp_runtime::{
+    Context, Elicit, Fault, Server,
+    ask::{Answer, SampleRequest},
+    backend::Backend,
+    server, tool,
+};
 
 use theatre::{Hall, Theatre};
 

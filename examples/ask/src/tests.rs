@@ -1,4 +1,4 @@
-use mcp_runtime::{MemoryBackend, Revision, Server, TestClient};
+use mcp_runtime::{Revision, Server, backend::MemoryBackend, testing::TestClient};
 use serde_json::{Value, json};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use mcp_runtime::{Backend, BackendError, Record, RecordCondition};
+use mcp_runtime::backend::{Backend, BackendError, Record, RecordCondition};
 use serde::{Deserialize, Serialize};
 
 /// The key of the record with the reservations.

@@ -19,7 +19,9 @@ use mcp_auth::ApiKeys;
 // Registers the backend for `--backend redis://…`.
 use mcp_redis as _;
 use mcp_runtime::{
-    Answer, Context, Elicit, Fault, Handle, SampleRequest, Server, resource, resource_uri, server, tool,
+    Context, Elicit, Fault, Handle, Server,
+    ask::{Answer, SampleRequest},
+    resource, resource_uri, server, tool,
 };
 use tokio::time::sleep;
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use mcp_runtime::{MemoryBackend, Revision, Server, StateKey};
+use mcp_runtime::{Revision, Server, StateKey, backend::MemoryBackend};
 use serde_json::json;
 
 /// Tests need no Redis: servers of one process can share a backend in its memory.

@@ -1,6 +1,10 @@
 //! Tools that send requests to the client: elicitation and sampling.
 
-use mcp_runtime::{Capability, Context, Fault, SampleRequest, tool};
+use mcp_runtime::{
+    Context, Fault,
+    ask::{Capability, SampleRequest},
+    tool,
+};
 
 use crate::forms::{Choices, Defaults, Name, User, describe};
 

@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{Backend, BackendError, Context, Fault, RecordCondition, Records as _, tool};
+use mcp_runtime::{
+    Context, Fault,
+    backend::{Backend, BackendError, RecordCondition, Records as _},
+    tool,
+};
 use tokio::{runtime::Handle, time::sleep};
 
 const MINUTE: Duration = Duration::from_secs(60);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mcp_runtime::{
-    Backend, BackendError, Fault, Handle, RecordCondition, Server, prompt, resource, resource_uri, tool,
+    Fault, Handle, Server,
+    backend::{Backend, BackendError, RecordCondition},
+    prompt, resource, resource_uri, tool,
 };
 
 /// The key of the number of updates, and its time to live.

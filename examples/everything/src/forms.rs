@@ -1,6 +1,6 @@
 //! The forms of the tools that ask the user.
 
-use mcp_runtime::{Answer, Elicit};
+use mcp_runtime::{Elicit, ask::Answer};
 use serde::Serialize;
 
 /// Text in two fields.

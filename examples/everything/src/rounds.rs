@@ -1,6 +1,10 @@
 //! Tools that ask the client in several round trips, for revisions without requests from server to client.
 
-use mcp_runtime::{Answer, Capability, Context, Elicitation, Fault, ListRoots, Root, SampleRequest, prompt, tool};
+use mcp_runtime::{
+    Context, Fault,
+    ask::{Answer, Capability, Elicitation, ListRoots, Root, SampleRequest},
+    prompt, tool,
+};
 
 use crate::forms::{Colour, Confirm, Name, Subject};
 

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Answer, Context, Elicit, Elicitation, Fault, tool};
+use mcp_runtime::{
+    Context, Elicit, Fault,
+    ask::{Answer, Elicitation},
+    tool,
+};
 use tokio::time::sleep;
 
 use crate::forms::{Name, describe};

@@ -1,4 +1,7 @@
-use mcp_runtime::{Revision, Server, ServerRequest, TestClient};
+use mcp_runtime::{
+    Revision, Server,
+    testing::{ServerRequest, TestClient},
+};
 use serde_json::{Value, json};
 
 fn client(revision: Revision) -> TestClient {

@@ -72,7 +72,7 @@ fn main(
 mod tests {
     use std::fs;
 
-    use mcp_runtime::{Revision, TestClient};
+    use mcp_runtime::{Revision, testing::TestClient};
     use serde_json::json;
 
     use super::*;

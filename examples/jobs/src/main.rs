@@ -13,7 +13,7 @@ mod active_jobs;
 
 use std::time::Duration;
 
-use mcp_runtime::{Answer, Context, Elicit, Fault, Server, server, tool};
+use mcp_runtime::{Context, Elicit, Fault, Server, ask::Answer, server, tool};
 use tokio::time::sleep;
 
 use active_jobs::ActiveJobs;

@@ -1,4 +1,4 @@
-use mcp_runtime::{Revision, Server, TestClient};
+use mcp_runtime::{Revision, Server, testing::TestClient};
 use serde_json::{Value, json};
 
 use super::*;

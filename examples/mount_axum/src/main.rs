@@ -23,7 +23,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::get,
 };
-use mcp_runtime::{BuildError, Context, HttpOptions, HttpService, Principal, Server, tool};
+use mcp_runtime::{BuildError, Context, HttpOptions, Server, auth::Principal, http::HttpService, tool};
 
 /// State shared by the pages and the tools.
 #[derive(Default)]

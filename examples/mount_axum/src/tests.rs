@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use axum::{Extension, Router, body::Body, extract::ConnectInfo, http::Request, response::Response};
 use http_body_util::BodyExt;
-use mcp_runtime::{Revision, TestClient};
+use mcp_runtime::{Revision, testing::TestClient};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 

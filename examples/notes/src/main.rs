@@ -181,7 +181,7 @@ fn main(
 
 #[cfg(test)]
 mod tests {
-    use mcp_runtime::{Revision, TestClient};
+    use mcp_runtime::{Revision, testing::TestClient};
     use serde_json::json;
 
     use super::*;

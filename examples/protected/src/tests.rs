@@ -2,8 +2,9 @@
 
 use http_body_util::BodyExt;
 use mcp_runtime::{
-    AuthenticateFuture, AuthenticationError, Authenticator, HttpOptions, HttpService, Identity, Principal, Server,
-    credentials,
+    HttpOptions, Server,
+    auth::{AuthenticateFuture, AuthenticationError, Authenticator, Identity, Principal, credentials},
+    http::HttpService,
 };
 use serde_json::{Value, json};
 use tower::ServiceExt;

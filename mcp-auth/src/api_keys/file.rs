@@ -5,7 +5,7 @@ use std::{
     time::SystemTime,
 };
 
-use mcp_runtime::Identity;
+use mcp_runtime::auth::Identity;
 use serde_json::{Map, Value};
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
 

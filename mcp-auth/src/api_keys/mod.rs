@@ -11,7 +11,7 @@ use std::{
 };
 
 use http::{HeaderName, request::Parts};
-use mcp_runtime::{AuthenticateFuture, AuthenticationError, Authenticator, Identity};
+use mcp_runtime::auth::{AuthenticateFuture, AuthenticationError, Authenticator, Identity};
 
 use self::file::{KeyFile, Version};
 pub use self::new_key::NewApiKey;

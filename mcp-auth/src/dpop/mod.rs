@@ -7,7 +7,7 @@ mod replays;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, request::Parts};
-use mcp_runtime::{AuthenticationError, Challenge, Principal};
+use mcp_runtime::auth::{AuthenticationError, Challenge, Principal};
 
 use self::{nonces::Nonces, proof::Proof, replays::Replays};
 use crate::{Error, clock::Clock, jose::Algorithm, url::SecureUrl};

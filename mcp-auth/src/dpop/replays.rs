@@ -4,7 +4,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_runtime::{AuthenticationError, Principal};
+use mcp_runtime::auth::{AuthenticationError, Principal};
 
 use super::invalid_proof;
 use crate::token_cache::TokenHash;
@@ -86,7 +86,7 @@ impl Seen {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use mcp_runtime::Principal;
+    use mcp_runtime::auth::Principal;
 
     use super::Replays;
 

@@ -5,7 +5,7 @@ mod verify;
 use std::{fmt, sync::Arc, time::Duration};
 
 use http::request::Parts;
-use mcp_runtime::{AuthenticateFuture, Authenticator, Challenge, ProtectedResource};
+use mcp_runtime::auth::{AuthenticateFuture, Authenticator, Challenge, ProtectedResource};
 
 pub(crate) use self::verify::Keys;
 use self::verify::Verifier;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use mcp_runtime::{AuthenticateFuture, AuthenticationError, Identity};
+use mcp_runtime::auth::{AuthenticateFuture, AuthenticationError, Identity};
 use serde_json::{Map, Value};
 
 use crate::{

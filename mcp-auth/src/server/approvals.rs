@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{BackendError, RecordCondition};
+use mcp_runtime::backend::{BackendError, RecordCondition};
 use serde::{Deserialize, Serialize};
 
 use super::{inner::Inner, request::AuthorizationRequest, users};

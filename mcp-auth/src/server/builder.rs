@@ -2,8 +2,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use http::request::Parts;
 use mcp_runtime::{
-    AuthenticateFuture, AuthenticationError, Authenticator, AuthorizationRoutes, MemoryRecords, ProtectedResource,
-    Records,
+    auth::{AuthenticateFuture, AuthenticationError, Authenticator, AuthorizationRoutes, ProtectedResource},
+    backend::{MemoryRecords, Records},
 };
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ impl AuthorizationServer {
         UpstreamTokens(Arc::clone(&self.inner))
     }
 
-    async fn identify(&self, request: &Parts) -> Result<mcp_runtime::Identity, AuthenticationError> {
+    async fn identify(&self, request: &Parts) -> Result<mcp_runtime::auth::Identity, AuthenticationError> {
         let identity = self.jwt.authenticate(request).await?;
         let grant = identity.claim("grant").and_then(Value::as_str);
         if grant.is_some_and(|grant| self.inner.ended.contains(grant)) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderMap, header::AUTHORIZATION};
-use mcp_runtime::RecordCondition;
+use mcp_runtime::backend::RecordCondition;
 use subtle::ConstantTimeEq as _;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{BackendError, RecordCondition, RecordVersion};
+use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use mcp_runtime::{AuthenticationError, RecordCondition};
+use mcp_runtime::{auth::AuthenticationError, backend::RecordCondition};
 use ring::{
     rand::SystemRandom,
     signature::{Ed25519KeyPair, KeyPair as _},

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
-use mcp_runtime::BackendError;
+use mcp_runtime::backend::BackendError;
 use serde_json::json;
 
 use super::reply;

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use mcp_runtime::BackendError;
+use mcp_runtime::backend::BackendError;
 use serde_json::{Map, Value, json};
 
 use super::{

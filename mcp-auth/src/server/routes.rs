@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
-use mcp_runtime::{AuthorizationRoutes, RouteFuture};
+use mcp_runtime::auth::{AuthorizationRoutes, RouteFuture};
 
 use super::{
     authorize, callback, inner::Inner, metadata, oauth_error::OAuthError, registration, reply, revocation, token,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{BackendError, Insertion, RecordCondition, RecordQuota, RecordVersion, Records};
+use mcp_runtime::backend::{BackendError, Insertion, RecordCondition, RecordQuota, RecordVersion, Records};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
-use mcp_runtime::RecordCondition;
+use mcp_runtime::backend::RecordCondition;
 use serde_json::{Map, Value, json};
 
 use super::{

@@ -305,7 +305,8 @@ impl Issuer {
         let invalid = |reason: &str| UpstreamError::Unavailable(format!("the identity token is invalid: {reason}"));
         let token = Jws::parse(token).map_err(invalid)?;
         let claims = token.claims().map_err(invalid)?;
-        let check = |result: Result<(), mcp_runtime::AuthenticationError>| result.map_err(|e| invalid(e.message()));
+        let check =
+            |result: Result<(), mcp_runtime::auth::AuthenticationError>| result.map_err(|e| invalid(e.message()));
         check(self.rules.check_issuer(&claims))?;
         check(self.keys.verify(&token).await.map(|_| ()))?;
         check(self.rules.audience.check(claims.get("aud")))?;

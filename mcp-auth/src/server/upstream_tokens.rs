@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use mcp_runtime::{Context, RecordCondition};
+use mcp_runtime::{Context, backend::RecordCondition};
 
 use super::{codes, codes::Grant, inner::Inner, login::UpstreamError};
 
@@ -80,7 +80,7 @@ impl UpstreamTokens {
     async fn current(&self, id: &str) -> Result<Option<String>, UpstreamTokenError> {
         let server = &*self.0;
         let _refreshing = server.refreshing.lock(id).await;
-        let unavailable = |error: mcp_runtime::BackendError| {
+        let unavailable = |error: mcp_runtime::backend::BackendError| {
             tracing::error!(%error, "the token of a user at the provider cannot be read");
             UpstreamTokenError::Unavailable
         };

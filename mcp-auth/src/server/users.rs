@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::BackendError;
+use mcp_runtime::backend::BackendError;
 use serde::{Deserialize, Serialize};
 
 use super::{codes, inner::Inner, random};

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, request::Parts};
-use mcp_runtime::{
+use mcp_runtime::auth::{
     AuthenticateFuture, AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Challenge, Identity,
     ProtectedResource,
 };

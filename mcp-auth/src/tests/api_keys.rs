@@ -5,7 +5,7 @@ use std::{
 };
 
 use http::HeaderName;
-use mcp_runtime::{AuthenticationErrorKind as Kind, Authenticator as _};
+use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _};
 use serde_json::{Value, json};
 
 use super::{authenticate, bearer, refusal, with_headers};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mcp_runtime::{AuthenticationErrorKind as Kind, Authenticator as _};
+use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _};
 use ring::digest;
 use serde_json::{Value, json};
 
@@ -186,7 +186,7 @@ async fn nonces_change_and_the_previous_one_is_accepted() {
         let (jwt, authorization) = (&setup.jwt, format!("DPoP {token}"));
         async move { with_headers(jwt, &[("authorization", &authorization), ("dpop", &proof)]).await }
     };
-    let next = |result: Result<super::Accepted, mcp_runtime::AuthenticationError>| {
+    let next = |result: Result<super::Accepted, mcp_runtime::auth::AuthenticationError>| {
         let error = result.err().unwrap();
         assert_eq!(error.message(), "the proof must contain the nonce of the server");
         assert!(error.challenges()[0].to_string().starts_with(r#"DPoP error="use_dpop_nonce", "#));

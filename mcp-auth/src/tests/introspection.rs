@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{AuthenticationErrorKind as Kind, Authenticator as _};
+use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _};
 use serde_json::{Value, json};
 
 use super::{RESOURCE, TestIssuer, authenticate, bearer, issuer::Reply, refusal, signer::now};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mcp_runtime::{AuthenticationErrorKind as Kind, Authenticator as _, Principal};
+use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _, Principal};
 use serde_json::{Value, json};
 
 use super::{

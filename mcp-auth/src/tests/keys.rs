@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::AuthenticationErrorKind as Kind;
+use mcp_runtime::auth::AuthenticationErrorKind as Kind;
 use serde_json::{Value, json};
 
 use super::{

@@ -13,7 +13,7 @@ mod server;
 mod signer;
 
 use http::{Request, header::AUTHORIZATION, request::Parts};
-use mcp_runtime::{AuthenticationError, AuthenticationErrorKind, Authenticator, Identity};
+use mcp_runtime::auth::{AuthenticationError, AuthenticationErrorKind, Authenticator, Identity};
 
 use self::{issuer::TestIssuer, signer::Signer};
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use mcp_runtime::{Context, HttpAddress, HttpOptions, Server, tool};
+use mcp_runtime::{Context, HttpOptions, Server, http::HttpAddress, tool};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

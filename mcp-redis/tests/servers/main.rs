@@ -9,8 +9,11 @@ use std::{
 
 use mcp_redis::Redis;
 use mcp_runtime::{
-    Append, BackendError, Insertion, LogBounds, LogPosition, Logs as _, RecordCondition, RecordQuota, Records as _,
-    TopicEvent, TopicSubscription, Topics as _, backend_contract,
+    backend::{
+        Append, BackendError, Insertion, LogBounds, LogPosition, Logs as _, RecordCondition, RecordQuota, Records as _,
+        TopicEvent, TopicSubscription, Topics as _,
+    },
+    testing::backend_contract,
 };
 use process::{Server, cluster, cluster_url, programs};
 use tokio::{

@@ -22,7 +22,7 @@ pub type AuthenticateFuture<'a> = Pin<Box<dyn Future<Output = Result<Identity, A
 /// authenticator sees it.
 ///
 /// ```
-/// use mcp_runtime::{AuthenticateFuture, AuthenticationError, Authenticator, Identity};
+/// use mcp_runtime::auth::{AuthenticateFuture, AuthenticationError, Authenticator, Identity};
 ///
 /// /// Trusts the name in the client certificate, which the proxy has verified.
 /// struct ClientCertificate;
@@ -100,7 +100,7 @@ pub type RouteFuture<'a> = Pin<Box<dyn Future<Output = Response<Bytes>> + Send +
 
 /// HTTP routes that belong to authorization and are served next to the MCP endpoint, such as those of an authorization
 /// server in the same process. An authenticator adds them with
-/// [`Authenticator::routes`](crate::Authenticator::routes).
+/// [`Authenticator::routes`](crate::auth::Authenticator::routes).
 ///
 /// Requests to these routes are not authenticated. Their `Host` must be allowed like that of any other request, but
 /// their `Origin` is not checked: what a web page may do with a route is decided by the route, which therefore answers
@@ -120,7 +120,7 @@ pub trait AuthorizationRoutes: fmt::Debug + Send + Sync + 'static {
 /// header. The name of the scheme is not case-sensitive.
 ///
 /// ```
-/// use mcp_runtime::credentials;
+/// use mcp_runtime::auth::credentials;
 ///
 /// let request = http::Request::builder().header("authorization", "bearer mF_9.B5f-4.1JqM").body(()).unwrap();
 /// let (head, ()) = request.into_parts();
@@ -157,7 +157,7 @@ pub(super) fn is_token68(text: &str) -> bool {
 /// 401.
 ///
 /// ```
-/// use mcp_runtime::{IdentityFromExtensions, ProtectedResource, Server};
+/// use mcp_runtime::{Server, auth::{IdentityFromExtensions, ProtectedResource}};
 ///
 /// let resource = ProtectedResource::new()
 ///     .resource("https://mcp.example.com/mcp")

@@ -5,7 +5,7 @@ use http::HeaderValue;
 /// A challenge of a `WWW-Authenticate` header: an authentication scheme with parameters.
 ///
 /// ```
-/// use mcp_runtime::Challenge;
+/// use mcp_runtime::auth::Challenge;
 ///
 /// let challenge = Challenge::new("DPoP").with_parameter("algs", "ES256 EdDSA");
 /// assert_eq!(challenge.to_string(), r#"DPoP algs="ES256 EdDSA""#);

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::challenge::Challenge;
 
-/// Why an [`Authenticator`](crate::Authenticator) could not identify the sender of a request.
+/// Why an [`Authenticator`](crate::auth::Authenticator) could not identify the sender of a request.
 ///
 /// | kind | status | challenge |
 /// | --- | --- | --- |
@@ -18,7 +18,7 @@ use super::challenge::Challenge;
 /// know goes to the log with [`with_detail`](Self::with_detail).
 ///
 /// ```
-/// use mcp_runtime::{AuthenticationError, Challenge};
+/// use mcp_runtime::auth::{AuthenticationError, Challenge};
 ///
 /// let error = AuthenticationError::invalid("the proof must contain a nonce")
 ///     .with_challenge(Challenge::new("DPoP").with_parameter("error", "use_dpop_nonce"))
@@ -83,7 +83,7 @@ impl AuthenticationError {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use mcp_runtime::AuthenticationError;
+    /// use mcp_runtime::auth::AuthenticationError;
     ///
     /// let error = AuthenticationError::unavailable(Duration::from_secs(5), "the keys cannot be verified at the moment")
     ///     .with_detail("connection to id.example.com refused");

@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Clones share their data, so an authenticator can keep identities in a cache.
 ///
 /// ```
-/// use mcp_runtime::{Identity, Principal};
+/// use mcp_runtime::auth::{Identity, Principal};
 /// use serde_json::json;
 ///
 /// let identity = Identity::new(Principal::of_subject("https://id.example.com", "248289761001"))
@@ -72,7 +72,7 @@ impl Identity {
     /// ```
     /// use std::time::{Duration, SystemTime};
     ///
-    /// use mcp_runtime::Identity;
+    /// use mcp_runtime::auth::Identity;
     ///
     /// let identity = Identity::new("ada").with_expiry(SystemTime::now() + Duration::from_secs(300));
     /// assert!(identity.expires_at().is_some());
@@ -113,7 +113,7 @@ impl Identity {
     /// considers them.
     ///
     /// ```
-    /// use mcp_runtime::Identity;
+    /// use mcp_runtime::auth::Identity;
     ///
     /// let identity = Identity::new("ada").with_scopes(["notes:read"]);
     /// assert!(identity.has_scope("notes:read") && !identity.has_scope("notes:write"));
@@ -130,7 +130,7 @@ impl Identity {
     /// Returns a member of the claims, such as `email`.
     ///
     /// ```
-    /// use mcp_runtime::Identity;
+    /// use mcp_runtime::auth::Identity;
     ///
     /// let identity = Identity::new("ada").with_claims(serde_json::json!({"tenant": "acme"}));
     /// assert_eq!(identity.claim("tenant"), Some(&"acme".into()));
@@ -182,7 +182,7 @@ impl fmt::Debug for Identity {
 
 /// The name of an authenticated sender of requests.
 ///
-/// A principal is part of an [`Identity`](crate::Identity). A middleware that authenticates, but knows neither scopes
+/// A principal is part of an [`Identity`](crate::auth::Identity). A middleware that authenticates, but knows neither scopes
 /// nor claims, can also insert only a principal into the extensions of each HTTP request.
 ///
 /// Functions read it with [`Context::principal`](crate::Context::principal), and layers and
@@ -204,7 +204,7 @@ impl fmt::Debug for Identity {
 /// [Rate limits](crate::layers) per caller and [cached results](crate::layers) are also kept apart by principal.
 ///
 /// ```
-/// use mcp_runtime::Principal;
+/// use mcp_runtime::auth::Principal;
 ///
 /// let ada = Principal::new("ada@example.com");
 /// assert_eq!(ada.as_str(), "ada@example.com");
@@ -224,7 +224,7 @@ impl Principal {
     /// of the issuer are percent-encoded, so different pairs have different names.
     ///
     /// ```
-    /// use mcp_runtime::Principal;
+    /// use mcp_runtime::auth::Principal;
     ///
     /// let ada = Principal::of_subject("https://id.example.com", "248289761001");
     /// assert_eq!(ada.as_str(), "https://id.example.com#248289761001");

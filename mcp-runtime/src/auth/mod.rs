@@ -1,4 +1,7 @@
-//! Who sends a request, and what the sender may do.
+//! Authentication and authorization: the identity of a caller, its scopes, and the authenticators that verify it.
+//!
+//! [`Server::authenticate`](crate::Server::authenticate) adds an authenticator to a server. The guide explains them in
+//! [Authorization](crate::guide::authorization).
 //!
 //! See [Authorization](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization).
 

@@ -10,7 +10,7 @@ use super::challenge::Challenge;
 /// challenge.
 ///
 /// ```
-/// use mcp_runtime::ProtectedResource;
+/// use mcp_runtime::auth::ProtectedResource;
 ///
 /// let resource = ProtectedResource::new()
 ///     .resource("https://mcp.example.com/mcp")
@@ -61,7 +61,7 @@ impl ProtectedResource {
     /// the functions of the server require. `offline_access` is omitted, since it concerns the authorization server.
     ///
     /// ```
-    /// use mcp_runtime::ProtectedResource;
+    /// use mcp_runtime::auth::ProtectedResource;
     ///
     /// let resource = ProtectedResource::new().scopes_supported(["notes:read"]);
     /// ```
@@ -83,7 +83,7 @@ impl ProtectedResource {
     /// 403 response contains all of them.
     ///
     /// ```
-    /// use mcp_runtime::{Challenge, ProtectedResource};
+    /// use mcp_runtime::auth::{Challenge, ProtectedResource};
     ///
     /// // Only tokens that are bound to a key are accepted.
     /// let resource = ProtectedResource::new()
@@ -168,7 +168,7 @@ impl ProtectedResource {
     /// servers and challenges are joined, and of everything else, what is set here has precedence.
     ///
     /// ```
-    /// use mcp_runtime::ProtectedResource;
+    /// use mcp_runtime::auth::ProtectedResource;
     ///
     /// let tokens = ProtectedResource::new().resource("https://mcp.example.com").authorization_server("https://a.example");
     /// let other = ProtectedResource::new().authorization_server("https://b.example");

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 /// The OAuth scopes that an operation requires: all of several, one of several, or a combination.
 ///
 /// ```
-/// use mcp_runtime::Scopes;
+/// use mcp_runtime::auth::Scopes;
 ///
 /// let write = Scopes::from("notes:write");
 /// let audited = Scopes::all(["notes:write", "audit"]);

@@ -26,10 +26,10 @@ const PRINCIPAL: &str = "token-file";
 /// Every user of a machine reaches its loopback addresses, and so does a program that the user runs in a sandbox. With a
 /// token, only those who can read the file can use the server.
 ///
-/// All requests belong to one [`Principal`](crate::Principal). For several users, use tokens that tell them apart.
+/// All requests belong to one [`Principal`](crate::auth::Principal). For several users, use tokens that tell them apart.
 ///
 /// ```no_run
-/// use mcp_runtime::{Server, TokenFile};
+/// use mcp_runtime::{Server, auth::TokenFile};
 ///
 /// # fn configure(server: Server) -> std::io::Result<Server> {
 /// Ok(server.authenticate(TokenFile::open("/home/ada/.config/notes/token")?))

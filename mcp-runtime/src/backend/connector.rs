@@ -43,14 +43,14 @@ impl BackendConnector {
 }
 
 /// Registers an asynchronous function that connects to a backend, for URLs with these schemes in lower case. The
-/// function takes the URL as a `&str` and returns a `Result` of a [`Backend`](crate::Backend) and an error.
+/// function takes the URL as a `&str` and returns a `Result` of a [`Backend`](crate::backend::Backend) and an error.
 ///
 /// A program with [`main!`](crate::main) or [`#[server]`](crate::server) that contains the crate then accepts such a URL
 /// for the option `--backend` and in the environment variable `MCP_BACKEND`. As with annotated functions, a program
 /// contains a crate only if its code refers to it, at least with `use my_backend as _;`.
 ///
 /// ```
-/// use mcp_runtime::{BackendError, MemoryBackend, backend_connector};
+/// use mcp_runtime::{backend::{BackendError, MemoryBackend}, backend_connector};
 ///
 /// async fn connect(url: &str) -> Result<MemoryBackend, BackendError> {
 ///     assert!(url.starts_with("memory://"));
@@ -66,7 +66,7 @@ impl BackendConnector {
 macro_rules! backend_connector {
     ([$($scheme:literal),+ $(,)?], $connect:expr) => {
         $crate::__private::inventory::submit! {
-            $crate::BackendConnector::new(&[$($scheme),+], |url| {
+            $crate::backend::BackendConnector::new(&[$($scheme),+], |url| {
                 ::std::boxed::Box::pin(async move { $crate::__private::connected($connect(&url).await) })
             })
         }

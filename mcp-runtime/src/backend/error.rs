@@ -11,10 +11,10 @@ use std::{
 
 use crate::error::Fault;
 
-/// The future that every method of a [`Backend`](crate::Backend) returns.
+/// The future that every method of a [`Backend`](crate::backend::Backend) returns.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
 
-/// The error of an operation of a [`Backend`](crate::Backend). It is logged and not shown to clients.
+/// The error of an operation of a [`Backend`](crate::backend::Backend). It is logged and not shown to clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendError {

@@ -6,12 +6,12 @@ use super::error::BackendFuture;
 
 /// Bounded sequences of entries with a limited lifetime, which any process can append to, read and follow.
 ///
-/// Keys are ASCII text of at most 1,024 bytes. They are independent of the keys of [`Records`](crate::Records).
+/// Keys are ASCII text of at most 1,024 bytes. They are independent of the keys of [`Records`](crate::backend::Records).
 ///
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_runtime::{Append, LogBounds, LogPosition, Logs as _, MemoryBackend};
+/// use mcp_runtime::backend::{Append, LogBounds, LogPosition, Logs as _, MemoryBackend};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let backend = MemoryBackend::default();
@@ -27,7 +27,7 @@ use super::error::BackendFuture;
 /// // The first entry has been dropped: the log begins with the second one.
 /// let entries = backend.read("app/log", LogPosition::START, 10).await?.unwrap();
 /// assert_eq!(entries[0].position, LogPosition::new(2));
-/// # Ok::<(), mcp_runtime::BackendError>(())
+/// # Ok::<(), mcp_runtime::backend::BackendError>(())
 /// # }).unwrap();
 /// ```
 ///
@@ -43,7 +43,7 @@ use super::error::BackendFuture;
 /// # Errors
 ///
 /// An `append` that failed may or may not have been made, unless the error is
-/// [`BackendError::Full`](crate::BackendError::Full). It can be repeated as it was: it takes effect once, since a
+/// [`BackendError::Full`](crate::backend::BackendError::Full). It can be repeated as it was: it takes effect once, since a
 /// repetition finds the log at another position.
 pub trait Logs: fmt::Debug + Send + Sync + 'static {
     /// Appends entries to a log whose last entry has the position `after`, or creates the log if that is

@@ -18,7 +18,7 @@ use super::{
     topics::{TopicSender, TopicSubscription, Topics},
 };
 
-/// A [`Backend`](crate::Backend) in the memory of one process.
+/// A [`Backend`](crate::backend::Backend) in the memory of one process.
 ///
 /// It keeps at most 200,000 records with 320 MiB, 100,000 logs with 64 MiB, and 200,000 subscriptions, and rejects what
 /// exceeds that. Several servers in one process may share it.
@@ -26,14 +26,14 @@ use super::{
 /// ```
 /// use std::sync::Arc;
 ///
-/// use mcp_runtime::{MemoryBackend, RecordCondition, Records as _};
+/// use mcp_runtime::backend::{MemoryBackend, RecordCondition, Records as _};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let backend = Arc::new(MemoryBackend::default());
 /// let minute = std::time::Duration::from_secs(60);
 /// backend.set("app/greeting", RecordCondition::Always, b"hello".to_vec(), minute).await?;
 /// assert!(backend.get("app/greeting").await?.is_some());
-/// # Ok::<(), mcp_runtime::BackendError>(())
+/// # Ok::<(), mcp_runtime::backend::BackendError>(())
 /// # }).unwrap();
 /// ```
 #[derive(Debug)]

@@ -41,7 +41,7 @@ const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// records are removed only when they expire or are deleted.
 ///
 /// ```
-/// use mcp_runtime::MemoryRecords;
+/// use mcp_runtime::backend::MemoryRecords;
 ///
 /// let records = MemoryRecords::new(1_000, 1 << 20);
 /// ```

@@ -1,8 +1,10 @@
 //! State that outlives a connection, behind traits, so that several processes can share a store.
 //!
-//! This layer stores bytes and knows nothing about the protocol. Other layers decide what happens to them.
+//! A [`Backend`] consists of [`Records`], [`Logs`] and [`Topics`]. [`Server::backend`](crate::Server::backend) sets the
+//! backend of a server, and [`backend_connector!`](crate::backend_connector) registers one for the command line. The
+//! guide explains them in [Replicas](crate::guide::replicas).
 
-mod connector;
+pub(crate) mod connector;
 mod error;
 mod logs;
 mod memory_backend;
@@ -12,7 +14,7 @@ mod records;
 pub(crate) mod time;
 mod topics;
 
-pub use connector::{BackendConnector, connected};
+pub use connector::BackendConnector;
 pub(crate) use error::{BACKEND_TIMEOUT, Backoff, with_timeout};
 pub use error::{BackendError, BackendFuture};
 pub use logs::{Append, LogBounds, LogEntry, LogPosition, Logs};
@@ -29,7 +31,7 @@ pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 /// A backend knows only bytes. What a session, an event stream or a task is, is decided by the runtime.
 ///
 /// ```
-/// use mcp_runtime::{Backend, MemoryBackend};
+/// use mcp_runtime::backend::{Backend, MemoryBackend};
 ///
 /// fn shared(backend: &dyn Backend) {
 ///     println!("{backend:?}");

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use super::{error::BackendFuture, time::Timestamp};
 
 /// A store of small values with a limited lifetime, in which every change is a compare-and-set:
-/// [`MemoryRecords`](crate::MemoryRecords), or storage that several processes share.
+/// [`MemoryRecords`](crate::backend::MemoryRecords), or storage that several processes share.
 ///
 /// A store knows keys and bytes, and nothing about what they mean. Keys are ASCII text of at most 1,024 bytes. A key
 /// `GROUP:NAME` with a colon belongs to the group in front of its first colon, whose records can be
@@ -15,7 +15,7 @@ use super::{error::BackendFuture, time::Timestamp};
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_runtime::{MemoryRecords, RecordCondition, Records as _};
+/// use mcp_runtime::backend::{MemoryRecords, RecordCondition, Records as _};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let records = MemoryRecords::default();
@@ -26,7 +26,7 @@ use super::{error::BackendFuture, time::Timestamp};
 /// // Another process has written the key.
 /// assert_eq!(records.set("app/greeting", RecordCondition::Absent, b"bye".to_vec(), hour).await?, None);
 /// assert_eq!(*records.get("app/greeting").await?.unwrap().value, *b"hello");
-/// # Ok::<(), mcp_runtime::BackendError>(())
+/// # Ok::<(), mcp_runtime::backend::BackendError>(())
 /// # }).unwrap();
 /// ```
 ///
@@ -49,7 +49,7 @@ use super::{error::BackendFuture, time::Timestamp};
 /// # Errors
 ///
 /// A change that failed may or may not have been made, unless the error is
-/// [`BackendError::Full`](crate::BackendError::Full).
+/// [`BackendError::Full`](crate::backend::BackendError::Full).
 pub trait Records: fmt::Debug + Send + Sync + 'static {
     /// Returns a record, or `None` if it does not exist.
     fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>>;
@@ -214,7 +214,7 @@ impl RecordCondition {
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_runtime::{Insertion, MemoryRecords, RecordQuota, Records as _};
+/// use mcp_runtime::backend::{Insertion, MemoryRecords, RecordQuota, Records as _};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let records = MemoryRecords::default();
@@ -224,7 +224,7 @@ impl RecordCondition {
 /// assert!(matches!(first, Insertion::Inserted(_)));
 /// let second = records.insert("app/note", "2", b"hello".to_vec(), hour, quota).await?;
 /// assert_eq!(second, Insertion::Full { of_account: 1, in_total: 1 });
-/// # Ok::<(), mcp_runtime::BackendError>(())
+/// # Ok::<(), mcp_runtime::backend::BackendError>(())
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

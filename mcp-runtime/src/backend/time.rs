@@ -20,7 +20,7 @@ const DAY: u64 = 86_400 * SECOND;
 /// displays as an ISO 8601 date and time in UTC:
 ///
 /// ```
-/// use mcp_runtime::Timestamp;
+/// use mcp_runtime::backend::Timestamp;
 ///
 /// assert_eq!(Timestamp::from_unix_millis(1_764_066_600_000).to_string(), "2025-11-25T10:30:00.000Z");
 /// ```

@@ -15,14 +15,14 @@ use super::error::BackendFuture;
 /// Names are ASCII text of at most 1,024 bytes.
 ///
 /// ```
-/// use mcp_runtime::{MemoryBackend, TopicEvent, Topics as _};
+/// use mcp_runtime::backend::{MemoryBackend, TopicEvent, Topics as _};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let backend = MemoryBackend::default();
 /// let mut subscription = backend.subscribe("app/news").await?;
 /// backend.publish("app/news", b"hello".to_vec()).await?;
 /// assert_eq!(subscription.next().await, Some(TopicEvent::Message((*b"hello").into())));
-/// # Ok::<(), mcp_runtime::BackendError>(())
+/// # Ok::<(), mcp_runtime::backend::BackendError>(())
 /// # }).unwrap();
 /// ```
 ///

@@ -19,7 +19,7 @@ const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use mcp_runtime::Rate;
+/// # use mcp_runtime::layers::Rate;
 /// // At most 50 messages at once, and 5 per second on average.
 /// let rate = Rate::new(50, Duration::from_secs(10));
 /// ```
@@ -60,7 +60,7 @@ impl Rate {
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_runtime::{Rate, Server, SessionRates};
+/// use mcp_runtime::{Server, SessionRates, layers::Rate};
 ///
 /// let rates = SessionRates::default().completions(Rate::new(20, Duration::from_secs(1))).log_messages(None);
 /// let server = Server::empty("search", "1.0.0").session_rates(rates);

@@ -236,7 +236,7 @@ fn cannot_send() -> Fault {
 /// Several requests to the client that are sent at once: a tuple of up to six, or a vector.
 ///
 /// ```
-/// use mcp_runtime::{Context, Fault, ListRoots, SampleRequest};
+/// use mcp_runtime::{Context, Fault, ask::{ListRoots, SampleRequest}};
 ///
 /// # #[allow(dead_code)]
 /// async fn plan(ctx: &Context) -> Result<String, Fault> {

@@ -22,7 +22,7 @@ use crate::{error::Fault, revision::Revision};
 /// question is about only if it belongs to a call.
 ///
 /// ```
-/// use mcp_runtime::{Context, Fault, SampleRequest, tool};
+/// use mcp_runtime::{Context, Fault, ask::SampleRequest, tool};
 ///
 /// /// Summarise the report once it is complete.
 /// #[tool]

@@ -54,6 +54,7 @@ pub use mask_errors::MaskErrors;
 pub use rate_limit::RateLimit;
 
 pub use crate::{
+    engine::Rate,
     engine::layers::{Call, CallKind, CallStatus, Layer, LayerBackend, LayerFn, LayerFuture, Next, Outcome, from_fn},
     handler::entry::Hints,
 };

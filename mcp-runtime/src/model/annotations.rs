@@ -1,7 +1,7 @@
 /// The audience of content, or the author of a prompt message.
 ///
 /// ```
-/// use mcp_runtime::{Role, SampleRequest};
+/// use mcp_runtime::{Role, ask::SampleRequest};
 ///
 /// let conversation = SampleRequest::new("Is 7 prime?").message(Role::Assistant, "Yes.").message(Role::User, "And 9?");
 /// ```
@@ -58,11 +58,11 @@ impl Annotations {
         self
     }
 
-    /// Sets the time of the last change, as an ISO 8601 date and time or a [`Timestamp`](crate::Timestamp). Any other
+    /// Sets the time of the last change, as an ISO 8601 date and time or a [`Timestamp`](crate::backend::Timestamp). Any other
     /// text is not sent.
     ///
     /// ```
-    /// use mcp_runtime::{Annotations, ResourceLink, Timestamp};
+    /// use mcp_runtime::{Annotations, ResourceLink, backend::Timestamp};
     ///
     /// # fn link(metadata: &std::fs::Metadata) -> std::io::Result<ResourceLink> {
     /// let modified = Timestamp::from(metadata.modified()?);

@@ -14,10 +14,10 @@ impl Server {
     ///
     /// The server then serves the metadata of the protected resource, rejects requests without valid credentials with
     /// status 401, and binds sessions, tasks and everything else that outlives a request to the
-    /// [`Principal`](crate::Principal). Other transports are not affected.
+    /// [`Principal`](crate::auth::Principal). Other transports are not affected.
     ///
     /// ```
-    /// use mcp_runtime::{IdentityFromExtensions, ProtectedResource, Server};
+    /// use mcp_runtime::{Server, auth::{IdentityFromExtensions, ProtectedResource}};
     ///
     /// let resource = ProtectedResource::new()
     ///     .resource("https://mcp.example.com/mcp")
@@ -51,7 +51,7 @@ impl Server {
     /// Requires scopes for the functions that `applies` selects, in addition to those of their annotations.
     ///
     /// ```
-    /// use mcp_runtime::{Scopes, Server};
+    /// use mcp_runtime::{Server, auth::Scopes};
     ///
     /// let server = Server::new("notes", "1.0.0")
     ///     .scopes_for(|entry| entry.has_tag("admin"), "notes:admin")
@@ -118,7 +118,7 @@ impl Server {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// use mcp_runtime::{Context, Identity, Revision, Server, tool};
+    /// use mcp_runtime::{Context, Revision, Server, auth::Identity, tool};
     ///
     /// /// Return the name of the user.
     /// #[tool(read_only)]

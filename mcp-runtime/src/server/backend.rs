@@ -23,7 +23,7 @@ impl Server {
     /// ```
     /// use std::{sync::Arc, time::Duration};
     ///
-    /// use mcp_runtime::{MemoryBackend, Server};
+    /// use mcp_runtime::{Server, backend::MemoryBackend};
     ///
     /// let backend = Arc::new(MemoryBackend::default());
     /// let first = Server::empty("notes", "1.0.0").backend(Arc::clone(&backend));
@@ -42,7 +42,7 @@ impl Server {
     /// the same name and different versions may always share a backend.
     ///
     /// ```
-    /// # use mcp_runtime::{MemoryBackend, Server};
+    /// # use mcp_runtime::{Server, backend::MemoryBackend};
     /// let server = Server::empty("tracker", "2.0.0").renamed_from("notes").backend(MemoryBackend::default());
     /// ```
     pub fn renamed_from(mut self, name: impl Into<String>) -> Self {

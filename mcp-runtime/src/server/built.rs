@@ -159,7 +159,7 @@ impl BuiltServer {
     /// # use mcp_runtime::{HttpOptions, Server};
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let server = Server::empty("empty", "1.0.0").build().unwrap();
-    /// let ready = |address: mcp_runtime::HttpAddress| assert_ne!(address.socket_addr().unwrap().port(), 0);
+    /// let ready = |address: mcp_runtime::http::HttpAddress| assert_ne!(address.socket_addr().unwrap().port(), 0);
     /// let stop = std::future::ready(());
     /// server.serve_http_until(([127, 0, 0, 1], 0), HttpOptions::default(), stop, ready).await.unwrap();
     /// # });

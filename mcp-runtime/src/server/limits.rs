@@ -67,7 +67,7 @@ impl Server {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use mcp_runtime::{Rate, Server, SessionRates};
+    /// # use mcp_runtime::{Server, SessionRates, layers::Rate};
     /// # fn configure(server: Server) -> Server {
     /// // Twenty log messages a second.
     /// server.session_rates(SessionRates::default().log_messages(Rate::new(20, Duration::from_secs(1))))

@@ -327,7 +327,7 @@ impl Context {
     /// It is that of a call in the newest revision by a client without any capabilities: progress and log messages have no
     /// receiver, a question to the client is a [`Fault::MissingCapability`](crate::Fault::MissingCapability), and the
     /// caller is unknown, but may do everything, as over stdio. For callers, answers and notifications, call the function through a
-    /// [`TestClient`](crate::TestClient).
+    /// [`TestClient`](crate::testing::TestClient).
     ///
     /// ```
     /// use mcp_runtime::{Context, tool};

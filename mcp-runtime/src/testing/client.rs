@@ -88,7 +88,7 @@ impl TestClient {
     /// [`with_extension`](Self::with_extension) opens for this client begins without `initialize`, too.
     ///
     /// ```
-    /// use mcp_runtime::{Revision, Server, TestClient};
+    /// use mcp_runtime::{Revision, Server, testing::TestClient};
     ///
     /// let mut client = TestClient::uninitialized(Server::empty("empty", "1.0.0"), Revision::V2025_11_25);
     /// let responses = client.send_raw(br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
@@ -131,7 +131,7 @@ impl TestClient {
     /// [`request`](Self::request) and the methods based on it repeat the call with the answers until it completes.
     ///
     /// ```
-    /// use mcp_runtime::{Answer, Context, Elicit, Fault, Revision, Server, tool};
+    /// use mcp_runtime::{Context, Elicit, Fault, Revision, Server, ask::Answer, tool};
     /// use serde_json::json;
     ///
     /// #[derive(Elicit)]

@@ -1,4 +1,7 @@
-//! A client for tests that talks to a server in memory, without a process or a socket; contexts and backends in tests.
+//! A client that calls a server in memory, without a process or a socket, and a test of backends.
+//!
+//! [`Server::test_client`](crate::Server::test_client) connects a [`TestClient`], and [`backend_contract`] checks an
+//! implementation of [`Backend`](crate::backend::Backend). The guide explains them in [Testing](crate::guide::testing).
 
 mod backend_contract;
 mod calls;
@@ -13,7 +16,7 @@ mod request_source;
 mod result;
 mod subscription;
 mod task;
-mod test_backend;
+pub(crate) mod test_backend;
 mod wire;
 
 pub use backend_contract::backend_contract;
@@ -22,4 +25,3 @@ pub use question::ServerRequest;
 pub use result::{CallResult, RpcError};
 pub use subscription::{LogMessage, ProgressUpdate};
 pub use task::TestTask;
-pub use test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};

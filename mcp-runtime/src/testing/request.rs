@@ -15,13 +15,13 @@ use crate::{
 /// HTTP: a service in place of a server, and the request as functions read it.
 impl TestClient {
     /// Connects a client to an HTTP service, such as the axum application into which a server is
-    /// [mounted](crate::BuiltServer::into_http_service), or the [`HttpService`](crate::HttpService) itself. There is no
+    /// [mounted](crate::BuiltServer::into_http_service), or the [`HttpService`](crate::http::HttpService) itself. There is no
     /// socket: each message is a request to the service, with everything that is in front of the server.
     ///
     /// `path` is the path of the server. The requests have the headers that the protocol requires, and those of
     /// [`with_header`](Self::with_header), which replace them. In revisions with sessions, the client opens one before
     /// its first message, and the stream on which the server sends notifications. A response without a message is an
-    /// [`RpcError`](crate::RpcError) with its status as the code, and [`last_response`](Self::last_response) returns
+    /// [`RpcError`](crate::testing::RpcError) with its status as the code, and [`last_response`](Self::last_response) returns
     /// status and headers. As in other clients, arguments are repeated in headers only for tools that the client has
     /// [listed](Self::tools).
     ///
@@ -33,7 +33,7 @@ impl TestClient {
     ///     middleware::{self, Next},
     ///     response::Response,
     /// };
-    /// use mcp_runtime::{HttpOptions, Revision, Server, TestClient, tool};
+    /// use mcp_runtime::{HttpOptions, Revision, Server, testing::TestClient, tool};
     ///
     /// /// Return the answer.
     /// #[tool(read_only)]
@@ -78,7 +78,7 @@ impl TestClient {
     /// [`over_http`](Self::over_http).
     ///
     /// ```
-    /// use mcp_runtime::{HttpOptions, Revision, Server, TestClient};
+    /// use mcp_runtime::{HttpOptions, Revision, Server, testing::TestClient};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// let service = Server::empty("empty", "1.0.0").build().unwrap().into_http_service(HttpOptions::default());
@@ -96,7 +96,7 @@ impl TestClient {
     /// the methods below, they come from the local user as over stdio, who needs none.
     ///
     /// ```
-    /// use mcp_runtime::{Identity, Principal, Revision, Server, tool};
+    /// use mcp_runtime::{Revision, Server, auth::{Identity, Principal}, tool};
     ///
     /// /// Delete all notes.
     /// #[tool(scopes("notes:write"))]
@@ -122,12 +122,12 @@ impl TestClient {
 
     /// Opens a new connection whose requests have a value in their extensions, as if a middleware had inserted it.
     ///
-    /// A [`Principal`](crate::Principal) or an [`Identity`](crate::Identity) identifies the caller.
+    /// A [`Principal`](crate::auth::Principal) or an [`Identity`](crate::auth::Identity) identifies the caller.
     /// [`Context::extension`](crate::Context::extension) returns other values. For two callers of the same server, connect
     /// two clients to a [`BuiltServer`](crate::BuiltServer).
     ///
     /// ```
-    /// use mcp_runtime::{Context, Principal, Revision, Server, tool};
+    /// use mcp_runtime::{Context, Revision, Server, auth::Principal, tool};
     ///
     /// /// Return the name of the user.
     /// #[tool(read_only)]

@@ -4,7 +4,7 @@ use http::{Extensions, HeaderMap};
 use tokio::sync::Semaphore;
 
 use crate::{
-    Identity, Principal,
+    auth::{Identity, Principal},
     engine::{MirroredFields, Permit, RequestSource},
     error::Fault,
     handler::RequestHead,

@@ -44,7 +44,7 @@ impl std::error::Error for RpcError {}
 /// The result of `tools/call`, as JSON.
 ///
 /// ```
-/// # use mcp_runtime::CallResult;
+/// # use mcp_runtime::testing::CallResult;
 /// # use serde_json::json;
 /// let result = CallResult(json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}));
 /// assert_eq!(result.text(), "a\nb");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
+use mcp_runtime::{Context, Fault, Revision, Server, testing::TestClient, tool};
 use serde_json::{Value, json};
 
 use super::{Confirm, server};
@@ -188,7 +188,7 @@ async fn thousands_of_questions_can_be_in_flight_up_to_the_limit() {
 
 #[tokio::test]
 async fn the_pending_questions_of_a_session_are_limited() {
-    use mcp_runtime::Elicitation;
+    use mcp_runtime::ask::Elicitation;
 
     /// Ask a hundred questions at once.
     #[tool]

@@ -1,6 +1,11 @@
 //! `ctx.supports`, `ctx.require` and the missing-capability error.
 
-use mcp_runtime::{Capability, Context, Fault, IncludeContext, Revision, SampleRequest, Server, TestClient, tool};
+use mcp_runtime::{
+    Context, Fault, Revision, Server,
+    ask::{Capability, IncludeContext, SampleRequest},
+    testing::TestClient,
+    tool,
+};
 use serde_json::{Value, json};
 
 const ALL: [Capability; 6] = [

@@ -1,6 +1,6 @@
 //! Conversations with scripted clients of every revision, compared with golden files.
 
-use mcp_runtime::{Revision, TestClient};
+use mcp_runtime::{Revision, testing::TestClient};
 use mcp_tests::{golden::GoldenFiles, messages, schemas::Official};
 use serde_json::{Value, json};
 

@@ -12,7 +12,9 @@ mod state;
 mod urls;
 
 use mcp_runtime::{
-    Answer, Context, Elicit, Elicitation, Fault, ListRoots, Resource, SampleRequest, Server, prompt, resource, tool,
+    Context, Elicit, Fault, Resource, Server,
+    ask::{Answer, Elicitation, ListRoots, SampleRequest},
+    prompt, resource, tool,
 };
 
 pub(crate) use urls::url_server;

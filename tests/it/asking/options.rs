@@ -6,7 +6,10 @@ use std::{
 };
 
 use mcp_runtime::{
-    Ask, ClientProgress, Context, Elicitation, Fault, ListRoots, Revision, SampleRequest, Server, TestClient, tool,
+    Context, Fault, Revision, Server,
+    ask::{Ask, ClientProgress, Elicitation, ListRoots, SampleRequest},
+    testing::TestClient,
+    tool,
 };
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Revision, Server, StateKey, TestClient};
+use mcp_runtime::{Revision, Server, StateKey, testing::TestClient};
 use serde_json::{Value, json};
 
 use super::server;
@@ -81,7 +81,7 @@ async fn a_state_expires() {
 async fn once_runs_once_per_call() {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use mcp_runtime::{Answer, Context, Fault, tool};
+    use mcp_runtime::{Context, Fault, ask::Answer, tool};
 
     use super::Confirm;
 
@@ -127,7 +127,7 @@ async fn answers_are_accepted_without_state_in_the_first_round() {
 
 #[tokio::test]
 async fn an_answer_without_a_state_counts_for_the_first_question_of_its_key() {
-    use mcp_runtime::{Context, Elicitation, Fault, tool};
+    use mcp_runtime::{Context, Fault, ask::Elicitation, tool};
 
     use super::{Confirm, Name};
 

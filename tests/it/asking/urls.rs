@@ -9,7 +9,11 @@ use std::{
 };
 
 use mcp_runtime::{
-    Context, Fault, Revision, Server, TestClient, UrlCompletion, UrlElicitation, prompt, resource, tool,
+    Context, Fault, Revision, Server,
+    ask::{UrlCompletion, UrlElicitation},
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_runtime::{Revision, TestClient};
+use mcp_runtime::{Revision, testing::TestClient};
 use serde_json::{Value, json};
 
 use super::{Clock, Db, Stopped, empty, listed, one, time, two};

@@ -8,7 +8,8 @@ mod schemas;
 use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
-    Backend, Context, Fault, Handle, MemoryBackend, RecordCondition, Records as _, ResourceLink, Revision, Server,
+    Context, Fault, Handle, ResourceLink, Revision, Server,
+    backend::{Backend, MemoryBackend, RecordCondition, Records as _},
     resource, tool,
 };
 

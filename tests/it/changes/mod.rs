@@ -6,7 +6,7 @@ mod listen;
 mod sessions;
 mod visible;
 
-use mcp_runtime::{Context, Handle, Json, Revision, Server, TestClient, prompt, resource, tool};
+use mcp_runtime::{Context, Handle, Json, Revision, Server, prompt, resource, testing::TestClient, tool};
 use mcp_tests::schemas::Official;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

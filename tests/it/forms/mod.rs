@@ -5,8 +5,12 @@ mod answers;
 use std::fmt::Debug;
 
 use mcp_runtime::{
-    __private::encoded_question, Answer, Ask, Audio, Elicit, Elicitation, Fault, Image, IncludeContext, ListRoots,
-    Revision, Role, SampleContent, SampleRequest, SampleToolResult, SampleToolUse, ToolChoice, UrlElicitation,
+    __private::encoded_question,
+    Audio, Elicit, Fault, Image, Revision, Role,
+    ask::{
+        Answer, Ask, Elicitation, IncludeContext, ListRoots, SampleContent, SampleRequest, SampleToolResult,
+        SampleToolUse, ToolChoice, UrlElicitation,
+    },
 };
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};

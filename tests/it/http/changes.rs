@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use mcp_runtime::{BuiltServer, Context, Handle, HttpOptions, Principal, Server, resource, tool};
+use mcp_runtime::{BuiltServer, Context, Handle, HttpOptions, Server, auth::Principal, resource, tool};
 use serde_json::{Value, json};
 use tower_service::Service;
 

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use mcp_runtime::{BuiltServer, HttpAddress, HttpOptions, Server};
+use mcp_runtime::{BuiltServer, HttpOptions, Server, http::HttpAddress};
 use memchr::memmem;
 use serde_json::{Value, json};
 use tokio::{

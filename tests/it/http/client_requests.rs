@@ -3,7 +3,11 @@
 use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Full};
-use mcp_runtime::{HttpBody, HttpOptions, HttpService, Principal};
+use mcp_runtime::{
+    HttpOptions,
+    auth::Principal,
+    http::{HttpBody, HttpService},
+};
 use serde_json::{Value, json};
 use tower_service::Service;
 

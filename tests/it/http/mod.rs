@@ -41,7 +41,7 @@ use std::{
 };
 
 use client::{Endpoint, until};
-use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, MemoryBackend, Server, tool};
+use mcp_runtime::{Context, Elicit, Fault, HttpOptions, Server, ask::Answer, backend::MemoryBackend, tool};
 use tokio::sync::Semaphore;
 
 /// Blocks calls until the test lets them continue, and counts them.

@@ -6,7 +6,11 @@ use std::{
 };
 
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpBody, HttpOptions, HttpService, Server, tool};
+use mcp_runtime::{
+    HttpOptions, Server,
+    http::{HttpBody, HttpService},
+    tool,
+};
 use serde_json::{Value, json};
 
 use super::{

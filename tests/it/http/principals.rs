@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use http::Response;
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpBody, HttpOptions, HttpService, MemoryBackend, Server, resource};
+use mcp_runtime::{
+    HttpOptions, Server,
+    backend::MemoryBackend,
+    http::{HttpBody, HttpService},
+    resource,
+};
 use serde_json::{Value, json};
 use tower_service::Service as _;
 
@@ -32,7 +37,7 @@ pub(super) fn service(server: Server, options: HttpOptions) -> HttpService {
 pub(super) async fn send_as(service: &HttpService, principal: Option<&str>, request: Request) -> Response<HttpBody> {
     let request = request.into_http(|extensions| {
         if let Some(principal) = principal {
-            extensions.insert(mcp_runtime::Principal::new(principal));
+            extensions.insert(mcp_runtime::auth::Principal::new(principal));
         }
     });
     soon(service.clone().call(request)).await.unwrap()

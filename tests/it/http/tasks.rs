@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use http_body_util::BodyExt;
-use mcp_runtime::{HttpOptions, HttpService, MemoryBackend, Principal, TaskLimits};
+use mcp_runtime::{HttpOptions, TaskLimits, auth::Principal, backend::MemoryBackend, http::HttpService};
 use serde_json::{Value, json};
 use tower_service::Service;
 

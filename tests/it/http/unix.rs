@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcp_runtime::{HttpAddress, HttpOptions};
+use mcp_runtime::{HttpOptions, http::HttpAddress};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,

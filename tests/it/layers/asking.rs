@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
-    Answer, Context, Elicit, Fault, Revision, Server,
+    Context, Elicit, Fault, Revision, Server,
+    ask::Answer,
     layers::{CacheReadOnly, MaskErrors},
     tool,
 };

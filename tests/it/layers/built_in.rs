@@ -10,7 +10,8 @@ use std::{
 };
 
 use mcp_runtime::{
-    BuildError, Context, Fault, Handle, Identity, Principal, Revision, Server,
+    BuildError, Context, Fault, Handle, Revision, Server,
+    auth::{Identity, Principal},
     layers::{CacheReadOnly, LogCalls, MaskErrors, Next, RateLimit, from_fn},
     tool,
 };

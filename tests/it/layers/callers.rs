@@ -5,7 +5,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use mcp_runtime::{
-    HttpOptions, HttpService, Principal, Server,
+    HttpOptions, Server,
+    auth::Principal,
+    http::HttpService,
     layers::{CacheReadOnly, Call, Layer, Next, RateLimit, from_fn},
     tool,
 };

@@ -15,9 +15,11 @@ use std::sync::{
 };
 
 use mcp_runtime::{
-    Context, Fault, Json, Server, TestClient, ToolResult,
+    Context, Fault, Json, Server, ToolResult,
     layers::{Call, Layer, LayerFuture, Next, Outcome, from_fn},
-    prompt, resource, tool,
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use serde_json::Value;
 

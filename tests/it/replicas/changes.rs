@@ -2,7 +2,13 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use mcp_runtime::{Handle, Revision, Server, TestClient, TopicEvent, Topics, prompt, resource, tool};
+use mcp_runtime::{
+    Handle, Revision, Server,
+    backend::{TopicEvent, Topics},
+    prompt, resource,
+    testing::TestClient,
+    tool,
+};
 use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 

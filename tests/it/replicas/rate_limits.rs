@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{MemoryBackend, Principal, Revision, Server, TestClient, layers::RateLimit, tool};
+use mcp_runtime::{
+    Revision, Server, auth::Principal, backend::MemoryBackend, layers::RateLimit, testing::TestClient, tool,
+};
 use mcp_tests::backend::Health;
 use tokio::time::{Instant, advance, sleep};
 

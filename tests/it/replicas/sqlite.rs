@@ -8,9 +8,14 @@ use std::{
 };
 
 use mcp_runtime::{
-    Append, BackendError, BackendFuture, Handle, Insertion, LogBounds, LogEntry, LogPosition, Logs, Record,
-    RecordCondition, RecordQuota, RecordVersion, Records, Revision, Server, Timestamp, TopicSender, TopicSubscription,
-    Topics, backend_contract, resource, tool,
+    Handle, Revision, Server,
+    backend::{
+        Append, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, Record,
+        RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSender, TopicSubscription, Topics,
+    },
+    resource,
+    testing::backend_contract,
+    tool,
 };
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use serde_json::json;

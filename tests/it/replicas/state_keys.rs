@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
-    Answer, Context, Elicit, Fault, RecordCondition, Records, Revision, RpcError, Server, StateKey, TestClient, tool,
+    Context, Elicit, Fault, Revision, Server, StateKey,
+    ask::Answer,
+    backend::{RecordCondition, Records},
+    testing::{RpcError, TestClient},
+    tool,
 };
 use mcp_tests::backend::{Health, UnreliableBackend};
 use serde_json::{Value, json};

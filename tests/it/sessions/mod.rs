@@ -8,7 +8,7 @@ mod root_changes;
 
 use std::{collections::VecDeque, time::Duration};
 
-use mcp_runtime::{Context, Fault, Revision, Server, TestClient, tool};
+use mcp_runtime::{Context, Fault, Revision, Server, testing::TestClient, tool};
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
 

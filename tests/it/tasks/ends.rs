@@ -157,7 +157,7 @@ async fn a_question_of_a_task_has_a_timeout_of_its_own() {
     /// Ask with a short timeout, and continue without the answer.
     #[tool(task)]
     async fn impatient_question(ctx: &Context) -> String {
-        use mcp_runtime::Ask;
+        use mcp_runtime::ask::Ask;
 
         let question = Elicitation::<Confirm>::new("confirm", "Sure?").timeout(Duration::from_millis(20));
         match ctx.ask(question).await {

@@ -20,7 +20,10 @@ use std::{
 };
 
 use mcp_runtime::{
-    Answer, Context, Elicit, Elicitation, Fault, Revision, RpcError, Server, ServerRequest, TestClient, tool,
+    Context, Elicit, Fault, Revision, Server,
+    ask::{Answer, Elicitation},
+    testing::{RpcError, ServerRequest, TestClient},
+    tool,
 };
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};

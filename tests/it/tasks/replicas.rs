@@ -1,7 +1,10 @@
 //! Tasks of servers that share a backend: who asks their questions, what other releases store, and servers that are
 //! killed.
 
-use mcp_runtime::{MemoryBackend, Principal, RecordCondition, Records};
+use mcp_runtime::{
+    auth::Principal,
+    backend::{MemoryBackend, RecordCondition, Records},
+};
 
 use super::*;
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use mcp_runtime::{
     __private::{BackendHook, BackendOperation, TestBackend},
-    Backend, BackendError, BackendFuture, MemoryBackend, Principal,
+    auth::Principal,
+    backend::{Backend, BackendError, BackendFuture, MemoryBackend},
 };
 use mcp_tests::backend::{Health, UnreliableBackend};
 

@@ -5,8 +5,13 @@ mod over_http;
 use std::time::Duration;
 
 use mcp_runtime::{
-    Answer, Capability, Context, EarlierArguments, Elicit, Fault, Identity, Level, Principal, Rate, Revision, Server,
-    SessionRates, TaskStatus, TestClient, prompt, resource, tool,
+    Context, EarlierArguments, Elicit, Fault, Level, Revision, Server, SessionRates, TaskStatus,
+    ask::{Answer, Capability},
+    auth::{Identity, Principal},
+    layers::Rate,
+    prompt, resource,
+    testing::TestClient,
+    tool,
 };
 use serde_json::{Value, json};
 

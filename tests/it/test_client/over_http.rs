@@ -1,7 +1,10 @@
 //! The same methods against an HTTP service.
 
 use mcp_runtime::{
-    AuthenticateFuture, AuthenticationError, Authenticator, HttpOptions, HttpService, credentials, layers::LogCalls,
+    HttpOptions,
+    auth::{AuthenticateFuture, AuthenticationError, Authenticator, credentials},
+    http::HttpService,
+    layers::LogCalls,
 };
 
 use super::*;

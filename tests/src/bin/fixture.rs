@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mcp_runtime::{
-    Answer, Completions, Context, Elicit, Fault, Server,
+    Completions, Context, Elicit, Fault, Server,
+    ask::Answer,
     layers::{Call, Next, Outcome, from_fn},
     prompt, resource, server, tool,
 };

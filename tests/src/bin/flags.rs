@@ -1,6 +1,6 @@
 //! A server with flags of every kind, for tests of the command line.
 
-use mcp_runtime::{MemoryBackend, Server, server, tool};
+use mcp_runtime::{Server, backend::MemoryBackend, server, tool};
 
 /// The flags with which the program was started.
 struct Given(String);

@@ -9,7 +9,7 @@
 use std::error::Error;
 
 use mcp_redis::Redis;
-use mcp_runtime::{Handle, HttpAddress, HttpOptions, Server, SessionRates, TaskLimits, resource, tool};
+use mcp_runtime::{Handle, HttpOptions, Server, SessionRates, TaskLimits, http::HttpAddress, resource, tool};
 
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;

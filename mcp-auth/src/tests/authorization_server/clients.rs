@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{RecordCondition, Records as _};
+use mcp_runtime::backend::{RecordCondition, Records as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

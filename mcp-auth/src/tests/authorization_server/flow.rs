@@ -1,6 +1,6 @@
 //! The way of a user from a client to the provider and back.
 
-use mcp_runtime::Authenticator as _;
+use mcp_runtime::auth::Authenticator as _;
 use serde_json::json;
 
 use super::{Browser, ISSUER, REDIRECT, RESOURCE, World, records::stored};

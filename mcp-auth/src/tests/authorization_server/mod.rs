@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_runtime::{Authenticator as _, AuthorizationRoutes};
+use mcp_runtime::auth::{Authenticator as _, AuthorizationRoutes};
 use serde_json::{Value, json};
 
 use self::records::TestRecords;

@@ -11,7 +11,7 @@ use std::{
 
 use mcp_runtime::{
     __private::{BackendHook, BackendMethod, BackendOperation, TestBackend},
-    BackendError, BackendFuture, MemoryRecords, Record, Records as _,
+    backend::{BackendError, BackendFuture, MemoryRecords, Record, Records as _},
 };
 
 /// Records that a test can interrupt and inspect.

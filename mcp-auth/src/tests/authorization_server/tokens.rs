@@ -119,7 +119,7 @@ async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
     let world = World::new().await;
     let tokens = world.tokens().await;
     let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
-    let call = |identity: mcp_runtime::Identity| {
+    let call = |identity: mcp_runtime::auth::Identity| {
         let server = Server::empty("notes", "1.0.0").with::<upstream_token>();
         let server = server.with_state(world.server.upstream_tokens()).stdio_identity(identity);
         async move {
@@ -137,6 +137,7 @@ async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
     assert_eq!(call(identity.0.clone()).await, "the token of the provider is temporarily unavailable");
     world.provider(|provider| provider.token = Some((400, json!({"error": "invalid_grant"}))));
     assert_eq!(call(identity.0.clone()).await, "the login at the provider has ended: authorize again");
-    let stranger = mcp_runtime::Identity::new("ada").with_claims(json!({"iss": "https://x.example", "grant": "x"}));
+    let stranger =
+        mcp_runtime::auth::Identity::new("ada").with_claims(json!({"iss": "https://x.example", "grant": "x"}));
     assert_eq!(call(stranger).await, "the caller has not logged in at the provider");
 }

@@ -350,10 +350,7 @@ pub(crate) struct SharedBackend {
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_runtime::{
-///     RecordCondition, Records as _,
-///     layers::{Call, Next, Outcome},
-/// };
+/// use mcp_runtime::{backend::{RecordCondition, Records as _}, layers::{Call, Next, Outcome}};
 ///
 /// /// Rejects all calls of a user for a minute after `lock_me`, in all processes.
 /// async fn locked(call: Call, next: Next) -> Outcome {

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     backend::{Backend, BackendFuture, MemoryBackend, Records as _, Timestamp},
     cluster::Replica,
-    testing::{BackendHook, BackendOperation, TestBackend},
+    testing::test_backend::{BackendHook, BackendOperation, TestBackend},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -12,7 +12,7 @@ use crate::{
 /// [`Context::supports`](crate::Context::supports) returns whether the client has declared it.
 ///
 /// ```
-/// use mcp_runtime::{Capability, Context, tool};
+/// use mcp_runtime::{Context, ask::Capability, tool};
 ///
 /// /// Return what the client supports.
 /// #[tool(read_only)]

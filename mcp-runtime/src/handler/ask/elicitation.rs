@@ -26,7 +26,7 @@ use crate::{
 /// The user's response to a question.
 ///
 /// ```
-/// use mcp_runtime::Answer;
+/// use mcp_runtime::ask::Answer;
 ///
 /// let answer = Answer::Accept(7);
 /// assert_eq!(answer.accepted(), Some(7));
@@ -70,7 +70,7 @@ impl<T> Answer<T> {
 /// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
 ///
 /// ```
-/// use mcp_runtime::{Elicit, Elicitation};
+/// use mcp_runtime::{Elicit, ask::Elicitation};
 ///
 /// #[derive(Elicit)]
 /// struct Confirm {
@@ -192,7 +192,7 @@ impl UrlElicitation {
     /// ```
     /// use std::{collections::HashMap, sync::Mutex};
     ///
-    /// use mcp_runtime::{Context, Fault, UrlCompletion, UrlElicitation, tool};
+    /// use mcp_runtime::{Context, Fault, ask::{UrlCompletion, UrlElicitation}, tool};
     ///
     /// #[derive(Default)]
     /// struct Logins {
@@ -351,7 +351,7 @@ fn is_loopback(authority: &str) -> bool {
 /// See [Form mode](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#form-mode-elicitation-requests).
 ///
 /// ```
-/// use mcp_runtime::{Elicit, Elicitation};
+/// use mcp_runtime::{Elicit, ask::Elicitation};
 ///
 /// #[derive(Elicit)]
 /// struct Booking {

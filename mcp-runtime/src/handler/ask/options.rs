@@ -7,7 +7,7 @@ use crate::{jsonrpc::write::plain, revision::encode::Object};
 /// The context that the client may include in the prompt.
 ///
 /// ```
-/// use mcp_runtime::{IncludeContext, SampleRequest};
+/// use mcp_runtime::ask::{IncludeContext, SampleRequest};
 ///
 /// let request = SampleRequest::new("What did I ask before?").include_context(IncludeContext::ThisServer);
 /// ```

@@ -15,8 +15,8 @@ use crate::{
     revision::{Features, Revision, dialect_of, encode::Object},
 };
 
-/// A request to the client: [`Elicitation`](crate::Elicitation), [`UrlElicitation`](crate::UrlElicitation),
-/// [`SampleRequest`](crate::SampleRequest) or [`ListRoots`](crate::ListRoots).
+/// A request to the client: [`Elicitation`](crate::ask::Elicitation), [`UrlElicitation`](crate::ask::UrlElicitation),
+/// [`SampleRequest`](crate::ask::SampleRequest) or [`ListRoots`](crate::ask::ListRoots).
 ///
 /// See [Client features](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation).
 #[diagnostic::on_unimplemented(
@@ -53,7 +53,7 @@ pub trait Ask: Send + Sync + 'static {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use mcp_runtime::{Answer, Ask, Context, Elicit, Elicitation, Fault, tool};
+    /// use mcp_runtime::{Context, Elicit, Fault, ask::{Answer, Ask, Elicitation}, tool};
     ///
     /// #[derive(Elicit)]
     /// struct Confirm {
@@ -100,7 +100,7 @@ pub trait Ask: Send + Sync + 'static {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use mcp_runtime::{Ask, Context, Fault, SampleRequest, tool};
+    /// use mcp_runtime::{Context, Fault, ask::{Ask, SampleRequest}, tool};
     ///
     /// /// Summarise a text, and pass on the progress of the client's model.
     /// #[tool]
@@ -242,7 +242,7 @@ pub(super) fn invalid_request(message: impl Into<String>) -> Fault {
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_runtime::{Ask, Context, Fault, ListRoots};
+/// use mcp_runtime::{Context, Fault, ask::{Ask, ListRoots}};
 ///
 /// # #[allow(dead_code)]
 /// async fn count(ctx: &Context) -> Result<usize, Fault> {
@@ -316,7 +316,10 @@ impl Ask for ListRoots {
 /// Progress that the client reports about a request of the server.
 ///
 /// ```
-/// use mcp_runtime::{Ask, Context, Fault, SampleRequest, SampleResult};
+/// use mcp_runtime::{
+///     Context, Fault,
+///     ask::{Ask, SampleRequest, SampleResult},
+/// };
 ///
 /// # #[allow(dead_code)]
 /// async fn ask(ctx: &Context) -> Result<SampleResult, Fault> {

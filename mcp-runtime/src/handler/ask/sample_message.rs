@@ -36,7 +36,7 @@ pub struct SampleMessage {
 /// A content block of a message to or from a model.
 ///
 /// ```
-/// use mcp_runtime::{Image, Role, SampleContent, SampleRequest};
+/// use mcp_runtime::{Image, Role, ask::{SampleContent, SampleRequest}};
 ///
 /// let png = vec![/* … */];
 /// let request = SampleRequest::new("Compare the picture with the text.")
@@ -85,7 +85,7 @@ impl SampleToolUse {
 /// The result of a tool call by the model.
 ///
 /// ```
-/// use mcp_runtime::SampleToolResult;
+/// use mcp_runtime::ask::SampleToolResult;
 ///
 /// let found = SampleToolResult::new("call-1", "12 °C");
 /// let failed = SampleToolResult::error("call-2", "the city is unknown");
@@ -129,7 +129,7 @@ impl SampleToolResult {
 /// The response of a model.
 ///
 /// ```
-/// use mcp_runtime::{Context, Fault, SampleRequest};
+/// use mcp_runtime::{Context, Fault, ask::SampleRequest};
 ///
 /// # #[allow(dead_code)]
 /// async fn summarize(ctx: &Context, text: &str) -> Result<String, Fault> {
@@ -164,7 +164,7 @@ impl SampleResult {
     /// Returns the tool calls by the model.
     ///
     /// ```
-    /// # use mcp_runtime::{Context, Fault, SampleRequest, SampleToolResult};
+    /// # use mcp_runtime::{Context, Fault, ask::{SampleRequest, SampleToolResult}};
     /// # async fn run(ctx: &Context, request: SampleRequest) -> Result<String, Fault> {
     /// let reply = ctx.sample(request.clone()).await?;
     /// let results: Vec<_> = reply.tool_uses().map(|call| SampleToolResult::new(&call.id, "12 °C")).collect();

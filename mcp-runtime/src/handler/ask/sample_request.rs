@@ -25,7 +25,7 @@ use crate::{
 /// See [Creating messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#creating-messages).
 ///
 /// ```
-/// use mcp_runtime::SampleRequest;
+/// use mcp_runtime::ask::SampleRequest;
 ///
 /// let question = SampleRequest::new("What is the capital of France?")
 ///     .system_prompt("Answer in one word.")
@@ -76,7 +76,7 @@ impl SampleRequest {
     /// Adds a message with a single content block.
     ///
     /// ```
-    /// # use mcp_runtime::{Role, SampleRequest};
+    /// # use mcp_runtime::{Role, ask::SampleRequest};
     /// let request = SampleRequest::new("Is 7 prime?")
     ///     .message(Role::Assistant, "Yes.")
     ///     .message(Role::User, "And 9?");
@@ -105,7 +105,7 @@ impl SampleRequest {
     /// Adds a response of the model, to continue the conversation.
     ///
     /// ```
-    /// # use mcp_runtime::{Context, Fault, Role, SampleRequest};
+    /// # use mcp_runtime::{Context, Fault, Role, ask::SampleRequest};
     /// # async fn refine(ctx: &Context) -> Result<String, Fault> {
     /// let request = SampleRequest::new("Write a slogan for a tea shop.");
     /// let draft = ctx.sample(request.clone()).await?;
@@ -155,7 +155,7 @@ impl SampleRequest {
     /// Adds texts that end the completion.
     ///
     /// ```
-    /// # use mcp_runtime::SampleRequest;
+    /// # use mcp_runtime::ask::SampleRequest;
     /// let request = SampleRequest::new("List three colours.").stop_sequences(["4.", "\n\n"]);
     /// ```
     #[must_use]
@@ -167,7 +167,7 @@ impl SampleRequest {
     /// Adds the full or partial name of a preferred model. Earlier hints take precedence.
     ///
     /// ```
-    /// # use mcp_runtime::SampleRequest;
+    /// # use mcp_runtime::ask::SampleRequest;
     /// let request = SampleRequest::new("Summarize the log.").model_hint("claude-haiku").model_hint("claude").cost(0.9);
     /// ```
     #[must_use]
@@ -217,7 +217,7 @@ impl SampleRequest {
     /// Adds a tool that the model may call. `schema` describes its arguments. Requires revision 2025-11-25.
     ///
     /// ```
-    /// # use mcp_runtime::{SampleRequest, ToolChoice};
+    /// # use mcp_runtime::ask::{SampleRequest, ToolChoice};
     /// # use serde_json::json;
     /// let request = SampleRequest::new("What is the weather in Bern?")
     ///     .tool(

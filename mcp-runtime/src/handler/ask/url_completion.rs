@@ -23,7 +23,7 @@ pub(crate) trait ElicitationSession: Send + Sync {
 ///
 /// See [Completion notifications](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation).
 ///
-/// [`UrlElicitation::with_completion`]: crate::UrlElicitation::with_completion
+/// [`UrlElicitation::with_completion`]: crate::ask::UrlElicitation::with_completion
 #[derive(Debug)]
 pub struct UrlCompletion(pub(super) Recipient);
 

@@ -176,7 +176,7 @@ impl Context {
     /// belong to the task.
     ///
     /// ```
-    /// use mcp_runtime::{Answer, Context, Elicit, Fault, tool};
+    /// use mcp_runtime::{Context, Elicit, Fault, ask::Answer, tool};
     ///
     /// #[derive(Elicit)]
     /// struct Confirm {

@@ -25,7 +25,7 @@ impl Context {
     /// wrapped in [`once`](Self::once). In both cases, execution continues on the next line with the answer.
     ///
     /// ```
-    /// use mcp_runtime::{Answer, Context, Elicit, Fault, tool};
+    /// use mcp_runtime::{Context, Elicit, Fault, ask::Answer, tool};
     ///
     /// #[derive(Elicit)]
     /// struct Confirm {
@@ -63,7 +63,7 @@ impl Context {
     /// [`Answer::Accept`] means that the user agreed to open the page, not that the interaction there is complete.
     ///
     /// ```
-    /// # use mcp_runtime::{Answer, Context, Fault, tool};
+    /// # use mcp_runtime::{Context, Fault, ask::Answer, tool};
     /// /// Connect the calendar of the user.
     /// #[tool]
     /// async fn connect(ctx: &Context) -> Result<String, Fault> {
@@ -106,7 +106,7 @@ impl Context {
     /// A function may convert the fault to its own error type: the pages are still reported to the client.
     ///
     /// ```
-    /// use mcp_runtime::{Context, Fault, UrlElicitation, tool};
+    /// use mcp_runtime::{Context, Fault, ask::UrlElicitation, tool};
     ///
     /// # fn token() -> Option<String> { None }
     /// /// List the files of the user.
@@ -128,7 +128,7 @@ impl Context {
     /// Requests a completion from the client's model.
     ///
     /// ```
-    /// # use mcp_runtime::{Context, Fault, SampleRequest, tool};
+    /// # use mcp_runtime::{Context, Fault, ask::SampleRequest, tool};
     /// /// Translate a text.
     /// #[tool(read_only)]
     /// async fn translate(ctx: &Context, text: String, language: String) -> Result<String, Fault> {
@@ -194,7 +194,7 @@ impl Context {
     /// trip instead of one per request.
     ///
     /// ```
-    /// use mcp_runtime::{Context, Elicit, Elicitation, Fault, ListRoots, SampleRequest, tool};
+    /// use mcp_runtime::{Context, Elicit, Fault, ask::{Elicitation, ListRoots, SampleRequest}, tool};
     ///
     /// #[derive(Elicit)]
     /// struct Name {
@@ -242,7 +242,7 @@ impl Context {
     /// futures.
     ///
     /// ```
-    /// # use mcp_runtime::{Capability, Context, Fault, tool};
+    /// # use mcp_runtime::{Context, Fault, ask::Capability, tool};
     /// # async fn reserve() -> u64 { 1 }
     /// /// Book a seat.
     /// #[tool]
@@ -269,7 +269,7 @@ impl Context {
     /// revision defines it.
     ///
     /// ```
-    /// # use mcp_runtime::{Capability, Context, Fault, SampleRequest, tool};
+    /// # use mcp_runtime::{Context, Fault, ask::{Capability, SampleRequest}, tool};
     /// /// Summarise a text.
     /// #[tool]
     /// async fn summarise(ctx: &Context, text: String) -> Result<String, Fault> {
@@ -286,7 +286,7 @@ impl Context {
     /// Fails the call early if the client does not support a capability.
     ///
     /// ```
-    /// # use mcp_runtime::{Capability, Context, Fault, tool};
+    /// # use mcp_runtime::{Context, Fault, ask::Capability, tool};
     /// /// Index the project, then ask what to search for.
     /// #[tool]
     /// async fn search(ctx: &Context) -> Result<String, Fault> {

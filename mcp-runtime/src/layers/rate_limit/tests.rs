@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     backend::{BackendFuture, RecordCondition, RecordVersion, Records as _},
-    testing::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
 };
 
 const PROCESSES: usize = 3;

@@ -1,4 +1,4 @@
-//! The contract of [`Logs`](crate::Logs).
+//! The contract of [`Logs`](crate::backend::Logs).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The time to live of what must not expire during the test.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Checks that a backend does what [`Records`](crate::Records), [`Logs`](crate::Logs) and [`Topics`](crate::Topics)
+/// Checks that a backend does what [`Records`](crate::backend::Records), [`Logs`](crate::backend::Logs) and [`Topics`](crate::backend::Topics)
 /// promise: for tests of implementations.
 ///
 /// The two values stand for two processes: connections to the same store, or clones of one `Arc`. Everything that is
@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// ```
 /// use std::sync::Arc;
 ///
-/// use mcp_runtime::{MemoryBackend, backend_contract};
+/// use mcp_runtime::{backend::MemoryBackend, testing::backend_contract};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let backend = Arc::new(MemoryBackend::default());

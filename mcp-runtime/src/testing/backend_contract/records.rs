@@ -1,4 +1,4 @@
-//! The contract of [`Records`](crate::Records).
+//! The contract of [`Records`](crate::backend::Records).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The contract of [`Topics`](crate::Topics).
+//! The contract of [`Topics`](crate::backend::Topics).
 
 use super::{Pair, long_key, soon};
 use crate::backend::{BackendError, TopicEvent, TopicSubscription};

@@ -15,7 +15,7 @@ const UNIX: &str = "unix:";
 /// ```
 /// use std::path::PathBuf;
 ///
-/// use mcp_runtime::HttpAddress;
+/// use mcp_runtime::http::HttpAddress;
 ///
 /// assert_eq!(HttpAddress::from(([127, 0, 0, 1], 8080)), "127.0.0.1:8080".parse().unwrap());
 /// assert_eq!(HttpAddress::Unix(PathBuf::from("/run/my-server.sock")), "unix:/run/my-server.sock".parse().unwrap());

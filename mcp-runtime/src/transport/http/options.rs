@@ -286,7 +286,7 @@ impl HttpOptions {
     /// Sets the share of each limit that a single peer may use: a fraction of what other peers leave free. The default
     /// is 0.75.
     ///
-    /// A peer is a [`Principal`](crate::Principal) or, without one, a network address: an IPv4 address or the first 64
+    /// A peer is a [`Principal`](crate::auth::Principal) or, without one, a network address: an IPv4 address or the first 64
     /// bits of an IPv6 address. At a Unix socket, it is the user whose process has connected. Clients of a mounted service whose address is unknown are one peer (see
     /// [`peer_addr`](Self::peer_addr)). The share applies to connections, sessions, calls in flight,
     /// `subscriptions/listen` requests, threads for blocking functions, and the memory of request bodies and unread
@@ -359,7 +359,7 @@ impl HttpOptions {
     }
 
     /// Sets the paths of the liveness and readiness checks. The defaults are `/healthz` and `/readyz`; `None` disables
-    /// the checks. Mounted services ignore this option, see [`HttpService::is_ready`](crate::HttpService::is_ready).
+    /// the checks. Mounted services ignore this option, see [`HttpService::is_ready`](crate::http::HttpService::is_ready).
     ///
     /// The readiness check fails with status 503 once the server shuts down, and while the
     /// [backend](crate::Server::backend) does not respond or accepts no changes.
@@ -377,7 +377,7 @@ impl HttpOptions {
 
     /// Sets how long the server goes on after a shutdown signal while its readiness check fails already. The default is
     /// zero: it stops accepting connections at once. The option `--drain-delay` takes precedence. A
-    /// mounted service waits in [`HttpService::drain`](crate::HttpService::drain).
+    /// mounted service waits in [`HttpService::drain`](crate::http::HttpService::drain).
     ///
     /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests. In
     /// Kubernetes, choose 5 to 10 seconds, unless a `preStop` hook waits instead, and a
@@ -435,7 +435,7 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the permissions of the file of a [Unix socket](crate::HttpAddress::Unix). The default is `0o600`: only the
+    /// Sets the permissions of the file of a [Unix socket](crate::http::HttpAddress::Unix). The default is `0o600`: only the
     /// user of the process and root can connect. With `0o660`, members of the group of the file can connect as well,
     /// such as a proxy.
     ///

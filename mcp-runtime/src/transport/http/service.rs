@@ -67,7 +67,7 @@ impl HttpService {
     }
 
     /// Returns everything that authorization serves outside of the path of this service: the metadata of the protected
-    /// resource, and the [routes](crate::AuthorizationRoutes) of the authenticator. The application into which this
+    /// resource, and the [routes](crate::auth::AuthorizationRoutes) of the authenticator. The application into which this
     /// service is mounted passes those paths to it, or all that it does not know.
     pub fn authorization_service(&self) -> AuthorizationService {
         AuthorizationService::new(self.endpoint.clone())
@@ -82,7 +82,7 @@ impl HttpService {
     ///
     /// ```no_run
     /// # use std::time::Duration;
-    /// # use mcp_runtime::HttpService;
+    /// # use mcp_runtime::http::HttpService;
     /// # async fn shutdown_signal() {}
     /// # async fn shutdown(mcp: HttpService) {
     /// // axum::serve(listener, app).with_graceful_shutdown(async move {
@@ -121,7 +121,7 @@ impl HttpService {
     /// two seconds and accepts changes. The backend is asked at most once a second.
     ///
     /// ```
-    /// # use mcp_runtime::HttpService;
+    /// # use mcp_runtime::http::HttpService;
     /// async fn ready(mcp: HttpService) -> http::StatusCode {
     ///     if mcp.is_ready().await { http::StatusCode::OK } else { http::StatusCode::SERVICE_UNAVAILABLE }
     /// }

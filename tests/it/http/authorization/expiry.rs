@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use mcp_runtime::{HttpBody, HttpOptions};
+use mcp_runtime::{HttpOptions, http::HttpBody};
 use serde_json::json;
 
 use super::{Protected, Request, call, soon, stateless, with_token};

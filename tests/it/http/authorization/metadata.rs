@@ -2,7 +2,10 @@
 
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    AuthorizationService, Challenge, HttpOptions, IdentityFromExtensions, ProtectedResource, Server, tool,
+    HttpOptions, Server,
+    auth::{Challenge, IdentityFromExtensions, ProtectedResource},
+    http::AuthorizationService,
+    tool,
 };
 use serde_json::{Value, json};
 use tower_service::Service as _;

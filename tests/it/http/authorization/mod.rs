@@ -18,8 +18,12 @@ use std::{
 use http::Response;
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Context, Fault, HttpBody, HttpOptions,
-    HttpService, Identity, ProtectedResource, ResourceLink, Server, credentials, prompt, resource, tool,
+    Context, Fault, HttpOptions, ResourceLink, Server,
+    auth::{
+        AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Identity, ProtectedResource, credentials,
+    },
+    http::{HttpBody, HttpService},
+    prompt, resource, tool,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

@@ -1,6 +1,9 @@
 //! Sessions, tasks and questions belong to the principal of the request that creates them, whatever its scopes.
 
-use mcp_runtime::{HttpOptions, Identity, IdentityFromExtensions, Principal};
+use mcp_runtime::{
+    HttpOptions,
+    auth::{Identity, IdentityFromExtensions, Principal},
+};
 use serde_json::json;
 use tower_service::Service as _;
 

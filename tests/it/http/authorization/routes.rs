@@ -11,7 +11,8 @@ use std::{
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    AuthenticateFuture, Authenticator, AuthorizationRoutes, HttpOptions, ProtectedResource, RouteFuture,
+    HttpOptions,
+    auth::{AuthenticateFuture, Authenticator, AuthorizationRoutes, ProtectedResource, RouteFuture},
 };
 use tokio::sync::Semaphore;
 use tower_service::Service as _;

@@ -7,7 +7,10 @@ use std::{
 
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
-    Context, Fault, HttpOptions, HttpService, Identity, Principal, Revision, Scopes, Server, layers::CacheReadOnly,
+    Context, Fault, HttpOptions, Revision, Server,
+    auth::{Identity, Principal, Scopes},
+    http::HttpService,
+    layers::CacheReadOnly,
     tool, tools,
 };
 use serde_json::{Value, json};

@@ -13,7 +13,10 @@ mod tasks;
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::{HttpOptions, MemoryBackend, RecordCondition, Records, Server, Timestamp};
+use mcp_runtime::{
+    HttpOptions, Server,
+    backend::{MemoryBackend, RecordCondition, Records, Timestamp},
+};
 use mcp_tests::backend::{Health, UnreliableBackend};
 use tokio::runtime::{Builder, Runtime};
 

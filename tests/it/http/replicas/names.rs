@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_runtime::{HttpOptions, MemoryBackend, Server};
+use mcp_runtime::{HttpOptions, Server, backend::MemoryBackend};
 
 use super::LEASE;
 use crate::http::{

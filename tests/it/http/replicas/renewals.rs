@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use http::Response;
 use http_body_util::BodyExt as _;
-use mcp_runtime::{HttpBody, HttpOptions, HttpService};
+use mcp_runtime::{
+    HttpOptions,
+    http::{HttpBody, HttpService},
+};
 use mcp_tests::backend::{Health, UnreliableBackend};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};

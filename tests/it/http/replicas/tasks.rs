@@ -2,7 +2,12 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Answer, Context, Elicit, Fault, HttpOptions, Records as _, Server, Timestamp, tool};
+use mcp_runtime::{
+    Context, Elicit, Fault, HttpOptions, Server,
+    ask::Answer,
+    backend::{Records as _, Timestamp},
+    tool,
+};
 use mcp_tests::backend::UnreliableBackend;
 use serde_json::{Value, json};
 

@@ -42,5 +42,5 @@ enum SameChoice {
 
 fn main() {
     // The trait is implemented despite the errors, so this line causes no further error.
-    let _ = mcp_runtime::Elicitation::<Tuple>::new("key", "Fill in.");
+    let _ = mcp_runtime::ask::Elicitation::<Tuple>::new("key", "Fill in.");
 }

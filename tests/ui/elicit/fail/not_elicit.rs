@@ -1,4 +1,4 @@
-use mcp_runtime::{Elicit, Elicitation};
+use mcp_runtime::{Elicit, ask::Elicitation};
 
 #[derive(Elicit)]
 enum Size {

@@ -24,5 +24,5 @@ enum Size {
 
 fn main() {
     // The trait is implemented despite the errors, so this line causes no further error.
-    let _ = mcp_runtime::Elicitation::<Person>::new("key", "Fill in.");
+    let _ = mcp_runtime::ask::Elicitation::<Person>::new("key", "Fill in.");
 }

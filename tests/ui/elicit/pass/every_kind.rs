@@ -51,8 +51,8 @@ macro_rules! form {
 form!(Written { number: u8 = 5 });
 
 fn main() {
-    let _ = mcp_runtime::Elicitation::<Every>::new("every", "Fill in.");
-    let _ = mcp_runtime::Elicitation::<Confirm>::new("confirm", "Sure?");
-    let _ = mcp_runtime::Elicitation::<Written>::new("written", "Fill in.");
+    let _ = mcp_runtime::ask::Elicitation::<Every>::new("every", "Fill in.");
+    let _ = mcp_runtime::ask::Elicitation::<Confirm>::new("confirm", "Sure?");
+    let _ = mcp_runtime::ask::Elicitation::<Written>::new("written", "Fill in.");
     let _ = |written: Written| written.number;
 }

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use crate::{
     backend::{BackendError, BackendFuture},
-    testing::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
 };
 
 /// How an append fails.

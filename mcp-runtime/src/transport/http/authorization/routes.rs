@@ -38,8 +38,8 @@ const MAX_BODY: usize = 64 << 10;
 /// The maximum time for a response.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What an [`HttpService`](crate::HttpService) serves outside of its path because of authorization: the metadata of the
-/// protected resource, and the [routes](crate::AuthorizationRoutes) of the authenticator. Other paths are answered with
+/// What an [`HttpService`](crate::http::HttpService) serves outside of its path because of authorization: the metadata of the
+/// protected resource, and the [routes](crate::auth::AuthorizationRoutes) of the authenticator. Other paths are answered with
 /// status 404.
 ///
 /// A mounted service sees only requests below its own path, but clients look for these at the root of the host.

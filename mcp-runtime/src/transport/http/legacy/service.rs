@@ -321,7 +321,7 @@ mod tests {
         let request = Request::builder().method(method).uri(uri).header("host", "localhost");
         let mut request = request.header("content-type", "application/json").body(Full::from(body)).unwrap();
         if let Some(name) = principal {
-            request.extensions_mut().insert(crate::Principal::new(name));
+            request.extensions_mut().insert(crate::auth::Principal::new(name));
         }
         request
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{HttpOptions, Records as _};
+use mcp_runtime::{HttpOptions, backend::Records as _};
 use serde_json::json;
 
 use super::{notification, open, until_method};

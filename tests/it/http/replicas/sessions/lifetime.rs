@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{HttpOptions, RecordCondition, Records};
+use mcp_runtime::{
+    HttpOptions,
+    backend::{RecordCondition, Records},
+};
 use serde_json::{Value, json};
 
 use super::{open, request};

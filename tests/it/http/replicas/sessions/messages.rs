@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use mcp_runtime::Records as _;
+use mcp_runtime::backend::Records as _;
 use mcp_tests::backend::Health;
 use serde_json::json;
 
