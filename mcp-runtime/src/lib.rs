@@ -119,7 +119,7 @@
 //! - [`Fault`] is a protocol error. Every other error of a tool is read by the model, unless its type implements
 //!   [`IntoFailure`].
 //! - [`layers`] wrap calls as middleware does.
-//! - [`TestClient`] calls a server in memory.
+//! - [`TestClient`](testing::TestClient) calls a server in memory.
 //!
 //! # Features
 //!
