@@ -88,8 +88,9 @@ impl SessionStore {
         peer: String,
     ) -> Result<SessionCreation, BackendError> {
         self.replica.join().await?;
-        if !self.insert_peer(id, &peer).await? && !(self.evict(&peer, id).await? && self.insert_peer(id, &peer).await?)
-        {
+        let is_admitted =
+            self.insert_peer(id, &peer).await? || self.evict(&peer, id).await? && self.insert_peer(id, &peer).await?;
+        if !is_admitted {
             return Ok(SessionCreation::TooMany);
         }
         let record = new_record(session, peer, self.replica.server_name());
