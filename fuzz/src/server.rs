@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::OnceLock, time::Duration};
 
-use mcp_runtime::{BuiltServer, Context, Elicit, Fault, Json, Level, PromptMessage, Server, StateKey, TaskLimits, ask::SampleRequest, prompt, resource, schemars, tool};
+use mcp_runtime::{
+    BuiltServer, Context, Elicit, Fault, Json, Level, PromptMessage, Server, StateKey, TaskLimits, ask::SampleRequest,
+    prompt, resource, schemars, tool,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

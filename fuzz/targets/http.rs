@@ -18,7 +18,10 @@ use fuzz::{
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full};
 use libfuzzer_sys::{Corpus, fuzz_target};
-use mcp_runtime::{HttpOptions, http::{HttpBody, HttpService}};
+use mcp_runtime::{
+    HttpOptions,
+    http::{HttpBody, HttpService},
+};
 use tokio::time::timeout;
 use tower_service::Service as _;
 

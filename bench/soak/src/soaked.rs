@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use mcp_runtime::{BuiltServer, Context, Elicit, Fault, Handle, HttpOptions, Json, Level, Server, ask::SampleRequest, http::HttpAddress, resource, schemars, tool};
+use mcp_runtime::{
+    BuiltServer, Context, Elicit, Fault, Handle, HttpOptions, Json, Level, Server, ask::SampleRequest,
+    http::HttpAddress, resource, schemars, tool,
+};
 use serde::Serialize;
 
 use crate::limits::MAX_IN_FLIGHT;
