@@ -158,7 +158,7 @@ mod lock;
 mod log;
 #[cfg(not(all(feature = "http", feature = "log", feature = "skills")))]
 mod missing_features;
-mod model;
+pub mod model;
 mod race;
 mod random;
 mod registry;
@@ -170,16 +170,10 @@ mod stderr;
 pub mod testing;
 mod transport;
 
-pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits, TaskStatus};
+pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
-pub use handler::{
-    Amount, Argument, Caller, ClientInfo, Completions, CompletionsOutput, ContentItem, Context, EarlierArguments,
-    ErrorOutput, Failure, IntoFailure, JsonOutput, ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile,
-    ServerFn, Session, ToolOutput,
-    ask::Elicit,
-    entry::{Collect, EntryInfo, EntryKind, resource_uri},
-};
+pub use handler::{Caller, Completions, Context, Failure, IntoFailure, Session, ask::Elicit, entry::resource_uri};
 #[cfg(feature = "log")]
 pub use log::log_layer;
 #[doc = include_str!("../docs/macros/elicit.md")]
@@ -194,10 +188,7 @@ pub use mcp_runtime_macros::server;
 pub use mcp_runtime_macros::tool;
 #[doc = include_str!("../docs/macros/tools.md")]
 pub use mcp_runtime_macros::tools;
-pub use model::{
-    Annotations, Audio, Content, Icon, Image, Json, Level, ParseLevelError, PromptMessage, PromptResult, Resource,
-    ResourceBody, ResourceLink, ResourceResult, Role, Structured, Text, Theme, ToolResult,
-};
+pub use model::{Content, Image, Json, Level, PromptMessage, Resource, ResourceLink, ToolResult};
 pub use revision::Revision;
 pub use schemars;
 pub use server::{BuiltServer, ServeError, Server};
@@ -219,6 +210,19 @@ pub mod ask {
                 InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult,
                 SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
             },
+        },
+    };
+}
+
+/// The types around functions: of parameters and results, of the information about registered functions, and of
+/// schemas. Most of these traits are implemented for the types that functions use, and rarely named.
+pub mod function {
+    pub use crate::{
+        engine::TaskStatus,
+        handler::{
+            Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
+            ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
+            entry::{Collect, EntryInfo, EntryKind},
         },
     };
 }

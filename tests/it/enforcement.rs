@@ -13,7 +13,9 @@ use std::{
 use jsonschema::Validator;
 use mcp_runtime::{
     __private::{AnyDecoding as _, Decoding},
-    Collect, Revision, SchemaProfile, Server, prompt, resource,
+    Revision, Server,
+    function::{Collect, SchemaProfile},
+    prompt, resource,
     testing::TestClient,
     tool,
 };

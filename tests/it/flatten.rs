@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-use mcp_runtime::{Collect, Revision, Server, testing::TestClient, tool};
+use mcp_runtime::{Revision, Server, function::Collect, testing::TestClient, tool};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};

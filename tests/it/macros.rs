@@ -6,7 +6,9 @@ use mcp_runtime::{
     __private::{
         ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, Handler, Operator, Part, Role, Rule, inventory,
     },
-    Collect, Context, Json, PromptMessage, ResourceLink, Revision, Server, prompt, resource, resource_uri, tool, tools,
+    Context, Json, PromptMessage, ResourceLink, Revision, Server,
+    function::Collect,
+    prompt, resource, resource_uri, tool, tools,
 };
 use serde_json::{Value, json};
 

@@ -2,10 +2,11 @@
 //! is also validated against the official schema of the revision, if that is available.
 
 use mcp_runtime::{
-    Annotations, Audio, Completions, Content, Context, Fault, Image, Level, PromptMessage, PromptResult, Resource,
-    ResourceLink, ResourceResult, Revision, Role, Server, Structured, ToolResult,
+    Completions, Content, Context, Fault, Image, Level, PromptMessage, Resource, ResourceLink, Revision, Server,
+    ToolResult,
     ask::{SampleRequest, SampleToolResult},
     backend::Timestamp,
+    model::{Annotations, Audio, PromptResult, ResourceResult, Role, Structured},
     prompt, resource,
     testing::TestClient,
     tool,

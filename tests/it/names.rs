@@ -1,7 +1,8 @@
 //! Renaming functions: `Server::prefix` and `Server::rename`.
 
 use mcp_runtime::{
-    EarlierArguments, Handle, Revision, Server, layers::LogCalls, prompt, resource, testing::TestClient, tool, tools,
+    Handle, Revision, Server, function::EarlierArguments, layers::LogCalls, prompt, resource, testing::TestClient,
+    tool, tools,
 };
 use serde_json::{Value, json};
 

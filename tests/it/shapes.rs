@@ -5,7 +5,11 @@ use std::{
     fs,
 };
 
-use mcp_runtime::{Collect, Revision, SchemaProfile, Server, tool};
+use mcp_runtime::{
+    Revision, Server,
+    function::{Collect, SchemaProfile},
+    tool,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -11,8 +11,10 @@ pub use expected::{Expected, expected};
 use std::{collections::HashSet, time::Duration};
 
 use mcp_runtime::{
-    Annotations, Audio, Content, Context, EarlierArguments, Fault, Icon, Image, Json, Level, PromptMessage, Resource,
-    ResourceLink, Role, Server, ToolResult, prompt, resource, tool,
+    Content, Context, Fault, Image, Json, Level, PromptMessage, Resource, ResourceLink, Server, ToolResult,
+    function::EarlierArguments,
+    model::{Annotations, Audio, Icon, Role},
+    prompt, resource, tool,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

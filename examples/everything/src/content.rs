@@ -1,6 +1,6 @@
 //! The kinds of content that a tool can return.
 
-use mcp_runtime::{Audio, Content, Image, Resource, tool};
+use mcp_runtime::{Content, Image, Resource, model::Audio, tool};
 use serde_json::json;
 
 use crate::{PNG, WAV};

@@ -19,7 +19,7 @@ use std::{
 };
 
 use mcp_auth::Jwt;
-use mcp_runtime::{Context, Server, Structured, server, tool};
+use mcp_runtime::{Context, Server, model::Structured, server, tool};
 
 /// The maximum number of users with notes.
 const MAX_USERS: usize = 10_000;

@@ -18,7 +18,7 @@ const MAX_VALUES: usize = 100;
 /// The values of the arguments that the user has already filled in, by name.
 ///
 /// ```
-/// use mcp_runtime::EarlierArguments;
+/// use mcp_runtime::function::EarlierArguments;
 ///
 /// /// Completes a city of the country that was chosen first.
 /// fn cities(earlier: &EarlierArguments, start: &str) -> Vec<&'static str> {

@@ -1,7 +1,7 @@
 /// The audience of content, or the author of a prompt message.
 ///
 /// ```
-/// use mcp_runtime::{Role, ask::SampleRequest};
+/// use mcp_runtime::{ask::SampleRequest, model::Role};
 ///
 /// let conversation = SampleRequest::new("Is 7 prime?").message(Role::Assistant, "Yes.").message(Role::User, "And 9?");
 /// ```
@@ -25,7 +25,7 @@ impl Role {
 /// Hints about how a client should use or display content.
 ///
 /// ```
-/// use mcp_runtime::{Annotations, Role};
+/// use mcp_runtime::model::{Annotations, Role};
 ///
 /// let hints = Annotations::default().for_audience([Role::Assistant]).with_priority(0.9);
 /// ```
@@ -62,7 +62,7 @@ impl Annotations {
     /// text is not sent.
     ///
     /// ```
-    /// use mcp_runtime::{Annotations, ResourceLink, backend::Timestamp};
+    /// use mcp_runtime::{ResourceLink, backend::Timestamp, model::Annotations};
     ///
     /// # fn link(metadata: &std::fs::Metadata) -> std::io::Result<ResourceLink> {
     /// let modified = Timestamp::from(metadata.modified()?);

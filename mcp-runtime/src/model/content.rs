@@ -7,7 +7,7 @@ use super::{Annotations, Resource, ResourceLink};
 /// A content block of a tool result or a prompt message.
 ///
 /// ```
-/// use mcp_runtime::{Annotations, Content, Image, Role, tool};
+/// use mcp_runtime::{Content, Image, model::{Annotations, Role}, tool};
 ///
 /// /// Compare two maps.
 /// #[tool(read_only)]
@@ -57,7 +57,7 @@ macro_rules! content_blocks {
             /// Sets the hints for the client.
             ///
             /// ```
-            /// use mcp_runtime::{Annotations, Content, Role};
+            /// use mcp_runtime::{Content, model::{Annotations, Role}};
             ///
             /// let for_the_user = Content::text("Look at the map.")
             ///     .with_annotations(Annotations::default().for_audience([Role::User]).with_priority(0.2));
@@ -106,7 +106,7 @@ impl Content {
 /// Text with hints for the client.
 ///
 /// ```
-/// use mcp_runtime::{Annotations, Role, Text, tool};
+/// use mcp_runtime::{model::{Annotations, Role, Text}, tool};
 ///
 /// /// Count the visitors.
 /// #[tool(read_only)]

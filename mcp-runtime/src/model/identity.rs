@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 /// The background that an icon is designed for.
 ///
 /// ```
-/// use mcp_runtime::{Icon, Theme};
+/// use mcp_runtime::model::{Icon, Theme};
 ///
 /// let icons = [
 ///     Icon::new("https://example.com/black.svg").with_theme(Theme::Light),
@@ -23,7 +23,7 @@ pub enum Theme {
 /// An icon that a client may display next to a name. Sent since revision 2025-11-25.
 ///
 /// ```
-/// use mcp_runtime::{Icon, Theme};
+/// use mcp_runtime::model::{Icon, Theme};
 ///
 /// let icon = Icon::new("https://example.com/dark.png").with_size("48x48").with_theme(Theme::Dark);
 /// ```

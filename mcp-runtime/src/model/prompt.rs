@@ -49,7 +49,7 @@ impl PromptMessage {
 /// The complete result of `prompts/get`, for prompts that set more than messages.
 ///
 /// ```
-/// use mcp_runtime::{PromptMessage, PromptResult, prompt};
+/// use mcp_runtime::{PromptMessage, model::PromptResult, prompt};
 ///
 /// /// Review a text.
 /// #[prompt]
@@ -78,7 +78,7 @@ impl PromptResult {
     /// Sets the description.
     ///
     /// ```
-    /// use mcp_runtime::{PromptMessage, PromptResult};
+    /// use mcp_runtime::{PromptMessage, model::PromptResult};
     ///
     /// let result = PromptResult::new([PromptMessage::user("Review the change.")]).with_description("A review");
     /// assert_eq!(result.messages.len(), 1);

@@ -38,7 +38,7 @@ pub struct Resource {
 /// The body of a resource.
 ///
 /// ```
-/// use mcp_runtime::{Resource, ResourceBody};
+/// use mcp_runtime::{Resource, model::ResourceBody};
 ///
 /// let readme = Resource::text("docs://readme", "Read me.");
 /// assert_eq!(readme.body, ResourceBody::Text("Read me.".to_owned()));
@@ -105,7 +105,7 @@ impl Resource {
 /// The complete result of `resources/read`, for resources that set more than contents.
 ///
 /// ```
-/// use mcp_runtime::{Resource, ResourceResult, resource};
+/// use mcp_runtime::{Resource, model::ResourceResult, resource};
 ///
 /// /// The latest report.
 /// #[resource("reports://latest")]
@@ -224,7 +224,7 @@ impl ResourceLink {
     /// Adds an icon.
     ///
     /// ```
-    /// use mcp_runtime::{Icon, ResourceLink};
+    /// use mcp_runtime::{ResourceLink, model::Icon};
     ///
     /// let link = ResourceLink::new("reports://2026-07", "july").with_icon(Icon::new("https://example.com/report.svg"));
     /// ```

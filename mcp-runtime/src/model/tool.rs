@@ -42,7 +42,7 @@ pub struct Json<T>(pub T);
 /// `structuredContent` and as a text block. The content follows that block.
 ///
 /// ```
-/// use mcp_runtime::{Image, Structured, tool};
+/// use mcp_runtime::{Image, model::Structured, tool};
 /// use schemars::JsonSchema;
 /// use serde::Serialize;
 ///

@@ -77,7 +77,7 @@ impl Server {
     /// Adds an icon.
     ///
     /// ```
-    /// # use mcp_runtime::{Icon, Server};
+    /// # use mcp_runtime::{Server, model::Icon};
     /// # fn configure(server: Server) -> Server {
     /// server.icon(Icon::new("https://example.com/icon.svg").with_mime_type("image/svg+xml").with_size("any"))
     /// # }

@@ -320,7 +320,7 @@ impl Server {
     /// are checked against the whole contract, whatever is listed.
     ///
     /// ```
-    /// # use mcp_runtime::{SchemaProfile, Server};
+    /// # use mcp_runtime::{Server, function::SchemaProfile};
     /// # fn configure(server: Server) -> Server {
     /// // List everything that is enforced, for clients that validate arguments themselves.
     /// server.schemas(SchemaProfile::Exact)

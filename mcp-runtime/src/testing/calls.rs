@@ -88,7 +88,7 @@ impl TestClient {
     /// Calls a tool as a task, in the revisions that have tasks: 2025-11-25 and 2026-07-28.
     ///
     /// ```
-    /// use mcp_runtime::{Context, Revision, Server, TaskStatus, tool};
+    /// use mcp_runtime::{Context, Revision, Server, function::TaskStatus, tool};
     ///
     /// /// Build the index.
     /// #[tool(task)]
@@ -401,7 +401,7 @@ impl TestClient {
     /// already filled in, by name.
     ///
     /// ```
-    /// use mcp_runtime::{EarlierArguments, Revision, Server, prompt};
+    /// use mcp_runtime::{Revision, Server, function::EarlierArguments, prompt};
     ///
     /// fn cities(_: &str, earlier: &EarlierArguments) -> Vec<&'static str> {
     ///     if earlier.get("country") == Some("Austria") { vec!["Graz", "Wien"] } else { vec!["Bern"] }

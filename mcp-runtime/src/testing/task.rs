@@ -17,7 +17,7 @@ const GROWTH: u32 = 4;
 /// A call that runs as a task. [`TestClient::start_task`] returns it.
 ///
 /// ```
-/// use mcp_runtime::{Revision, Server, TaskStatus, tool};
+/// use mcp_runtime::{Revision, Server, function::TaskStatus, tool};
 ///
 /// /// Report the sales of the year.
 /// #[tool(task)]

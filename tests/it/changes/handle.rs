@@ -223,8 +223,8 @@ async fn pending_list_changes_are_coalesced_by_kind() {
         }
         handle.disable::<item>();
         assert_eq!(methods(&mut client), ["tools/list_changed", "resources/list_changed", "prompts/list_changed"]);
-        for kind in [mcp_runtime::EntryKind::Resource, mcp_runtime::EntryKind::Prompt] {
-            let hides_prompts = kind == mcp_runtime::EntryKind::Prompt;
+        for kind in [mcp_runtime::function::EntryKind::Resource, mcp_runtime::function::EntryKind::Prompt] {
+            let hides_prompts = kind == mcp_runtime::function::EntryKind::Prompt;
             handle.set_enabled(|entry| entry.kind != kind);
             assert_eq!(
                 code(&mut client, "prompts/get", json!({"name": "ask", "arguments": {"style": "Plain"}})).await,

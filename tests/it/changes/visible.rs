@@ -1,6 +1,9 @@
 //! `Server::visible_to`: which caller sees which entries.
 
-use mcp_runtime::{Caller, EntryInfo, EntryKind};
+use mcp_runtime::{
+    Caller,
+    function::{EntryInfo, EntryKind},
+};
 
 use super::*;
 

@@ -6,11 +6,12 @@ use std::fmt::Debug;
 
 use mcp_runtime::{
     __private::encoded_question,
-    Audio, Elicit, Fault, Image, Revision, Role,
+    Elicit, Fault, Image, Revision,
     ask::{
         Answer, Ask, Elicitation, IncludeContext, ListRoots, SampleContent, SampleRequest, SampleToolResult,
         SampleToolUse, ToolChoice, UrlElicitation,
     },
+    model::{Audio, Role},
 };
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};

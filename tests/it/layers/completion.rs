@@ -1,7 +1,8 @@
 //! Completions through layers.
 
 use mcp_runtime::{
-    Completions, EarlierArguments, Fault, Revision, Server,
+    Completions, Fault, Revision, Server,
+    function::EarlierArguments,
     layers::{Call, CallKind, LogCalls, Next, Outcome, from_fn},
     prompt, resource,
     schemars::JsonSchema,

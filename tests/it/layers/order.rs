@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use mcp_runtime::{
-    EntryKind, Revision,
+    Revision,
+    function::EntryKind,
     layers::{Call, Next, from_fn},
 };
 use serde_json::{Value, json};

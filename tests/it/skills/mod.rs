@@ -6,7 +6,7 @@ mod bad;
 
 use std::collections::BTreeSet;
 
-use mcp_runtime::{EntryKind, Revision, Server, resource, testing::TestClient};
+use mcp_runtime::{Revision, Server, function::EntryKind, resource, testing::TestClient};
 use mcp_tests::schemas::Official;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

@@ -5,9 +5,10 @@ mod over_http;
 use std::time::Duration;
 
 use mcp_runtime::{
-    Context, EarlierArguments, Elicit, Fault, Level, Revision, Server, SessionRates, TaskStatus,
+    Context, Elicit, Fault, Level, Revision, Server, SessionRates,
     ask::{Answer, Capability},
     auth::{Identity, Principal},
+    function::{EarlierArguments, TaskStatus},
     layers::Rate,
     prompt, resource,
     testing::TestClient,

@@ -80,7 +80,7 @@ pub(crate) struct TaskState {
 /// The state of a task.
 ///
 /// ```
-/// use mcp_runtime::TaskStatus;
+/// use mcp_runtime::function::TaskStatus;
 ///
 /// assert!(TaskStatus::Cancelled.is_final() && !TaskStatus::InputRequired.is_final());
 /// assert_eq!(TaskStatus::InputRequired.as_str(), "input_required");

@@ -36,7 +36,7 @@ pub struct SampleMessage {
 /// A content block of a message to or from a model.
 ///
 /// ```
-/// use mcp_runtime::{Image, Role, ask::{SampleContent, SampleRequest}};
+/// use mcp_runtime::{Image, ask::{SampleContent, SampleRequest}, model::Role};
 ///
 /// let png = vec![/* … */];
 /// let request = SampleRequest::new("Compare the picture with the text.")

@@ -76,7 +76,7 @@ impl SampleRequest {
     /// Adds a message with a single content block.
     ///
     /// ```
-    /// # use mcp_runtime::{Role, ask::SampleRequest};
+    /// # use mcp_runtime::{ask::SampleRequest, model::Role};
     /// let request = SampleRequest::new("Is 7 prime?")
     ///     .message(Role::Assistant, "Yes.")
     ///     .message(Role::User, "And 9?");
@@ -105,7 +105,7 @@ impl SampleRequest {
     /// Adds a response of the model, to continue the conversation.
     ///
     /// ```
-    /// # use mcp_runtime::{Context, Fault, Role, ask::SampleRequest};
+    /// # use mcp_runtime::{Context, Fault, ask::SampleRequest, model::Role};
     /// # async fn refine(ctx: &Context) -> Result<String, Fault> {
     /// let request = SampleRequest::new("Write a slogan for a tea shop.");
     /// let draft = ctx.sample(request.clone()).await?;

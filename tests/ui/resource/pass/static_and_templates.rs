@@ -1,7 +1,7 @@
 #![deny(missing_docs, unused, clippy::all)]
 //! Resources and templates with all options.
 
-use mcp_runtime::{Context, EarlierArguments, ResourceLink, resource, tools};
+use mcp_runtime::{Context, ResourceLink, function::EarlierArguments, resource, tools};
 
 struct Root;
 
@@ -86,7 +86,7 @@ impl Notes {
 }
 
 fn main() {
-    fn named<T: mcp_runtime::Collect>() {}
+    fn named<T: mcp_runtime::function::Collect>() {}
     named::<file>();
     named::<about>();
     named::<search>();

@@ -1,4 +1,4 @@
-use mcp_runtime::{Json, Structured, resource, tool};
+use mcp_runtime::{Json, model::Structured, resource, tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 

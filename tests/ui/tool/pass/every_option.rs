@@ -155,7 +155,7 @@ fn main() {
         of.unwrap_or(3)
     }
 
-    fn named<T: mcp_runtime::Collect>() {}
+    fn named<T: mcp_runtime::function::Collect>() {}
 
     named::<add>();
     named::<search>();
