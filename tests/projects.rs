@@ -20,7 +20,7 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
     for rows in [
         &[
             ("pub use mcp_runtime::HttpOptions;", "http"),
-            ("pub use mcp_runtime::{Authenticator, TokenFile};", "http"),
+            ("pub use mcp_runtime::auth::{Authenticator, TokenFile};", "http"),
             ("pub fn f(_: mcp_runtime::http::HttpService) {}", "http"),
             ("pub use mcp_runtime::layers::RateLimit;", "rate-limit"),
             ("pub use mcp_runtime::layers::CacheReadOnly;", "cache"),
