@@ -37,12 +37,12 @@ const ANSWER_TTL: Duration = Duration::from_secs(60);
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// The maximum size in bytes of an answer that is sent to another replica, which reads a larger one from its record.
-const MAX_SENT_BYTES: usize = 64 << 10;
+const MAX_SENT_BYTES: usize = 16 << 10;
 
-/// The maximum number of answers of a session that wait for other replicas. Further answers are refused. Only the
-/// replica that asked knows whether an answer is expected, so a client could otherwise store any number of invented
-/// answers.
-const MAX_ANSWERS: usize = 16;
+/// The maximum numbers of answers of a session that wait for other replicas, of those that are sent and of larger ones:
+/// 4 and 16 MiB. Further answers are refused. Only the replica that asked knows whether an answer is expected, so a
+/// client could otherwise store any number of invented answers.
+const MAX_ANSWERS: (usize, usize) = (256, 16);
 
 /// The minimum time for which a cancellation is kept for the replica that runs the call. A replica that has missed the
 /// announcement of a cancellation looks for it within this time.
@@ -278,7 +278,8 @@ impl SessionStore {
         let value = encode_answer(answer);
         let sent = (value.len() <= MAX_SENT_BYTES).then(|| serde_json::from_slice(&value).ok()).flatten();
         let (group, name) = (answer_group(&shared.id), request.to_string());
-        let quota = RecordQuota { account: "", per_account: 0, total: MAX_ANSWERS };
+        let (account, per_account) = if sent.is_some() { ("sent", MAX_ANSWERS.0) } else { ("read", MAX_ANSWERS.1) };
+        let quota = RecordQuota { account, per_account, total: MAX_ANSWERS.0 + MAX_ANSWERS.1 };
         if let Insertion::Full { .. } =
             with_timeout(self.backend().insert(&group, &name, value, ANSWER_TTL, quota)).await?
         {

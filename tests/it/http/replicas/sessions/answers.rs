@@ -35,6 +35,34 @@ async fn answers_reach_the_replica_that_asked() {
     }
 }
 
+/// All answers reach their calls, although the replica that asked has deleted none of them yet.
+#[tokio::test]
+async fn many_answers_at_a_time_reach_the_replica_that_asked() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    session.initialized().await;
+    let (mut calls, mut answers) = (Vec::new(), Vec::new());
+    for number in 0..40 {
+        let mut call = cluster.at(0).open(&session.call(number, "asks")).await;
+        let id = until_method(&mut call, "elicitation/create").await["id"].clone();
+        let result = json!({"action": "accept", "content": {"sure": true}});
+        answers.push(session.post(&json!({"jsonrpc": "2.0", "id": id, "result": result})));
+        calls.push(call);
+    }
+    let mut connections = Vec::new();
+    for answer in &answers {
+        let mut connection = cluster.at(1).connect().await;
+        connection.write(&answer.bytes()).await;
+        connections.push(connection);
+    }
+    for connection in connections {
+        assert_eq!(connection.response().await.full().await.0.status, 202);
+    }
+    for mut call in calls {
+        assert_eq!(call.messages().await[0]["result"]["content"][0]["text"], "sure");
+    }
+}
+
 /// The answer of one session never reaches the question of another.
 #[tokio::test]
 async fn answers_reach_questions_of_their_own_session_only() {
@@ -68,7 +96,7 @@ async fn answers_that_nobody_waits_for_are_bounded() {
     let question = until_method(&mut call, "elicitation/create").await["id"].as_u64().unwrap();
     let answer = |id: u64| json!({"jsonrpc": "2.0", "id": id, "result": {}});
     let mut refused = 0;
-    for number in 0..200 {
+    for number in 0..400 {
         let answered = cluster.at(1).send(&session.post(&answer(question + 1000 + number))).await;
         assert!(matches!(answered.status, 202 | 503), "{answered:?}");
         assert_eq!(answered.header("retry-after").is_some(), answered.status == 503);
@@ -76,7 +104,7 @@ async fn answers_that_nobody_waits_for_are_bounded() {
     }
     assert!(refused > 0, "all answers were accepted");
     let stored = cluster.backend().count(&format!("mcp/1/answers/{}", session.id)).await.unwrap();
-    assert_eq!(stored + refused, 200, "the replica that has asked ignores them");
+    assert_eq!(stored + refused, 400, "the replica that has asked ignores them");
     // Other sessions are not affected.
     let accept = json!({"action": "accept", "content": {"sure": true}});
     let accept = json!({"jsonrpc": "2.0", "id": question, "result": accept});
