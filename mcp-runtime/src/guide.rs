@@ -3,6 +3,8 @@
 //! Each chapter begins with a small complete example. All examples are compiled, and most of them run, with the tests
 //! of this crate.
 //!
+#![doc = include_str!("../docs/tour.svg")]
+//!
 //! **Functions**
 //!
 //! - [First server](first_server): a complete program, how to try it, and how to connect a client.
