@@ -227,12 +227,15 @@ pub mod function {
     };
 }
 
-/// Serving over HTTP inside another application: an endpoint as a tower service, and the types of its interface.
+/// Serving over HTTP: an endpoint as a tower service, which a listener serves or another application mounts.
 ///
 /// [`BuiltServer::into_http_service`] creates the service. The guide explains it in [HTTP](guide::http).
 #[cfg(feature = "http")]
 pub mod http {
-    pub use crate::transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpService, InvalidHttpAddress};
+    pub use crate::transport::http::{
+        AuthorizationService, HttpAddress, HttpBody, HttpService, InvalidHttpAddress, Listener, ListenerOptions, Serve,
+        serve,
+    };
 }
 
 /// Fails to compile, because it requires the feature `lock`.

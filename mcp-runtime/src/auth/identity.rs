@@ -196,7 +196,7 @@ impl fmt::Debug for Identity {
 ///   names it receives the status 404, as for an unknown id, and has no effect: it does not cancel a call, answer for
 ///   the client, resume a stream, end the session or keep it from expiring. A middleware must therefore insert the same
 ///   principal into every request of a session: if it adds or omits the principal later, the session is not found. The
-///   same holds for the sessions of `HttpOptions::legacy_sse`.
+///   same holds for the sessions of `http::ListenerOptions::legacy_sse`.
 /// - A task. Without a principal, it belongs to its session or, in a stateless revision, to any sender that
 ///   knows its id.
 /// - The state of a call that asks its client in stateless revisions: no other principal can continue the call with it.

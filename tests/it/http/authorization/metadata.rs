@@ -156,7 +156,7 @@ async fn every_web_page_may_read_metadata() {
 async fn metadata_is_served_by_the_application_around_a_mounted_service() {
     let (server, _) = server();
     let server = server.authenticate(Tokens { resource: resource_of_example(), ..Tokens::default() });
-    let mcp = server.build().unwrap().into_http_service(HttpOptions::default());
+    let mcp = server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     let ask = |service: AuthorizationService, path: &'static str| async move {
         let request = Request::new("GET").path(path).with("host", "evil.example").into_http(|_| {});
         let (head, body) = soon(service.clone().call(request)).await.unwrap().into_parts();

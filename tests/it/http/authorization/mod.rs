@@ -224,7 +224,7 @@ impl Protected {
         let built = change(server.authenticate(tokens)).build().unwrap();
         // Subscriptions exist only if the server can change.
         built.handle();
-        Self { service: built.into_http_service(options), journal, authenticated }
+        Self { service: built.into_http_service(options).unwrap(), journal, authenticated }
     }
 
     async fn open(&self, request: Request) -> Response<HttpBody> {

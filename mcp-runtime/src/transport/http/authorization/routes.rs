@@ -47,7 +47,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// ```no_run
 /// # use mcp_runtime::{HttpOptions, Server};
 /// # fn mount(server: Server) -> Result<axum::Router, mcp_runtime::BuildError> {
-/// let mcp = server.build()?.into_http_service(HttpOptions::default());
+/// let mcp = server.build()?.into_http_service(HttpOptions::default())?;
 /// Ok(axum::Router::new().fallback_service(mcp.authorization_service()).nest_service("/mcp", mcp))
 /// # }
 /// ```
