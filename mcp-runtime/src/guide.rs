@@ -35,6 +35,7 @@
 //!
 //! - [Tool design](tool_design): tools that models use correctly.
 //! - [Limits](limits): what is not possible, and what to do instead.
+//! - [Stability](stability): what may change in which release.
 //! - [From rmcp](from_rmcp): the same server side by side.
 //!
 //! **Appendix**
@@ -140,6 +141,10 @@ pub mod tool_design {
 pub mod limits {
     #![doc = include_str!("../docs/limits.md")]
 }
+pub mod stability {
+    #![doc = include_str!("../docs/stability.md")]
+}
+
 pub mod from_rmcp {
     #![doc = include_str!("../docs/from_rmcp.md")]
 }

@@ -45,7 +45,7 @@ pub trait LogFeature {}
 /// A bound that nothing satisfies, because the feature `skills` is not enabled.
 ///
 /// ```compile_fail,E0277
-/// mcp_runtime::Server::new("billing", "1.0.0").skills("skills");
+/// mcp_runtime::Server::new("billing", "1.0.0").with_skills("skills");
 /// ```
 #[cfg(not(feature = "skills"))]
 #[diagnostic::on_unimplemented(
@@ -153,7 +153,7 @@ impl Server {
 #[cfg(not(feature = "skills"))]
 impl Server {
     #[doc(hidden)]
-    pub fn skills<D>(self, _: D) -> Self
+    pub fn with_skills<D>(self, _: D) -> Self
     where
         for<'a> &'a Self: SkillsFeature,
     {

@@ -97,9 +97,9 @@ impl Identity {
         self
     }
 
-    /// Returns the principal.
-    pub fn principal(&self) -> &Principal {
-        &self.known.principal
+    /// Returns the name of the principal.
+    pub fn principal(&self) -> &str {
+        self.known.principal.as_str()
     }
 
     /// Returns the scopes that the sender was granted, without those that they imply.
@@ -109,7 +109,7 @@ impl Identity {
 
     /// Returns whether the sender was granted exactly this scope.
     ///
-    /// Scopes that another scope implies are not considered. [`Context::require_scope`](crate::Context::require_scope)
+    /// Scopes that another scope implies are not considered. [`Context::require_scopes`](crate::Context::require_scopes)
     /// considers them.
     ///
     /// ```

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    client::Client,
     flags, help,
     options::{Mode, Options},
     show::{self, Package},
@@ -24,7 +25,6 @@ use crate::{
     registry, revision,
     server::{BuiltServer, Server},
     stderr,
-    testing::TestClient,
     transport::Stdio,
 };
 
@@ -143,9 +143,9 @@ async fn run(
     let server = build(package, contract, &options, main).await?;
     match options.mode {
         Mode::List => stdio.print(&show::list(server.engine())),
-        Mode::Schema => stdio.print(&show::schema(&mut client(&server)).await),
+        Mode::Schema => stdio.print(&show::schema(&mut Client::new(&server)).await),
         Mode::Call { name, arguments } => {
-            let output = show::call(&mut client(&server), &name, &arguments).await.map_err(Failure::new)?;
+            let output = show::call(&mut Client::new(&server), &name, &arguments).await.map_err(Failure::new)?;
             stdio.print(&output.text);
             if output.failed {
                 return Ok(ExitCode::FAILURE);
@@ -278,10 +278,6 @@ fn lock(
         let server = build(package, &contract, &options, main).await.map_err(main_error)?;
         intercept::lock(&server).await
     })
-}
-
-fn client(server: &BuiltServer) -> TestClient {
-    server.test_client(revision::newest().revision())
 }
 
 /// Prints to stdout. Ignores errors, such as a closed pipe.

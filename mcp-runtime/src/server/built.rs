@@ -74,8 +74,8 @@ impl BuiltServer {
 
     /// Serves stdio until stdin ends or the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.
     ///
-    /// On Unix, everything that the process prints from then on goes to stderr. On Windows, which is not tested, the
-    /// process must not print to stdout, which would corrupt the messages.
+    /// On Unix, everything that the process prints from then on goes to stderr. On Windows, the process must
+    /// not print to stdout, which would corrupt the messages.
     ///
     /// # Errors
     ///

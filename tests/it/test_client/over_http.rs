@@ -64,7 +64,7 @@ async fn every_method_works() {
 /// The authenticator of the server sees the requests, unlike that of a client in memory.
 #[tokio::test]
 async fn refusals_have_a_status_and_a_challenge() {
-    let server = Server::empty("notes", "1.0.0").with::<clear>().scopes("notes:read").authenticate(NamedTokens);
+    let server = Server::empty("notes", "1.0.0").with::<clear>().require_scopes("notes:read").authenticate(NamedTokens);
     let service = service(server);
     for revision in Revision::ALL {
         for (token, status, scope) in [

@@ -202,7 +202,7 @@ impl HttpService {
 
 /// A request whose handling has begun.
 enum Prepared<B> {
-    /// A POST that anybody may send and no web page has sent.
+    /// A POST without `Origin` to a server without authentication.
     Post(Arc<HttpRequestSource>, B, Instant),
     Ready(Box<HttpResponse>),
     Other(ResponseFuture),

@@ -204,7 +204,7 @@ async fn an_authenticator_adds_headers_to_responses() {
 /// Requests of every revision and size are told which scopes they need, as far as their bodies are read.
 #[tokio::test]
 async fn a_challenge_names_the_scopes_that_a_request_needs() {
-    let server = Protected::with(|server| server.scopes("mcp"), HttpOptions::default());
+    let server = Protected::with(|server| server.require_scopes("mcp"), HttpOptions::default());
     let long = call("read_notes").change(|message| message["params"]["arguments"] = json!({"x": "x".repeat(70_000)}));
     for (request, scopes) in [
         (initialize("2025-11-25"), "mcp"),

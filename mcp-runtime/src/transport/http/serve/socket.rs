@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// The maximum number of connections being rejected with a response at a time. Others are closed without a response.
+/// The maximum number of connections being rejected with a response at a time. Further connections are closed without a response.
 const MAX_REJECTIONS: usize = 256;
 /// The maximum time spent on responding to a rejected connection and discarding what it sends.
 const LINGER: Duration = Duration::from_secs(1);
