@@ -24,7 +24,7 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
             ("pub fn f(_: mcp_runtime::http::HttpService) {}", "http"),
             ("pub use mcp_runtime::layers::RateLimit;", "rate-limit"),
             ("pub use mcp_runtime::layers::CacheReadOnly;", "cache"),
-            ("pub use mcp_runtime::log_layer;", "log"),
+            ("pub use mcp_runtime::forward_log_layer;", "log"),
             ("mcp_runtime::locked_test!();", "lock"),
         ][..],
         &[
@@ -39,7 +39,7 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
             ("pub fn f(client: mcp_runtime::testing::TestClient) { client.with_header(\"accept\", \"*\"); }", "http"),
             ("pub fn f(server: mcp_runtime::Server) { server.authenticate(1); }", "http"),
             ("pub fn f(server: mcp_runtime::BuiltServer) { server.into_http_service(Default::default()); }", "http"),
-            ("pub fn f(server: mcp_runtime::Server) { server.skills(\"skills\"); }", "skills"),
+            ("pub fn f(server: mcp_runtime::Server) { server.with_skills(\"skills\"); }", "skills"),
             ("pub fn f(server: mcp_runtime::Server) { server.forward_log(); }", "log"),
         ],
     ] {

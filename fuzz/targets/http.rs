@@ -35,7 +35,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
     runtime().block_on(async {
         let options = HttpOptions::default().allow_origin("https://example.com").max_sessions(4).max_in_flight(4);
         let mut client = Client {
-            service: server().into_http_service(options),
+            service: server().into_http_service(options).unwrap(),
             session: b"none".to_vec(),
             event: b"0-0".to_vec(),
             open: Vec::new(),

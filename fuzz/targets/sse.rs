@@ -78,7 +78,7 @@ async fn round_trip(text: &str) {
         .header("mcp-name", "say")
         .body(Full::new(Bytes::from(body.to_string())))
         .expect("the head is constant");
-    let mut service = server().into_http_service(HttpOptions::default());
+    let mut service = server().into_http_service(HttpOptions::default()).unwrap();
     let response = match service.call(request).await {
         Ok(response) => response,
         Err(never) => match never {},

@@ -280,7 +280,7 @@ impl Authenticator for Introspection {
 
     fn protected_resource(&self) -> ProtectedResource {
         let rules = &self.rules;
-        ProtectedResource::new().resource(rules.audience.resource()).authorization_server(&*rules.issuer)
+        ProtectedResource::new().resource(rules.audience.resource()).with_authorization_server(&*rules.issuer)
     }
 }
 

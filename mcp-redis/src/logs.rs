@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use mcp_runtime::backend::{Append, BackendError, BackendFuture, LogBounds, LogEntry, LogPosition, Logs, TopicEvent};
+use mcp_runtime::backend::{
+    Append, BackendError, BackendFuture, EventLogEntry, EventLogs, LogBounds, LogPosition, TopicEvent,
+};
 use redis::{Value, cmd};
 use tokio::time::{Instant, timeout_at};
 
@@ -21,7 +23,7 @@ const MAX_BOUND: usize = 1 << 50;
 /// The reply of `XRANGE`: ids, and the name and the value of the only field.
 type StreamEntries = Vec<(String, (Value, Vec<u8>))>;
 
-impl Logs for Redis {
+impl EventLogs for Redis {
     fn append<'a>(
         &'a self,
         key: &'a str,
@@ -44,7 +46,12 @@ impl Logs for Redis {
         })
     }
 
-    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
+    fn read<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        limit: usize,
+    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
         Box::pin(async move {
             let deadline = self.client().deadline();
             let log = self.keys().log(key)?;
@@ -52,7 +59,7 @@ impl Logs for Redis {
             let mut command = cmd("XRANGE");
             command.arg(&log).arg(range).arg("+").arg("COUNT").arg(limit.clamp(1, MAX_BOUND));
             let found: StreamEntries = self.client().read(&command, deadline).await?;
-            let mut entries = found.into_iter().map(|(id, (_, value))| Some(LogEntry::new(position(&id)?, value)));
+            let mut entries = found.into_iter().map(|(id, (_, value))| Some(EventLogEntry::new(position(&id)?, value)));
             let entries = entries.by_ref().collect::<Option<Vec<_>>>();
             let entries = entries.ok_or_else(|| BackendError::Unavailable("the log has been altered".to_owned()))?;
             if entries.is_empty() {

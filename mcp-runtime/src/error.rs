@@ -73,7 +73,7 @@ pub enum Fault {
         /// The required capabilities, in the form in which a client declares them.
         required: serde_json::Value,
     },
-    /// The sender of the request lacks scopes. [`Context::require_scope`](crate::Context::require_scope) returns it.
+    /// The sender of the request lacks scopes. [`Context::require_scopes`](crate::Context::require_scopes) returns it.
     ///
     /// Over HTTP, if the response has not begun, its status is 403 and its challenge names the scopes, so that the
     /// client can obtain a token with them.

@@ -37,6 +37,7 @@
 //!
 //! - [Tool design](tool_design): tools that models use correctly.
 //! - [Limits](limits): what is not possible, and what to do instead.
+//! - [Stability](stability): what may change in which release.
 //! - [From rmcp](from_rmcp): the same server side by side.
 //!
 //! **Appendix**
@@ -142,6 +143,10 @@ pub mod tool_design {
 pub mod limits {
     #![doc = include_str!("../docs/limits.md")]
 }
+pub mod stability {
+    #![doc = include_str!("../docs/stability.md")]
+}
+
 pub mod from_rmcp {
     #![doc = include_str!("../docs/from_rmcp.md")]
 }

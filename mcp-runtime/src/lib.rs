@@ -43,6 +43,7 @@
 //! | how to keep the data of users apart | [Tenants](guide::tenants) |
 //! | how to write tools that models use correctly | [Tool design](guide::tool_design) |
 //! | what is not possible, and what to do instead | [Limits](guide::limits) |
+//! | what may change in a release, and what may not | [Stability](guide::stability) |
 //! | how to move a server from the official SDK | [From rmcp](guide::from_rmcp) |
 //! | what agent frameworks make of schemas | appendix: [Frameworks](guide::frameworks) |
 //!
@@ -106,7 +107,7 @@
 //! // Tests need neither a process nor a port.
 //! let mut client = server.test_client(Revision::V2026_07_28);
 //! client.call("add_note", json!({"text": "Buy milk"})).await?;
-//! assert_eq!(client.read("notes://0").await?[0]["text"], "Buy milk");
+//! assert_eq!(client.read("notes://0").await?.text(), "Buy milk");
 //! # Ok(())
 //! # }
 //! ```
@@ -117,7 +118,7 @@
 //!   configures a [`Server`] into `main`, with its parameters as flags.
 //! - [`Context`] is the request that a function handles. It reports progress, logs, and asks the client.
 //! - [`Fault`] is a protocol error. Every other error of a tool is read by the model, unless its type implements
-//!   [`IntoFailure`].
+//!   [`IntoErrorResponse`].
 //! - [`layers`] wrap calls as middleware does.
 //! - [`TestClient`](testing::TestClient) calls a server in memory.
 //!
@@ -127,7 +128,7 @@
 //! - `http`: HTTP, served standalone or mounted into axum.
 //! - `rate-limit`: the layer [`RateLimit`](layers), which rejects calls that exceed a rate.
 //! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
-//! - `skills`: `Server::skills`, which serves directories of agent skills.
+//! - `skills`: `Server::with_skills`, which serves directories of agent skills.
 //! - `lock`: [`locked_test!`], which compares the server with its lock file. Enable it in `[dev-dependencies]`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -173,9 +174,11 @@ mod transport;
 pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits};
 pub use error::{BuildError, Fault};
 pub use handle::Handle;
-pub use handler::{Caller, Completions, Context, Failure, IntoFailure, Session, ask::Elicit, entry::resource_uri};
+pub use handler::{
+    Caller, Completions, Context, ErrorResponse, IntoErrorResponse, Session, ask::Elicit, entry::resource_uri,
+};
 #[cfg(feature = "log")]
-pub use log::log_layer;
+pub use log::forward_log_layer;
 #[doc = include_str!("../docs/macros/elicit.md")]
 pub use mcp_runtime_macros::Elicit;
 #[doc = include_str!("../docs/macros/prompt.md")]
@@ -227,12 +230,15 @@ pub mod function {
     };
 }
 
-/// Serving over HTTP inside another application: an endpoint as a tower service, and the types of its interface.
+/// Serving over HTTP: an endpoint as a tower service, which a listener serves or another application mounts.
 ///
 /// [`BuiltServer::into_http_service`] creates the service. The guide explains it in [HTTP](guide::http).
 #[cfg(feature = "http")]
 pub mod http {
-    pub use crate::transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpService, InvalidHttpAddress};
+    pub use crate::transport::http::{
+        AuthorizationService, HttpAddress, HttpBody, HttpService, InvalidHttpAddress, Listener, ListenerOptions, Serve,
+        serve,
+    };
 }
 
 /// Fails to compile, because it requires the feature `lock`.

@@ -22,17 +22,17 @@ use crate::{
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
 ///
-/// Add it to a subscriber of your own; the one that `main!()` and `#[server]` install already includes it. The layer
+/// Add it to a subscriber of your own; the subscriber of `main!()` and `#[server]` already includes it. The layer
 /// does nothing unless [`Server::forward_log`](crate::Server::forward_log) is set, which decides whose events are
 /// forwarded. A filter of the layer limits them further.
 ///
 /// ```
 /// use tracing_subscriber::{Layer as _, filter::LevelFilter, layer::SubscriberExt as _};
 ///
-/// let forwarding = mcp_runtime::log_layer().with_filter(LevelFilter::INFO);
+/// let forwarding = mcp_runtime::forward_log_layer().with_filter(LevelFilter::INFO);
 /// let subscriber = tracing_subscriber::registry().with(forwarding);
 /// ```
-pub fn log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Send + Sync {
+pub fn forward_log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer<S> + Send + Sync {
     ForwardToClient
 }
 
@@ -56,13 +56,13 @@ pub(crate) fn install(as_json: bool) {
     let forwarded = forwarded.and(filter_fn(|metadata| metadata.is_event()));
     let subscriber = tracing_subscriber::registry().with(stderr.with_filter(filter));
     // Fails if the program has installed another subscriber, which takes precedence.
-    let _ = subscriber.with(log_layer().with_filter(forwarded)).try_init();
+    let _ = subscriber.with(forward_log_layer().with_filter(forwarded)).try_init();
     if let Some(error) = invalid {
         tracing::warn!(%error, "ignoring invalid `RUST_LOG`, expected `level` or `target=level`, separated by commas");
     }
 }
 
-/// The layer of [`log_layer`].
+/// The layer of [`forward_log_layer`].
 struct ForwardToClient;
 
 impl<S: Subscriber> Layer<S> for ForwardToClient {

@@ -3,15 +3,10 @@
 //! Each of them has a bound that is not satisfied, whose message names the feature. Without these methods, the compiler
 //! would suggest a method with a similar name.
 
-#[cfg(not(feature = "http"))]
-use std::{
-    future::{Ready, ready},
-    io,
-};
-
 use crate::server::Server;
 #[cfg(not(feature = "http"))]
 use crate::{
+    error::BuildError,
     handler::{Caller, Context},
     server::BuiltServer,
     testing::TestClient,
@@ -21,8 +16,8 @@ use crate::{
 ///
 /// ```compile_fail,E0277
 /// # use mcp_runtime::Server;
-/// # async fn serve(server: Server) -> Result<(), Box<dyn std::error::Error>> {
-/// server.build()?.serve_http(([127, 0, 0, 1], 8080), Default::default()).await?;
+/// # fn mount(server: Server) -> Result<(), mcp_runtime::BuildError> {
+/// server.build()?.into_http_service(Default::default())?;
 /// # Ok(())
 /// # }
 /// ```
@@ -50,7 +45,7 @@ pub trait LogFeature {}
 /// A bound that nothing satisfies, because the feature `skills` is not enabled.
 ///
 /// ```compile_fail,E0277
-/// mcp_runtime::Server::new("billing", "1.0.0").skills("skills");
+/// mcp_runtime::Server::new("billing", "1.0.0").with_skills("skills");
 /// ```
 #[cfg(not(feature = "skills"))]
 #[diagnostic::on_unimplemented(
@@ -64,26 +59,11 @@ pub trait SkillsFeature {}
 #[cfg(not(feature = "http"))]
 impl BuiltServer {
     #[doc(hidden)]
-    pub fn serve_http<A>(&self, _: A, _: ()) -> Ready<io::Result<()>>
+    pub fn into_http_service(self, _: ()) -> Result<(), BuildError>
     where
         for<'a> &'a Self: HttpFeature,
     {
-        ready(Ok(()))
-    }
-
-    #[doc(hidden)]
-    pub fn serve_http_until<A, S, R>(&self, _: A, _: (), _: S, _: R) -> Ready<io::Result<()>>
-    where
-        for<'a> &'a Self: HttpFeature,
-    {
-        ready(Ok(()))
-    }
-
-    #[doc(hidden)]
-    pub fn into_http_service(self, _: ())
-    where
-        for<'a> &'a Self: HttpFeature,
-    {
+        Ok(())
     }
 }
 
@@ -173,7 +153,7 @@ impl Server {
 #[cfg(not(feature = "skills"))]
 impl Server {
     #[doc(hidden)]
-    pub fn skills<D>(self, _: D) -> Self
+    pub fn with_skills<D>(self, _: D) -> Self
     where
         for<'a> &'a Self: SkillsFeature,
     {

@@ -306,7 +306,7 @@ async fn a_flood_of_notifications_is_bounded() {
     let (_, mut client) = client(Revision::V2025_06_18);
     let flood = json!({"name": "floods", "_meta": {"progressToken": 1}});
     let id = client.send_request("tools/call", flood);
-    assert!(client.answer(id).await.is_ok());
+    assert!(client.response(id).await.is_ok());
     let bytes: usize = client.notifications().iter().map(|line| line.to_string().len()).sum();
     assert!((1 << 16..2 << 20).contains(&bytes), "{bytes} bytes of notifications were kept");
 }

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use mcp_runtime::{
-    Failure, Fault, IntoFailure, Revision, Server,
+    ErrorResponse, Fault, IntoErrorResponse, Revision, Server,
     layers::{MaskErrors, Outcome, from_fn},
     prompt, resource,
     testing::TestClient,
@@ -44,13 +44,13 @@ impl fmt::Display for ShopError {
 
 impl Error for ShopError {}
 
-impl IntoFailure for ShopError {
-    fn into_failure(self) -> Failure {
+impl IntoErrorResponse for ShopError {
+    fn into_error_response(self) -> ErrorResponse {
         match self {
-            Self::OutOfStock => Failure::message(self),
+            Self::OutOfStock => ErrorResponse::message(self),
             Self::Closed => Fault::custom(4003, self.to_string()).into(),
-            Self::Database => Failure::masked(self),
-            Self::Supplier => Failure::message("delivered later").with_log(self),
+            Self::Database => ErrorResponse::masked(self),
+            Self::Supplier => ErrorResponse::message("delivered later").with_log(self),
         }
     }
 }
@@ -93,12 +93,14 @@ macro_rules! functions {
 }
 
 functions!(enum_tool, enum_resource, enum_prompt, "enum://{case}", ShopError, |case| Err(shop_error(case)));
-functions!(failure_tool, failure_resource, failure_prompt, "failure://{case}", Failure, |case| Err(shop_error(case))?);
+functions!(failure_tool, failure_resource, failure_prompt, "failure://{case}", ErrorResponse, |case| Err(shop_error(
+    case
+))?);
 functions!(text_tool, text_resource, text_prompt, "text://{case}", String, |case: &str| Err(case.to_owned()));
 functions!(fault_tool, fault_resource, fault_prompt, "fault://{case}", Fault, |_| Err(fault()));
 functions!(anyhow_tool, anyhow_resource, anyhow_prompt, "anyhow://{case}", anyhow::Error, |case| match case {
     "fault" => Err(fault()).context("while ordering"),
-    "failure" => Err(Failure::from(ShopError::Supplier)).context("while ordering").context("twice"),
+    "failure" => Err(ErrorResponse::from(ShopError::Supplier)).context("while ordering").context("twice"),
     _ => Err(ShopError::Supplier).context("while ordering"),
 });
 functions!(

@@ -132,8 +132,8 @@ fn client(revision: Revision) -> TestClient {
 
 async fn schema_of(name: &str) -> Value {
     let tools = client(Revision::V2025_11_25).tools().await.unwrap();
-    let mut tool = tools.into_iter().find(|tool| tool["name"] == name).unwrap();
-    tool["inputSchema"].take()
+    let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+    tool["inputSchema"].clone()
 }
 
 #[tokio::test]

@@ -53,11 +53,11 @@ async fn structured_results_match_their_schemas() {
     for revision in Revision::ALL {
         let mut client = server().test_client(revision);
         let tools = client.tools().await.unwrap();
-        for schema in tools.iter().flat_map(|tool| [tool.get("inputSchema"), tool.get("outputSchema")]).flatten() {
+        for schema in tools.iter().flat_map(|tool| [tool.0.get("inputSchema"), tool.0.get("outputSchema")]).flatten() {
             assert!(schema.is_object() && jsonschema::draft202012::meta::is_valid(schema), "{revision}: {schema}");
         }
         for (name, arguments) in &called {
-            let schema = tools.iter().find(|tool| tool["name"] == *name).unwrap().get("outputSchema");
+            let schema = tools.iter().find(|tool| tool["name"] == *name).unwrap().0.get("outputSchema");
             let result = client.call(name, arguments).await.unwrap();
             let is_valid =
                 schema.map(|schema| jsonschema::is_valid(schema, result.structured().unwrap_or(&Value::Null)));

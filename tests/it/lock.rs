@@ -72,7 +72,8 @@ fn locked_test(directory: &Path, server: Server) -> Result<(), String> {
 fn write_lock(directory: &Path, server: Server) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let tools = runtime.block_on(async { server.test_client(mcp_runtime::Revision::V2026_07_28).tools().await });
-    let listing = mcp_runtime_lock::Listing { tools: tools.expect("tools are listed"), ..Default::default() };
+    let tools = tools.expect("tools are listed").into_iter().map(|tool| tool.0).collect();
+    let listing = mcp_runtime_lock::Listing { tools, ..Default::default() };
     fs::write(directory.join(mcp_runtime_lock::FILE_NAME), mcp_runtime_lock::Lock::of(&listing).to_json())
         .expect("a writable directory");
 }

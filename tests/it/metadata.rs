@@ -375,9 +375,9 @@ fn large_capabilities_of_clients_are_rejected() {
 async fn declared_capabilities_are_sent_where_the_revision_has_them() {
     for revision in Revision::ALL {
         let server = server()
-            .experimental("com.example/a", json!({"level": 3}))
-            .experimental("b", json!({}))
-            .extension("com.example/charts", json!({"formats": ["svg"]}));
+            .with_experimental("com.example/a", json!({"level": 3}))
+            .with_experimental("b", json!({}))
+            .with_mcp_extension("com.example/charts", json!({"formats": ["svg"]}));
         let mut client = TestClient::uninitialized(server, revision);
         let (method, params) = if revision.is_stateless() {
             ("server/discover", json!({}))
@@ -403,30 +403,39 @@ fn invalid_capabilities_are_reported_when_the_server_is_built() {
     let invalid_name = |name: &str| {
         format!("invalid name `{name}` of an extension, expected a prefix and a name as in `com.example/charts`")
     };
-    let own = "is declared by the server itself\nhelp: remove `.extension(…)`";
+    let own = "is declared by the server itself\nhelp: remove `.with_mcp_extension(…)`";
     let objects = "must be an object, found `true`\nhelp: use `json!({})` if there are none";
     let server = || Server::empty("test", "1.0.0");
     for (server, expected) in [
-        (server().extension("charts", json!({})), invalid_name("charts")),
-        (server().extension("1a/charts", json!({})), invalid_name("1a/charts")),
-        (server().extension("a..b/charts", json!({})), invalid_name("a..b/charts")),
-        (server().extension("a-/charts", json!({})), invalid_name("a-/charts")),
-        (server().extension("com.example/-", json!({})), invalid_name("com.example/-")),
+        (server().with_mcp_extension("charts", json!({})), invalid_name("charts")),
+        (server().with_mcp_extension("1a/charts", json!({})), invalid_name("1a/charts")),
+        (server().with_mcp_extension("a..b/charts", json!({})), invalid_name("a..b/charts")),
+        (server().with_mcp_extension("a-/charts", json!({})), invalid_name("a-/charts")),
+        (server().with_mcp_extension("com.example/-", json!({})), invalid_name("com.example/-")),
         (
-            server().extension("io.modelcontextprotocol/tasks", json!({})),
+            server().with_mcp_extension("io.modelcontextprotocol/tasks", json!({})),
             format!("the extension `io.modelcontextprotocol/tasks` {own}"),
         ),
-        (server().extension("a/b", true), format!("the settings of the extension `a/b` {objects}")),
-        (server().experimental("a", true), format!("the settings of the experimental capability `a` {objects}")),
+        (server().with_mcp_extension("a/b", true), format!("the settings of the extension `a/b` {objects}")),
+        (server().with_experimental("a", true), format!("the settings of the experimental capability `a` {objects}")),
         (
-            server().experimental("a", json!({})).experimental("a", json!({})),
+            server().with_experimental("a", json!({})).with_experimental("a", json!({})),
             "duplicate experimental capability `a`".to_owned(),
         ),
-        (server().extension("a/b", json!({})).extension("a/b", json!({})), "duplicate extension `a/b`".to_owned()),
+        (
+            server().with_mcp_extension("a/b", json!({})).with_mcp_extension("a/b", json!({})),
+            "duplicate extension `a/b`".to_owned(),
+        ),
     ] {
         assert_eq!(server.check().unwrap_err().problems(), [expected]);
     }
-    assert!(server().extension("a/", json!({})).extension("com.example-1.x/y_z.2", json!({})).check().is_ok());
+    assert!(
+        server()
+            .with_mcp_extension("a/", json!({}))
+            .with_mcp_extension("com.example-1.x/y_z.2", json!({}))
+            .check()
+            .is_ok()
+    );
 }
 
 /// Lets the model call a tool, and returns its answer.
@@ -434,11 +443,11 @@ fn invalid_capabilities_are_reported_when_the_server_is_built() {
 async fn consult(ctx: &Context) -> Result<String, Fault> {
     let schema = json!({"type": "object"});
     let question =
-        SampleRequest::new("How is the weather?").message_meta(KEY, "question").tool("look", "Look.", schema);
+        SampleRequest::new("How is the weather?").with_message_meta(KEY, "question").with_tool("look", "Look.", schema);
     let first = ctx.sample(question.clone().key("first")).await?;
     let id = first.tool_uses().next().map(|tool_use| tool_use.id.clone()).unwrap_or_default();
     let result = SampleToolResult::new(id, Content::text("Sun.").with_meta(KEY, "block")).with_meta(KEY, "result");
-    let second = ctx.sample(question.answered(first).tool_results([result]).key("second")).await?;
+    let second = ctx.sample(question.answered(first).with_tool_results([result]).key("second")).await?;
     Ok(second.meta[KEY].to_string())
 }
 

@@ -202,6 +202,7 @@ async fn functions_added_by_a_handle_are_renamed() {
 async fn lock_files_contain_the_new_names() {
     let lock = renamed().build().unwrap();
     let tools = lock.test_client(Revision::V2026_07_28).tools().await.unwrap();
+    let tools = tools.into_iter().map(|tool| tool.0).collect();
     let listing = mcp_runtime_lock::Listing { tools, ..Default::default() };
     let lock = mcp_runtime_lock::Lock::of(&listing).to_json();
     assert!(lock.contains("git_search") && lock.contains("git_long_search"), "{lock}");

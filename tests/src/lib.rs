@@ -306,7 +306,7 @@ pub fn configure(server: Server, greeting: &str) -> Server {
         .title("Fixture")
         .description("Everything at once")
         .website_url("https://example.com")
-        .icon(Icon::new("https://example.com/icon.png"))
+        .with_icon(Icon::new("https://example.com/icon.png"))
         .instructions("Call everything.")
         .with_state(Greeting(greeting.to_owned()))
 }

@@ -10,7 +10,8 @@ use std::{
 
 use mcp_runtime::{
     BuiltServer, Context, Elicit, Fault, Handle, HttpOptions, Json, Level, Server, ask::SampleRequest,
-    http::HttpAddress, resource, schemars, tool,
+    http::{self, ListenerOptions},
+    resource, schemars, tool,
 };
 use serde::Serialize;
 
@@ -173,21 +174,27 @@ async fn serve_http(built: BuiltServer) -> io::Result<()> {
     // Short, so that the soak sees the end of everything that it abandons.
     let options = HttpOptions::default()
         .allow_host("localhost")
-        .legacy_sse(true)
         .max_in_flight(MAX_IN_FLIGHT)
         .max_sessions(400)
-        .max_connections(1000)
         .session_idle(Duration::from_secs(8))
-        .header_timeout(Duration::from_secs(5))
         .body_timeout(Duration::from_secs(5))
-        .write_timeout(Duration::from_secs(5))
         .keep_alive(Duration::from_secs(2));
+    let listener_options = ListenerOptions::default()
+        .legacy_sse(true)
+        .max_connections(1000)
+        .header_timeout(Duration::from_secs(5))
+        .write_timeout(Duration::from_secs(5));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     tokio::task::spawn_blocking(move || {
         // The end of stdin stops the server.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         drop(stop);
     });
-    let ready = |address: HttpAddress| eprintln!("listening on http://{address}");
-    built.serve_http_until(([127, 0, 0, 1], 0), options, async { drop(stopped.await) }, ready).await
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
+    eprintln!("listening on http://{}", listener.local_addr()?);
+    let service = built.into_http_service(options).map_err(io::Error::other)?;
+    http::serve(listener, service)
+        .options(listener_options)
+        .with_graceful_shutdown(async { drop(stopped.await) })
+        .await
 }

@@ -47,7 +47,7 @@ fn replica(ctx: &Context) -> String {
 #[tool(task, destructive = false)]
 async fn order(
     ctx: &Context,
-    /// What is on it.
+    /// The topping.
     topping: String,
 ) -> Result<String, Fault> {
     // In 2026-07-28, another replica may receive the answer. It can read the name of the cook, because the replicas
@@ -66,7 +66,7 @@ async fn order(
 #[tool(read_only)]
 async fn christen(
     ctx: &Context,
-    /// What is on it.
+    /// The topping.
     topping: String,
 ) -> Result<String, Fault> {
     let name = ctx.sample(SampleRequest::new(format!("Name a pizza with {topping}.")).max_tokens(100)).await?;

@@ -14,7 +14,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Disables the optional entries.
 pub(crate) fn register(server: Server) -> Server {
-    server.disabled::<optional_tool>().disabled::<optional_resource>().disabled::<optional_prompt>()
+    server.with_disabled::<optional_tool>().with_disabled::<optional_resource>().with_disabled::<optional_prompt>()
 }
 
 /// The number of updates of the watched resource, in all processes of the server.

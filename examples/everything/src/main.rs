@@ -31,7 +31,7 @@ const WAV: &[u8] = include_bytes!("../media/silence.wav");
 #[server]
 fn main(server: Server) -> Server {
     changes::register(server)
-        .skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"))
+        .with_skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"))
         .title("Everything")
         .instructions("A server for tests. Each tool demonstrates the protocol feature that it is named after.")
 }

@@ -25,6 +25,9 @@ use axum::{
 };
 use mcp_runtime::{BuildError, Context, HttpOptions, Server, auth::Principal, http::HttpService, tool};
 
+/// The time in which load balancers notice that the server shuts down.
+const DRAIN_DELAY: Duration = Duration::from_secs(5);
+
 /// State shared by the pages and the tools.
 #[derive(Default)]
 struct Pot {
@@ -96,8 +99,8 @@ fn app() -> Result<(Router, HttpService), BuildError> {
     let mcp = Server::new("tea", "0.1.0").with_shared(Arc::clone(&pot)).build()?;
     // The service does not see the connection. `main` makes axum insert its address into the extensions.
     let peer = |request: &Parts| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-    let options = HttpOptions::default().peer_addr(peer).drain_delay(Duration::from_secs(5));
-    let mcp = mcp.into_http_service(options);
+    let options = HttpOptions::default().peer_addr(peer);
+    let mcp = mcp.into_http_service(options)?;
     let (service, readiness) = (mcp.clone(), mcp.clone());
     let app = Router::new()
         .nest_service("/mcp", service)
@@ -117,7 +120,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = async move {
         if tokio::signal::ctrl_c().await.is_ok() {
             // Everything is still served, until load balancers have noticed that `/readyz` fails.
-            mcp.drain().await;
+            mcp.drain(DRAIN_DELAY).await;
             // Calls in flight may continue for a while. Without this, open streams would delay the shutdown.
             tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
         }

@@ -8,7 +8,7 @@ use mcp_runtime::{Revision, testing::TestClient};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use super::app;
+use super::{DRAIN_DELAY, app};
 
 /// Connects a client with a token, if it has one.
 fn client(app: &Router, token: Option<&str>) -> TestClient {
@@ -136,7 +136,7 @@ async fn calls_in_flight_survive_the_shutdown() {
 async fn the_readiness_check_fails_before_the_shutdown() {
     let (app, mcp) = app().unwrap();
     assert_eq!(get(&app, "/readyz").await.0, 200);
-    let draining = tokio::spawn(async move { mcp.drain().await });
+    let draining = tokio::spawn(async move { mcp.drain(DRAIN_DELAY).await });
     tokio::task::yield_now().await;
     assert!(!draining.is_finished());
     assert_eq!(get(&app, "/readyz").await.0, 503);

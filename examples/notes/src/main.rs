@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(found.structured().unwrap()[0]["title"], "Milk");
         let read = client.read("notes://note/1").await.unwrap();
         assert_eq!(read[0]["mimeType"], "application/json");
-        assert!(client.read("notes://tag/shopping").await.unwrap()[0]["text"].as_str().unwrap().contains("Two litres"));
+        assert!(client.read("notes://tag/shopping").await.unwrap().text().contains("Two litres"));
 
         assert_eq!(client.call("delete_note", json!({"id": 1})).await.unwrap().text(), "deleted note 1");
         assert!(client.call("delete_note", json!({"id": 1})).await.unwrap().is_error());

@@ -100,10 +100,10 @@ async fn main(
 fn protected(server: Server) -> Server {
     server
         .with_state(Notes::default())
-        // Requests of clients that have just connected: reading is what everybody may do.
-        .scopes("notes:read")
-        .implies("notes:write", "notes:read")
-        .implies("notes:admin", "notes:write")
+        // Requests of clients that have just connected: every user may read.
+        .require_scopes("notes:read")
+        .scope_implies("notes:write", ["notes:read"])
+        .scope_implies("notes:admin", ["notes:write"])
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl Authenticator for NamedTokens {
 
 fn service() -> HttpService {
     let server = protected(Server::new("protected", "1.0.0")).authenticate(NamedTokens);
-    server.build().unwrap().into_http_service(HttpOptions::default())
+    server.build().unwrap().into_http_service(HttpOptions::default()).unwrap()
 }
 
 /// Calls a tool as a client of 2026-07-28. Returns the status, the challenge and the body.

@@ -7,7 +7,7 @@ mod replays;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, request::Parts};
-use mcp_runtime::auth::{AuthenticationError, Challenge, Principal};
+use mcp_runtime::auth::{AuthenticationError, Challenge};
 
 use self::{nonces::Nonces, proof::Proof, replays::Replays};
 use crate::{Error, clock::Clock, jose::Algorithm, url::SecureUrl};
@@ -138,7 +138,7 @@ impl Proofs {
         request: &Parts,
         token: &[u8],
         thumbprint: &str,
-        principal: &Principal,
+        principal: &str,
     ) -> Result<Option<(HeaderName, HeaderValue)>, AuthenticationError> {
         let now = self.clock.unix();
         let proof = Proof::of(request).map_err(invalid_proof)?;

@@ -4,7 +4,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_runtime::auth::{AuthenticationError, Principal};
+use mcp_runtime::auth::AuthenticationError;
 
 use super::invalid_proof;
 use crate::token_cache::TokenHash;
@@ -39,14 +39,14 @@ impl Replays {
     /// Returns an error if it was accepted before, or if there is no space.
     pub(super) fn add(
         &self,
-        principal: &Principal,
+        principal: &str,
         thumbprint: &str,
         id: &str,
         now: Instant,
     ) -> Result<(), AuthenticationError> {
         // The thumbprint contains no space.
         let proof = TokenHash::of(&format!("{thumbprint} {id}"));
-        let principal = TokenHash::of(principal.as_str());
+        let principal = TokenHash::of(principal);
         let mut seen = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
         seen.forget(now);
         if seen.proofs.contains(&proof) {
@@ -86,8 +86,6 @@ impl Seen {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use mcp_runtime::auth::Principal;
-
     use super::Replays;
 
     #[test]
@@ -95,7 +93,7 @@ mod tests {
         let (replays, start) = (Replays::new(Duration::from_secs(120), 8), Instant::now());
         let add = |principal: &str, key: &str, id: &str, seconds| {
             let now = start + Duration::from_secs(seconds);
-            let result = replays.add(&Principal::new(principal), key, id, now);
+            let result = replays.add(principal, key, id, now);
             result.map_err(|error| error.message().to_owned())
         };
         let (repeated, full) = ("the proof was used before", "too many proofs within a short time");

@@ -192,13 +192,13 @@ impl Authenticator for Jwt {
     fn protected_resource(&self) -> ProtectedResource {
         let Verifier { rules, proofs, .. } = &self.0;
         let resource =
-            ProtectedResource::new().resource(rules.audience.resource()).authorization_server(&*rules.issuer);
+            ProtectedResource::new().resource(rules.audience.resource()).with_authorization_server(&*rules.issuer);
         let Some(proofs) = proofs else { return resource };
         let resource = resource.dpop_signing_algorithms(dpop::algorithms());
         if proofs.required() {
-            resource.challenge(proofs.challenge()).bearer_methods([""; 0]).dpop_required(true)
+            resource.with_challenge(proofs.challenge()).bearer_methods([""; 0]).dpop_required(true)
         } else {
-            resource.challenge(Challenge::new("Bearer")).challenge(proofs.challenge())
+            resource.with_challenge(Challenge::new("Bearer")).with_challenge(proofs.challenge())
         }
     }
 }

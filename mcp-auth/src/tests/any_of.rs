@@ -18,7 +18,7 @@ impl Authenticator for Fixed {
     }
 
     fn protected_resource(&self) -> ProtectedResource {
-        ProtectedResource::new().authorization_server(self.0)
+        ProtectedResource::new().with_authorization_server(self.0)
     }
 }
 
@@ -42,7 +42,7 @@ async fn the_first_identity_counts() {
         AnyOf::new(MISSING).or(ADA),
         AnyOf::new(INVALID).or(UNAVAILABLE).or(MALFORMED).or(ADA).or(EVE),
     ] {
-        assert_eq!(with_headers(&any, &[]).await.unwrap().principal().as_str(), "ada");
+        assert_eq!(with_headers(&any, &[]).await.unwrap().principal(), "ada");
     }
 }
 

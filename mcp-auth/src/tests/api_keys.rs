@@ -29,10 +29,10 @@ async fn a_key_identifies_its_principal() {
     let clock = Clock::default();
     let keys = ApiKeys::file_with(path, clock.clone()).unwrap();
     let identity = bearer(&keys, backup.secret()).await.unwrap();
-    assert_eq!(identity.principal().as_str(), "backup");
+    assert_eq!(identity.principal(), "backup");
     assert!(identity.has_scope("notes:read") && identity.expires_at().is_some());
     let identity = authenticate(&keys, &format!("bearer {}", ci.secret())).await.unwrap();
-    assert_eq!((identity.principal().as_str(), identity.scopes().count(), identity.expires_at()), ("ci", 0, None));
+    assert_eq!((identity.principal(), identity.scopes().count(), identity.expires_at()), ("ci", 0, None));
     for (authorization, expected) in [
         (format!("Bearer {}", other.secret()), (Kind::Invalid, "the API key is unknown", None)),
         ("Bearer x".to_owned(), (Kind::Invalid, "the API key is unknown", None)),

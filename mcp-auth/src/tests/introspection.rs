@@ -41,7 +41,7 @@ async fn an_active_token_identifies_its_subject() {
     let unbound = Introspection::discover(&issuer.url, basic()).await.unwrap();
     let introspection = unbound.resource(RESOURCE);
     let identity = bearer(&introspection, "opaque").await.unwrap();
-    assert_eq!(identity.principal().as_str(), format!("{}#ada", issuer.url));
+    assert_eq!(identity.principal(), format!("{}#ada", issuer.url));
     assert_eq!(identity.scopes().collect::<Vec<_>>(), ["notes:read"]);
     assert_eq!(identity.claim("email"), Some(&json!("ada@example.com")));
     assert!(identity.expires_at().is_some());

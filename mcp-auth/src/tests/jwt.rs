@@ -29,7 +29,7 @@ async fn a_valid_token_identifies_its_subject() {
     for signer in &signers {
         let claims = claims(json!({"email": "ada@example.com"}));
         let identity = bearer(&jwt, &signer.token(&claims)).await.unwrap();
-        assert_eq!(*identity.principal(), Principal::of_subject(ISSUER, "ada"));
+        assert_eq!(identity.principal(), Principal::of_subject(ISSUER, "ada").as_str());
         assert_eq!(identity.scopes().collect::<Vec<_>>(), ["notes:read", "notes:write"]);
         assert_eq!(identity.claim("email"), Some(&json!("ada@example.com")));
         assert_eq!(identity.expires_at(), Some(crate::claims::system_time(claims["exp"].as_f64().unwrap())));

@@ -33,7 +33,7 @@ async fn the_keys_of_an_issuer_are_discovered() {
     let issuer = TestIssuer::with_keys(&[&signer]).await;
     let (jwt, _) = discover(&issuer).await.unwrap();
     let identity = bearer(&jwt, &token(&issuer, &signer)).await.unwrap();
-    assert_eq!(identity.principal().as_str(), format!("{}#ada", issuer.url));
+    assert_eq!(identity.principal(), format!("{}#ada", issuer.url));
 }
 
 #[tokio::test]

@@ -5,12 +5,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use mcp_runtime::{Context, HttpOptions, Server, http::HttpAddress, tool};
+use mcp_runtime::{Context, HttpOptions, Server, http, tool};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-    sync::oneshot,
+    net::{TcpListener, TcpStream},
 };
 use tracing::{
     Event, Subscriber,
@@ -72,13 +71,11 @@ impl Visit for Line {
 /// Serves the functions above until the test ends, and returns the address.
 async fn serve(server: Server) -> std::net::SocketAddr {
     let server = server.with::<whoami>().with::<administer>().build().unwrap();
-    let (send, address) = oneshot::channel();
-    tokio::spawn(async move {
-        let ready = |address: HttpAddress| send.send(address.socket_addr().unwrap()).unwrap();
-        let options = HttpOptions::default();
-        server.serve_http_until(([127, 0, 0, 1], 0), options, std::future::pending(), ready).await.unwrap();
-    });
-    address.await.unwrap()
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = http::serve(listener, server.into_http_service(HttpOptions::default()).unwrap());
+    tokio::spawn(serving.with_graceful_shutdown(std::future::pending()).into_future());
+    address
 }
 
 struct Response {

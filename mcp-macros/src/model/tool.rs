@@ -89,7 +89,10 @@ fn read_task(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
 }
 
 fn invalid_value(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
-    errors.on(value, r#"invalid value for the option `task`, expected `task` or `task = "required"`"#);
+    errors.on(
+        value,
+        r#"invalid value for the option `task`, expected `task`, `task = "required"` or `task = "deferred"`"#,
+    );
     None
 }
 

@@ -16,7 +16,7 @@ const HINTS: [OptionSpec; 4] = [
     spec("open_world", "open_world` or `open_world = true"),
 ];
 
-const EXECUTION: [OptionSpec; 1] = [spec("task", r#"task` or `task = "required""#)];
+const EXECUTION: [OptionSpec; 1] = [spec("task", r#"task`, `task = "required"` or `task = "deferred""#)];
 
 pub(super) static KNOWN: [&[OptionSpec]; 4] = [&common::NAMES, &HINTS, &EXECUTION, &common::OTHERS];
 

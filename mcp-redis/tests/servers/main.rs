@@ -10,8 +10,8 @@ use std::{
 use mcp_redis::Redis;
 use mcp_runtime::{
     backend::{
-        Append, BackendError, Insertion, LogBounds, LogPosition, Logs as _, RecordCondition, RecordQuota, Records as _,
-        TopicEvent, TopicSubscription, Topics as _,
+        Append, BackendError, EventLogs as _, Insertion, LogBounds, LogPosition, RecordCondition, RecordQuota,
+        Records as _, TopicEvent, TopicSubscription, Topics as _,
     },
     testing::backend_contract,
 };

@@ -161,7 +161,7 @@ pub(super) fn is_token68(text: &str) -> bool {
 ///
 /// let resource = ProtectedResource::new()
 ///     .resource("https://mcp.example.com/mcp")
-///     .authorization_server("https://id.example.com");
+///     .with_authorization_server("https://id.example.com");
 /// let server = Server::empty("notes", "1.0.0").authenticate(IdentityFromExtensions::new(resource));
 /// ```
 #[derive(Debug, Clone, Default)]

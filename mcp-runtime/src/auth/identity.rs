@@ -97,9 +97,9 @@ impl Identity {
         self
     }
 
-    /// Returns the principal.
-    pub fn principal(&self) -> &Principal {
-        &self.known.principal
+    /// Returns the name of the principal.
+    pub fn principal(&self) -> &str {
+        self.known.principal.as_str()
     }
 
     /// Returns the scopes that the sender was granted, without those that they imply.
@@ -109,7 +109,7 @@ impl Identity {
 
     /// Returns whether the sender was granted exactly this scope.
     ///
-    /// Scopes that another scope implies are not considered. [`Context::require_scope`](crate::Context::require_scope)
+    /// Scopes that another scope implies are not considered. [`Context::require_scopes`](crate::Context::require_scopes)
     /// considers them.
     ///
     /// ```
@@ -196,7 +196,7 @@ impl fmt::Debug for Identity {
 ///   names it receives the status 404, as for an unknown id, and has no effect: it does not cancel a call, answer for
 ///   the client, resume a stream, end the session or keep it from expiring. A middleware must therefore insert the same
 ///   principal into every request of a session: if it adds or omits the principal later, the session is not found. The
-///   same holds for the sessions of `HttpOptions::legacy_sse`.
+///   same holds for the sessions of `http::ListenerOptions::legacy_sse`.
 /// - A task. Without a principal, it belongs to its session or, in a stateless revision, to any sender that
 ///   knows its id.
 /// - The state of a call that asks its client in stateless revisions: no other principal can continue the call with it.

@@ -14,7 +14,7 @@ use super::challenge::Challenge;
 ///
 /// let resource = ProtectedResource::new()
 ///     .resource("https://mcp.example.com/mcp")
-///     .authorization_server("https://id.example.com")
+///     .with_authorization_server("https://id.example.com")
 ///     .documentation("https://example.com/docs/api");
 /// assert_eq!(resource.identifier(), Some("https://mcp.example.com/mcp"));
 /// ```
@@ -49,7 +49,7 @@ impl ProtectedResource {
     }
 
     /// Adds an authorization server that issues tokens for the resource, by its issuer identifier.
-    pub fn authorization_server(mut self, issuer: impl Into<String>) -> Self {
+    pub fn with_authorization_server(mut self, issuer: impl Into<String>) -> Self {
         let issuer = issuer.into();
         if !self.authorization_servers.contains(&issuer) {
             self.authorization_servers.push(issuer);
@@ -76,7 +76,7 @@ impl ProtectedResource {
     /// Without any, bearer tokens are not accepted.
     pub fn bearer_methods(self, methods: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let methods: Vec<String> = methods.into_iter().map(Into::into).collect();
-        self.member("bearer_methods_supported", methods)
+        self.with_member("bearer_methods_supported", methods)
     }
 
     /// Adds a challenge, which names an authentication scheme that the server accepts. Default: `Bearer`. Every 401 and
@@ -87,34 +87,34 @@ impl ProtectedResource {
     ///
     /// // Only tokens that are bound to a key are accepted.
     /// let resource = ProtectedResource::new()
-    ///     .challenge(Challenge::new("DPoP").with_parameter("algs", "ES256 EdDSA"))
+    ///     .with_challenge(Challenge::new("DPoP").with_parameter("algs", "ES256 EdDSA"))
     ///     .bearer_methods([""; 0])
     ///     .dpop_signing_algorithms(["ES256", "EdDSA"])
     ///     .dpop_required(true);
     /// ```
-    pub fn challenge(mut self, challenge: Challenge) -> Self {
+    pub fn with_challenge(mut self, challenge: Challenge) -> Self {
         self.challenges.push(challenge);
         self
     }
 
     /// Sets the name of the resource for users. Default: the title or the name of the server.
     pub fn name(self, name: impl Into<String>) -> Self {
-        self.member("resource_name", name.into())
+        self.with_member("resource_name", name.into())
     }
 
     /// Sets the URL of a page for developers.
     pub fn documentation(self, url: impl Into<String>) -> Self {
-        self.member("resource_documentation", url.into())
+        self.with_member("resource_documentation", url.into())
     }
 
     /// Sets the URL of a page about how clients may use the data of the resource.
     pub fn policy(self, url: impl Into<String>) -> Self {
-        self.member("resource_policy_uri", url.into())
+        self.with_member("resource_policy_uri", url.into())
     }
 
     /// Sets the URL of the terms of service.
     pub fn terms_of_service(self, url: impl Into<String>) -> Self {
-        self.member("resource_tos_uri", url.into())
+        self.with_member("resource_tos_uri", url.into())
     }
 
     /// Sets the algorithms with which proofs of possession may be signed.
@@ -122,19 +122,19 @@ impl ProtectedResource {
     /// See [RFC 9449](https://www.rfc-editor.org/rfc/rfc9449).
     pub fn dpop_signing_algorithms(self, algorithms: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let algorithms: Vec<String> = algorithms.into_iter().map(Into::into).collect();
-        self.member("dpop_signing_alg_values_supported", algorithms)
+        self.with_member("dpop_signing_alg_values_supported", algorithms)
     }
 
     /// Sets whether every token must be bound to a key of the client with a proof of possession.
     pub fn dpop_required(self, required: bool) -> Self {
-        self.member("dpop_bound_access_tokens_required", required)
+        self.with_member("dpop_bound_access_tokens_required", required)
     }
 
     /// Sets another member of the metadata. Replaces an earlier value.
     ///
     /// The members `resource`, `authorization_servers` and `scopes_supported` have their own methods and cannot be set
     /// here.
-    pub fn member(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn with_member(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.members.insert(name.into(), value.into());
         self
     }
@@ -170,13 +170,13 @@ impl ProtectedResource {
     /// ```
     /// use mcp_runtime::auth::ProtectedResource;
     ///
-    /// let tokens = ProtectedResource::new().resource("https://mcp.example.com").authorization_server("https://a.example");
-    /// let other = ProtectedResource::new().authorization_server("https://b.example");
+    /// let tokens = ProtectedResource::new().resource("https://mcp.example.com").with_authorization_server("https://a.example");
+    /// let other = ProtectedResource::new().with_authorization_server("https://b.example");
     /// assert_eq!(tokens.or(other).authorization_servers().len(), 2);
     /// ```
     pub fn or(mut self, other: Self) -> Self {
         self.resource = self.resource.or(other.resource);
-        self = other.authorization_servers.into_iter().fold(self, Self::authorization_server);
+        self = other.authorization_servers.into_iter().fold(self, Self::with_authorization_server);
         self.scopes_supported = self.scopes_supported.or(other.scopes_supported);
         for challenge in other.challenges {
             if !self.challenges.contains(&challenge) {

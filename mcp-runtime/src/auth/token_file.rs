@@ -20,7 +20,7 @@ use crate::{
 /// The name of the principal: all clients that know the token.
 const PRINCIPAL: &str = "token-file";
 
-/// An authenticator for a server on the user's own machine: every request must carry the one token in a file, as
+/// An authenticator for a server on the user's own machine: every request must carry the token in a file, as
 /// `Authorization: Bearer …`.
 ///
 /// Every user of a machine reaches its loopback addresses, and so does a program that the user runs in a sandbox. With a

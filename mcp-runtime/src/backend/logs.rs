@@ -11,7 +11,7 @@ use super::error::BackendFuture;
 /// ```
 /// use std::time::Duration;
 ///
-/// use mcp_runtime::backend::{Append, LogBounds, LogPosition, Logs as _, MemoryBackend};
+/// use mcp_runtime::backend::{Append, LogBounds, LogPosition, EventLogs as _, MemoryBackend};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 /// let backend = MemoryBackend::default();
@@ -45,7 +45,7 @@ use super::error::BackendFuture;
 /// An `append` that failed may or may not have been made, unless the error is
 /// [`BackendError::Full`](crate::backend::BackendError::Full). It can be repeated as it was: it takes effect once, since a
 /// repetition finds the log at another position.
-pub trait Logs: fmt::Debug + Send + Sync + 'static {
+pub trait EventLogs: fmt::Debug + Send + Sync + 'static {
     /// Appends entries to a log whose last entry has the position `after`, or creates the log if that is
     /// [`LogPosition::START`]. Sets the time after which the log expires, and drops its oldest entries beyond the
     /// bounds, which are those of this append only.
@@ -64,7 +64,12 @@ pub trait Logs: fmt::Debug + Send + Sync + 'static {
     /// have been dropped, begins with the first entry that is left, whose position shows it.
     ///
     /// Returns `None` if the log does not exist.
-    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>>;
+    fn read<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        limit: usize,
+    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>>;
 
     /// Waits until the log has an entry after a position, or does not exist. Resolves at once if either is already the
     /// case, and may resolve spuriously. May resolve about ten seconds late if the log has expired, or if a message
@@ -75,7 +80,7 @@ pub trait Logs: fmt::Debug + Send + Sync + 'static {
     fn remove<'a>(&'a self, key: &'a str) -> BackendFuture<'a, ()>;
 }
 
-impl<L: Logs + ?Sized> Logs for Arc<L> {
+impl<L: EventLogs + ?Sized> EventLogs for Arc<L> {
     fn append<'a>(
         &'a self,
         key: &'a str,
@@ -86,7 +91,12 @@ impl<L: Logs + ?Sized> Logs for Arc<L> {
         (**self).append(key, after, entries, bounds)
     }
 
-    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
+    fn read<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        limit: usize,
+    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
         (**self).read(key, after, limit)
     }
 
@@ -99,7 +109,7 @@ impl<L: Logs + ?Sized> Logs for Arc<L> {
     }
 }
 
-/// The outcome of [`Logs::append`].
+/// The outcome of [`EventLogs::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Append {
     /// The entries were appended, the last one at this position.
@@ -158,14 +168,14 @@ impl LogBounds {
 /// An entry of a log.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LogEntry {
+pub struct EventLogEntry {
     /// The position in the log.
     pub position: LogPosition,
     /// The value.
     pub value: Arc<[u8]>,
 }
 
-impl LogEntry {
+impl EventLogEntry {
     /// Creates an entry.
     pub fn new(position: LogPosition, value: impl Into<Arc<[u8]>>) -> Self {
         Self { position, value: value.into() }
@@ -173,8 +183,8 @@ impl LogEntry {
 }
 
 /// Omits the value, which may be secret.
-impl fmt::Debug for LogEntry {
+impl fmt::Debug for EventLogEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogEntry").field("position", &self.position).field("bytes", &self.value.len()).finish()
+        f.debug_struct("EventLogEntry").field("position", &self.position).field("bytes", &self.value.len()).finish()
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     error::{BackendError, BackendFuture},
-    logs::{Append, LogBounds, LogEntry, LogPosition, Logs},
+    logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition},
     memory_logs::MemoryLogs,
     memory_records::MemoryRecords,
     records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records},
@@ -104,7 +104,7 @@ impl Records for MemoryBackend {
     }
 }
 
-impl Logs for MemoryBackend {
+impl EventLogs for MemoryBackend {
     fn append<'a>(
         &'a self,
         key: &'a str,
@@ -115,7 +115,12 @@ impl Logs for MemoryBackend {
         Box::pin(ready(self.logs.append(key, after, entries, bounds)))
     }
 
-    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
+    fn read<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        limit: usize,
+    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
         Box::pin(ready(Ok(self.logs.read(key, after, limit))))
     }
 

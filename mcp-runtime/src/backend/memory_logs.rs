@@ -11,7 +11,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     error::BackendError,
-    logs::{Append, LogBounds, LogEntry, LogPosition},
+    logs::{Append, EventLogEntry, LogBounds, LogPosition},
 };
 
 /// The maximum number of logs.
@@ -72,7 +72,7 @@ impl MemoryLogs {
         self.lock().append(key, after, entries, bounds)
     }
 
-    pub(super) fn read(&self, key: &str, after: LogPosition, limit: usize) -> Option<Vec<LogEntry>> {
+    pub(super) fn read(&self, key: &str, after: LogPosition, limit: usize) -> Option<Vec<EventLogEntry>> {
         Some(self.lock().logs.get(key)?.read(after, limit))
     }
 
@@ -161,12 +161,12 @@ impl Log {
         }
     }
 
-    fn read(&self, after: LogPosition, limit: usize) -> Vec<LogEntry> {
+    fn read(&self, after: LogPosition, limit: usize) -> Vec<EventLogEntry> {
         let first = self.last + 1 - self.entries.len() as u64;
         let next = after.number().saturating_add(1).max(first);
         let skipped = usize::try_from(next - first).unwrap_or(usize::MAX);
         let entries = self.entries.iter().skip(skipped).take(limit).zip(next..);
-        entries.map(|(value, position)| LogEntry::new(LogPosition::new(position), Arc::clone(value))).collect()
+        entries.map(|(value, position)| EventLogEntry::new(LogPosition::new(position), Arc::clone(value))).collect()
     }
 }
 

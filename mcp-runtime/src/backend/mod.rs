@@ -1,6 +1,6 @@
 //! State that outlives a connection, behind traits, so that several processes can share a store.
 //!
-//! A [`Backend`] consists of [`Records`], [`Logs`] and [`Topics`]. [`Server::backend`](crate::Server::backend) sets the
+//! A [`Backend`] consists of [`Records`], [`EventLogs`] and [`Topics`]. [`Server::backend`](crate::Server::backend) sets the
 //! backend of a server, and [`backend_connector!`](crate::backend_connector) registers one for the command line. The
 //! guide explains them in [Replicas](crate::guide::replicas).
 
@@ -17,7 +17,7 @@ mod topics;
 pub use connector::BackendConnector;
 pub(crate) use error::{BACKEND_TIMEOUT, Backoff, with_timeout};
 pub use error::{BackendError, BackendFuture};
-pub use logs::{Append, LogBounds, LogEntry, LogPosition, Logs};
+pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};
 pub use memory_backend::MemoryBackend;
 pub use memory_records::MemoryRecords;
 pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
@@ -25,7 +25,7 @@ pub(crate) use time::BackendClock;
 pub use time::Timestamp;
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 
-/// State shared by the processes of one service: [`Records`], [`Logs`] and [`Topics`]. Implemented by every type that
+/// State shared by the processes of one service: [`Records`], [`EventLogs`] and [`Topics`]. Implemented by every type that
 /// implements the three.
 ///
 /// A backend knows only bytes. What a session, an event stream or a task is, is decided by the runtime.
@@ -39,6 +39,6 @@ pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 ///
 /// shared(&MemoryBackend::default());
 /// ```
-pub trait Backend: Records + Logs + Topics {}
+pub trait Backend: Records + EventLogs + Topics {}
 
-impl<T: Records + Logs + Topics + ?Sized> Backend for T {}
+impl<T: Records + EventLogs + Topics + ?Sized> Backend for T {}

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "http")]
 mod address;
+mod client;
 mod flags;
 mod help;
 mod options;

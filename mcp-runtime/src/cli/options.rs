@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use super::flags::{Flag, FlagKind, UsageError};
 #[cfg(feature = "http")]
-use crate::transport::http::{HttpAddress, HttpOptions, InvalidHttpAddress};
+use crate::transport::http::{HttpAddress, HttpOptions, InvalidHttpAddress, ListenerOptions};
 use crate::{
     engine::StateKey,
     handler::{Contract, schema::nearest},
@@ -25,6 +25,11 @@ pub(super) struct Options {
     pub(super) logs_json: bool,
     #[cfg(feature = "http")]
     pub(super) http: HttpOptions,
+    #[cfg(feature = "http")]
+    pub(super) listener: ListenerOptions,
+    /// The permissions of the file of a Unix socket.
+    #[cfg(feature = "http")]
+    pub(super) socket_mode: u32,
     /// The file with the token that every HTTP request must carry.
     #[cfg(feature = "http")]
     pub(super) token_file: Option<std::path::PathBuf>,
@@ -99,6 +104,10 @@ impl Options {
             #[cfg(feature = "http")]
             http: HttpOptions::default(),
             #[cfg(feature = "http")]
+            listener: ListenerOptions::default(),
+            #[cfg(feature = "http")]
+            socket_mode: 0o600,
+            #[cfg(feature = "http")]
             token_file: None,
         };
         let mut logs_json = None;
@@ -163,25 +172,28 @@ impl Options {
 
     #[cfg(feature = "http")]
     fn http(&mut self, word: &str, words: &mut Words) -> Result<(), UsageError> {
-        if word == "--http" {
-            let address: HttpAddress = words
-                .value(word, "an address, such as 127.0.0.1:8080")?
-                .parse()
-                .map_err(|error: InvalidHttpAddress| UsageError(error.to_string()))?;
-            return self.set_mode(Mode::Http(address));
+        match word {
+            "--http" => {
+                let address = words.value(word, "an address, such as 127.0.0.1:8080")?.parse();
+                let address = address.map_err(|error: InvalidHttpAddress| UsageError(error.to_string()))?;
+                return self.set_mode(Mode::Http(address));
+            }
+            "--token-file" => self.token_file = Some(words.value(word, "the path of a file")?.into()),
+            "--socket-mode" => self.socket_mode = parse_mode(&words.value(word, "permissions, such as 660")?)?,
+            "--allow-host" => {
+                let host = words.value(word, "a host, such as mcp.example.com")?;
+                self.http = std::mem::take(&mut self.http).allow_host(host);
+            }
+            "--allow-origin" => {
+                let origin = words.value(word, "an origin, such as https://app.example.com")?;
+                self.http = std::mem::take(&mut self.http).allow_origin(origin);
+            }
+            "--drain-delay" => {
+                let delay = parse_seconds(word, &words.value(word, "a number of seconds")?)?;
+                self.listener = std::mem::take(&mut self.listener).drain_delay(delay);
+            }
+            _ => self.listener = std::mem::take(&mut self.listener).legacy_sse(true),
         }
-        if word == "--token-file" {
-            self.token_file = Some(words.value(word, "the path of a file")?.into());
-            return Ok(());
-        }
-        let http = std::mem::take(&mut self.http);
-        self.http = match word {
-            "--allow-host" => http.allow_host(words.value(word, "a host, such as mcp.example.com")?),
-            "--allow-origin" => http.allow_origin(words.value(word, "an origin, such as https://app.example.com")?),
-            "--drain-delay" => http.drain_delay(parse_seconds(word, &words.value(word, "a number of seconds")?)?),
-            "--socket-mode" => http.socket_mode(parse_mode(&words.value(word, "permissions, such as 660")?)?),
-            _ => http.legacy_sse(true),
-        };
         Ok(())
     }
 

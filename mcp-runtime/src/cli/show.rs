@@ -5,7 +5,8 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{engine::Engine, handler::Contract, jsonrpc::syntax_error, testing::TestClient};
+use super::client::Client;
+use crate::{engine::Engine, handler::Contract, jsonrpc::syntax_error};
 
 /// Returns a list of the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
@@ -77,7 +78,7 @@ fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (Stri
 }
 
 /// Returns everything that a client can discover, as JSON.
-pub(super) async fn schema(client: &mut TestClient) -> String {
+pub(super) async fn schema(client: &mut Client) -> String {
     let discovered = client.request("server/discover", json!({})).await.unwrap_or_default();
     let mut all = json!({
         "server": discovered["_meta"]["io.modelcontextprotocol/serverInfo"],
@@ -92,7 +93,7 @@ pub(super) async fn schema(client: &mut TestClient) -> String {
     ] {
         let mut items = Vec::new();
         let mut params = json!({});
-        while let Ok(mut page) = client.request(method, params).await {
+        while let Some(mut page) = client.request(method, params).await {
             if let Value::Array(more) = page[member].take() {
                 items.extend(more);
             }
@@ -127,10 +128,9 @@ impl fmt::Display for ArgumentsError {
 /// # Errors
 ///
 /// Returns an error if `arguments` is not JSON.
-pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -> Result<CallOutput, ArgumentsError> {
+pub(super) async fn call(client: &mut Client, name: &str, arguments: &str) -> Result<CallOutput, ArgumentsError> {
     // JSON has line breaks only between its tokens, and a message is a line.
     let arguments = arguments.replace(['\r', '\n'], " ");
-    let mut request = client.request_message(1, "tools/call", json!({ "name": name }));
     let request = Request {
         jsonrpc: "2.0",
         id: 1,
@@ -138,7 +138,7 @@ pub(super) async fn call(client: &mut TestClient, name: &str, arguments: &str) -
         params: Params {
             name,
             arguments: serde_json::from_str(&arguments).map_err(ArgumentsError)?,
-            meta: request["params"]["_meta"].take(),
+            meta: Client::meta(),
         },
     };
     let request = serde_json::to_string(&request).map_err(ArgumentsError)?;

@@ -9,10 +9,13 @@ use std::{
 };
 
 use super::{
+    client::Client,
     flags, help,
     options::{Mode, Options},
     show::{self, Package},
 };
+#[cfg(feature = "http")]
+use crate::transport::http::{HttpAddress, Listener, serve};
 use crate::{
     backend::BackendConnector,
     handler::{
@@ -22,7 +25,6 @@ use crate::{
     registry, revision,
     server::{BuiltServer, Server},
     stderr,
-    testing::TestClient,
     transport::Stdio,
 };
 
@@ -141,19 +143,19 @@ async fn run(
     let server = build(package, contract, &options, main).await?;
     match options.mode {
         Mode::List => stdio.print(&show::list(server.engine())),
-        Mode::Schema => stdio.print(&show::schema(&mut client(&server)).await),
+        Mode::Schema => stdio.print(&show::schema(&mut Client::new(&server)).await),
         Mode::Call { name, arguments } => {
-            let output = show::call(&mut client(&server), &name, &arguments).await.map_err(Failure::new)?;
+            let output = show::call(&mut Client::new(&server), &name, &arguments).await.map_err(Failure::new)?;
             stdio.print(&output.text);
             if output.failed {
                 return Ok(ExitCode::FAILURE);
             }
         }
         #[cfg(feature = "http")]
-        Mode::Http(address) => {
+        Mode::Http(ref address) => {
             stderr::capture_printed();
-            let token_file = options.token_file.as_deref();
-            serve_http(package, &server, address, options.http, token_file).await.map_err(Failure::new)?;
+            let address = address.clone();
+            serve_http(package, server, &address, options).await?;
         }
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {
@@ -170,16 +172,17 @@ async fn run(
 #[cfg(feature = "http")]
 async fn serve_http(
     package: &Package,
-    server: &BuiltServer,
-    address: crate::transport::http::HttpAddress,
-    options: crate::transport::http::HttpOptions,
-    token_file: Option<&std::path::Path>,
-) -> io::Result<()> {
-    let (path, drain_delay) = (options.path.clone(), options.drain_delay);
-    let listener = server.bind_http(address, options).await?;
-    super::address::report(package, &listener.address().url(&path), token_file)?;
-    let time_to_end = drain_delay.saturating_add(server.engine().profile.limits.grace_period);
-    listener.serve(crate::transport::shutdown_signal(time_to_end)).await;
+    server: BuiltServer,
+    address: &HttpAddress,
+    options: Options,
+) -> Result<(), Failure> {
+    let path = options.http.path.clone();
+    let service = server.into_http_service(options.http).map_err(Failure::new)?;
+    service.check_start(Some(address)).await.map_err(Failure::new)?;
+    let listener = Listener::bind_with_mode(address, options.socket_mode).await.map_err(Failure::new)?;
+    let url = listener.address().map_err(Failure::new)?.url(&path);
+    super::address::report(package, &url, options.token_file.as_deref()).map_err(Failure::new)?;
+    serve(listener, service).options(options.listener).run().await;
     Ok(())
 }
 
@@ -275,10 +278,6 @@ fn lock(
         let server = build(package, &contract, &options, main).await.map_err(main_error)?;
         intercept::lock(&server).await
     })
-}
-
-fn client(server: &BuiltServer) -> TestClient {
-    server.test_client(revision::newest().revision())
 }
 
 /// Prints to stdout. Ignores errors, such as a closed pipe.

@@ -33,6 +33,8 @@ pub(crate) struct Limits {
     pub(crate) answer_timeout: Duration,
     /// When silent clients are pinged. `None` means never.
     pub(crate) pings: Option<PingSchedule>,
+    /// How long a client may take to answer a ping.
+    pub(crate) ping_timeout: Duration,
     /// How long a client may take between two rounds of a request.
     pub(crate) round_ttl: Duration,
     /// How long the other processes that share the backend wait for one that gives no sign of life.
@@ -54,6 +56,7 @@ impl Default for Limits {
             list_ttl: Duration::from_secs(60),
             answer_timeout: Duration::from_secs(600),
             pings: None,
+            ping_timeout: Duration::from_secs(60),
             round_ttl: Duration::from_secs(3600),
             lease: Duration::from_secs(10),
             tasks: TaskOptions::default(),

@@ -38,6 +38,10 @@ impl PingSchedule {
     pub(crate) fn new(interval: Duration, limit: Duration) -> Self {
         Self { interval: interval.clamp(MIN_PERIOD, MAX_PERIOD), limit: limit.clamp(MIN_PERIOD, MAX_PERIOD) }
     }
+
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
+    }
 }
 
 impl Liveness {

@@ -2,6 +2,7 @@
 
 use std::{
     future::pending,
+    io,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -159,6 +160,12 @@ impl Engine {
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn replica(&self) -> Option<&Arc<Replica>> {
         self.replica.as_ref()
+    }
+
+    /// Checks that the backend belongs to this server.
+    pub(crate) async fn check_name(&self) -> io::Result<()> {
+        let Some(replica) = self.replica() else { return Ok(()) };
+        replica.check_name().await.map_err(|mismatch| io::Error::new(io::ErrorKind::InvalidInput, mismatch))
     }
 
     pub(super) fn announces_changes(&self) -> bool {

@@ -71,8 +71,7 @@ impl Caller {
         self.head.as_deref()?.extensions().get()
     }
 
-    /// Returns the remote address of the HTTP connection: the client's, or that of the nearest proxy. See
-    /// [`Context::peer_addr`](crate::Context::peer_addr).
+    /// Returns the address of the sender of the HTTP request. See [`Context::peer_addr`](crate::Context::peer_addr).
     #[cfg(feature = "http")]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
         self.head.as_deref()?.peer_addr()

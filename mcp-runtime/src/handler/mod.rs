@@ -12,7 +12,7 @@ mod context;
 mod contract;
 mod encoding;
 pub(crate) mod entry;
-mod failure;
+mod error_response;
 mod input;
 mod map_keys;
 mod outcome;
@@ -30,7 +30,7 @@ pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
 pub use contract::{AnyDecoding, Decoding, EnforcesSchema};
-pub use failure::{ErrorOutput, Failure, IntoFailure};
+pub use error_response::{ErrorOutput, ErrorResponse, IntoErrorResponse};
 pub use input::{CallEnv, Input, Reply};
 pub use outcome::{
     ByCause, ByLocalCause, ByTrait, CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, Returned, Unmapped,
@@ -63,7 +63,7 @@ pub(crate) use context::{
 };
 pub(crate) use contract::{Contract, from_strings, json_of_string};
 pub(crate) use encoding::{Encoding, comma, member};
-pub(crate) use failure::log_failure;
+pub(crate) use error_response::log_failure;
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
 pub(crate) use slot::OnceValues;

@@ -1,10 +1,10 @@
 //! The outcome of a function, and how its error is mapped to what the model, the client and the log see.
 //!
 //! The mapping is found from the type that the function returns. Rust has no specialization, so no `impl` can prefer
-//! [`IntoFailure`] to `Display`. Macro expansions know the concrete type, and method lookup prefers the receiver with the
+//! [`IntoErrorResponse`] to `Display`. Macro expansions know the concrete type, and method lookup prefers the receiver with the
 //! most references:
 //!
-//! 1. `Result<_, E>` with `E: IntoFailure`
+//! 1. `Result<_, E>` with `E: IntoErrorResponse`
 //! 2. `Result<_, E>` with an error that holds another one: `anyhow::Error`, `Box<dyn Error + Send + Sync>`
 //! 3. `Result<_, Box<dyn Error>>`
 //! 4. everything else
@@ -18,8 +18,8 @@ use std::{
 };
 
 use super::{
-    IntoFailure,
-    failure::{Failure, Shown, log_failure},
+    IntoErrorResponse,
+    error_response::{ErrorResponse, Shown, log_failure},
     schema::Violation,
 };
 use crate::error::Fault;
@@ -95,26 +95,26 @@ impl HandlerError {
         Self::new(HandlerErrorKind::InvalidArguments(violations))
     }
 
-    /// Converts an error that a function returned. A [`Fault`] is a protocol error, and a [`Failure`] determines what
+    /// Converts an error that a function returned. A [`Fault`] is a protocol error, and an [`ErrorResponse`] determines what
     /// is reported; how any other type is reported depends on the kind of the function.
     pub(crate) fn from_error<E: fmt::Display + 'static>(error: E) -> Self {
         let any: &dyn Any = &error;
         if let Some(fault) = any.downcast_ref::<Fault>() {
             return fault.clone().into();
         }
-        if let Some(failure) = any.downcast_ref::<Failure>() {
-            return Self::from_failure(failure.clone());
+        if let Some(response) = any.downcast_ref::<ErrorResponse>() {
+            return Self::from_error_response(response.clone());
         }
         Self::new(HandlerErrorKind::Failed { message: format!("{error:#}"), type_id: TypeId::of::<E>() })
     }
 
-    pub(crate) fn from_failure(failure: Failure) -> Self {
-        let kind = match failure.shown {
+    pub(crate) fn from_error_response(response: ErrorResponse) -> Self {
+        let kind = match response.shown {
             Shown::Message(text) => HandlerErrorKind::Message(text),
             Shown::Fault(fault) => HandlerErrorKind::Fault(*fault),
             Shown::Reference(reference) => HandlerErrorKind::Masked(reference),
         };
-        Self(Box::new(Parts { kind, log: failure.log }))
+        Self(Box::new(Parts { kind, log: response.log }))
     }
 
     /// Writes the text for the log, unless that has been done.
@@ -165,17 +165,17 @@ impl<T> fmt::Debug for Returned<T> {
     }
 }
 
-/// The mapping of errors that implement [`IntoFailure`].
+/// The mapping of errors that implement [`IntoErrorResponse`].
 pub trait ByTrait<T> {
     /// Returns the mapping.
     fn error_mapping(&self) -> ErrorMapping<T>;
 }
 
-impl<T, E: IntoFailure> ByTrait<Result<T, E>> for &&&Returned<Result<T, E>> {
+impl<T, E: IntoErrorResponse> ByTrait<Result<T, E>> for &&&Returned<Result<T, E>> {
     fn error_mapping(&self) -> ErrorMapping<Result<T, E>> {
         |returned| match returned {
             Ok(value) => Ok(Ok(value)),
-            Err(error) => Err(HandlerError::from_failure(error.into_failure())),
+            Err(error) => Err(HandlerError::from_error_response(error.into_error_response())),
         }
     }
 }
@@ -220,8 +220,8 @@ fn mapped_by_cause<T, E>(
     returned: Result<T, E>,
     cause: fn(&E) -> &(dyn Error + 'static),
 ) -> Result<Result<T, E>, HandlerError> {
-    match returned.as_ref().err().and_then(|error| Failure::among(cause(error))) {
-        Some(failure) => Err(HandlerError::from_failure(failure)),
+    match returned.as_ref().err().and_then(|error| ErrorResponse::among(cause(error))) {
+        Some(response) => Err(HandlerError::from_error_response(response)),
         None => Ok(returned),
     }
 }

@@ -20,10 +20,10 @@ const OVERHEAD: usize = 256;
 /// A layer that caches the results of read-only tools.
 ///
 /// A tool is cached if it is annotated `read_only` and not `open_world`, and its function does not take `&Context`.
-/// With a context, the result may depend on anything; [`varying_by`](Self::varying_by) enables the cache for such
+/// With a context, the result may depend on anything; [`per_key`](Self::per_key) enables the cache for such
 /// functions. A cached result is used if the arguments (in any order), the [principal](crate::Caller::principal) and
 /// the revision are the same, and for functions with a context also the scopes of the caller, since they may
-/// [require](crate::Context::require_scope) some.
+/// [require](crate::Context::require_scopes) some.
 ///
 /// Errors are not cached, and neither are calls that send requests to the client. Inner layers are not called for
 /// cached results. Calls with the same arguments that start before the first one has finished all run.
@@ -131,13 +131,13 @@ impl CacheReadOnly {
     /// ```
     /// # use mcp_runtime::layers::CacheReadOnly;
     /// # use std::time::Duration;
-    /// CacheReadOnly::new(Duration::from_secs(60)).varying_by(|call| {
+    /// CacheReadOnly::new(Duration::from_secs(60)).per_key(|call| {
     ///     let client = call.caller().client();
     ///     client.map(|client| client.name.clone()).unwrap_or_default()
     /// });
     /// ```
     #[must_use]
-    pub fn varying_by(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
+    pub fn per_key(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
         self.vary = Some(Box::new(key));
         self
     }

@@ -11,7 +11,7 @@ use crate::{
 ///
 /// Use this layer if clients or models are not trusted. It masks the errors that functions return, which would
 /// otherwise reach the model unchanged. It does not mask deliberate messages: a [`Fault`](crate::Fault), a
-/// [`Failure`](crate::Failure), a [`ToolResult`](crate::ToolResult) with `is_error`, invalid arguments, and errors of a
+/// [`ErrorResponse`](crate::ErrorResponse), a [`ToolResult`](crate::ToolResult) with `is_error`, invalid arguments, and errors of a
 /// type that is [shown](Self::show). If the program has no `tracing` subscriber, as in most tests, the original message
 /// is printed to stderr.
 ///

@@ -3,7 +3,7 @@
 /// ```
 /// use mcp_runtime::{ask::SampleRequest, model::Role};
 ///
-/// let conversation = SampleRequest::new("Is 7 prime?").message(Role::Assistant, "Yes.").message(Role::User, "And 9?");
+/// let conversation = SampleRequest::new("Is 7 prime?").with_message(Role::Assistant, "Yes.").with_message(Role::User, "And 9?");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

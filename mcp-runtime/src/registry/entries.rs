@@ -197,7 +197,12 @@ impl ScopeRules {
     /// Returns the problems with the rules themselves.
     pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|ScopeRule { scopes, location, .. }| {
-            Some(format!("`Server::scopes_for` ({}:{}): {}", location.file(), location.line(), scopes.problem()?))
+            Some(format!(
+                "`Server::require_scopes_for` ({}:{}): {}",
+                location.file(),
+                location.line(),
+                scopes.problem()?
+            ))
         })
     }
 }

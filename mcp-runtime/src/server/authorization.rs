@@ -8,7 +8,7 @@ use crate::{
     handler::entry::EntryInfo,
 };
 
-/// Who may call. See the chapter [Authorization](crate::guide::authorization).
+/// Authentication and scopes. See the chapter [Authorization](crate::guide::authorization).
 impl Server {
     /// Requires every HTTP request to be authenticated.
     ///
@@ -21,7 +21,7 @@ impl Server {
     ///
     /// let resource = ProtectedResource::new()
     ///     .resource("https://mcp.example.com/mcp")
-    ///     .authorization_server("https://id.example.com");
+    ///     .with_authorization_server("https://id.example.com");
     /// let server = Server::empty("notes", "1.0.0").authenticate(IdentityFromExtensions::new(resource));
     /// assert!(server.check().is_ok());
     /// ```
@@ -42,7 +42,7 @@ impl Server {
 
     /// Requires every HTTP request to have scopes, in addition to those of the function that it calls. Challenges of
     /// requests that call no function name these scopes.
-    pub fn scopes(mut self, scopes: impl Into<Scopes>) -> Self {
+    pub fn require_scopes(mut self, scopes: impl Into<Scopes>) -> Self {
         let access = Arc::make_mut(&mut self.profile.access);
         access.base = std::mem::take(&mut access.base).and(scopes);
         self
@@ -54,14 +54,14 @@ impl Server {
     /// use mcp_runtime::{Server, auth::Scopes};
     ///
     /// let server = Server::new("notes", "1.0.0")
-    ///     .scopes_for(|entry| entry.has_tag("admin"), "notes:admin")
-    ///     .scopes_for(|entry| entry.package == "reports", Scopes::any(["reports:read", "reports:all"]));
+    ///     .require_scopes_for(|entry| entry.has_tag("admin"), "notes:admin")
+    ///     .require_scopes_for(|entry| entry.package == "reports", Scopes::any(["reports:read", "reports:all"]));
     /// ```
     ///
     /// Scopes are not enforced over stdio, where there are no tokens. Over HTTP, a server with scopes and without
     /// [`authenticate`](Self::authenticate) does not start.
     #[track_caller]
-    pub fn scopes_for(
+    pub fn require_scopes_for(
         mut self,
         applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
         scopes: impl Into<Scopes>,
@@ -80,7 +80,7 @@ impl Server {
         self
     }
 
-    /// Declares that a broad scope contains a narrow one: who was granted `broad` may do what requires `narrow`.
+    /// Declares that a scope contains others: a caller that was granted `scope` may do what requires one of `implied`.
     ///
     /// The relation is transitive.
     ///
@@ -88,24 +88,31 @@ impl Server {
     /// use mcp_runtime::Server;
     ///
     /// let server = Server::new("notes", "1.0.0")
-    ///     .implies("notes:admin", "notes:write")
-    ///     .implies("notes:write", "notes:read");
+    ///     .scope_implies("notes:admin", ["notes:write", "notes:export"])
+    ///     .scope_implies("notes:write", ["notes:read"]);
     /// ```
-    pub fn implies(mut self, broad: impl Into<String>, narrow: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.profile.access).hierarchy.add(broad.into(), narrow.into());
+    pub fn scope_implies(
+        mut self,
+        scope: impl Into<String>,
+        implied: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let (scope, hierarchy) = (scope.into(), &mut Arc::make_mut(&mut self.profile.access).hierarchy);
+        implied.into_iter().for_each(|implied| hierarchy.add(scope.clone(), implied.into()));
         self
     }
 
-    /// Sets a function that decides whether its first argument, a scope that was granted, contains its second.
+    /// Sets a rule by which scopes contain others, beside [`scope_implies`](Self::scope_implies): whether its first
+    /// argument, a scope that was granted, contains its second.
     ///
     /// ```
     /// use mcp_runtime::Server;
     ///
     /// // `notes:*` contains `notes:read`.
-    /// let server = Server::new("notes", "1.0.0")
-    ///     .implies_if(|broad, narrow| broad.strip_suffix('*').is_some_and(|prefix| narrow.starts_with(prefix)));
+    /// let server = Server::new("notes", "1.0.0").scope_implies_if(|granted, required| {
+    ///     granted.strip_suffix('*').is_some_and(|prefix| required.starts_with(prefix))
+    /// });
     /// ```
-    pub fn implies_if(mut self, contains: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
+    pub fn scope_implies_if(mut self, contains: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
         Arc::make_mut(&mut self.profile.access).hierarchy.set_rule(contains);
         self
     }
@@ -141,7 +148,7 @@ impl Server {
         self.problems.extend(self.profile.scopes.problems());
         let base = &self.profile.access.base;
         if let Some(problem) = base.problem().filter(|_| !base.is_empty()) {
-            self.problems.push(format!("`Server::scopes`: {problem}"));
+            self.problems.push(format!("`Server::require_scopes`: {problem}"));
         }
     }
 

@@ -2,12 +2,15 @@ use std::{io, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-#[cfg(feature = "http")]
-use crate::transport::http::{Authorization, HttpAddress, HttpOptions, HttpService, LegacySessions, Listener};
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
     transport::{self, Stdio},
+};
+#[cfg(feature = "http")]
+use crate::{
+    error::BuildError,
+    transport::http::{Authorization, HttpOptions, HttpService, LegacySessions},
 };
 
 /// A server that has been built and can serve connections. Clones refer to the same server.
@@ -71,8 +74,8 @@ impl BuiltServer {
 
     /// Serves stdio until stdin ends or the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.
     ///
-    /// On Unix, everything that the process prints from then on goes to stderr. On Windows, which is not tested, the
-    /// process must not print to stdout, which would corrupt the messages.
+    /// On Unix, everything that the process prints from then on goes to stderr. On Windows, the process must
+    /// not print to stdout, which would corrupt the messages.
     ///
     /// # Errors
     ///
@@ -83,7 +86,7 @@ impl BuiltServer {
     }
 
     pub(crate) async fn serve_claimed(&self, stdio: Stdio) -> io::Result<()> {
-        self.check_name().await?;
+        self.engine.check_name().await?;
         let (reader, writer) = stdio.into_streams()?;
         let stop = transport::shutdown_signal(self.engine.profile.limits.grace_period);
         let served = transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, stop).await;
@@ -122,78 +125,11 @@ impl BuiltServer {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        self.check_name().await?;
+        self.engine.check_name().await?;
         let served =
             transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, std::future::pending()).await;
         self.engine.flush_changes().await;
         served
-    }
-
-    /// Serves HTTP on an address until the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.
-    ///
-    /// ```no_run
-    /// # use mcp_runtime::{HttpOptions, Server};
-    /// # async fn serve(server: Server) -> Result<(), Box<dyn std::error::Error>> {
-    /// server.build()?.serve_http(([127, 0, 0, 1], 8080), HttpOptions::default()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is
-    /// [allowed](HttpOptions::allow_host). The path of a [Unix socket](HttpAddress::Unix) cannot be bound if another
-    /// server listens on it, if the file is not a socket, or if the platform has no Unix sockets. Also returns an error if
-    /// the [backend](crate::Server::backend) belongs to a server with another name.
-    #[cfg(feature = "http")]
-    pub async fn serve_http(&self, address: impl Into<HttpAddress>, options: HttpOptions) -> io::Result<()> {
-        let stop =
-            transport::shutdown_signal(options.drain_delay.saturating_add(self.engine.profile.limits.grace_period));
-        self.serve_http_until(address, options, stop, |address| tracing::info!(%address, "listening")).await
-    }
-
-    /// Serves HTTP on an address until `stop` completes, then waits for the calls in flight. Calls `ready` with the
-    /// bound address, which has the actual port if port 0 was requested.
-    ///
-    /// ```
-    /// # use mcp_runtime::{HttpOptions, Server};
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let server = Server::empty("empty", "1.0.0").build().unwrap();
-    /// let ready = |address: mcp_runtime::http::HttpAddress| assert_ne!(address.socket_addr().unwrap().port(), 0);
-    /// let stop = std::future::ready(());
-    /// server.serve_http_until(([127, 0, 0, 1], 0), HttpOptions::default(), stop, ready).await.unwrap();
-    /// # });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`serve_http`](Self::serve_http).
-    #[cfg(feature = "http")]
-    pub async fn serve_http_until(
-        &self,
-        address: impl Into<HttpAddress>,
-        options: HttpOptions,
-        stop: impl Future<Output = ()>,
-        ready: impl FnOnce(HttpAddress),
-    ) -> io::Result<()> {
-        let listener = self.bind_http(address.into(), options).await?;
-        ready(listener.address().clone());
-        listener.serve(stop).await;
-        Ok(())
-    }
-
-    #[cfg(feature = "http")]
-    pub(crate) async fn bind_http(&self, address: HttpAddress, options: HttpOptions) -> io::Result<Listener> {
-        self.check_authorization().map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
-        self.check_name().await?;
-        let (engine, authorization) = (Arc::clone(&self.engine), self.authorization.clone());
-        Listener::bind(engine, authorization, self.legacy.clone(), address, options).await
-    }
-
-    /// Checks that the backend belongs to this server.
-    async fn check_name(&self) -> io::Result<()> {
-        let Some(replica) = self.engine.replica() else { return Ok(()) };
-        replica.check_name().await.map_err(|mismatch| io::Error::new(io::ErrorKind::InvalidInput, mismatch))
     }
 
     /// Checks that functions with scopes are unreachable without authentication.
@@ -218,29 +154,25 @@ impl BuiltServer {
         ))
     }
 
-    /// Converts the server into a service that can be mounted into axum and other frameworks based on `http` and
-    /// `tower`.
+    /// Converts the server into an HTTP service, to [serve](crate::http::serve) on a listener or to mount into axum and
+    /// other frameworks based on `http` and `tower`.
     ///
     /// ```
     /// # use mcp_runtime::{BuildError, HttpOptions, Server};
     /// # #[allow(dead_code)]
     /// fn app(server: Server) -> Result<axum::Router, BuildError> {
-    ///     let mcp = server.build()?.into_http_service(HttpOptions::default());
+    ///     let mcp = server.build()?.into_http_service(HttpOptions::default())?;
     ///     Ok(axum::Router::new().nest_service("/mcp", mcp))
     /// }
     /// ```
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// Panics if functions require scopes, but the server has no authenticator.
-    /// [`serve_http`](Self::serve_http) returns an error in this case.
+    /// Returns an error if functions require scopes, but the server has no authenticator.
     #[cfg(feature = "http")]
-    #[track_caller]
-    pub fn into_http_service(self, options: HttpOptions) -> HttpService {
-        if let Err(problem) = self.check_authorization() {
-            panic!("{problem}");
-        }
-        HttpService::new(self.engine, self.authorization, options)
+    pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, BuildError> {
+        self.check_authorization().map_err(|problem| BuildError::new(vec![problem]))?;
+        Ok(HttpService::new(self.engine, self.authorization, self.legacy, options))
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

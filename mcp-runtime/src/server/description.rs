@@ -79,10 +79,10 @@ impl Server {
     /// ```
     /// # use mcp_runtime::{Server, model::Icon};
     /// # fn configure(server: Server) -> Server {
-    /// server.icon(Icon::new("https://example.com/icon.svg").with_mime_type("image/svg+xml").with_size("any"))
+    /// server.with_icon(Icon::new("https://example.com/icon.svg").with_mime_type("image/svg+xml").with_size("any"))
     /// # }
     /// ```
-    pub fn icon(mut self, icon: Icon) -> Self {
+    pub fn with_icon(mut self, icon: Icon) -> Self {
         self.profile.identity.icons.push(icon);
         self
     }
@@ -106,14 +106,14 @@ impl Server {
     /// ```
     /// # use mcp_runtime::Server;
     /// # use serde_json::json;
-    /// let server = Server::empty("charts", "1.0.0").experimental("com.example/charts", json!({"formats": ["svg"]}));
+    /// let server = Server::empty("charts", "1.0.0").with_experimental("com.example/charts", json!({"formats": ["svg"]}));
     /// assert!(server.check().is_ok());
     /// ```
     ///
     /// # Errors
     ///
     /// [`build`](Self::build) fails if `settings` is not an object, or if the capability is declared twice.
-    pub fn experimental(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
+    pub fn with_experimental(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
         let declared = &mut self.profile.declared.experimental;
         self.problems.extend(declare(declared, "experimental capability", name.into(), settings.into()));
         self
@@ -128,7 +128,7 @@ impl Server {
     /// ```
     /// # use mcp_runtime::Server;
     /// # use serde_json::json;
-    /// let server = Server::empty("charts", "1.0.0").extension("com.example/charts", json!({}));
+    /// let server = Server::empty("charts", "1.0.0").with_mcp_extension("com.example/charts", json!({}));
     /// assert!(server.check().is_ok());
     /// ```
     ///
@@ -138,7 +138,7 @@ impl Server {
     /// that the framework declares itself, if `settings` is not an object, or if the extension is declared twice.
     ///
     /// See [Capabilities](https://modelcontextprotocol.io/specification/2026-07-28/schema#servercapabilities).
-    pub fn extension(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
+    pub fn with_mcp_extension(mut self, name: impl Into<String>, settings: impl Into<serde_json::Value>) -> Self {
         let name = name.into();
         self.problems.extend(check_extension(&name));
         let declared = &mut self.profile.declared.extensions;
@@ -166,7 +166,9 @@ pub(super) fn declare(declared: &mut Map<String, Value>, kind: &str, name: Strin
 /// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
 pub(super) fn check_extension(name: &str) -> Option<String> {
     if OWN_EXTENSIONS.contains(&name) {
-        return Some(format!("the extension `{name}` is declared by the server itself\nhelp: remove `.extension(…)`"));
+        return Some(format!(
+            "the extension `{name}` is declared by the server itself\nhelp: remove `.with_mcp_extension(…)`"
+        ));
     }
     let has_valid_ends = |part: &str, start: fn(&char) -> bool| {
         part.chars().next().is_some_and(|c| start(&c)) && part.ends_with(|c: char| c.is_ascii_alphanumeric())

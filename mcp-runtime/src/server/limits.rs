@@ -138,14 +138,12 @@ impl Server {
         self
     }
 
-    /// Pings clients that are silent for `interval`, and ends the session of a client that does not answer within
-    /// `limit`. Both are clamped to between one millisecond and a year. By default, the server sends no pings, since
-    /// not every client answers them.
+    /// Sets the interval after which a silent client is pinged. The session of a client that does not answer within the
+    /// [timeout](Self::ping_timeout) ends. By default, the server sends no pings, since not every client answers them.
     ///
     /// Any message of a client shows that it is alive. The server looks for messages once per `interval`, so a ping
     /// follows the last message after at most twice that time. Over HTTP, a client is pinged only while it has a stream
-    /// open for messages that belong to no request, which it opens with GET. `limit` should exceed the longest time for
-    /// which a function blocks its thread.
+    /// open for messages that belong to no request, which it opens with GET.
     ///
     /// When a session ends, its calls are cancelled. Over HTTP, its streams close, and requests that contain its id are
     /// rejected with status 404. Over stdio, the connection ends as if the input had ended. Clients of revision
@@ -155,13 +153,23 @@ impl Server {
     /// # use std::time::Duration;
     /// # use mcp_runtime::Server;
     /// # fn configure(server: Server) -> Server {
-    /// server.ping_interval(Duration::from_secs(30), Duration::from_secs(60))
+    /// server.ping_interval(Duration::from_secs(30)).ping_timeout(Duration::from_secs(20))
     /// # }
     /// ```
     ///
     /// See [Ping](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/ping).
-    pub fn ping_interval(mut self, interval: Duration, limit: Duration) -> Self {
-        self.profile.limits.pings = Some(PingSchedule::new(interval, limit));
+    pub fn ping_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
+        let limits = &mut self.profile.limits;
+        limits.pings = interval.into().map(|interval| PingSchedule::new(interval, limits.ping_timeout));
+        self
+    }
+
+    /// Sets the time within which a client must answer a [ping](Self::ping_interval). The default is one minute. It should
+    /// exceed the longest time for which a function blocks its thread.
+    pub fn ping_timeout(mut self, timeout: Duration) -> Self {
+        let limits = &mut self.profile.limits;
+        limits.ping_timeout = timeout;
+        limits.pings = limits.pings.map(|pings| PingSchedule::new(pings.interval(), timeout));
         self
     }
 

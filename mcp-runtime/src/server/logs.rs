@@ -8,7 +8,7 @@ impl Server {
     /// libraries may contain what clients must not see. [`forward_log_targets`](Self::forward_log_targets) adds targets.
     /// If the operator sets `RUST_LOG`, events that it excludes are not forwarded either.
     ///
-    /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`log_layer`](crate::log_layer) in
+    /// Forwarding requires the subscriber that `main!()` and `#[server]` install, or [`forward_log_layer`](crate::forward_log_layer) in
     /// a subscriber of your own.
     ///
     /// ```

@@ -146,14 +146,14 @@ impl Server {
     /// }
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let server = Server::empty("files", "1.0.0").with::<unlock>().disabled::<delete>();
+    /// let server = Server::empty("files", "1.0.0").with::<unlock>().with_disabled::<delete>();
     /// let mut client = server.test_client(Revision::V2026_07_28);
     /// assert!(client.call("delete", ()).await.is_err());
     /// client.call("unlock", ()).await.unwrap();
     /// assert!(client.call("delete", ()).await.is_ok());
     /// # });
     /// ```
-    pub fn disabled<C: Collect>(mut self) -> Self {
+    pub fn with_disabled<C: Collect>(mut self) -> Self {
         self.disabled.extend_from_slice(C::entries());
         self.with::<C>()
     }
@@ -220,7 +220,7 @@ impl Server {
     ///
     /// ```no_run
     /// # use mcp_runtime::Server;
-    /// let server = Server::new("billing", "1.0.0").skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"));
+    /// let server = Server::new("billing", "1.0.0").with_skills(concat!(env!("CARGO_MANIFEST_DIR"), "/skills"));
     /// ```
     ///
     /// # Errors
@@ -230,7 +230,7 @@ impl Server {
     /// files or 16 MiB, if there are more than 16,384 files in total, or if a symbolic link points outside the
     /// directory.
     #[cfg(feature = "skills")]
-    pub fn skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
+    pub fn with_skills(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
         self.skills.push(directory.into());
         self
     }

@@ -1,7 +1,7 @@
 //! Output of the process on stdout and stderr, whether of Rust code, C libraries or child processes.
 //!
-//! A pipe receives it, and a thread moves it from there to the lossy writer. That thread never waits for stderr, which is
-//! why it is not the one that writes to stderr.
+//! A pipe receives it, and a thread moves it from there to the lossy writer. That thread never waits for stderr: another
+//! thread writes to stderr.
 
 use std::{
     fs::File,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     client::TestClient,
-    result::{CallResult, RpcError},
+    result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError},
     subscription::ProgressUpdate,
     task::TestTask,
 };
@@ -123,7 +123,7 @@ impl TestClient {
         Ok(TestTask::read(&result).unwrap_or_else(|| panic!("the call of `{name}` did not become a task: {result}")))
     }
 
-    /// Reads a resource and returns its contents.
+    /// Reads a resource.
     ///
     /// ```
     /// use mcp_runtime::{Revision, Server, resource};
@@ -136,7 +136,7 @@ impl TestClient {
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let mut client = Server::empty("clock", "1.0.0").with::<time>().test_client(Revision::V2026_07_28);
-    /// assert_eq!(client.read("clock://utc").await.unwrap()[0]["text"], "12:00");
+    /// assert_eq!(client.read("clock://utc").await.unwrap().text(), "12:00");
     /// assert!(client.read("clock://moon").await.is_err());
     /// # });
     /// ```
@@ -144,12 +144,11 @@ impl TestClient {
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.
-    pub async fn read(&mut self, uri: &str) -> Result<Vec<Value>, RpcError> {
-        let mut result = self.request("resources/read", json!({"uri": uri})).await?;
-        Ok(serde_json::from_value(result["contents"].take()).unwrap_or_default())
+    pub async fn read(&mut self, uri: &str) -> Result<ReadResult, RpcError> {
+        self.request("resources/read", json!({"uri": uri})).await.map(ReadResult)
     }
 
-    /// Gets a prompt and returns the result.
+    /// Gets a prompt.
     ///
     /// ```
     /// use mcp_runtime::{Revision, Server, prompt};
@@ -163,16 +162,16 @@ impl TestClient {
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let mut client = Server::empty("texts", "1.0.0").with::<greet>().test_client(Revision::V2026_07_28);
     /// let prompt = client.prompt("greet", serde_json::json!({"name": "Ada"})).await.unwrap();
-    /// assert_eq!(prompt["messages"][0]["content"]["text"], "Greet Ada.");
+    /// assert_eq!((prompt.text().as_str(), &prompt["messages"][0]["role"]), ("Greet Ada.", &"user".into()));
     /// # });
     /// ```
     ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.
-    pub async fn prompt(&mut self, name: &str, arguments: impl Serialize) -> Result<Value, RpcError> {
+    pub async fn prompt(&mut self, name: &str, arguments: impl Serialize) -> Result<GetPromptResult, RpcError> {
         let arguments = object(arguments);
-        self.request("prompts/get", json!({"name": name, "arguments": arguments})).await
+        self.request("prompts/get", json!({"name": name, "arguments": arguments})).await.map(GetPromptResult)
     }
 
     /// Lists the tools of all pages.
@@ -186,15 +185,16 @@ impl TestClient {
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let mut client = Server::empty("empty", "1.0.0").with::<rest>().test_client(Revision::V2025_11_25);
-    /// assert_eq!(client.tools().await.unwrap()[0]["annotations"]["readOnlyHint"], true);
+    /// let tools = client.tools().await.unwrap();
+    /// assert_eq!((tools[0].name(), &tools[0]["annotations"]["readOnlyHint"]), ("rest", &true.into()));
     /// # });
     /// ```
     ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.
-    pub async fn tools(&mut self) -> Result<Vec<Value>, RpcError> {
-        self.list("tools/list", "tools").await
+    pub async fn tools(&mut self) -> Result<Vec<ListedEntry>, RpcError> {
+        self.listed("tools/list", "tools").await
     }
 
     /// Lists the resources of all pages, with those that `list` functions return.
@@ -214,16 +214,16 @@ impl TestClient {
     ///
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
     /// let mut client = Server::empty("poems", "1.0.0").with::<poem>().test_client(Revision::V2026_07_28);
-    /// assert_eq!(client.resources().await.unwrap()[0]["uri"], "poems://rain");
-    /// assert_eq!(client.resource_templates().await.unwrap()[0]["uriTemplate"], "poems://{title}");
+    /// assert_eq!(client.resources().await.unwrap()[0].uri(), Some("poems://rain"));
+    /// assert_eq!(client.resource_templates().await.unwrap()[0].uri(), Some("poems://{title}"));
     /// # });
     /// ```
     ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.
-    pub async fn resources(&mut self) -> Result<Vec<Value>, RpcError> {
-        self.list("resources/list", "resources").await
+    pub async fn resources(&mut self) -> Result<Vec<ListedEntry>, RpcError> {
+        self.listed("resources/list", "resources").await
     }
 
     /// Lists the resource templates of all pages.
@@ -231,8 +231,8 @@ impl TestClient {
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.
-    pub async fn resource_templates(&mut self) -> Result<Vec<Value>, RpcError> {
-        self.list("resources/templates/list", "resourceTemplates").await
+    pub async fn resource_templates(&mut self) -> Result<Vec<ListedEntry>, RpcError> {
+        self.listed("resources/templates/list", "resourceTemplates").await
     }
 
     /// Lists the prompts of all pages.
@@ -248,15 +248,19 @@ impl TestClient {
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// let mut client = Server::empty("diary", "1.0.0").with::<summary>().test_client(Revision::V2026_07_28);
-    /// assert_eq!(client.prompts().await.unwrap()[0]["name"], "summary");
+    /// assert_eq!(client.prompts().await.unwrap()[0].name(), "summary");
     /// # });
     /// ```
     ///
     /// # Errors
     ///
     /// Returns the JSON-RPC error of the server.
-    pub async fn prompts(&mut self) -> Result<Vec<Value>, RpcError> {
-        self.list("prompts/list", "prompts").await
+    pub async fn prompts(&mut self) -> Result<Vec<ListedEntry>, RpcError> {
+        self.listed("prompts/list", "prompts").await
+    }
+
+    async fn listed(&mut self, method: &str, member: &str) -> Result<Vec<ListedEntry>, RpcError> {
+        self.list(method, member).await.map(|items| items.into_iter().map(ListedEntry).collect())
     }
 
     /// Lists the entries of all pages, for any list method.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The maximum number of rounds of one request, in case a function never stops asking questions.
 const MAX_ROUNDS: usize = 100;
-/// The id of the `initialize` request with which a connection begins. Those of other requests are larger.
+/// The id of the `initialize` request with which a connection begins. Other requests have larger ids.
 pub(super) const HANDSHAKE_ID: u64 = 0;
 /// The extension of tasks, which a client declares.
 const TASKS: &str = "io.modelcontextprotocol/tasks";
@@ -246,7 +246,7 @@ impl TestClient {
     pub async fn request(&mut self, method: &str, params: Value) -> Result<Value, RpcError> {
         let mut id = self.send_request(method, params.clone());
         for _ in 0..MAX_ROUNDS {
-            let result = self.answer(id).await?;
+            let result = self.response(id).await?;
             if result["resultType"] != "input_required" || self.responder.is_none() {
                 return Ok(result);
             }
@@ -317,7 +317,7 @@ impl TestClient {
     /// # Panics
     ///
     /// Panics if no response can arrive because the request was cancelled, already answered, or never sent.
-    pub async fn answer(&mut self, id: u64) -> Result<Value, RpcError> {
+    pub async fn response(&mut self, id: u64) -> Result<Value, RpcError> {
         loop {
             let is_idle = self.in_flight() == 0;
             if let Some(response) = self.wire.take_response(id) {
@@ -343,7 +343,7 @@ impl TestClient {
         !requests.is_empty()
     }
 
-    pub(crate) fn request_message(&self, id: u64, method: &str, mut params: Value) -> Value {
+    fn request_message(&self, id: u64, method: &str, mut params: Value) -> Value {
         if dialect_of(self.revision).has(Feature::RequestMeta) {
             let meta = json!({
                 "io.modelcontextprotocol/protocolVersion": self.revision.as_str(),
@@ -401,16 +401,5 @@ impl TestClient {
     /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.wire.transport.in_flight()
-    }
-
-    /// Sends a message and returns the lines that the server wrote, unchanged, once no request is in flight.
-    pub(crate) async fn exchange(&mut self, message: &str) -> String {
-        self.wire.send_bytes(message.as_bytes());
-        let mut output = self.wire.output();
-        while self.in_flight() > 0 {
-            self.wire.wait().await;
-            output.append(&mut self.wire.output());
-        }
-        String::from_utf8_lossy(&output).into_owned()
     }
 }

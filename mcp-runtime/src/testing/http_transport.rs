@@ -140,7 +140,7 @@ impl HttpTransport {
             headers.insert(SESSION, session.clone());
             headers.insert(VERSION, encoded(self.revision.as_str()));
         }
-        // Those of the test take precedence.
+        // The headers of the test take precedence.
         headers.extend(self.head.headers.clone());
         request
     }

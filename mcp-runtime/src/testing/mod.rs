@@ -22,6 +22,6 @@ mod wire;
 pub use backend_contract::backend_contract;
 pub use client::TestClient;
 pub use question::ServerRequest;
-pub use result::{CallResult, RpcError};
+pub use result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError};
 pub use subscription::{LogMessage, ProgressUpdate};
 pub use task::TestTask;

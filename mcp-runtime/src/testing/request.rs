@@ -48,7 +48,7 @@ impl TestClient {
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
     /// let mcp = Server::empty("oracle", "1.0.0").with::<answer>().build().unwrap();
-    /// let mcp = mcp.into_http_service(HttpOptions::default());
+    /// let mcp = mcp.into_http_service(HttpOptions::default()).unwrap();
     /// let app = Router::new().nest_service("/mcp", mcp).layer(middleware::from_fn(check_key));
     /// for revision in Revision::ALL {
     ///     let mut stranger = TestClient::over_http(app.clone(), "/mcp", revision);
@@ -81,7 +81,7 @@ impl TestClient {
     /// use mcp_runtime::{HttpOptions, Revision, Server, testing::TestClient};
     ///
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-    /// let service = Server::empty("empty", "1.0.0").build().unwrap().into_http_service(HttpOptions::default());
+    /// let service = Server::empty("empty", "1.0.0").build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     /// let client = TestClient::over_http(service, "/", Revision::V2026_07_28);
     /// let mut client = client.with_header("host", "evil.example");
     /// assert!(client.tools().await.is_err());

@@ -77,7 +77,6 @@ impl RequestSource for TestRequestSource {
     }
 
     fn principal(&self) -> Option<&str> {
-        let principal = self.identity().map_or_else(|| self.extensions.get(), |identity| Some(identity.principal()));
-        principal.map(Principal::as_str)
+        self.identity().map(Identity::principal).or_else(|| self.extensions.get().map(Principal::as_str))
     }
 }

@@ -1,5 +1,6 @@
-use std::fmt;
+use std::{fmt, ops::Index};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
 /// The error object of a JSON-RPC error response.
@@ -41,7 +42,7 @@ impl fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
-/// The result of `tools/call`, as JSON.
+/// The result of `tools/call`. Its field is the JSON, of which it can also be indexed: `result["content"][0]`.
 ///
 /// ```
 /// # use mcp_runtime::testing::CallResult;
@@ -56,8 +57,7 @@ pub struct CallResult(pub Value);
 impl CallResult {
     /// Returns the text content, with line breaks between its items.
     pub fn text(&self) -> String {
-        let content = self.0["content"].as_array().into_iter().flatten();
-        content.filter_map(|item| item["text"].as_str()).collect::<Vec<_>>().join("\n")
+        joined(&self.0["content"], |item| &item["text"])
     }
 
     /// Returns the structured content.
@@ -69,6 +69,104 @@ impl CallResult {
     pub fn is_error(&self) -> bool {
         self.0["isError"] == true
     }
+}
+
+/// The result of `resources/read`. Its field is the JSON. An index selects the JSON of one of the contents: `read[0]["uri"]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadResult(pub Value);
+
+impl ReadResult {
+    /// Returns the JSON of all contents.
+    pub fn contents(&self) -> &[Value] {
+        self.0["contents"].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Returns the text of the contents, with line breaks between them.
+    pub fn text(&self) -> String {
+        joined(&self.0["contents"], |item| &item["text"])
+    }
+
+    /// Returns the bytes of the first binary contents.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
+        self.contents().iter().find_map(|item| STANDARD.decode(item["blob"].as_str()?).ok())
+    }
+
+    /// Returns the media type of the first contents.
+    pub fn mime_type(&self) -> Option<&str> {
+        self.contents().first()?["mimeType"].as_str()
+    }
+}
+
+impl Index<usize> for ReadResult {
+    type Output = Value;
+
+    fn index(&self, index: usize) -> &Value {
+        &self.0["contents"][index]
+    }
+}
+
+/// The result of `prompts/get`. Its field is the JSON, of which it can also be indexed: `prompt["messages"][0]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GetPromptResult(pub Value);
+
+impl GetPromptResult {
+    /// Returns the text of the messages, with line breaks between them.
+    pub fn text(&self) -> String {
+        joined(&self.0["messages"], |message| &message["content"]["text"])
+    }
+
+    /// Returns the description.
+    pub fn description(&self) -> Option<&str> {
+        self.0["description"].as_str()
+    }
+}
+
+/// An entry of a list: a tool, a resource, a resource template or a prompt. Its field is the JSON, of which it can also be
+/// indexed: `tool["annotations"]["readOnlyHint"]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedEntry(pub Value);
+
+impl ListedEntry {
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        self.0["name"].as_str().unwrap_or_default()
+    }
+
+    /// Returns the URI of a resource, or the template of a resource template.
+    pub fn uri(&self) -> Option<&str> {
+        self.0["uri"].as_str().or_else(|| self.0["uriTemplate"].as_str())
+    }
+
+    /// Returns the display name.
+    pub fn title(&self) -> Option<&str> {
+        self.0["title"].as_str()
+    }
+
+    /// Returns the description.
+    pub fn description(&self) -> Option<&str> {
+        self.0["description"].as_str()
+    }
+}
+
+/// Indexes the JSON.
+macro_rules! index_json {
+    ($($name:ident),+) => {
+        $(impl Index<&str> for $name {
+            type Output = Value;
+
+            fn index(&self, member: &str) -> &Value {
+                &self.0[member]
+            }
+        })+
+    };
+}
+
+index_json!(CallResult, GetPromptResult, ListedEntry);
+
+/// Joins the texts of a list.
+fn joined(items: &Value, text: impl Fn(&Value) -> &Value) -> String {
+    let texts = items.as_array().into_iter().flatten().filter_map(|item| text(item).as_str());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the result or the error of a response.

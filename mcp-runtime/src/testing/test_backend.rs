@@ -11,11 +11,11 @@ use std::{
 };
 
 use crate::backend::{
-    Append, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, MemoryBackend, Record, RecordCondition,
-    RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, time::whole_millis,
+    Append, BackendFuture, EventLogEntry, EventLogs, Insertion, LogBounds, LogPosition, MemoryBackend, Record,
+    RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics, time::whole_millis,
 };
 
-/// The methods of [`Records`], [`Logs`] and [`Topics`].
+/// The methods of [`Records`], [`EventLogs`] and [`Topics`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackendMethod {
     /// [`Records::get`].
@@ -32,13 +32,13 @@ pub enum BackendMethod {
     Count,
     /// [`Records::now`].
     Now,
-    /// [`Logs::append`].
+    /// [`EventLogs::append`].
     Append,
-    /// [`Logs::read`].
+    /// [`EventLogs::read`].
     Read,
-    /// [`Logs::appended`].
+    /// [`EventLogs::appended`].
     Appended,
-    /// [`Logs::remove`].
+    /// [`EventLogs::remove`].
     Remove,
     /// [`Topics::publish`].
     Publish,
@@ -204,7 +204,7 @@ impl<H: BackendHook, B: Records> Records for TestBackend<H, B> {
     }
 }
 
-impl<H: BackendHook, B: Logs> Logs for TestBackend<H, B> {
+impl<H: BackendHook, B: EventLogs> EventLogs for TestBackend<H, B> {
     fn append<'a>(
         &'a self,
         key: &'a str,
@@ -217,7 +217,12 @@ impl<H: BackendHook, B: Logs> Logs for TestBackend<H, B> {
         self.run(BackendMethod::Append, key, &value, append)
     }
 
-    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
+    fn read<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        limit: usize,
+    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
         let read = Box::pin(async move { self.inner.read(key, after, limit).await });
         self.run(BackendMethod::Read, key, b"", read)
     }

@@ -66,7 +66,7 @@ async fn main(
     Ok(server
         .with_state(Notes::default())
         .with_state(authorization.upstream_tokens())
-        .scopes("notes:read")
-        .implies("notes:write", "notes:read")
+        .require_scopes("notes:read")
+        .scope_implies("notes:write", ["notes:read"])
         .authenticate(authorization))
 }

@@ -233,7 +233,7 @@ async fn a_spawned_task_does_not_wait_beyond_the_end_of_its_call() {
         let mut client = server.test_client(revision).answering(|_| json!(null));
         let id = client.send_request("tools/call", json!({"name": "spawns_task"}));
         // The call ends with the result of the function, or with the question of the spawned task.
-        client.answer(id).await.unwrap();
+        client.response(id).await.unwrap();
         if let Some(task) = outcome.lock().await.take() {
             assert!(task.await.unwrap().is_err());
         }

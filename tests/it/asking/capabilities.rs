@@ -109,7 +109,7 @@ async fn sampling_is_refused_before_it_is_sent_if_the_client_lacks_a_capability(
     async fn sample(ctx: &Context, tools: bool, context: bool) -> Result<String, Fault> {
         let mut request = SampleRequest::new("Hello");
         if tools {
-            request = request.tool("add", "Adds", json!({"type": "object"}));
+            request = request.with_tool("add", "Adds", json!({"type": "object"}));
         }
         if context {
             request = request.include_context(IncludeContext::ThisServer);

@@ -97,8 +97,8 @@ async fn sample(ctx: &Context) -> Result<String, Fault> {
         .system_prompt("Answer in one word.")
         .max_tokens(100)
         .temperature(0.0)
-        .stop_sequences(["\n"])
-        .model_hint("claude");
+        .with_stop_sequences(["\n"])
+        .with_model_hint("claude");
     let result = ctx.sample(request).await?;
     Ok(format!("{} says {}", result.model, result.text()))
 }

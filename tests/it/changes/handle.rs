@@ -267,7 +267,7 @@ async fn features_appear_with_their_first_entry_and_never_disappear() {
 #[tokio::test]
 async fn entries_can_be_disabled_initially() {
     for revision in Revision::ALL {
-        let built = empty().with::<permanent>().disabled::<optional>().disabled::<ask>().build().unwrap();
+        let built = empty().with::<permanent>().with_disabled::<optional>().with_disabled::<ask>().build().unwrap();
         let handle = built.handle();
         let mut client = built.test_client(revision);
         assert_eq!(listed(&mut client, "tools/list").await, ["permanent"]);
@@ -341,7 +341,7 @@ async fn removing_a_tool_does_not_affect_calls_in_flight() {
         assert!(handle.remove::<slow>());
         assert_eq!(code(&mut client, "tools/call", json!({"name": "slow"})).await, -32602);
         gate.add_permits(1);
-        assert_eq!(client.answer(id).await.unwrap()["content"][0]["text"], "slow result");
+        assert_eq!(client.response(id).await.unwrap()["content"][0]["text"], "slow result");
     }
 }
 

@@ -51,7 +51,7 @@ async fn the_supported_part_of_a_filter_is_acknowledged() {
             json!({"resourceSubscriptions": ["test://item/1"]}),
         ),
     ] {
-        let built = empty().with::<permanent>().with::<item>().disabled::<other>().build().unwrap();
+        let built = empty().with::<permanent>().with::<item>().with_disabled::<other>().build().unwrap();
         let _handle = built.handle();
         let mut client = built.test_client(REVISION);
         assert_eq!(listen(&mut client, wanted.clone()).1, acknowledged, "{wanted}");

@@ -73,7 +73,7 @@ async fn only_subscribers_receive_resource_updates() {
 #[tokio::test]
 async fn invalid_subscriptions_are_rejected() {
     for revision in SESSION_REVISIONS {
-        let built = server().disabled::<other>().build().unwrap();
+        let built = server().with_disabled::<other>().build().unwrap();
         let _handle = built.handle();
         let mut client = built.test_client(revision);
         for method in ["resources/subscribe", "resources/unsubscribe"] {

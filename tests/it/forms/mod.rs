@@ -215,26 +215,26 @@ fn url() -> UrlElicitation {
 fn weather() -> SampleRequest {
     let input = json!({ "city": "Paris" }).as_object().unwrap().clone();
     SampleRequest::new("How is the weather?")
-        .contents(Role::Assistant, ["Let me see.".into(), SampleToolUse::new("1", "weather", input).into()])
-        .tool_results([SampleToolResult::error("1", "nobody knows")])
-        .tool("weather", "Look out.", json!({ "type": "object", "properties": { "city": { "type": "string" } } }))
+        .with_contents(Role::Assistant, ["Let me see.".into(), SampleToolUse::new("1", "weather", input).into()])
+        .with_tool_results([SampleToolResult::error("1", "nobody knows")])
+        .with_tool("weather", "Look out.", json!({ "type": "object", "properties": { "city": { "type": "string" } } }))
         .tool_choice(ToolChoice::Required)
 }
 
 fn detailed() -> SampleRequest {
     SampleRequest::new("Hello")
-        .message(Role::Assistant, "Hi")
-        .contents(Role::User, ["Look:".into(), Image::png([1, 2]).into()])
+        .with_message(Role::Assistant, "Hi")
+        .with_contents(Role::User, ["Look:".into(), Image::png([1, 2]).into()])
         .system_prompt("Be kind.")
         .max_tokens(10)
         .temperature(0.5)
-        .stop_sequences(["a", "b"])
-        .model_hint("sonnet")
-        .model_hint("claude")
+        .with_stop_sequences(["a", "b"])
+        .with_model_hint("sonnet")
+        .with_model_hint("claude")
         .cost(0.1)
         .speed(0.2)
         .intelligence(1.0)
-        .metadata("provider", json!({ "top_k": 3 }))
+        .with_metadata("provider", json!({ "top_k": 3 }))
         .include_context(IncludeContext::None)
 }
 
@@ -267,7 +267,7 @@ fn requests_match_the_official_schemas() {
         check(&Elicitation::<Several>::new("several", "Choose."), "ElicitRequest", Revision::V2025_06_18),
         check(&url(), "ElicitRequest", Revision::V2025_11_25),
         check(&detailed(), "CreateMessageRequest", Revision::V2024_11_05),
-        check(&weather().message_meta("com.example/key", 1), "CreateMessageRequest", Revision::V2025_11_25),
+        check(&weather().with_message_meta("com.example/key", 1), "CreateMessageRequest", Revision::V2025_11_25),
         check(&ListRoots, "ListRootsRequest", Revision::V2024_11_05),
     ]
     .concat();
@@ -395,34 +395,34 @@ fn invalid_sampling_requests_are_rejected() {
         (ask().speed(f64::NAN), Revision::V2026_07_28, "`speedPriority` is NaN, expected a number from 0 to 1"),
         (ask().temperature(f64::INFINITY), Revision::V2026_07_28, "`temperature` is inf, expected a number"),
         (
-            ask().tool("a", "b", json!({})),
+            ask().with_tool("a", "b", json!({})),
             Revision::V2026_07_28,
             "the schema of the tool `a` must describe an object: expected `\"type\": \"object\"`",
         ),
         (
-            ask().message(Role::User, Audio::wav([1])),
+            ask().with_message(Role::User, Audio::wav([1])),
             Revision::V2024_11_05,
             "the protocol revision of the client does not support audio in sampling",
         ),
         (
-            ask().message(Role::Assistant, tool_use()),
+            ask().with_message(Role::Assistant, tool_use()),
             Revision::V2026_07_28,
             "the tool call `1` has no result in the next message",
         ),
         (
-            ask().message(Role::Assistant, tool_use()).message(Role::User, "and now?"),
+            ask().with_message(Role::Assistant, tool_use()).with_message(Role::User, "and now?"),
             Revision::V2026_07_28,
             "the tool call `1` has no result in the next message",
         ),
         (
-            ask().tool_results([SampleToolResult::new("1", "a")]),
+            ask().with_tool_results([SampleToolResult::new("1", "a")]),
             Revision::V2026_07_28,
             "the tool result `1` does not match a tool call in the previous message",
         ),
         (
             ask()
-                .message(Role::Assistant, tool_use())
-                .contents(Role::User, ["See:".into(), SampleToolResult::new("1", "a").into()]),
+                .with_message(Role::Assistant, tool_use())
+                .with_contents(Role::User, ["See:".into(), SampleToolResult::new("1", "a").into()]),
             Revision::V2026_07_28,
             "tool results must be the only content of a user message",
         ),

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use mcp_runtime::{BuiltServer, Context, Handle, HttpOptions, Server, auth::Principal, resource, tool};
+use mcp_runtime::{
+    BuiltServer, Context, Handle, HttpOptions, Server, auth::Principal, http::ListenerOptions, resource, tool,
+};
 use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{
-    client::{Endpoint, Response, Session, until},
+    client::{Endpoint, Options, Response, Session, until},
     request::{Request, call, stateless},
 };
 
@@ -38,7 +40,7 @@ fn server() -> Server {
     super::server().1.with::<item>()
 }
 
-async fn serve_with(options: HttpOptions) -> (Handle, BuiltServer, Endpoint) {
+async fn serve_with(options: impl Into<Options>) -> (Handle, BuiltServer, Endpoint) {
     let built = server().build().unwrap();
     (built.handle(), built.clone(), Endpoint::serve(built, options).await)
 }
@@ -156,7 +158,7 @@ async fn a_subscription_ends_with_its_response() {
 async fn closing_a_service_ends_its_subscriptions() {
     let built = server().build().unwrap();
     let _handle = built.handle();
-    let mut service = built.into_http_service(HttpOptions::default());
+    let mut service = built.into_http_service(HttpOptions::default()).unwrap();
     let request = listen(&json!({"toolsListChanged": true})).into_http(|_| {});
     let mut body = service.call(request).await.unwrap().into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -250,7 +252,7 @@ async fn no_notification_is_lost_between_two_streams() {
 /// In the transport of 2024-11-05, one stream carries all messages.
 #[tokio::test]
 async fn a_legacy_client_is_notified_on_its_stream() {
-    let (handle, _, endpoint) = serve_with(HttpOptions::default().legacy_sse(true)).await;
+    let (handle, _, endpoint) = serve_with(ListenerOptions::default().legacy_sse(true)).await;
     let get = Request::new("GET").path("/sse").with("accept", "text/event-stream");
     let mut stream = endpoint.open(&get).await;
     let path = stream.event().await.unwrap().data;
@@ -291,7 +293,7 @@ async fn visibility_can_depend_on_headers() {
 async fn a_middleware_sets_the_principal() {
     let server = Server::empty("http", "1.0.0").with::<who>().with::<optional>();
     let server = server.visible_to(|caller, entry| !entry.has_tag("admin") || caller.principal() == Some("ada"));
-    let mut service = server.build().unwrap().into_http_service(HttpOptions::default());
+    let mut service = server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     for (principal, name, expected) in [
         (None, "who", "None"),
         (Some("bob"), "who", r#"Some("bob")"#),

@@ -2,12 +2,15 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use mcp_runtime::{BuiltServer, HttpOptions, Server, http::HttpAddress};
+use mcp_runtime::{
+    BuiltServer, HttpOptions, Server,
+    http::{self, ListenerOptions},
+};
 use memchr::memmem;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpSocket, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::oneshot,
     task::JoinHandle,
 };
@@ -28,6 +31,31 @@ pub(super) async fn until(condition: impl Fn() -> bool) {
     .await;
 }
 
+/// The options of an endpoint and its listener.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Options {
+    pub(super) endpoint: HttpOptions,
+    pub(super) listener: ListenerOptions,
+}
+
+impl From<HttpOptions> for Options {
+    fn from(endpoint: HttpOptions) -> Self {
+        Self { endpoint, ..Self::default() }
+    }
+}
+
+impl From<ListenerOptions> for Options {
+    fn from(listener: ListenerOptions) -> Self {
+        Self { listener, ..Self::default() }
+    }
+}
+
+impl From<(HttpOptions, ListenerOptions)> for Options {
+    fn from((endpoint, listener): (HttpOptions, ListenerOptions)) -> Self {
+        Self { endpoint, listener }
+    }
+}
+
 /// A running server.
 #[derive(Debug)]
 pub(super) struct Endpoint {
@@ -37,19 +65,19 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) async fn start(server: Server, options: HttpOptions) -> Self {
+    pub(super) async fn start(server: Server, options: impl Into<Options>) -> Self {
         Self::serve(server.build().unwrap(), options).await
     }
 
-    pub(super) async fn serve(server: BuiltServer, options: HttpOptions) -> Self {
+    pub(super) async fn serve(server: BuiltServer, options: impl Into<Options>) -> Self {
+        let Options { endpoint, listener: options } = options.into();
         let (stop, stopped) = oneshot::channel::<()>();
-        let (send_address, address) = oneshot::channel();
-        let running = tokio::spawn(async move {
-            let stopped = async { drop(stopped.await) };
-            let ready = |address: HttpAddress| send_address.send(address.socket_addr().unwrap()).unwrap();
-            server.serve_http_until(([127, 0, 0, 1], 0), options, stopped, ready).await
-        });
-        Self { address: soon(address).await.unwrap(), stop: Some(stop), running }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = http::serve(listener, server.into_http_service(endpoint).unwrap())
+            .options(options)
+            .with_graceful_shutdown(async { drop(stopped.await) });
+        Self { address, stop: Some(stop), running: tokio::spawn(serving.into_future()) }
     }
 
     pub(super) async fn connect(&self) -> Connection {

@@ -173,7 +173,7 @@ async fn json_of(response: Response<HttpBody>) -> Value {
 /// Nobody can use the answer that another user has given, even if the state that carries the question is not sealed.
 #[tokio::test]
 async fn plain_state_is_bound_to_its_principal() {
-    let mut service = server().build().unwrap().into_http_service(HttpOptions::default());
+    let mut service = server().build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     let delete = |extra: Value| {
         let mut params = json!({"arguments": {"path": "/a"}});
         params.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -191,7 +191,7 @@ async fn plain_state_is_bound_to_its_principal() {
 /// One user cannot continue a call with the sealed state of another.
 #[tokio::test]
 async fn sealed_state_is_bound_to_its_principal() {
-    let mut service = server().build().unwrap().into_http_service(HttpOptions::default());
+    let mut service = server().build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     let mut send = async |request: Request, principal: Option<&str>| -> Value {
         json_of(send_as(&mut service, request, principal).await).await
     };

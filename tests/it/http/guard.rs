@@ -2,7 +2,11 @@
 
 use std::net::SocketAddr;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{
+    HttpOptions,
+    http::{self, Listener, ListenerOptions},
+};
+use tokio::net::TcpListener;
 
 use super::{
     client::{Endpoint, soon},
@@ -129,7 +133,8 @@ async fn cacheable_responses_have_a_vary_header() {
 #[tokio::test]
 async fn pages_of_allowed_origins_may_use_the_legacy_transport() {
     let origin = "https://app.example.com";
-    let (_, endpoint) = serve_with(HttpOptions::default().allow_origin(origin).legacy_sse(true)).await;
+    let (_, endpoint) =
+        serve_with((HttpOptions::default().allow_origin(origin), ListenerOptions::default().legacy_sse(true))).await;
     for (path, method) in [("/mcp", "POST"), ("/sse", "GET"), ("/message", "POST")] {
         let request = |method: &str, origin| Request::new(method).path(path).with("origin", origin);
         let preflight = |origin| request("OPTIONS", origin).with("access-control-request-method", method);
@@ -149,27 +154,27 @@ async fn pages_of_allowed_origins_may_use_the_legacy_transport() {
 #[tokio::test]
 async fn a_public_address_needs_an_allowed_host() {
     for address in [SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([0; 8], 0))] {
-        let built = server().1.build().unwrap();
-        let serving = built.serve_http_until(address, HttpOptions::default(), async {}, |_| panic!("it listens"));
-        let why = soon(serving).await.unwrap_err().to_string();
-        for hint in [address.to_string().as_str(), "--allow-host", "HttpOptions::allow_host"] {
+        let service = server().1.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let why = soon(http::serve(listener, service).into_future()).await.unwrap_err().to_string();
+        for hint in [address.as_str(), "--allow-host", "HttpOptions::allow_host"] {
             assert!(why.contains(hint), "{why}");
         }
     }
-    let built = server().1.build().unwrap();
     let options = HttpOptions::default().allow_host("mcp.example.com");
-    let mut bound = None;
-    let serving = built.serve_http_until(([0, 0, 0, 0], 0), options, async {}, |address| bound = address.socket_addr());
-    soon(serving).await.unwrap();
-    assert_ne!(bound.unwrap().port(), 0);
+    let service = server().1.build().unwrap().into_http_service(options).unwrap();
+    let listener = Listener::bind(([0, 0, 0, 0], 0)).await.unwrap();
+    assert_ne!(listener.address().unwrap().socket_addr().unwrap().port(), 0);
+    soon(http::serve(listener, service).with_graceful_shutdown(async {}).into_future()).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_address_in_use_is_an_error() {
     let (_, endpoint) = serve().await;
-    let built = server().1.build().unwrap();
-    let serving = built.serve_http_until(endpoint.address, HttpOptions::default(), async {}, |_| {});
-    assert_eq!(soon(serving).await.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    let error = Listener::bind(endpoint.address).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(error.to_string().contains(&endpoint.address.to_string()), "{error}");
 }
 
 async fn statuses(endpoint: &Endpoint, paths: &[&str]) -> Vec<u16> {
@@ -189,10 +194,11 @@ async fn health_checks_are_served_next_to_the_endpoint() {
     let probe = Request::new("GET").path("/healthz").with("host", "10.0.0.1:8080");
     assert_eq!(endpoint.send(&probe).await.status, 200);
 
-    let (_, endpoint) = serve_with(HttpOptions::default().health(Some(("/alive", "/ready"))).path("/")).await;
+    let options = ListenerOptions::default().liveness_path("/alive").readiness_path("/ready");
+    let (_, endpoint) = serve_with((HttpOptions::default().path("/"), options)).await;
     assert_eq!(statuses(&endpoint, &paths).await, [404, 404, 200, 405, 404, 404, 404]);
     assert_eq!(endpoint.send(&call("quick").path("/")).await.text(), "quick");
 
-    let (_, endpoint) = serve_with(HttpOptions::default().health(None)).await;
+    let (_, endpoint) = serve_with(ListenerOptions::default().liveness_path(None).readiness_path(None)).await;
     assert_eq!(statuses(&endpoint, &paths).await, [404, 404, 404, 404, 405, 404, 404]);
 }

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
 use serde_json::{Value, json};
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
 };
 
 async fn legacy() -> (Arc<Gate>, Endpoint) {
-    serve_with(HttpOptions::default().legacy_sse(true)).await
+    serve_with(ListenerOptions::default().legacy_sse(true)).await
 }
 
 pub(super) fn sse() -> Request {
@@ -120,7 +120,8 @@ async fn requests_are_checked() {
 /// Further calls are rejected until one has been answered.
 #[tokio::test]
 async fn calls_in_flight_are_limited() {
-    let (gate, endpoint) = serve_with(HttpOptions::default().legacy_sse(true).max_in_flight(2)).await;
+    let (gate, endpoint) =
+        serve_with((HttpOptions::default().max_in_flight(2), ListenerOptions::default().legacy_sse(true))).await;
     let (mut stream, path) = session(&endpoint, "2024-11-05").await;
     for id in 1..=2 {
         assert_eq!(endpoint.send(&call(id, "waits").path(&path)).await.status, 202);
@@ -218,7 +219,8 @@ async fn the_stream_is_never_closed_early() {
 
 #[tokio::test]
 async fn the_stream_is_kept_alive() {
-    let options = HttpOptions::default().legacy_sse(true).keep_alive(Duration::from_millis(5));
+    let options = HttpOptions::default().keep_alive(Duration::from_millis(5));
+    let options = (options, ListenerOptions::default().legacy_sse(true));
     let (_, endpoint) = serve_with(options).await;
     let (mut stream, _) = open(&endpoint).await;
     assert!(stream.event().await.unwrap().is_comment);
@@ -226,7 +228,8 @@ async fn the_stream_is_kept_alive() {
 
 #[tokio::test]
 async fn the_number_of_streams_is_limited() {
-    let (_, endpoint) = serve_with(HttpOptions::default().legacy_sse(true).max_sessions(1)).await;
+    let (_, endpoint) =
+        serve_with((HttpOptions::default().max_sessions(1), ListenerOptions::default().legacy_sse(true))).await;
     let (stream, path) = open(&endpoint).await;
     let refused = endpoint.send(&sse()).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
@@ -264,7 +267,8 @@ async fn unread_output_is_limited() {
 async fn two_listeners() -> (Arc<Gate>, [Endpoint; 2]) {
     let (gate, server) = server();
     let built = server.build().unwrap();
-    let serve = |options: HttpOptions| Endpoint::serve(built.clone(), options.legacy_sse(true));
+    let serve =
+        |options: HttpOptions| Endpoint::serve(built.clone(), (options, ListenerOptions::default().legacy_sse(true)));
     (gate, [serve(HttpOptions::default().max_in_flight(1)).await, serve(HttpOptions::default()).await])
 }
 

@@ -1,6 +1,6 @@
 //! JSON that functions pass on verbatim, over HTTP: every message is one line of an event, or the whole body.
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
 use serde_json::{Value, json};
 
 use super::{
@@ -65,7 +65,7 @@ async fn json_of_functions_is_one_event_or_one_body() {
 
 #[tokio::test]
 async fn json_of_functions_is_one_event_of_the_legacy_transport() {
-    let endpoint = Endpoint::start(server(), HttpOptions::default().legacy_sse(true)).await;
+    let endpoint = Endpoint::start(server(), ListenerOptions::default().legacy_sse(true)).await;
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let mut stream = endpoint.open(&Request::new("GET").path("/sse").with("accept", "text/event-stream")).await;
         let path = stream.event().await.unwrap().data;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 
@@ -91,7 +91,7 @@ async fn a_session_whose_client_answers_lives() {
 #[tokio::test]
 async fn a_legacy_stream_closes_if_its_client_does_not_answer() {
     let (server, _) = pinging_server(Duration::from_millis(200), SHORT);
-    let endpoint = Endpoint::start(server, HttpOptions::default().legacy_sse(true)).await;
+    let endpoint = Endpoint::start(server, ListenerOptions::default().legacy_sse(true)).await;
     let mut stream = endpoint.open(&Request::new("GET").path("/sse").with("accept", "text/event-stream")).await;
     let path = stream.event().await.unwrap().data;
     let initialize = initialize("2024-11-05").path(&path);

@@ -40,7 +40,7 @@ use std::{
     time::Duration,
 };
 
-use client::{Endpoint, until};
+use client::{Endpoint, Options, until};
 use mcp_runtime::{Context, Elicit, Fault, HttpOptions, Server, ask::Answer, backend::MemoryBackend, tool};
 use tokio::sync::Semaphore;
 
@@ -220,7 +220,7 @@ fn server() -> (Arc<Gate>, Server) {
     (gate, server)
 }
 
-async fn serve_with(options: HttpOptions) -> (Arc<Gate>, Endpoint) {
+async fn serve_with(options: impl Into<Options>) -> (Arc<Gate>, Endpoint) {
     let (gate, server) = server();
     (gate, Endpoint::start(server, options).await)
 }

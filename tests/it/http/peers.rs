@@ -8,6 +8,7 @@ use std::{
 use http_body_util::BodyExt;
 use mcp_runtime::{
     HttpOptions, Server,
+    http::ListenerOptions,
     http::{HttpBody, HttpService},
     tool,
 };
@@ -138,7 +139,7 @@ async fn listeners_of_one_peer_leave_room_for_others() {
     let built = server().1.build().unwrap();
     // The lists may change, so clients can subscribe to them.
     let _handle = built.handle();
-    let service = built.into_http_service(HttpOptions::default());
+    let service = built.into_http_service(HttpOptions::default()).unwrap();
     let listen = || stateless("subscriptions/listen", &json!({"notifications": {"toolsListChanged": true}}));
     let mut streams: Vec<HttpBody> = Vec::new();
     let refused = loop {
@@ -189,7 +190,7 @@ mod addresses {
 
     #[tokio::test]
     async fn connections_of_one_address_leave_room_for_others() {
-        let (_, endpoint) = serve_with(HttpOptions::default().max_connections(4)).await;
+        let (_, endpoint) = serve_with(ListenerOptions::default().max_connections(4)).await;
         let mut connections = Vec::new();
         for (from, status) in
             [("127.0.0.1", 200), ("127.0.0.1", 200), ("127.0.0.1", 200), ("127.0.0.1", 503), ("127.0.0.2", 200)]

@@ -30,7 +30,7 @@ fn memo() -> &'static str {
 }
 
 pub(super) fn service(server: Server, options: HttpOptions) -> HttpService {
-    server.build().unwrap().into_http_service(options)
+    server.build().unwrap().into_http_service(options).unwrap()
 }
 
 /// Sends a request whose sender a middleware has identified.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
 use serde_json::Value;
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
 
 #[tokio::test]
 async fn shutdown_waits_for_calls_and_streams() {
-    let (gate, mut endpoint) = serve_with(HttpOptions::default().legacy_sse(true)).await;
+    let (gate, mut endpoint) = serve_with(ListenerOptions::default().legacy_sse(true)).await;
     let session = endpoint.session("2025-11-25").await;
     let (get, reports) = (session.get(), session.call(1, "reports"));
     let idle = endpoint.connect().await.send(&call("quick")).await.1;

@@ -9,7 +9,8 @@ use crate::skills::DIRECTORY;
 /// Only three methods require `Mcp-Name`. For the others it is optional.
 #[tokio::test]
 async fn skills_are_served_over_http() {
-    let endpoint = Endpoint::start(Server::empty("skilled", "1.0.0").skills(DIRECTORY), HttpOptions::default()).await;
+    let endpoint =
+        Endpoint::start(Server::empty("skilled", "1.0.0").with_skills(DIRECTORY), HttpOptions::default()).await;
     let skill = json!({"uri": "skill://git-workflow/SKILL.md"});
     for (method, params, member, status) in [
         ("skills/list", json!({}), "skills", 200),

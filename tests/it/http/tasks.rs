@@ -255,7 +255,7 @@ async fn a_failing_backend_makes_requests_about_tasks_unavailable() {
 async fn the_sessions_of_one_address_share_the_limit_of_tasks() {
     let server = server(&Arc::default()).max_tasks(TaskLimits::default().total(9).per_peer(2));
     let options = HttpOptions::default().peer_addr(|request| request.extensions.get().copied());
-    let mut service = server.build().unwrap().into_http_service(options);
+    let mut service = server.build().unwrap().into_http_service(options).unwrap();
     let mut send = async |principal: Option<&str>, host: u8, request: Request| {
         let request = request.into_http(|extensions| {
             extensions.insert(SocketAddr::from(([192, 0, 2, host], 1)));
@@ -298,7 +298,7 @@ async fn the_sessions_of_one_address_share_the_limit_of_tasks() {
 /// To other principals, a task does not exist.
 #[tokio::test]
 async fn tasks_belong_to_their_principal() {
-    let mut service = server(&Arc::default()).build().unwrap().into_http_service(HttpOptions::default());
+    let mut service = server(&Arc::default()).build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     for owner in [Some("ada"), None] {
         let task = send_as(&mut service, owner, work()).await.1["result"]["taskId"].clone();
         for principal in [Some("ada"), Some("bob"), Some(""), None] {
@@ -315,7 +315,7 @@ async fn tasks_belong_to_their_principal() {
 /// In 2025-11-25, a task belongs to the principal of its session, or to the session if there is no principal.
 #[tokio::test]
 async fn tasks_of_sessions_belong_to_their_principal() {
-    let mut service = server(&Arc::default()).build().unwrap().into_http_service(HttpOptions::default());
+    let mut service = server(&Arc::default()).build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     for owner in [Some("ada"), None] {
         let mut sessions = Vec::new();
         for principal in [owner, Some("ada"), Some("bob"), Some(""), None] {

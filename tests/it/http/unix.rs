@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use mcp_runtime::{HttpOptions, http::HttpAddress};
+use mcp_runtime::{
+    HttpOptions,
+    http::{self, HttpAddress, Listener, ListenerOptions},
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
@@ -16,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    client::soon,
+    client::{Options, soon},
     request::{Request, call, initialize},
     server,
 };
@@ -30,21 +33,19 @@ struct SocketServer {
 
 impl SocketServer {
     /// Returns the error if the server cannot listen.
-    async fn start(path: &Path, options: HttpOptions) -> std::io::Result<Self> {
+    async fn start(path: &Path, options: impl Into<Options>) -> std::io::Result<Self> {
+        let listener = Listener::bind(path).await?;
+        assert_eq!(listener.address().unwrap(), HttpAddress::from(path));
+        Ok(Self::serve(path, listener, options.into()))
+    }
+
+    fn serve(path: &Path, listener: impl Into<Listener>, options: Options) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
-        let (send_address, address) = oneshot::channel();
-        let (built, bind) = (server().1.build().unwrap(), path.to_owned());
-        let running = tokio::spawn(async move {
-            let ready = |address| send_address.send(address).unwrap();
-            built.serve_http_until(bind, options, async { drop(stopped.await) }, ready).await
-        });
-        match soon(address).await {
-            Ok(address) => {
-                assert_eq!(address, HttpAddress::from(path));
-                Ok(Self { path: path.to_owned(), stop, running })
-            }
-            Err(_) => Err(soon(running).await.unwrap().unwrap_err()),
-        }
+        let service = server().1.build().unwrap().into_http_service(options.endpoint).unwrap();
+        let serving = http::serve(listener, service)
+            .options(options.listener)
+            .with_graceful_shutdown(async { drop(stopped.await) });
+        Self { path: path.to_owned(), stop, running: tokio::spawn(serving.into_future()) }
     }
 
     async fn status(&self, request: &Request) -> u16 {
@@ -83,15 +84,25 @@ fn mode(path: &Path) -> u32 {
 async fn the_file_of_a_socket_exists_while_the_server_listens() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.sock");
-    for (options, expected) in [(HttpOptions::default(), 0o600), (HttpOptions::default().socket_mode(0o660), 0o660)] {
-        let server = SocketServer::start(&path, options).await.unwrap();
-        assert_eq!(mode(&path), expected);
-        assert_eq!(server.status(&call("quick")).await, 200);
-        assert_eq!(server.status(&initialize("2025-11-25")).await, 200);
-        assert_eq!(server.status(&Request::new("GET").path("/healthz")).await, 200);
-        server.stopped().await;
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-    }
+    let server = SocketServer::start(&path, HttpOptions::default()).await.unwrap();
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(server.status(&call("quick")).await, 200);
+    assert_eq!(server.status(&initialize("2025-11-25")).await, 200);
+    assert_eq!(server.status(&Request::new("GET").path("/healthz")).await, 200);
+    server.stopped().await;
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_socket_of_the_caller_is_served_and_its_file_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.sock");
+    let listener = Listener::from(tokio::net::UnixListener::bind(&path).unwrap());
+    assert_eq!(listener.address().unwrap(), HttpAddress::from(path.as_path()));
+    let server = SocketServer::serve(&path, listener, Options::default());
+    assert_eq!(server.status(&call("quick")).await, 200);
+    server.stopped().await;
+    assert!(path.exists());
 }
 
 #[tokio::test]
@@ -163,7 +174,7 @@ async fn host_and_origin_are_checked_as_for_tcp() {
 async fn all_connections_of_a_user_are_one_peer() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("x.sock");
-    let options = HttpOptions::default().max_connections(4).max_peer_share(0.5);
+    let options = (HttpOptions::default().max_peer_share(0.5), ListenerOptions::default().max_connections(4));
     let server = SocketServer::start(&path, options).await.unwrap();
     // The share of a single peer is half of four.
     let _kept = [connect(&path).await, connect(&path).await];

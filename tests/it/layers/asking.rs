@@ -34,7 +34,7 @@ async fn requests_to_the_client_pass_through() {
         [(Revision::V2025_11_25, &["success"][..]), (Revision::V2026_07_28, &["input_required", "success"])]
     {
         let (events, runs) = (Events::default(), Arc::new(Runs::default()));
-        let cache = CacheReadOnly::new(Duration::from_secs(60)).varying_by(|_| String::new());
+        let cache = CacheReadOnly::new(Duration::from_secs(60)).per_key(|_| String::new());
         let server = Server::empty("layers", "1.0.0")
             .with::<greet>()
             .with_shared(Arc::clone(&runs))

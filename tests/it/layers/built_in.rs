@@ -92,7 +92,7 @@ fn logs() -> Result<(), String> {
 async fn the_log_of_layers_is_not_forwarded() {
     use tracing_subscriber::layer::SubscriberExt as _;
 
-    let _guard = set_default(tracing_subscriber::registry().with(mcp_runtime::log_layer()));
+    let _guard = set_default(tracing_subscriber::registry().with(mcp_runtime::forward_log_layer()));
     let server = Server::empty("layers", "1.0.0").with::<logs>().forward_log();
     let mut client = server
         .layer(LogCalls::new().with_arguments())
@@ -139,7 +139,7 @@ async fn only_events_of_own_and_named_targets_are_forwarded() {
             &["own", "root", "inner", "dependency"],
         ),
     ] {
-        let forwarding = mcp_runtime::log_layer().with_filter(level);
+        let forwarding = mcp_runtime::forward_log_layer().with_filter(level);
         let _guard = set_default(tracing_subscriber::registry().with(forwarding));
         let mut client = server.test_client(Revision::V2025_11_25);
         client.call("logs_as_others", ()).await.unwrap();
@@ -267,8 +267,8 @@ async fn rates_are_limited_by_key() {
         (limit(3).max_keys(1).per_function(), [3, 3]),
         (limit(3).max_keys(0).per_function(), [3, 3]),
         (limit(3).per_caller(), [3, 0]),
-        (limit(3).by(number), [6, 0]),
-        (limit(3).by(number).per_function(), [6, 6]),
+        (limit(3).per_key(number), [6, 0]),
+        (limit(3).per_key(number).per_function(), [6, 6]),
         (limit(u32::MAX), [10, 10]),
         (RateLimit::new(3, Duration::ZERO).burst(3), [3, 0]),
     ] {
@@ -288,7 +288,7 @@ async fn a_rejection_names_everything_that_is_limited() {
         (|server| server.layer(limit().per_caller()), "all calls of this caller"),
         (|server| server.layer(limit().per_function()), "`double`"),
         (|server| server.layer(limit().per_caller().per_function()), "`double`"),
-        (|server| server.layer(limit().by(|_| String::new())), "calls like this one"),
+        (|server| server.layer(limit().per_key(|_| String::new())), "calls like this one"),
         (
             |server| server.layer_for(|entry| entry.name == "double", limit()),
             "`double` and the functions that share its limit",
@@ -307,7 +307,7 @@ async fn keys_are_bounded() {
     let keys = Arc::new(AtomicUsize::new(0));
     let (_, server) = server();
     let key = Arc::clone(&keys);
-    let limit = RateLimit::new(1, HOUR).by(move |_| key.load(Ordering::SeqCst).to_string()).max_keys(8);
+    let limit = RateLimit::new(1, HOUR).per_key(move |_| key.load(Ordering::SeqCst).to_string()).max_keys(8);
     let mut client = server.layer(limit).test_client(Revision::V2026_07_28);
     let mut call = async |key: usize| {
         keys.store(key, Ordering::SeqCst);
@@ -401,10 +401,10 @@ async fn only_cacheable_results_are_cached() {
         (cache(), "changes", 3),
         (cache(), "counts_open_world", 3),
         (cache(), "counts_for", 3),
-        (cache().varying_by(|_| String::new()), "counts_for", 1),
-        (cache().varying_by(|call| call.request_id().to_owned()), "counts_for", 3),
-        (cache().varying_by(|call| call.request_id().to_owned()), "counts", 3),
-        (cache().varying_by(|_| String::new()), "changes", 3),
+        (cache().per_key(|_| String::new()), "counts_for", 1),
+        (cache().per_key(|call| call.request_id().to_owned()), "counts_for", 3),
+        (cache().per_key(|call| call.request_id().to_owned()), "counts", 3),
+        (cache().per_key(|_| String::new()), "changes", 3),
         (cache(), "fails_at_first", 2),
         (cache().max_bytes(0), "counts", 3),
         (CacheReadOnly::new(Duration::ZERO), "counts", 3),

@@ -28,7 +28,7 @@ fn counts(runs: &Runs) -> usize {
 fn service(layer: impl Layer) -> HttpService {
     let options = HttpOptions::default().peer_addr(|request| request.extensions.get().copied());
     let server = Server::empty("callers", "1.0.0").with::<counts>().with_shared(Arc::<Runs>::default());
-    server.layer(layer).build().unwrap().into_http_service(options)
+    server.layer(layer).build().unwrap().into_http_service(options).unwrap()
 }
 
 /// Calls `counts` as a principal and returns the text of the result.

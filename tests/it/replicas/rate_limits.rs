@@ -70,7 +70,7 @@ async fn processes_share_a_budget() {
         (Box::new(move || limit(40).per_function()), 80),
         (Box::new(move || limit(40).per_caller()), 80),
         (Box::new(move || limit(40).per_caller().per_function()), 160),
-        (Box::new(move || limit(40).by(|call| call.name().to_owned())), 80),
+        (Box::new(move || limit(40).per_key(|call| call.name().to_owned())), 80),
         (Box::new(move || limit(40).per_process()), 120),
     ] {
         let replicas = limited::<3>(&configure);
@@ -177,7 +177,7 @@ async fn calls_at_the_same_time_cause_one_request() {
         (0..100).map(|_| client.send_request("tools/call", serde_json::json!({"name": "roll"}))).collect();
     let mut passing = 0;
     for id in calls {
-        passing += usize::from(client.answer(id).await.unwrap()["isError"] != true);
+        passing += usize::from(client.response(id).await.unwrap()["isError"] != true);
     }
     assert_eq!(passing, 64);
     let used = replica.backend.operations() - before;

@@ -10,7 +10,7 @@ use std::{
 use mcp_runtime::{
     Handle, Revision, Server,
     backend::{
-        Append, BackendError, BackendFuture, Insertion, LogBounds, LogEntry, LogPosition, Logs, Record,
+        Append, BackendError, BackendFuture, EventLogEntry, EventLogs, Insertion, LogBounds, LogPosition, Record,
         RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSender, TopicSubscription, Topics,
     },
     resource,
@@ -269,7 +269,7 @@ fn trim(transaction: &Transaction<'_>, key: &str, bounds: LogBounds) -> rusqlite
     transaction.execute("DELETE FROM entries WHERE log = ? AND position < ?", params![key, first]).map(drop)
 }
 
-impl Logs for Sqlite {
+impl EventLogs for Sqlite {
     fn append<'a>(
         &'a self,
         key: &'a str,
@@ -294,7 +294,12 @@ impl Logs for Sqlite {
         })
     }
 
-    fn read<'a>(&'a self, key: &'a str, after: LogPosition, limit: usize) -> BackendFuture<'a, Option<Vec<LogEntry>>> {
+    fn read<'a>(
+        &'a self,
+        key: &'a str,
+        after: LogPosition,
+        limit: usize,
+    ) -> BackendFuture<'a, Option<Vec<EventLogEntry>>> {
         self.run(key, |transaction, _| {
             if last(transaction, key)?.is_none() {
                 return Ok(None);
@@ -303,7 +308,7 @@ impl Logs for Sqlite {
                 "SELECT position, value FROM entries WHERE log = ? AND position > ? ORDER BY position LIMIT ?",
             )?;
             let entry = |row: &rusqlite::Row<'_>| {
-                Ok(LogEntry::new(LogPosition::new(number(row.get(0)?)), row.get::<_, Vec<u8>>(1)?))
+                Ok(EventLogEntry::new(LogPosition::new(number(row.get(0)?)), row.get::<_, Vec<u8>>(1)?))
             };
             let after = integer(after.number());
             read.query_map(params![key, after, integer(limit as u64)], entry)?.collect::<Result<_, _>>().map(Some)

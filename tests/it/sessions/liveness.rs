@@ -27,7 +27,10 @@ async fn hangs(counter: &CallCounter) {
 /// Returns a server that pings, and a sender whose clones are held by the server and by each call of `hangs`.
 pub(crate) fn pinging_server(interval: Duration, limit: Duration) -> (Server, mpsc::Sender<()>) {
     let (sender, _) = mpsc::channel(1);
-    (server().with::<hangs>().with_state(CallCounter(sender.clone())).ping_interval(interval, limit), sender)
+    (
+        server().with::<hangs>().with_state(CallCounter(sender.clone())).ping_interval(interval).ping_timeout(limit),
+        sender,
+    )
 }
 
 /// A client on a pair of byte streams.

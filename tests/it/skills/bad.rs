@@ -40,7 +40,8 @@ impl Drop for Folder {
 
 /// Returns the problems of a server with these directories of skills.
 fn problems(directories: &[&Path]) -> Vec<String> {
-    let server = directories.iter().fold(Server::empty("bad", "1.0.0"), |server, directory| server.skills(*directory));
+    let server =
+        directories.iter().fold(Server::empty("bad", "1.0.0"), |server, directory| server.with_skills(*directory));
     server.check().map_or_else(|error| error.problems().to_vec(), |()| Vec::new())
 }
 
@@ -163,7 +164,7 @@ async fn several_directories_are_served_together() {
     first.skill("team/one");
     first.skill("alone");
     second.skill("team/two");
-    let server = Server::empty("two", "1.0.0").skills(&first.0).skills(&second.0);
+    let server = Server::empty("two", "1.0.0").with_skills(&first.0).with_skills(&second.0);
     let mut client = client(server);
     let team = all(&mut client, "resources/directory/read", "resources", json!({"uri": "skill://team"})).await;
     assert_eq!(uris(&team), ["skill://team/one", "skill://team/two"]);
@@ -196,7 +197,7 @@ fn a_resource_with_the_uri_of_a_skill_file_is_rejected() {
 async fn a_directory_without_skills_is_listed_as_empty() {
     let folder = Folder::new();
     folder.write("notes/README.md", "nothing");
-    let mut client = client(Server::empty("none", "1.0.0").skills(&folder.0));
+    let mut client = client(Server::empty("none", "1.0.0").with_skills(&folder.0));
     assert_eq!(client.request("skills/list", json!({})).await.unwrap()["skills"], json!([]));
     assert_eq!(client.request("resources/list", json!({})).await.unwrap()["resources"], json!([]));
 }
@@ -207,7 +208,7 @@ async fn files_are_served_as_read_at_startup() {
     let folder = Folder::new();
     folder.skill("one");
     folder.write("one/data.txt", "before");
-    let mut client = client(Server::empty("kept", "1.0.0").skills(&folder.0));
+    let mut client = client(Server::empty("kept", "1.0.0").with_skills(&folder.0));
     let before = client.request("skills/list", json!({})).await.unwrap();
     folder.write("one/data.txt", "after");
     fs::remove_file(folder.0.join("one/SKILL.md")).unwrap();

@@ -43,7 +43,7 @@ fn rest(rest: String) -> Option<String> {
 }
 
 fn server() -> Server {
-    Server::empty("skilled", "1.0.0").skills(DIRECTORY)
+    Server::empty("skilled", "1.0.0").with_skills(DIRECTORY)
 }
 
 fn client(server: Server) -> TestClient {
@@ -187,7 +187,7 @@ async fn files_are_resources_in_every_revision() {
             assert_eq!(uris(&listed), expected, "{revision}");
             for (uri, path, mime_type) in FILES {
                 let link = listed.iter().find(|link| link["uri"] == *uri).unwrap();
-                let contents = client.read(uri).await.unwrap().remove(0);
+                let contents = client.read(uri).await.unwrap()[0].clone();
                 assert_eq!((&link["mimeType"], &contents["mimeType"]), (&json!(mime_type), &json!(mime_type)));
                 assert_eq!(link["size"], bytes(path).len(), "{uri}");
                 assert_eq!(contents["uri"], *uri);

@@ -239,7 +239,7 @@ impl ValidatingClient {
     }
 
     async fn answer(&mut self, id: u64, method: &str) -> Result<Value, RpcError> {
-        let answer = tokio::time::timeout(Duration::from_secs(10), self.client.answer(id)).await.expect(method);
+        let answer = tokio::time::timeout(Duration::from_secs(10), self.client.response(id)).await.expect(method);
         let message = match &answer {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Err(RpcError { code, message, data }) => {
@@ -377,7 +377,7 @@ async fn the_capability_is_declared_if_a_tool_supports_tasks() {
             let mut client = TestClient::uninitialized(server, revision);
             let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
             let id = client.send_request(method, params);
-            let description = client.answer(id).await.unwrap();
+            let description = client.response(id).await.unwrap();
             let found = pointer.and_then(|pointer| description.pointer(pointer));
             assert_eq!(found.is_some(), has_tasks && pointer.is_some(), "{revision}: {description}");
             let is_session = !revision.is_stateless() && pointer.is_some();

@@ -247,7 +247,7 @@ fn clear() {}
 /// Delete a note, with another scope if it is shared.
 #[tool]
 fn delete(ctx: &Context, is_shared: bool) -> Result<(), Fault> {
-    if is_shared { ctx.require_scope("notes:share") } else { Ok(()) }
+    if is_shared { ctx.require_scopes("notes:share") } else { Ok(()) }
 }
 
 #[tokio::test]

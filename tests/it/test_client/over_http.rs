@@ -23,7 +23,7 @@ impl Authenticator for NamedTokens {
 }
 
 fn service(server: Server) -> HttpService {
-    server.layer(LogCalls::new()).build().unwrap().into_http_service(HttpOptions::default())
+    server.layer(LogCalls::new()).build().unwrap().into_http_service(HttpOptions::default()).unwrap()
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn every_method_works() {
 /// The authenticator of the server sees the requests, unlike that of a client in memory.
 #[tokio::test]
 async fn refusals_have_a_status_and_a_challenge() {
-    let server = Server::empty("notes", "1.0.0").with::<clear>().scopes("notes:read").authenticate(NamedTokens);
+    let server = Server::empty("notes", "1.0.0").with::<clear>().require_scopes("notes:read").authenticate(NamedTokens);
     let service = service(server);
     for revision in Revision::ALL {
         for (token, status, scope) in [
@@ -123,14 +123,14 @@ async fn a_refusal_of_the_request_is_the_error_of_its_message() {
 async fn a_mounted_service_is_drained_before_it_shuts_down() {
     let delay = Duration::from_secs(5);
     let built = server().build().unwrap();
-    let service = built.into_http_service(HttpOptions::default().drain_delay(delay));
+    let service = built.into_http_service(HttpOptions::default()).unwrap();
     let mut client = TestClient::over_http(service.clone(), "/mcp", Revision::V2026_07_28);
     assert!(service.is_ready().await);
 
     let began = tokio::time::Instant::now();
     let draining = tokio::spawn({
         let service = service.clone();
-        async move { service.drain().await }
+        async move { service.drain(delay).await }
     });
     tokio::task::yield_now().await;
     assert!(!service.is_ready().await);

@@ -9,7 +9,11 @@
 use std::error::Error;
 
 use mcp_redis::Redis;
-use mcp_runtime::{Handle, HttpOptions, Server, SessionRates, TaskLimits, http::HttpAddress, resource, tool};
+use mcp_runtime::{
+    Handle, HttpOptions, Server, SessionRates, TaskLimits,
+    http::{self, HttpAddress, Listener, ListenerOptions},
+    resource, tool,
+};
 
 #[global_allocator]
 static ALLOCATOR: counting::Counting = counting::Counting;
@@ -70,8 +74,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     if let Some(redis) = backend {
         server = server.backend(redis);
     }
-    let options = HttpOptions::default().max_connections(20_000).max_sessions(20_000).max_peer_share(1.0);
-    let ready = |address: HttpAddress| eprintln!("listening on http://{address}/mcp");
-    server.build()?.serve_http_until(address, options, std::future::pending(), ready).await?;
+    let options = HttpOptions::default().max_sessions(20_000).max_peer_share(1.0);
+    let service = server.build()?.into_http_service(options)?;
+    let listener = Listener::bind(address).await?;
+    eprintln!("listening on http://{}/mcp", listener.address()?);
+    http::serve(listener, service)
+        .options(ListenerOptions::default().max_connections(20_000))
+        .with_graceful_shutdown(std::future::pending())
+        .await?;
     Ok(())
 }

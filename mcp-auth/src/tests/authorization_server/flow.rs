@@ -94,7 +94,7 @@ async fn a_user_approves_logs_in_and_the_client_gets_tokens() {
     assert_eq!(tokens["scope"], "notes:read notes:write");
     assert_eq!(tokens["expires_in"], 600);
     let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
-    assert_eq!(identity.principal().as_str(), format!("{ISSUER}#ada"));
+    assert_eq!(identity.principal(), format!("{ISSUER}#ada"));
     assert_eq!(identity.scopes().collect::<Vec<_>>(), ["notes:read", "notes:write"]);
     assert_eq!(identity.claim("email"), Some(&json!("ada@example.com")));
     assert_eq!(identity.claim("client_id"), Some(&json!("app")));

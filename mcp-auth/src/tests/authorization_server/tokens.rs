@@ -32,7 +32,7 @@ async fn machines_get_tokens_in_their_own_name_and_nobody_else_does() {
     let tokens = request("robot", "a robot secret", "").await.json();
     assert_eq!((&tokens["scope"], tokens.get("refresh_token")), (&json!("notes:read notes:audit"), None));
     let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
-    assert_eq!(identity.principal().as_str(), format!("{ISSUER}#client:robot"));
+    assert_eq!(identity.principal(), format!("{ISSUER}#client:robot"));
 }
 
 #[tokio::test]

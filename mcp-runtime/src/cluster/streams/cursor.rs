@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::log::{Entry, EventHeader};
-use crate::{backend::LogEntry, transport::http::sse::item::StreamItem};
+use crate::{backend::EventLogEntry, transport::http::sse::item::StreamItem};
 
 /// A position in the log of a stream, and what is known about the entries up to it. Every reader of a log sees the same
 /// events.
@@ -42,7 +42,7 @@ impl Cursor {
     }
 
     /// Moves to the next entry, and returns its event if there is one that was not seen before.
-    pub(super) fn accept(&mut self, entry: &LogEntry) -> Option<StreamItem> {
+    pub(super) fn accept(&mut self, entry: &EventLogEntry) -> Option<StreamItem> {
         let position = entry.position.number();
         if self.has_ended || position <= self.at {
             return None;
@@ -134,7 +134,7 @@ mod tests {
         ] {
             let entries: Vec<_> = (1..)
                 .zip(&entries)
-                .map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry.as_slice()))
+                .map(|(position, entry)| EventLogEntry::new(LogPosition::new(position), entry.as_slice()))
                 .collect();
             let read = |mut cursor: Cursor| {
                 let mut seen = Vec::new();

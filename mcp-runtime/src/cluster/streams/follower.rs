@@ -8,7 +8,7 @@ use super::{
     shared_events::{Closed, Feed},
 };
 use crate::{
-    backend::{Append, BackendError, Backoff, LogEntry},
+    backend::{Append, BackendError, Backoff, EventLogEntry},
     cluster::{Replica, Slot},
     race::race,
     revision::Dialect,
@@ -148,7 +148,7 @@ impl Follower {
         Ok(true)
     }
 
-    fn accept(&mut self, entries: &[LogEntry]) {
+    fn accept(&mut self, entries: &[EventLogEntry]) {
         self.items.extend(entries.iter().filter_map(|entry| self.cursor.accept(entry)));
     }
 }

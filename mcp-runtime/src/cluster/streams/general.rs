@@ -20,7 +20,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, BackendError, Backoff, LogEntry, with_timeout},
+    backend::{BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, with_timeout},
     engine::Outbox,
     race::race,
     revision::Dialect,
@@ -217,7 +217,7 @@ impl GeneralResponse {
     }
 
     /// Returns the next entries. Returns none if there are no newer ones.
-    async fn next(&mut self) -> Result<Vec<LogEntry>, BackendError> {
+    async fn next(&mut self) -> Result<Vec<EventLogEntry>, BackendError> {
         let mut entries = self.local.take(self.at);
         if entries.is_empty() {
             // An entry of this replica may be announced before its position arrives.
@@ -227,7 +227,7 @@ impl GeneralResponse {
         if entries.is_empty() { self.read().await } else { Ok(entries) }
     }
 
-    async fn read(&mut self) -> Result<Vec<LogEntry>, BackendError> {
+    async fn read(&mut self) -> Result<Vec<EventLogEntry>, BackendError> {
         let log = &self.stream.log;
         if let Some(entries) = log.read(self.at).await? {
             return Ok(entries);
@@ -238,7 +238,7 @@ impl GeneralResponse {
         Ok(log.read(self.at).await?.unwrap_or_default())
     }
 
-    async fn send(&mut self, entries: &[LogEntry], feed: &Feed) -> Result<(), Closed> {
+    async fn send(&mut self, entries: &[EventLogEntry], feed: &Feed) -> Result<(), Closed> {
         for entry in entries {
             let position = entry.position.number();
             self.at = position;

@@ -6,7 +6,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::log::StreamLog;
-use crate::backend::{Append, BackendError, LogEntry, LogPosition};
+use crate::backend::{Append, BackendError, EventLogEntry, LogPosition};
 
 /// The maximum size in bytes of the entries that wait for a response, and their maximum number. A response that does not
 /// take them in time reads them from the log.
@@ -30,7 +30,7 @@ struct State {
     /// The numbers of appends that have started, and that have their position or have failed.
     started: u64,
     finished: u64,
-    entries: VecDeque<LogEntry>,
+    entries: VecDeque<EventLogEntry>,
     bytes: usize,
 }
 
@@ -114,7 +114,7 @@ impl LocalEntries {
 impl LocalFollower {
     /// Waits until this replica has appended entries after a position.
     pub(super) async fn appended(&self, after: u64) {
-        let is_after = |entry: &LogEntry| entry.position.number() > after;
+        let is_after = |entry: &EventLogEntry| entry.position.number() > after;
         self.0.until(|state| state.entries.back().is_some_and(is_after)).await;
     }
 
@@ -126,9 +126,9 @@ impl LocalFollower {
 
     /// Takes the entries that directly follow a position. Whatever else this replica has appended must be read from the
     /// log, with what other replicas have appended in between.
-    pub(super) fn take(&self, after: u64) -> Vec<LogEntry> {
+    pub(super) fn take(&self, after: u64) -> Vec<EventLogEntry> {
         let mut next = after + 1;
-        let follows = |entry: &LogEntry| {
+        let follows = |entry: &EventLogEntry| {
             let follows = entry.position.number() == next;
             next += u64::from(follows);
             follows
@@ -147,12 +147,12 @@ impl State {
         } else if self.followers > 0 {
             self.bytes += bytes;
             let entry =
-                |(position, entry): (u64, &Vec<u8>)| LogEntry::new(LogPosition::new(position), entry.as_slice());
+                |(position, entry): (u64, &Vec<u8>)| EventLogEntry::new(LogPosition::new(position), entry.as_slice());
             self.entries.extend((first..).zip(entries).map(entry));
         }
     }
 
-    fn take(&mut self) -> VecDeque<LogEntry> {
+    fn take(&mut self) -> VecDeque<EventLogEntry> {
         self.bytes = 0;
         std::mem::take(&mut self.entries)
     }

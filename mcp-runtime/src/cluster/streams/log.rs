@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use crate::{
     backend::{
-        Append, Backend, BackendError, Backoff, LogBounds, LogEntry, LogPosition, RecordCondition, with_timeout,
+        Append, Backend, BackendError, Backoff, EventLogEntry, LogBounds, LogPosition, RecordCondition, with_timeout,
     },
     engine::write_error,
     error::Fault,
@@ -94,7 +94,7 @@ impl StreamLog {
 
     /// Returns the next entries after a position. If some of them have been dropped, starts with the first one that is
     /// left. Returns `None` if there is no log.
-    pub(super) async fn read(&self, after: u64) -> Result<Option<Vec<LogEntry>>, BackendError> {
+    pub(super) async fn read(&self, after: u64) -> Result<Option<Vec<EventLogEntry>>, BackendError> {
         with_timeout(self.backend.read(&self.key, LogPosition::new(after), PAGE)).await
     }
 

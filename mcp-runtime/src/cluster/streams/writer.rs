@@ -9,7 +9,7 @@ use super::{
     shared_events::Feed,
 };
 use crate::{
-    backend::{Append, BackendError, Backoff, LogEntry, LogPosition},
+    backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition},
     engine::Outbox,
     revision::Dialect,
     transport::http::sse::{
@@ -230,7 +230,7 @@ impl Writer {
                     self.keep_at = began + RUNNING_TTL / 2;
                 }
                 let own = (self.cursor.at() + 1..).zip(entries);
-                let own = own.map(|(position, entry)| LogEntry::new(LogPosition::new(position), entry));
+                let own = own.map(|(position, entry)| EventLogEntry::new(LogPosition::new(position), entry));
                 self.accept(&own.collect::<Vec<_>>()).await;
             }
             Ok(Append::Conflict(last)) => {
@@ -288,7 +288,7 @@ impl Writer {
         }
     }
 
-    async fn accept(&mut self, entries: &[LogEntry]) {
+    async fn accept(&mut self, entries: &[EventLogEntry]) {
         for entry in entries {
             let before = self.cursor.number();
             let item = self.cursor.accept(entry);

@@ -193,8 +193,8 @@ impl Outcome {
     }
 
     /// Returns the text of the error that the function returned, unless it is a [`Fault`] or
-    /// [masked](crate::Failure::masked). The model reads it if the function is a tool; otherwise it is only logged,
-    /// unless it is the message of a [`Failure`](crate::Failure).
+    /// [masked](crate::ErrorResponse::masked). The model reads it if the function is a tool; otherwise it is only logged,
+    /// unless it is the message of an [`ErrorResponse`](crate::ErrorResponse).
     pub fn failure(&self) -> Option<&str> {
         match self.error_kind()? {
             HandlerErrorKind::Message(message) | HandlerErrorKind::Failed { message, .. } => Some(message),

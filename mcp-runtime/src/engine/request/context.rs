@@ -54,7 +54,7 @@ impl ConnectionContext {
     pub(crate) fn principal(&self) -> Option<&str> {
         match &self.source {
             Some(source) => source.principal(),
-            None => self.engine.profile.local_identity.as_ref().map(|identity| identity.principal().as_str()),
+            None => self.engine.profile.local_identity.as_ref().map(|identity| identity.principal()),
         }
     }
 

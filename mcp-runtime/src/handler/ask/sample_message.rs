@@ -40,7 +40,7 @@ pub struct SampleMessage {
 ///
 /// let png = vec![/* … */];
 /// let request = SampleRequest::new("Compare the picture with the text.")
-///     .contents(Role::User, [SampleContent::text("A cat."), SampleContent::Image(Image::png(png))]);
+///     .with_contents(Role::User, [SampleContent::text("A cat."), SampleContent::Image(Image::png(png))]);
 /// ```
 ///
 /// See [Messages](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#messages).
@@ -168,7 +168,7 @@ impl SampleResult {
     /// # async fn run(ctx: &Context, request: SampleRequest) -> Result<String, Fault> {
     /// let reply = ctx.sample(request.clone()).await?;
     /// let results: Vec<_> = reply.tool_uses().map(|call| SampleToolResult::new(&call.id, "12 °C")).collect();
-    /// let request = request.answered(reply).tool_results(results);
+    /// let request = request.answered(reply).with_tool_results(results);
     /// Ok(ctx.sample(request).await?.text())
     /// # }
     /// ```

@@ -30,7 +30,7 @@ use crate::{
 /// let question = SampleRequest::new("What is the capital of France?")
 ///     .system_prompt("Answer in one word.")
 ///     .max_tokens(100)
-///     .model_hint("sonnet")
+///     .with_model_hint("sonnet")
 ///     .speed(0.8);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -78,24 +78,24 @@ impl SampleRequest {
     /// ```
     /// # use mcp_runtime::{ask::SampleRequest, model::Role};
     /// let request = SampleRequest::new("Is 7 prime?")
-    ///     .message(Role::Assistant, "Yes.")
-    ///     .message(Role::User, "And 9?");
+    ///     .with_message(Role::Assistant, "Yes.")
+    ///     .with_message(Role::User, "And 9?");
     /// ```
     #[must_use]
-    pub fn message(self, role: Role, content: impl Into<SampleContent>) -> Self {
-        self.contents(role, [content.into()])
+    pub fn with_message(self, role: Role, content: impl Into<SampleContent>) -> Self {
+        self.with_contents(role, [content.into()])
     }
 
     /// Adds a message with several content blocks. In revisions before 2025-11-25, each block becomes a message.
     #[must_use]
-    pub fn contents(mut self, role: Role, content: impl IntoIterator<Item = SampleContent>) -> Self {
+    pub fn with_contents(mut self, role: Role, content: impl IntoIterator<Item = SampleContent>) -> Self {
         self.messages.push(SampleMessage { role, content: content.into_iter().collect(), meta: Map::new() });
         self
     }
 
     /// Adds a member to the `_meta` of the last message. Sent since revision 2025-11-25.
     #[must_use]
-    pub fn message_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn with_message_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         if let Some(message) = self.messages.last_mut() {
             message.meta.insert(key.into(), value.into());
         }
@@ -109,19 +109,19 @@ impl SampleRequest {
     /// # async fn refine(ctx: &Context) -> Result<String, Fault> {
     /// let request = SampleRequest::new("Write a slogan for a tea shop.");
     /// let draft = ctx.sample(request.clone()).await?;
-    /// let shorter = request.answered(draft).message(Role::User, "Shorten it to five words.");
+    /// let shorter = request.answered(draft).with_message(Role::User, "Shorten it to five words.");
     /// Ok(ctx.sample(shorter).await?.text())
     /// # }
     /// ```
     #[must_use]
     pub fn answered(self, result: SampleResult) -> Self {
-        self.contents(result.role, result.content)
+        self.with_contents(result.role, result.content)
     }
 
     /// Adds a message with the results of tool calls. It must contain the result of every call in the previous message.
     #[must_use]
-    pub fn tool_results(self, results: impl IntoIterator<Item = SampleToolResult>) -> Self {
-        self.contents(Role::User, results.into_iter().map(SampleContent::ToolResult))
+    pub fn with_tool_results(self, results: impl IntoIterator<Item = SampleToolResult>) -> Self {
+        self.with_contents(Role::User, results.into_iter().map(SampleContent::ToolResult))
     }
 
     /// Sets the system prompt.
@@ -147,7 +147,7 @@ impl SampleRequest {
 
     /// Adds a text that ends the completion.
     #[must_use]
-    pub fn stop_sequence(mut self, text: impl Into<String>) -> Self {
+    pub fn with_stop_sequence(mut self, text: impl Into<String>) -> Self {
         self.stop_sequences.push(text.into());
         self
     }
@@ -156,10 +156,10 @@ impl SampleRequest {
     ///
     /// ```
     /// # use mcp_runtime::ask::SampleRequest;
-    /// let request = SampleRequest::new("List three colours.").stop_sequences(["4.", "\n\n"]);
+    /// let request = SampleRequest::new("List three colours.").with_stop_sequences(["4.", "\n\n"]);
     /// ```
     #[must_use]
-    pub fn stop_sequences<T: Into<String>>(mut self, texts: impl IntoIterator<Item = T>) -> Self {
+    pub fn with_stop_sequences<T: Into<String>>(mut self, texts: impl IntoIterator<Item = T>) -> Self {
         self.stop_sequences.extend(texts.into_iter().map(Into::into));
         self
     }
@@ -168,10 +168,10 @@ impl SampleRequest {
     ///
     /// ```
     /// # use mcp_runtime::ask::SampleRequest;
-    /// let request = SampleRequest::new("Summarize the log.").model_hint("claude-haiku").model_hint("claude").cost(0.9);
+    /// let request = SampleRequest::new("Summarize the log.").with_model_hint("claude-haiku").with_model_hint("claude").cost(0.9);
     /// ```
     #[must_use]
-    pub fn model_hint(mut self, name: impl Into<String>) -> Self {
+    pub fn with_model_hint(mut self, name: impl Into<String>) -> Self {
         self.hints.push(name.into());
         self
     }
@@ -202,7 +202,7 @@ impl SampleRequest {
 
     /// Adds a provider-specific parameter.
     #[must_use]
-    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+    pub fn with_metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(name.into(), value.into());
         self
     }
@@ -220,7 +220,7 @@ impl SampleRequest {
     /// # use mcp_runtime::ask::{SampleRequest, ToolChoice};
     /// # use serde_json::json;
     /// let request = SampleRequest::new("What is the weather in Bern?")
-    ///     .tool(
+    ///     .with_tool(
     ///         "weather",
     ///         "Return the weather of a city.",
     ///         json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
@@ -230,7 +230,7 @@ impl SampleRequest {
     ///
     /// See [Sampling with tools](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#sampling-with-tools).
     #[must_use]
-    pub fn tool(mut self, name: impl Into<String>, description: impl Into<String>, schema: Value) -> Self {
+    pub fn with_tool(mut self, name: impl Into<String>, description: impl Into<String>, schema: Value) -> Self {
         self.tools.push(Tool { name: name.into(), description: description.into(), schema });
         self
     }
@@ -386,9 +386,9 @@ mod tests {
             (SampleRequest::new("a"), &[Sampling] as &[_], &[Sampling] as &[_]),
             (SampleRequest::new("a").include_context(IncludeContext::None), &[Sampling], &[Sampling]),
             (SampleRequest::new("a").include_context(IncludeContext::AllServers), &[Sampling], &[SamplingContext]),
-            (SampleRequest::new("a").tool("b", "c", schema()), &[SamplingTools], &[SamplingTools]),
+            (SampleRequest::new("a").with_tool("b", "c", schema()), &[SamplingTools], &[SamplingTools]),
             (
-                SampleRequest::new("a").tool("b", "c", schema()).include_context(IncludeContext::ThisServer),
+                SampleRequest::new("a").with_tool("b", "c", schema()).include_context(IncludeContext::ThisServer),
                 &[SamplingTools],
                 &[SamplingTools, SamplingContext],
             ),

@@ -158,10 +158,12 @@ impl Context {
         self.inner.parts.caller.extension()
     }
 
-    /// Returns the remote address of the HTTP connection: the client's, or that of the nearest proxy.
+    /// Returns the address of the sender of the HTTP request: that which the function set with
+    /// [`HttpOptions::peer_addr`](crate::HttpOptions::peer_addr) finds in the request, or else that of the connection, which
+    /// may belong to a proxy.
     ///
-    /// Returns `None` if the service is mounted into another framework, which may provide the address as an
-    /// [extension](Self::extension).
+    /// A service that is mounted into another framework does not see the connection, so without such a function, the
+    /// address is `None`, as it is at a Unix socket.
     #[cfg(feature = "http")]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
         self.inner.parts.caller.peer_addr()
@@ -198,8 +200,7 @@ impl Context {
         self.inner.parts.caller.identity()
     }
 
-    /// Decodes the claims of the caller. Returns `None` if the caller is unknown, or if its claims do not have the form
-    /// of `T`.
+    /// Decodes the claims of the caller, like [`Identity::claims`].
     ///
     /// ```
     /// # use mcp_runtime::{Context, tool};
@@ -210,12 +211,19 @@ impl Context {
     ///
     /// /// Return the email address of the user.
     /// #[tool(read_only)]
-    /// fn email(ctx: &Context) -> Option<String> {
-    ///     ctx.claims::<Claims>().map(|claims| claims.email)
+    /// fn email(ctx: &Context) -> Result<String, serde_json::Error> {
+    ///     Ok(ctx.claims::<Claims>()?.email)
     /// }
     /// ```
-    pub fn claims<T: DeserializeOwned>(&self) -> Option<T> {
-        self.identity()?.claims().ok()
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the caller is unknown, or if its claims do not have the form of `T`.
+    pub fn claims<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        match self.identity() {
+            Some(identity) => identity.claims(),
+            None => Err(serde::de::Error::custom("the caller is unknown")),
+        }
     }
 
     /// Requires scopes that are only known at run time, in addition to those of the annotation.
@@ -226,7 +234,7 @@ impl Context {
     /// #[tool(scopes("notes:write"))]
     /// fn delete_note(ctx: &Context, id: u32, is_shared: bool) -> Result<(), Fault> {
     ///     if is_shared {
-    ///         ctx.require_scope("notes:share")?;
+    ///         ctx.require_scopes("notes:share")?;
     ///     }
     ///     // …
     ///     Ok(())
@@ -240,7 +248,7 @@ impl Context {
     /// # Errors
     ///
     /// Returns [`Fault::InsufficientScope`], which the function should return.
-    pub fn require_scope(&self, scopes: impl Into<Scopes>) -> Result<(), Fault> {
+    pub fn require_scopes(&self, scopes: impl Into<Scopes>) -> Result<(), Fault> {
         let parts = &self.inner.parts;
         let Some(head) = self.head() else { return Ok(()) };
         let (demanded, identity) = (scopes.into(), head.identity());

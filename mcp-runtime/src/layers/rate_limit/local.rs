@@ -68,7 +68,7 @@ const MAX_PERIOD: u64 = 10 * 365 * 24 * 3600 * 1_000_000_000;
 /// stricter by one such part.
 const LEASES: u64 = 32;
 
-/// A rate, whose budget is a point in time: the one at which it is full again (the theoretical arrival time of the generic
+/// A rate, whose budget is a point in time at which it is full again (the theoretical arrival time of the generic
 /// cell rate algorithm). Times are nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {

@@ -27,7 +27,7 @@ const DEFAULT_MAX_KEYS: usize = 10_000;
 /// A layer that rejects calls that exceed a rate.
 ///
 /// A burst may use the whole rate at once. After that, the budget is replenished evenly. All calls of the server share
-/// one budget by default. [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) and [`by`](Self::by)
+/// one budget by default. [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) and [`per_key`](Self::per_key)
 /// split it; if several are set, each combination has its own budget.
 ///
 /// If the server has a [backend](crate::Server::backend), all processes that share it count together, unless the layer is
@@ -65,7 +65,7 @@ pub struct RateLimit {
     quota: Quota,
     per_function: bool,
     per_caller: bool,
-    by: Option<KeyOf>,
+    per_key: Option<KeyOf>,
     per_process: bool,
     max_keys: usize,
     uptime: Uptime,
@@ -92,7 +92,7 @@ impl RateLimit {
             quota,
             per_function: false,
             per_caller: false,
-            by: None,
+            per_key: None,
             per_process: false,
             max_keys: DEFAULT_MAX_KEYS,
             uptime: Uptime::start(),
@@ -142,14 +142,14 @@ impl RateLimit {
     /// # use std::time::Duration;
     /// # use mcp_runtime::layers::RateLimit;
     /// // One budget for all users of an organization.
-    /// let limit = RateLimit::new(100, Duration::from_secs(60)).by(|call| {
+    /// let limit = RateLimit::new(100, Duration::from_secs(60)).per_key(|call| {
     ///     let user = call.caller().principal().unwrap_or_default();
     ///     user.rsplit('@').next().unwrap_or_default().to_owned()
     /// });
     /// ```
     #[must_use]
-    pub fn by(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
-        self.by = Some(Box::new(key));
+    pub fn per_key(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
+        self.per_key = Some(Box::new(key));
         self
     }
 
@@ -192,7 +192,7 @@ impl RateLimit {
         let shared = self.shared.get_or_init(create);
         // Processes with other settings have other budgets, since they cannot agree on the state of one.
         let (interval, burst) = (quota.replenish_interval().as_nanos(), quota.burst_size());
-        let split = [self.per_function, self.per_caller, self.by.is_some()].map(u8::from);
+        let split = [self.per_function, self.per_caller, self.per_key.is_some()].map(u8::from);
         shared.check(backend.key(&format!("rate {interval} {burst} {split:?} {key}"))).await
     }
 
@@ -205,7 +205,7 @@ impl RateLimit {
             key += &caller(call);
             key.push('\0');
         }
-        if let Some(by) = &self.by {
+        if let Some(by) = &self.per_key {
             key += &by(call);
         }
         key
@@ -216,7 +216,7 @@ impl RateLimit {
         let name = call.entry().name;
         if self.per_function {
             format!("`{name}`")
-        } else if self.by.is_some() {
+        } else if self.per_key.is_some() {
             "calls like this one".to_owned()
         } else if !call.is_layered_generally() {
             format!("`{name}` and the functions that share its limit")

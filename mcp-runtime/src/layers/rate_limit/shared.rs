@@ -176,7 +176,7 @@ impl SharedBudgets {
             }
             budget.lock().learn(found);
         }
-        // The others use the budget at the same time, so it will soon be exhausted.
+        // Other processes use the budget at the same time, so it will soon be exhausted.
         budget.lock().give_up(self.rate, self.clock.nanos());
         Ok(())
     }

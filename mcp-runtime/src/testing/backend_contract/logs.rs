@@ -1,11 +1,11 @@
-//! The contract of [`Logs`](crate::backend::Logs).
+//! The contract of [`EventLogs`](crate::backend::EventLogs).
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
 use super::{LONG, Pair, long_key, pause, soon};
-use crate::backend::{Append, BackendError, LogBounds, LogEntry, LogPosition, RecordCondition};
+use crate::backend::{Append, BackendError, EventLogEntry, LogBounds, LogPosition, RecordCondition};
 
 /// Bounds that are not reached.
 const WIDE: LogBounds = LogBounds { entries: 1000, bytes: 1 << 20, ttl: LONG };
@@ -223,6 +223,6 @@ async fn positions(pair: &Pair, key: &str, after: u64) -> Result<impl Iterator<I
     Ok(found.into_iter().map(|entry| entry.position.number()))
 }
 
-fn text(entry: &LogEntry) -> String {
+fn text(entry: &EventLogEntry) -> String {
     format!("{} {}", entry.position.number(), String::from_utf8_lossy(&entry.value))
 }

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The time to live of what must not expire during the test.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Checks that a backend does what [`Records`](crate::backend::Records), [`Logs`](crate::backend::Logs) and [`Topics`](crate::backend::Topics)
+/// Checks that a backend does what [`Records`](crate::backend::Records), [`EventLogs`](crate::backend::EventLogs) and [`Topics`](crate::backend::Topics)
 /// promise: for tests of implementations.
 ///
 /// The two values stand for two processes: connections to the same store, or clones of one `Arc`. Everything that is

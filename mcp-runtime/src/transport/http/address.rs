@@ -24,10 +24,7 @@ const UNIX: &str = "unix:";
 pub enum HttpAddress {
     /// A TCP address. Port 0 selects a free port.
     Tcp(SocketAddr),
-    /// The path of a Unix socket. The server creates the file with [`HttpOptions::socket_mode`] and removes it when it
-    /// ends. A file that a dead server has left is replaced.
-    ///
-    /// [`HttpOptions::socket_mode`]: crate::HttpOptions::socket_mode
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 

@@ -195,8 +195,8 @@ impl Endpoint {
         StreamConfig { ids: false, named: false, primed: false, keep_alive: self.options().keep_alive }
     }
 
-    /// Lets the readiness check fail, and waits until load balancers have noticed. All requests are still served.
-    pub(super) async fn drain(&self) {
+    /// Lets the readiness check fail, and waits for `delay`, in which load balancers notice it. All requests are still served.
+    pub(super) async fn drain(&self, delay: Duration) {
         self.shared.shutdown.send_if_modified(|phase| {
             let is_running = *phase == ShutdownPhase::Running;
             if is_running {
@@ -204,10 +204,9 @@ impl Endpoint {
             }
             is_running
         });
-        let drain_delay = self.options().drain_delay;
-        if !drain_delay.is_zero() {
-            tracing::info!(?drain_delay, "shutting down: waiting until load balancers have noticed");
-            tokio::time::sleep(drain_delay).await;
+        if !delay.is_zero() {
+            tracing::info!(?delay, "shutting down: waiting until load balancers have noticed");
+            tokio::time::sleep(delay).await;
         }
     }
 

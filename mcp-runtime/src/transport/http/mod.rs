@@ -32,5 +32,5 @@ pub use authorization::AuthorizationService;
 pub(crate) use legacy::LegacySessions;
 pub use options::HttpOptions;
 pub use response::HttpBody;
-pub(crate) use serve::Listener;
+pub use serve::{Listener, ListenerOptions, Serve, serve};
 pub use service::HttpService;

@@ -5,7 +5,8 @@ use tokio::sync::Semaphore;
 
 use super::{address::HttpAddress, peers::Share};
 
-/// Options for serving HTTP.
+/// Options of an MCP endpoint over HTTP, served by [`http::serve`](crate::http::serve) or mounted into another application.
+/// The listener has [options of its own](crate::http::ListenerOptions).
 ///
 /// The defaults are safe on a developer's machine: only programs and web pages on the same machine can reach the
 /// server.
@@ -31,24 +32,14 @@ pub struct HttpOptions {
     max_total_body_bytes: usize,
     pub(super) body_timeout: Duration,
     pub(super) max_in_flight: usize,
-    pub(super) max_connections: usize,
-    pub(super) header_timeout: Duration,
-    pub(super) max_head_bytes: usize,
     pub(super) max_unread_response_bytes: usize,
-    pub(super) write_timeout: Duration,
-    pub(super) min_read_rate: usize,
     pub(crate) max_sessions: usize,
     pub(crate) max_peer_share: Share,
     pub(crate) session_idle: Duration,
     pub(super) keep_alive: Duration,
     pub(super) stream_after: Duration,
     pub(super) expired_stream_grace: Option<Duration>,
-    pub(super) health: Option<(String, String)>,
-    pub(crate) drain_delay: Duration,
-    pub(super) legacy_sse: bool,
     pub(super) peer_addr: Option<PeerAddr>,
-    #[cfg_attr(not(unix), expect(dead_code, reason = "there are no Unix sockets"))]
-    pub(super) socket_mode: u32,
 }
 
 /// The author's function that returns the address of a request's sender.
@@ -73,29 +64,24 @@ impl Default for HttpOptions {
             max_total_body_bytes: 256 << 20,
             body_timeout: Duration::from_secs(30),
             max_in_flight: 4096,
-            max_connections: 10_240,
-            header_timeout: Duration::from_secs(75),
-            max_head_bytes: 16 << 10,
             max_unread_response_bytes: 256 << 20,
-            write_timeout: Duration::from_secs(120),
-            min_read_rate: 1 << 10,
             max_sessions: 10_000,
             max_peer_share: Share::new(0.75),
             session_idle: Duration::from_secs(30 * 60),
             keep_alive: Duration::from_secs(15),
             stream_after: Duration::from_secs(2),
             expired_stream_grace: Some(Duration::from_secs(5 * 60)),
-            health: Some(("/healthz".to_owned(), "/readyz".to_owned())),
-            drain_delay: Duration::ZERO,
-            legacy_sse: false,
             peer_addr: None,
-            socket_mode: 0o600,
         }
     }
 }
 
 impl HttpOptions {
-    /// Sets the path of the endpoint. The default is `/mcp`. Mounted services ignore it.
+    /// Sets the path of the endpoint. The default is `/mcp`.
+    ///
+    /// The application into which a service is mounted decides to which paths it responds. There, set the path at which
+    /// the service is mounted: it is part of the URL of the resource, which the service tells local clients that need an
+    /// access token.
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;
@@ -184,46 +170,6 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the maximum number of connections. The default is 10,240.
-    ///
-    /// Connections beyond the limit receive a response with status 503 and are closed, so that a proxy can try another
-    /// server at once.
-    ///
-    /// The operating system must allow the process to open at least as many files. Mounted services ignore this option.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().max_connections(1000);
-    /// ```
-    #[must_use]
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.max_connections = connections.clamp(1, 1 << 20);
-        self
-    }
-
-    /// Sets the time after which a connection is closed if it has not received the head of its next request. The
-    /// default is 75 seconds.
-    ///
-    /// The default is longer than the time for which most proxies keep idle connections, so that a proxy does not send
-    /// a request on a connection that is about to close. Mounted services ignore this option.
-    #[must_use]
-    pub fn header_timeout(mut self, timeout: Duration) -> Self {
-        self.header_timeout = timeout;
-        self
-    }
-
-    /// Sets the maximum size, in bytes, of the head of a request: its first line and its headers. The default is 16 KiB,
-    /// and the minimum is 8 KiB.
-    ///
-    /// A longer head is rejected with status 431. Each connection buffers about as much of what it receives, so with the
-    /// default [`max_connections`](Self::max_connections), unfinished heads occupy at most 160 MiB. Mounted services
-    /// ignore this option.
-    #[must_use]
-    pub fn max_head_bytes(mut self, bytes: usize) -> Self {
-        self.max_head_bytes = bytes.max(8 << 10);
-        self
-    }
-
     /// Sets the maximum total size, in bytes, of responses that their clients have not read. The default is 256 MiB.
     ///
     /// While less than a sixteenth of it is free, new calls are rejected with status 503. A response that does not fit
@@ -233,31 +179,6 @@ impl HttpOptions {
     #[must_use]
     pub fn max_unread_response_bytes(mut self, bytes: usize) -> Self {
         self.max_unread_response_bytes = bytes.min(Semaphore::MAX_PERMITS);
-        self
-    }
-
-    /// Sets the minimum rate, in bytes per second, at which a client must read. The default is 1024. Zero disables the
-    /// check.
-    ///
-    /// While output waits for the client, its rate is averaged over each period of the
-    /// [write timeout](Self::write_timeout), and the connection is closed if it falls below the minimum. A client that
-    /// reads too slowly is therefore disconnected within twice the write timeout after the buffers of the operating
-    /// systems are full. On Linux, the server's one holds at most 128 KiB that were not sent, and reports what a client
-    /// reads in steps of up to 192 KiB, so with the defaults, a client that reads less than 3 KiB per second may be
-    /// disconnected, too. Elsewhere, the buffer and the steps may be larger. Connections without pending output are not
-    /// affected. Mounted services ignore this option.
-    #[must_use]
-    pub fn min_read_rate(mut self, bytes_per_second: usize) -> Self {
-        self.min_read_rate = bytes_per_second;
-        self
-    }
-
-    /// Sets the time after which a connection is closed if its client accepts no data. The default is 2 minutes.
-    ///
-    /// The session and its resumable streams outlive the connection. Mounted services ignore this option.
-    #[must_use]
-    pub fn write_timeout(mut self, timeout: Duration) -> Self {
-        self.write_timeout = timeout;
         self
     }
 
@@ -347,67 +268,14 @@ impl HttpOptions {
         self
     }
 
-    /// Sets how long an event stream goes on after the credentials of its request have expired. The default is 5
-    /// minutes. `None` lets it go on as long as the client reads it.
+    /// Sets how long an event stream continues after the credentials of its request have expired. The default is 5
+    /// minutes. `None` lets it continue as long as the client reads it.
     ///
     /// A call whose stream ends is cancelled in stateless revisions. In a session, it continues, and the client can
     /// resume the stream with new credentials.
     #[must_use]
-    pub fn expired_stream_grace(mut self, grace: Option<Duration>) -> Self {
-        self.expired_stream_grace = grace;
-        self
-    }
-
-    /// Sets the paths of the liveness and readiness checks. The defaults are `/healthz` and `/readyz`; `None` disables
-    /// the checks. Mounted services ignore this option, see [`HttpService::is_ready`](crate::http::HttpService::is_ready).
-    ///
-    /// The readiness check fails with status 503 once the server shuts down, and while the
-    /// [backend](crate::Server::backend) does not respond or accepts no changes.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().health(Some(("/live", "/ready")));
-    /// let without = HttpOptions::default().health(None);
-    /// ```
-    #[must_use]
-    pub fn health(mut self, paths: Option<(&str, &str)>) -> Self {
-        self.health = paths.map(|(alive, ready)| (alive.to_owned(), ready.to_owned()));
-        self
-    }
-
-    /// Sets how long the server goes on after a shutdown signal while its readiness check fails already. The default is
-    /// zero: it stops accepting connections at once. The option `--drain-delay` takes precedence. A
-    /// mounted service waits in [`HttpService::drain`](crate::http::HttpService::drain).
-    ///
-    /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests. In
-    /// Kubernetes, choose 5 to 10 seconds, unless a `preStop` hook waits instead, and a
-    /// `terminationGracePeriodSeconds` that is longer than this delay and the
-    /// [grace period](crate::Server::shutdown_grace) together.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().drain_delay(Duration::from_secs(5));
-    /// ```
-    #[must_use]
-    pub fn drain_delay(mut self, delay: Duration) -> Self {
-        self.drain_delay = delay;
-        self
-    }
-
-    /// Sets whether to serve the HTTP transport of revision 2024-11-05 as well, with streams at `/sse` and messages at
-    /// `/message`. The default is `false`. Mounted services ignore this option.
-    ///
-    /// A session lives in the process that holds its stream, also with a shared [backend](crate::Server::backend): load
-    /// balancers must send all requests of a client to the same process. See [Replicas](crate::guide::replicas).
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().legacy_sse(true);
-    /// ```
-    #[must_use]
-    pub fn legacy_sse(mut self, enabled: bool) -> Self {
-        self.legacy_sse = enabled;
+    pub fn expired_stream_grace(mut self, grace: impl Into<Option<Duration>>) -> Self {
+        self.expired_stream_grace = grace.into();
         self
     }
 
@@ -432,20 +300,6 @@ impl HttpOptions {
     #[must_use]
     pub fn peer_addr(mut self, address: impl Fn(&Parts) -> Option<SocketAddr> + Send + Sync + 'static) -> Self {
         self.peer_addr = Some(PeerAddr(Arc::new(address)));
-        self
-    }
-
-    /// Sets the permissions of the file of a [Unix socket](crate::http::HttpAddress::Unix). The default is `0o600`: only the
-    /// user of the process and root can connect. With `0o660`, members of the group of the file can connect as well,
-    /// such as a proxy.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().socket_mode(0o660);
-    /// ```
-    #[must_use]
-    pub fn socket_mode(mut self, mode: u32) -> Self {
-        self.socket_mode = mode;
         self
     }
 

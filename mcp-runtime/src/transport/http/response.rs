@@ -129,8 +129,7 @@ pub(super) fn identity(request: &Parts) -> Option<&Identity> {
 
 /// Returns the name of the sender's principal.
 pub(super) fn principal(request: &Parts) -> Option<&str> {
-    let principal = identity(request).map_or_else(|| request.extensions.get(), |identity| Some(identity.principal()));
-    principal.map(Principal::as_str)
+    identity(request).map(Identity::principal).or_else(|| request.extensions.get().map(Principal::as_str))
 }
 
 /// The body of a response: a complete message, or a stream of server-sent events.

@@ -1,5 +1,6 @@
 use std::{
     convert::Infallible,
+    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -14,9 +15,11 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
+    address::HttpAddress,
     authorization::{Authorization, AuthorizationService, admit},
     endpoint::Endpoint,
     guard,
+    legacy::LegacySessions,
     options::HttpOptions,
     peers::Remote,
     post::post,
@@ -35,7 +38,7 @@ pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse
 /// ```no_run
 /// # use mcp_runtime::{HttpOptions, Server};
 /// # fn mount(server: Server) -> Result<(), mcp_runtime::BuildError> {
-/// let mcp = server.build()?.into_http_service(HttpOptions::default());
+/// let mcp = server.build()?.into_http_service(HttpOptions::default())?;
 /// // axum::Router::new().nest_service("/mcp", mcp)
 /// # Ok(())
 /// # }
@@ -48,13 +51,30 @@ pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse
 pub struct HttpService {
     endpoint: Endpoint,
     cors: Arc<CorsLayer>,
+    /// The sessions of 2024-11-05, which only a listener serves.
+    legacy: LegacySessions,
 }
 
 impl HttpService {
-    pub(crate) fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        authorization: Option<Arc<Authorization>>,
+        legacy: LegacySessions,
+        options: HttpOptions,
+    ) -> Self {
         let endpoint = Endpoint::new(engine, authorization, options);
         let cors = Arc::new(guard::cors(endpoint.options()));
-        Self { endpoint, cors }
+        Self { endpoint, cors, legacy }
+    }
+
+    /// Checks that the server may be served at an address, and that the backend belongs to it.
+    pub(crate) async fn check_start(&self, address: Option<&HttpAddress>) -> io::Result<()> {
+        address.map_or(Ok(()), |address| self.endpoint.options().check_address(address))?;
+        self.endpoint.engine().check_name().await
+    }
+
+    pub(super) fn legacy(&self) -> &LegacySessions {
+        &self.legacy
     }
 
     pub(super) fn endpoint(&self) -> &Endpoint {
@@ -63,7 +83,7 @@ impl HttpService {
 
     /// Returns the same service for the requests of one connection.
     pub(super) fn for_remote(&self, remote: Remote) -> Self {
-        Self { endpoint: self.endpoint.for_remote(remote), cors: Arc::clone(&self.cors) }
+        Self { endpoint: self.endpoint.for_remote(remote), cors: Arc::clone(&self.cors), legacy: self.legacy.clone() }
     }
 
     /// Returns everything that authorization serves outside of the path of this service: the metadata of the protected
@@ -87,7 +107,7 @@ impl HttpService {
     /// # async fn shutdown(mcp: HttpService) {
     /// // axum::serve(listener, app).with_graceful_shutdown(async move {
     /// shutdown_signal().await;
-    /// mcp.drain().await;
+    /// mcp.drain(Duration::from_secs(5)).await;
     /// // The server stops accepting connections at once, while calls in flight continue.
     /// tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
     /// // })
@@ -101,9 +121,8 @@ impl HttpService {
         self.endpoint.shut_down(grace).await;
     }
 
-    /// Lets [`is_ready`](Self::is_ready) return `false` from now on, and waits for
-    /// [`HttpOptions::drain_delay`](crate::HttpOptions::drain_delay), in which load balancers notice it. This service and
-    /// its clones still serve all requests.
+    /// Lets [`is_ready`](Self::is_ready) return `false` from now on, and waits for `delay`, in which load balancers notice
+    /// it. This service and its clones still serve all requests.
     ///
     /// Call it when a shutdown is requested, before [`graceful_shutdown`](Self::graceful_shutdown) and before the server
     /// into which the service is mounted stops accepting connections. The chapter
@@ -112,8 +131,8 @@ impl HttpService {
     /// # Cancel safety
     ///
     /// The service is not ready any more even if the future is dropped.
-    pub async fn drain(&self) {
-        self.endpoint.drain().await;
+    pub async fn drain(&self, delay: Duration) {
+        self.endpoint.drain(delay).await;
     }
 
     /// Returns whether this service should receive requests, as the readiness check of a server does that is not mounted:
@@ -183,7 +202,7 @@ impl HttpService {
 
 /// A request whose handling has begun.
 enum Prepared<B> {
-    /// A POST that anybody may send and no web page has sent.
+    /// A POST without `Origin` to a server without authentication.
     Post(Arc<HttpRequestSource>, B, Instant),
     Ready(Box<HttpResponse>),
     Other(ResponseFuture),

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, atomic::Ordering};
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};
@@ -204,7 +204,7 @@ async fn an_authenticator_adds_headers_to_responses() {
 /// Requests of every revision and size are told which scopes they need, as far as their bodies are read.
 #[tokio::test]
 async fn a_challenge_names_the_scopes_that_a_request_needs() {
-    let server = Protected::with(|server| server.scopes("mcp"), HttpOptions::default());
+    let server = Protected::with(|server| server.require_scopes("mcp"), HttpOptions::default());
     let long = call("read_notes").change(|message| message["params"]["arguments"] = json!({"x": "x".repeat(70_000)}));
     for (request, scopes) in [
         (initialize("2025-11-25"), "mcp"),
@@ -231,7 +231,7 @@ async fn a_challenge_names_the_scopes_that_a_request_needs() {
 async fn every_path_of_a_listener_is_protected() {
     let (server, _) = server();
     let tokens = Tokens { resource: resource_of_example(), ..Tokens::default() };
-    let endpoint = Endpoint::start(server.authenticate(tokens), HttpOptions::default().legacy_sse(true)).await;
+    let endpoint = Endpoint::start(server.authenticate(tokens), ListenerOptions::default().legacy_sse(true)).await;
     let get = |path: &str| Request::new("GET").path(path);
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let events = get("/sse").with("accept", "text/event-stream");

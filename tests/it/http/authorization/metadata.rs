@@ -33,8 +33,8 @@ async fn get(endpoint: &Endpoint, path: &str) -> FullResponse {
 #[tokio::test]
 async fn metadata_describes_the_resource() {
     let described = resource_of_example()
-        .authorization_server("https://id.example.com")
-        .authorization_server("https://other.example.com/tenant")
+        .with_authorization_server("https://id.example.com")
+        .with_authorization_server("https://other.example.com/tenant")
         .name("The notes")
         .documentation("https://example.com/docs");
     let default = json!({
@@ -65,7 +65,7 @@ async fn metadata_describes_the_resource() {
         ),
         (
             resource_of_example()
-                .challenge(Challenge::new("DPoP").with_parameter("algs", "ES256"))
+                .with_challenge(Challenge::new("DPoP").with_parameter("algs", "ES256"))
                 .dpop_signing_algorithms(["ES256"])
                 .dpop_required(true),
             with(&[
@@ -89,7 +89,7 @@ async fn metadata_describes_the_resource() {
 async fn metadata_is_found_at_well_known_paths() {
     let behind_proxy = ProtectedResource::new()
         .resource("https://mcp.example.com/public/notes")
-        .authorization_server("https://id.example.com");
+        .with_authorization_server("https://id.example.com");
     let endpoint = serve(behind_proxy, HttpOptions::default().path("/internal").allow_host("notes.internal")).await;
     for (path, status) in [
         ("", 200),
@@ -120,7 +120,7 @@ async fn metadata_is_found_at_well_known_paths() {
 /// Without an identifier, only clients on the same machine learn about the authorization server.
 #[tokio::test]
 async fn the_host_of_a_request_is_trusted_on_loopback_addresses_only() {
-    let resource = ProtectedResource::new().authorization_server("https://id.example.com");
+    let resource = ProtectedResource::new().with_authorization_server("https://id.example.com");
     let endpoint = serve(resource, HttpOptions::default().allow_host("mcp.example.com").allow_host("localhost")).await;
     for (host, resource) in [("localhost:8080", Some("http://localhost:8080/mcp")), ("mcp.example.com", None)] {
         let reply = endpoint.send(&Request::new("GET").path(WELL_KNOWN).with("host", host)).await;
@@ -156,7 +156,7 @@ async fn every_web_page_may_read_metadata() {
 async fn metadata_is_served_by_the_application_around_a_mounted_service() {
     let (server, _) = server();
     let server = server.authenticate(Tokens { resource: resource_of_example(), ..Tokens::default() });
-    let mcp = server.build().unwrap().into_http_service(HttpOptions::default());
+    let mcp = server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     let ask = |service: AuthorizationService, path: &'static str| async move {
         let request = Request::new("GET").path(path).with("host", "evil.example").into_http(|_| {});
         let (head, body) = soon(service.clone().call(request)).await.unwrap().into_parts();
@@ -211,7 +211,7 @@ fn descriptions_are_checked_when_the_server_is_built() {
             ),
         ),
         (
-            resource().authorization_server("id.example.com"),
+            resource().with_authorization_server("id.example.com"),
             Some(
                 "the authorization server `id.example.com` is invalid: expected an absolute URL, such as \
                  `https://mcp.example.com/mcp`",

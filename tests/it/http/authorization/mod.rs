@@ -82,7 +82,7 @@ impl Authenticator for Tokens {
 }
 
 fn resource_of_example() -> ProtectedResource {
-    ProtectedResource::new().resource("https://mcp.example.com/mcp").authorization_server("https://id.example.com")
+    ProtectedResource::new().resource("https://mcp.example.com/mcp").with_authorization_server("https://id.example.com")
 }
 
 /// The functions that ran, and the permits by which they end.
@@ -117,8 +117,8 @@ fn whoami(journal: &Journal, ctx: &Context) -> Option<String> {
         email: String,
     }
     let identity = ctx.identity()?;
-    assert_eq!(Some(identity.principal().as_str()), ctx.principal());
-    Some(format!("{} {}", identity.principal(), ctx.claims::<Claims>()?.email))
+    assert_eq!(Some(identity.principal()), ctx.principal());
+    Some(format!("{} {}", identity.principal(), ctx.claims::<Claims>().ok()?.email))
 }
 
 /// Read notes.
@@ -145,7 +145,7 @@ async fn share(journal: &Journal, ctx: &Context, #[arg(default)] waits: bool) ->
     if waits {
         journal.permits.acquire().await.unwrap().forget();
     }
-    ctx.require_scope("notes.share")?;
+    ctx.require_scopes("notes.share")?;
     journal.run();
     Ok(())
 }
@@ -224,7 +224,7 @@ impl Protected {
         let built = change(server.authenticate(tokens)).build().unwrap();
         // Subscriptions exist only if the server can change.
         built.handle();
-        Self { service: built.into_http_service(options), journal, authenticated }
+        Self { service: built.into_http_service(options).unwrap(), journal, authenticated }
     }
 
     async fn open(&self, request: Request) -> Response<HttpBody> {

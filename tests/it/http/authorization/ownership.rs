@@ -46,7 +46,7 @@ async fn rules_see_the_identity_of_the_caller() {
 async fn a_middleware_identifies_callers() {
     let (server, _) = server();
     let server = server.authenticate(IdentityFromExtensions::new(resource_of_example()));
-    let service = server.build().unwrap().into_http_service(HttpOptions::default());
+    let service = server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     let identity = || Identity::new("ada").with_scopes(["notes.read"]);
     let send = |tool: &'static str, identity: Option<Identity>, principal: Option<&'static str>| {
         let mut service = service.clone();

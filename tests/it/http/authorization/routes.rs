@@ -104,7 +104,7 @@ async fn routes_are_served_next_to_the_endpoint_without_credentials() {
 #[tokio::test]
 async fn routes_are_served_by_the_application_around_a_mounted_service() {
     let (server, _) = server();
-    let mcp = server.authenticate(Pages::default()).build().unwrap().into_http_service(HttpOptions::default());
+    let mcp = server.authenticate(Pages::default()).build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     for (path, status) in [("/page", 200), ("/.well-known/oauth-protected-resource/mcp", 200), ("/other", 404)] {
         let request = Request::new("GET").path(path).with("host", "localhost").into_http(|_| {});
         let response = soon(mcp.authorization_service().call(request)).await.unwrap();

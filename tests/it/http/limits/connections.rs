@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::http::ListenerOptions;
 use tokio::io::AsyncWriteExt;
 
 use super::served;
@@ -14,7 +14,7 @@ use crate::http::{
 
 #[tokio::test]
 async fn connections_are_limited() {
-    let (_, endpoint) = serve_with(HttpOptions::default().max_connections(2)).await;
+    let (_, endpoint) = serve_with(ListenerOptions::default().max_connections(2)).await;
     let idle = served(&endpoint).await;
     let session = endpoint.session("2025-11-25").await;
     let listening = served(&endpoint).await.open(&session.get()).await;
@@ -35,7 +35,7 @@ async fn connections_are_limited() {
 /// Neither idle nor slow connections keep others out.
 #[tokio::test]
 async fn slow_and_idle_connections_time_out() {
-    let options = HttpOptions::default().header_timeout(Duration::from_millis(200)).max_connections(3);
+    let options = ListenerOptions::default().header_timeout(Duration::from_millis(200)).max_connections(3);
     let (gate, endpoint) = serve_with(options).await;
     let began = Instant::now();
     let silent = endpoint.connect().await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, http::ListenerOptions};
 use serde_json::json;
 
 use super::{MEGABYTE, UNREAD, served};
@@ -109,7 +109,7 @@ async fn unread_complete_responses_are_limited() {
 /// The connection is closed, but its stream can be resumed.
 #[tokio::test]
 async fn a_client_that_stops_reading_times_out() {
-    let options = HttpOptions::default().write_timeout(Duration::from_millis(200)).max_connections(1);
+    let options = ListenerOptions::default().write_timeout(Duration::from_millis(200)).max_connections(1);
     let (gate, endpoint) = serve_with(options).await;
     let session = endpoint.session("2025-11-25").await;
     let mut whole = served(&endpoint).await;

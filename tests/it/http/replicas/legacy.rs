@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::http::ListenerOptions;
 
 use super::Cluster;
 use crate::http::legacy::{call, next, session};
@@ -10,7 +10,7 @@ use crate::http::legacy::{call, next, session};
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn cluster() -> Cluster {
-    let options = || HttpOptions::default().legacy_sse(true);
+    let options = || ListenerOptions::default().legacy_sse(true);
     Cluster::start_with(2, options, |server| server.shutdown_grace(HOUR)).await
 }
 

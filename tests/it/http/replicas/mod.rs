@@ -20,7 +20,11 @@ use mcp_runtime::{
 use mcp_tests::backend::{Health, UnreliableBackend};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Gate, client::Endpoint, server};
+use super::{
+    Gate,
+    client::{Endpoint, Options},
+    server,
+};
 
 /// The lease of the replicas of a [`Cluster`].
 pub(super) const LEASE: Duration = Duration::from_secs(1);
@@ -48,30 +52,30 @@ impl Cluster {
     }
 
     /// Starts replicas with other options, and with changes to the server.
-    pub(super) async fn start_with(
+    pub(super) async fn start_with<O: Into<Options>>(
         replicas: usize,
-        options: impl Fn() -> HttpOptions,
+        options: impl Fn() -> O,
         configure: impl Fn(Server) -> Server,
     ) -> Self {
         Self::start_on(1, replicas, options, configure).await
     }
 
     /// Starts replicas with this number of threads each.
-    pub(super) async fn start_on(
+    pub(super) async fn start_on<O: Into<Options>>(
         threads: usize,
         replicas: usize,
-        options: impl Fn() -> HttpOptions,
+        options: impl Fn() -> O,
         configure: impl Fn(Server) -> Server,
     ) -> Self {
         Self::start_sharing(&UnreliableBackend::default(), threads, replicas, options, configure).await
     }
 
     /// Starts replicas of which each has a view of a backend.
-    pub(super) async fn start_sharing(
+    pub(super) async fn start_sharing<O: Into<Options>>(
         shared: &UnreliableBackend,
         threads: usize,
         replicas: usize,
-        options: impl Fn() -> HttpOptions,
+        options: impl Fn() -> O,
         configure: impl Fn(Server) -> Server,
     ) -> Self {
         let mut started = Vec::new();
@@ -80,7 +84,8 @@ impl Cluster {
             let backend = Arc::new(shared.other_process());
             let server = configure(server.backend(Arc::clone(&backend)).lease(LEASE));
             let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap();
-            let endpoint = runtime.spawn(Endpoint::start(server, options())).await.unwrap();
+            let options: Options = options().into();
+            let endpoint = runtime.spawn(Endpoint::start(server, options)).await.unwrap();
             started.push(Replica { gate, backend, endpoint, runtime: Some(runtime) });
         }
         Self { replicas: started }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use mcp_runtime::{HttpOptions, Server, backend::MemoryBackend};
+use mcp_runtime::{
+    HttpOptions, Server,
+    backend::MemoryBackend,
+    http::{self, Listener},
+};
 
 use super::LEASE;
 use crate::http::{
@@ -16,9 +20,9 @@ fn server(backend: &Arc<MemoryBackend>, name: &'static str, version: &'static st
 
 /// Serves until it is known whether the server starts.
 async fn start(server: Server) -> Result<(), String> {
-    let server = server.build().unwrap();
-    let stop = std::future::ready(());
-    let served = server.serve_http_until(([127, 0, 0, 1], 0), HttpOptions::default(), stop, drop).await;
+    let service = server.build().unwrap().into_http_service(HttpOptions::default()).unwrap();
+    let listener = Listener::bind(([127, 0, 0, 1], 0)).await.unwrap();
+    let served = http::serve(listener, service).with_graceful_shutdown(std::future::ready(())).await;
     served.map_err(|error| error.to_string())
 }
 
@@ -52,7 +56,8 @@ async fn a_server_with_another_name_does_not_start() {
 #[tokio::test]
 async fn a_mounted_server_with_another_name_is_not_ready() {
     let backend = Arc::new(MemoryBackend::default());
-    let service = |name| server(&backend, name, "1.0.0").build().unwrap().into_http_service(HttpOptions::default());
+    let service =
+        |name| server(&backend, name, "1.0.0").build().unwrap().into_http_service(HttpOptions::default()).unwrap();
     let (notes, tracker) = (service("notes"), service("tracker"));
     assert!(notes.is_ready().await);
     assert!(!tracker.is_ready().await);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::http::ListenerOptions;
 use mcp_tests::backend::Health;
 
 use super::Cluster;
@@ -84,7 +84,7 @@ async fn frequent_probes_do_not_burden_the_backend() {
 #[tokio::test]
 async fn a_server_that_drains_serves_all_requests_but_is_not_ready() {
     let (gate, server) = crate::http::server();
-    let options = HttpOptions::default().drain_delay(HOUR);
+    let options = ListenerOptions::default().drain_delay(HOUR);
     let mut endpoint = Endpoint::start(server, options).await;
     let mut streamed = endpoint.open(&call("reports")).await;
     assert!(streamed.message().await.is_some());
@@ -102,7 +102,7 @@ async fn a_server_that_drains_serves_all_requests_but_is_not_ready() {
 
 #[tokio::test]
 async fn a_drained_replica_finishes_its_calls_and_leaves_its_sessions_to_others() {
-    let options = || HttpOptions::default().drain_delay(Duration::from_millis(1));
+    let options = || ListenerOptions::default().drain_delay(Duration::from_millis(1));
     let mut cluster = Cluster::start_with(2, options, |server| server.shutdown_grace(HOUR)).await;
     let session = cluster.at(0).session("2025-11-25").await;
     let mut listening = cluster.at(0).open(&session.get()).await;

@@ -54,7 +54,7 @@ async fn an_answer_does_not_wait_until_all_sessions_are_renewed() {
     let [(asking, backend), (other, _)] = [(); 2].map(|()| {
         let backend = Arc::new(shared.other_process());
         let server = server().1.backend(Arc::clone(&backend)).build().unwrap();
-        (server.into_http_service(HttpOptions::default().session_idle(ROUND_TRIP * 800)), backend)
+        (server.into_http_service(HttpOptions::default().session_idle(ROUND_TRIP * 800)).unwrap(), backend)
     });
     let session = opened(&asking).await;
     let of_session =

@@ -114,7 +114,7 @@ fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message:
         Some(_) => (StatusCode::FORBIDDEN, Some("insufficient_scope")),
         None => (StatusCode::UNAUTHORIZED, None),
     };
-    let principal = identity.map(|identity| identity.principal().as_str());
+    let principal = identity.map(|identity| identity.principal());
     tracing::info!(
         principal,
         scopes = required.join(" "),

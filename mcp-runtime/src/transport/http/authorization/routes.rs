@@ -38,7 +38,7 @@ const MAX_BODY: usize = 64 << 10;
 /// The maximum time for a response.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What an [`HttpService`](crate::http::HttpService) serves outside of its path because of authorization: the metadata of the
+/// The part of an [`HttpService`](crate::http::HttpService) outside of its path that authorization needs: the metadata of the
 /// protected resource, and the [routes](crate::auth::AuthorizationRoutes) of the authenticator. Other paths are answered with
 /// status 404.
 ///
@@ -47,7 +47,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// ```no_run
 /// # use mcp_runtime::{HttpOptions, Server};
 /// # fn mount(server: Server) -> Result<axum::Router, mcp_runtime::BuildError> {
-/// let mcp = server.build()?.into_http_service(HttpOptions::default());
+/// let mcp = server.build()?.into_http_service(HttpOptions::default())?;
 /// Ok(axum::Router::new().fallback_service(mcp.authorization_service()).nest_service("/mcp", mcp))
 /// # }
 /// ```

@@ -1,226 +1,230 @@
-//! Accepting connections, routing their requests by path, and shutting down.
+//! Listening on an address, and accepting its connections.
 
-use std::{convert::Infallible, future::pending, io, sync::Arc, time::Duration};
-
-use http::{Request, StatusCode};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
-use tower_http::cors::Cors;
-use tower_layer::Layer as _;
-use tower_service::Service;
-
-use super::{
-    acceptor::Acceptor,
-    socket::{ConnectionLimit, Socket},
-    timer::SharedTimer,
-};
-use crate::{
-    engine::Engine,
-    race::race,
-    transport::http::{
-        address::HttpAddress,
-        authorization::{Authorization, AuthorizationService},
-        guard,
-        legacy::{LegacyService, LegacySessions},
-        options::HttpOptions,
-        peers::{PeerPermit, Remote},
-        response::{self, HttpResponse},
-        service::HttpService,
-    },
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll},
 };
 
-/// The maximum number of headers of a request.
-const MAX_HEADERS: usize = 100;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpListener, TcpStream},
+};
 
-/// A server that is bound to an address.
+#[cfg(unix)]
+use super::unix::SocketListener;
+use crate::transport::http::{address::HttpAddress, peers::Remote};
+#[cfg(unix)]
+use tokio::net::{UnixListener, UnixStream};
+
+/// The number of unsent bytes that the kernel accepts for a connection. Linux reports room for more when less than half
+/// of it is unsent.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT_BYTES: u32 = 128 << 10;
+
+/// A listener for [`http::serve`](crate::http::serve).
+///
+/// A [`TcpListener`] of tokio, or a `UnixListener`, converts into it. [`bind`](Self::bind) accepts an address that is only
+/// known at run time, and takes care of the file of a Unix socket.
+///
+/// ```
+/// use mcp_runtime::http::{HttpAddress, Listener};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let address: HttpAddress = "127.0.0.1:0".parse()?; // or `unix:/run/my-server.sock`
+/// let listener = Listener::bind(address).await?;
+/// assert_ne!(listener.address()?.socket_addr().unwrap().port(), 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
-pub(crate) struct Listener {
-    acceptor: Acceptor,
-    address: HttpAddress,
-    connection_limit: ConnectionLimit,
-    router: Router,
-    grace: Duration,
+pub struct Listener(Acceptor);
+
+#[derive(Debug)]
+enum Acceptor {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(SocketListener),
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self(Acceptor::Tcp(listener))
+    }
+}
+
+#[cfg(unix)]
+impl From<UnixListener> for Listener {
+    fn from(listener: UnixListener) -> Self {
+        Self(Acceptor::Unix(listener.into()))
+    }
 }
 
 impl Listener {
-    /// Binds an address.
+    /// Listens on an address.
+    ///
+    /// A Unix socket is a file with mode 0600, so that only the user of the process and root can connect. A file that a
+    /// dead server has left is replaced, and the file is removed when the listener is dropped.
     ///
     /// # Errors
     ///
-    /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
-    pub(crate) async fn bind(
-        engine: Arc<Engine>,
-        authorization: Option<Arc<Authorization>>,
-        legacy: LegacySessions,
-        address: HttpAddress,
-        options: HttpOptions,
-    ) -> io::Result<Self> {
-        let acceptor = Acceptor::bind(&address, &options).await?;
-        Ok(Self {
-            address: acceptor.address()?,
-            acceptor,
-            grace: engine.profile.limits.grace_period,
-            connection_limit: ConnectionLimit::new(&options),
-            router: Router::new(engine, authorization, legacy, options),
-        })
+    /// Returns an error if the address cannot be bound. The path of a Unix socket cannot be bound if another server
+    /// listens on it, if the file is not a socket, or if the platform has no Unix sockets.
+    pub async fn bind(address: impl Into<HttpAddress>) -> io::Result<Self> {
+        Self::bind_with_mode(&address.into(), 0o600).await
+    }
+
+    /// Listens on an address. The file of a Unix socket has these permissions.
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "there are no Unix sockets"))]
+    pub(crate) async fn bind_with_mode(address: &HttpAddress, socket_mode: u32) -> io::Result<Self> {
+        let bound = match address {
+            HttpAddress::Tcp(address) => TcpListener::bind(address).await.map(Acceptor::Tcp),
+            #[cfg(unix)]
+            HttpAddress::Unix(path) => SocketListener::bind(path, socket_mode).await.map(Acceptor::Unix),
+            #[cfg(not(unix))]
+            HttpAddress::Unix(_) => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, "this platform does not support Unix sockets"))
+            }
+        };
+        let bound = bound.map(Self);
+        bound.map_err(|error| io::Error::new(error.kind(), format!("cannot listen on `{address}`: {error}")))
     }
 
     /// Returns the bound address, with the actual port if port 0 was requested.
-    pub(crate) fn address(&self) -> &HttpAddress {
-        &self.address
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the operating system reports none, or if a Unix socket has no path.
+    pub fn address(&self) -> io::Result<HttpAddress> {
+        match &self.0 {
+            Acceptor::Tcp(listener) => listener.local_addr().map(HttpAddress::Tcp),
+            #[cfg(unix)]
+            Acceptor::Unix(listener) => listener.path().map(HttpAddress::Unix),
+        }
     }
 
-    /// Accepts connections until `stop` completes, and then as long as load balancers may need to notice. Then shuts down
-    /// gracefully.
-    pub(crate) async fn serve(self, stop: impl Future<Output = ()>) {
-        let Self { acceptor, mut connection_limit, router, grace, .. } = self;
-        let connections = GracefulShutdown::new();
-        let endpoint = router.service.endpoint().clone();
-        let stop = async move {
-            stop.await;
-            endpoint.drain().await;
-        };
-        tokio::pin!(stop);
-        loop {
-            match race(stop.as_mut(), acceptor.accept()).await {
-                Err(Ok((stream, remote))) => {
-                    let router = router.for_remote(remote);
-                    if let Some((stream, permit)) = connection_limit.admit(stream, router.service.endpoint().peer()) {
-                        let options = &router.options;
-                        let reader = Arc::clone(router.service.endpoint().reader());
-                        let socket = Socket::new(stream, options.write_timeout, options.min_read_rate, reader);
-                        router.connect(socket, remote, permit, &connections);
-                    }
-                }
-                Err(Err(error)) => {
-                    // The process may have too many open files, so this waits for other connections to close.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
-                Ok(()) => break,
+    /// Accepts a connection. Returns it with its sender.
+    pub(super) async fn accept(&self) -> io::Result<(Stream, Remote)> {
+        match &self.0 {
+            Acceptor::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                let _ = stream.set_nodelay(true);
+                limit_unsent(&stream);
+                Ok((Stream::Tcp(stream), Remote::Address(address)))
+            }
+            #[cfg(unix)]
+            Acceptor::Unix(listener) => {
+                let stream = listener.accept().await?;
+                let remote = stream.peer_cred().map_or(Remote::Unknown, |peer| Remote::User(peer.uid()));
+                Ok((Stream::Unix(stream), remote))
             }
         }
-        drop(acceptor);
-        let endpoint = router.service.endpoint().clone();
-        router.shut_down(connections, grace).await;
-        endpoint.flush(grace).await;
     }
 }
 
-/// A router that dispatches requests by path.
-#[derive(Debug, Clone)]
-struct Router {
-    service: HttpService,
-    legacy: Option<Cors<LegacyService>>,
-    options: Arc<HttpOptions>,
+/// Limits the output that the kernel accepts but cannot send yet.
+///
+/// Otherwise, the kernel accepts several megabytes for a client that does not read, and reports room only when a third
+/// of them has been sent, so that the rate of a slow client cannot be measured. Limiting the whole send buffer instead
+/// would also limit the throughput of distant clients.
+#[cfg(target_os = "linux")]
+fn limit_unsent(stream: &TcpStream) {
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
 }
 
-impl Router {
-    fn new(
-        engine: Arc<Engine>,
-        authorization: Option<Arc<Authorization>>,
-        legacy: LegacySessions,
-        options: HttpOptions,
-    ) -> Self {
-        let service = HttpService::new(engine, authorization, options);
-        let endpoint = service.endpoint();
-        let options = Arc::clone(endpoint.options());
-        let legacy = || guard::cors(&options).layer(LegacyService::new(endpoint.clone(), legacy));
-        let legacy = options.legacy_sse.then(legacy);
-        Self { service, legacy, options }
-    }
+/// Does nothing, since only Linux supports such a limit.
+#[cfg(not(target_os = "linux"))]
+fn limit_unsent(_: &TcpStream) {}
 
-    /// Returns the same router for the requests of one connection.
-    fn for_remote(&self, remote: Remote) -> Self {
-        let mut legacy = self.legacy.clone();
-        if let Some(legacy) = &mut legacy {
-            legacy.get_mut().set_remote(remote);
-        }
-        Self { service: self.service.for_remote(remote), legacy, options: Arc::clone(&self.options) }
-    }
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use tokio::{io::AsyncReadExt as _, net::TcpSocket};
 
-    /// Serves a connection of the router in a new task.
-    fn connect(self, socket: Socket, remote: Remote, permit: PeerPermit, connections: &GracefulShutdown) {
-        let (header_timeout, max_head_bytes) = (self.options.header_timeout, self.options.max_head_bytes);
-        let router = Arc::new(self);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let response = if router.is_endpoint(request.uri().path()) {
-                Ok(router.service.respond(request))
-            } else {
-                Err((Arc::clone(&router), Box::new(request)))
-            };
-            async move {
-                Ok::<_, Infallible>(match response {
-                    Ok(response) => response.await,
-                    Err((router, request)) => Box::pin(router.route(*request)).await,
-                })
+    use super::*;
+
+    /// The progress of a client must become visible long before the write timeout, however large the kernel's buffers
+    /// may grow.
+    #[tokio::test]
+    async fn the_kernel_hides_little_of_what_a_client_reads() {
+        const LIMIT: usize = 512 << 10;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(64 << 10).unwrap();
+        let (client, accepted) = tokio::join!(socket.connect(listener.local_addr().unwrap()), listener.accept());
+        let (mut client, (server, _)) = (client.unwrap(), accepted.unwrap());
+        limit_unsent(&server);
+        let mut buffer = vec![0; 16 << 10];
+        for _ in 0..20 {
+            let piece = vec![b'x'; 64 << 10];
+            let written: usize = std::iter::from_fn(|| server.try_write(&piece).ok()).sum();
+            let mut read = 0;
+            loop {
+                tokio::select! {
+                    biased;
+                    writable = server.writable() => break writable.unwrap(),
+                    length = client.read(&mut buffer) => read += length.unwrap(),
+                }
             }
-        });
-        let connection = http1::Builder::new()
-            .timer(SharedTimer::default())
-            .header_read_timeout(header_timeout)
-            .max_headers(MAX_HEADERS)
-            .max_buf_size(max_head_bytes)
-            .serve_connection(TokioIo::new(socket), service);
-        let connection = connections.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, ?remote, "connection failed");
+            assert!(written <= LIMIT && read <= LIMIT, "{written} bytes accepted, {read} read before the next");
+        }
+    }
+}
+
+/// A connection over TCP or a Unix socket. An enum instead of a type parameter keeps hyper's code in the program once.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+/// Calls a method of the connection.
+macro_rules! delegate {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Stream::Tcp(stream) => {
+                let $stream = Pin::new(stream);
+                $call
             }
-            drop(permit);
-        });
+            #[cfg(unix)]
+            Stream::Unix(stream) => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => stream.poll_read(cx, into))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        delegate!(self, stream => stream.poll_write(cx, bytes))
     }
 
-    /// Returns whether a path is the endpoint's, with or without a slash at its end.
-    fn is_endpoint(&self, path: &str) -> bool {
-        let without_slash = |path: &'_ str| path.strip_suffix('/').map(str::len).unwrap_or(path.len());
-        path == self.options.path
-            || path[..without_slash(path)] == self.options.path[..without_slash(&self.options.path)]
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self, stream => stream.poll_write_vectored(cx, slices))
     }
 
-    /// Responds to requests for any path other than the endpoint's.
-    async fn route(&self, request: Request<Incoming>) -> HttpResponse {
-        let path = request.uri().path();
-        match &self.options.health {
-            Some((alive, _)) if path == alive => return response::empty(StatusCode::OK),
-            Some((_, ready)) if path == ready => {
-                let unready = self.service.endpoint().unready().await;
-                return unready.map_or_else(|| response::empty(StatusCode::OK), response::unready);
-            }
-            _ => {}
-        }
-        if AuthorizationService::serves(self.service.endpoint(), path) {
-            return self.service.authorization_service().respond(request).await;
-        }
-        if let Some(legacy) = self.legacy.as_ref().filter(|_| LegacyService::serves(path)) {
-            return legacy.clone().call(request).await.unwrap_or_else(|never| match never {});
-        }
-        let why = format!("path not found: the MCP endpoint is `{}`", self.options.path);
-        response::invalid_request(StatusCode::NOT_FOUND, &why)
+    fn is_write_vectored(&self) -> bool {
+        // Both kinds of sockets support it.
+        true
     }
 
-    /// Ends subscriptions, waits for calls in flight, then ends the remaining streams and connections.
-    async fn shut_down(self, connections: GracefulShutdown, grace: Duration) {
-        let endpoint = self.service.endpoint();
-        endpoint.end_subscriptions();
-        // Closes idle connections at once.
-        let closed = connections.shutdown();
-        tokio::pin!(closed);
-        let mut is_closed = false;
-        let unreachable = async {
-            closed.as_mut().await;
-            is_closed = true;
-            // Clients that have lost their connections resume their streams at other replicas.
-            if endpoint.shared_streams().is_some() {
-                pending::<()>().await;
-            }
-        };
-        if tokio::time::timeout(grace, race(endpoint.settled(), unreachable)).await.is_err() {
-            tracing::warn!("shutdown grace period expired: cancelling calls in flight");
-        }
-        endpoint.close();
-        if !is_closed && tokio::time::timeout(grace, closed).await.is_err() {
-            tracing::warn!("shutdown grace period expired: closing connections");
-        }
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, stream => stream.poll_shutdown(cx))
     }
 }

@@ -1,10 +1,13 @@
-//! Listening on an address.
+//! Listening on an address, and serving the connections.
 
-mod acceptor;
 mod listener;
+mod options;
+mod serving;
 mod socket;
 mod timer;
 #[cfg(unix)]
 mod unix;
 
-pub(crate) use listener::Listener;
+pub use listener::Listener;
+pub use options::ListenerOptions;
+pub use serving::{Serve, serve};

@@ -15,18 +15,17 @@ use tokio::{
     time::Sleep,
 };
 
-use super::acceptor::Stream;
+use super::{listener::Stream, options::ListenerOptions};
 use crate::{
     error::Fault,
     transport::http::{
         endpoint::Reader,
-        options::HttpOptions,
-        peers::{Peer, PeerPermit, Pool, Resource},
+        peers::{Peer, PeerPermit, Pool, Resource, Share},
         response,
     },
 };
 
-/// The maximum number of connections being rejected with a response at a time. Others are closed without a response.
+/// The maximum number of connections being rejected with a response at a time. Further connections are closed without a response.
 const MAX_REJECTIONS: usize = 256;
 /// The maximum time spent on responding to a rejected connection and discarding what it sends.
 const LINGER: Duration = Duration::from_secs(1);
@@ -132,9 +131,9 @@ pub(super) struct ConnectionLimit {
 }
 
 impl ConnectionLimit {
-    pub(super) fn new(options: &HttpOptions) -> Self {
+    pub(super) fn new(options: &ListenerOptions, max_peer_share: Share) -> Self {
         Self {
-            pool: Pool::new(Resource::Connections, options.max_connections, options.max_peer_share),
+            pool: Pool::new(Resource::Connections, options.max_connections, max_peer_share),
             rejections: Arc::new(Semaphore::new(MAX_REJECTIONS)),
             rejection: rejection().into(),
             last_warning: None,

@@ -17,8 +17,8 @@ const BACKLOG: u32 = 1024;
 /// A listening socket.
 #[derive(Debug)]
 pub(super) struct SocketListener {
-    // Declared first, so that the file is removed before connections are refused.
-    file: SocketFile,
+    // Declared first, so that the file is removed before connections are refused. `None` if the caller has created it.
+    file: Option<SocketFile>,
     listener: UnixListener,
 }
 
@@ -47,15 +47,32 @@ impl SocketListener {
         let file = SocketFile::new(path)?;
         // Connections are refused until the socket listens, so none is possible before the permissions are set.
         fs::set_permissions(&file.path, Permissions::from_mode(mode & 0o777))?;
-        Ok(Self { listener: socket.listen(BACKLOG)?, file })
+        Ok(Self { listener: socket.listen(BACKLOG)?, file: Some(file) })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.file.path
+    /// Returns the path of the file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the socket has none.
+    pub(super) fn path(&self) -> io::Result<PathBuf> {
+        match &self.file {
+            Some(file) => Ok(file.path.clone()),
+            None => {
+                let address = self.listener.local_addr()?;
+                address.as_pathname().map(Path::to_owned).ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+            }
+        }
     }
 
     pub(super) async fn accept(&self) -> io::Result<UnixStream> {
         self.listener.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+impl From<UnixListener> for SocketListener {
+    fn from(listener: UnixListener) -> Self {
+        Self { file: None, listener }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{error::Fault, random, stderr};
 /// An error that a function may return: any type that implements [`Display`](fmt::Display).
 ///
 /// It is implemented automatically: `#[derive(Debug, thiserror::Error)]` is enough. The model reads the text of a tool's
-/// error; [`IntoFailure`] maps errors differently.
+/// error; [`IntoErrorResponse`] maps errors differently.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a function: it must implement `std::fmt::Display`",
     label = "the error type does not implement `Display`",
@@ -30,7 +30,7 @@ impl<E: fmt::Display + 'static> ErrorOutput for E {}
 /// ```
 /// use std::fmt;
 ///
-/// use mcp_runtime::{Failure, Fault, IntoFailure, Revision, Server, tool};
+/// use mcp_runtime::{ErrorResponse, Fault, IntoErrorResponse, Revision, Server, tool};
 /// use serde_json::json;
 ///
 /// #[derive(Debug)]
@@ -50,12 +50,12 @@ impl<E: fmt::Display + 'static> ErrorOutput for E {}
 ///     }
 /// }
 ///
-/// impl IntoFailure for ShopError {
-///     fn into_failure(self) -> Failure {
+/// impl IntoErrorResponse for ShopError {
+///     fn into_error_response(self) -> ErrorResponse {
 ///         match self {
-///             Self::OutOfStock(_) => Failure::message(self),
+///             Self::OutOfStock(_) => ErrorResponse::message(self),
 ///             Self::Closed => Fault::custom(4003, self.to_string()).into(),
-///             Self::Database(_) => Failure::masked(self),
+///             Self::Database(_) => ErrorResponse::masked(self),
 ///         }
 ///     }
 /// }
@@ -81,25 +81,25 @@ impl<E: fmt::Display + 'static> ErrorOutput for E {}
 /// ```
 ///
 /// The mapping applies to functions whose return type is `Result<_, E>`. In other places, such as `list` and `complete`
-/// functions, return `Result<_, Failure>`: the `?` operator converts every `E` that implements this trait.
+/// functions, return `Result<_, ErrorResponse>`: the `?` operator converts every `E` that implements this trait.
 ///
 /// See [Error handling](https://modelcontextprotocol.io/specification/2026-07-28/server/tools#error-handling).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be converted to a `Failure`",
-    note = "implement `mcp_runtime::IntoFailure` for `{Self}`, or return `Result<_, {Self}>` instead"
+    message = "`{Self}` cannot be converted to an `ErrorResponse`",
+    note = "implement `mcp_runtime::IntoErrorResponse` for `{Self}`, or return `Result<_, {Self}>` instead"
 )]
-pub trait IntoFailure: fmt::Display + Sized + 'static {
+pub trait IntoErrorResponse: fmt::Display + Sized + 'static {
     /// Converts the error.
-    fn into_failure(self) -> Failure;
+    fn into_error_response(self) -> ErrorResponse;
 }
 
-impl IntoFailure for Fault {
-    fn into_failure(self) -> Failure {
-        Failure { shown: Shown::Fault(Box::new(self)), log: None }
+impl IntoErrorResponse for Fault {
+    fn into_error_response(self) -> ErrorResponse {
+        ErrorResponse { shown: Shown::Fault(Box::new(self)), log: None }
     }
 }
 
-/// An error as the model, the client and the log see it. See [`IntoFailure`].
+/// An error as the model, the client and the log see it. See [`IntoErrorResponse`].
 ///
 /// | constructor | tool | prompt | resource | log |
 /// | --- | --- | --- | --- | --- |
@@ -115,9 +115,9 @@ impl IntoFailure for Fault {
 /// `ERROR`, the name of the function and the id of the request. If the program has no `tracing` subscriber, as in most
 /// tests, they are printed to stderr.
 ///
-/// The layer [`MaskErrors`](crate::layers::MaskErrors) does not change failures.
+/// The layer [`MaskErrors`](crate::layers::MaskErrors) does not change it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
+pub struct ErrorResponse {
     pub(super) shown: Shown,
     pub(super) log: Option<String>,
 }
@@ -131,14 +131,14 @@ pub(super) enum Shown {
     Reference(String),
 }
 
-impl Failure {
-    /// Creates a failure whose text is sent to the client, so it must not contain secrets: what the model, or the sender
+impl ErrorResponse {
+    /// Creates a response whose text is sent to the client, so it must not contain secrets: what the model, or the sender
     /// of a prompt's request, can do about it.
     pub fn message(text: impl fmt::Display) -> Self {
         Self { shown: Shown::Message(text.to_string()), log: None }
     }
 
-    /// Creates a failure whose text only the log contains. The client receives a neutral message with a reference, which
+    /// Creates a response whose text only the log contains. The client receives a neutral message with a reference, which
     /// the log contains, too.
     ///
     /// The alternate form of the text is logged (`{:#}`), with which errors of `anyhow` print their causes.
@@ -153,22 +153,22 @@ impl Failure {
         self
     }
 
-    /// Returns the failure or the fault among an error and its causes, if there is one.
+    /// Returns the response or the fault among an error and its causes, if there is one.
     pub(super) fn among(error: &(dyn Error + 'static)) -> Option<Self> {
         std::iter::successors(Some(error), |&error| error.source()).find_map(|error| {
-            let failure = error.downcast_ref::<Self>().cloned();
-            failure.or_else(|| error.downcast_ref::<Fault>().cloned().map(IntoFailure::into_failure))
+            let response = error.downcast_ref::<Self>().cloned();
+            response.or_else(|| error.downcast_ref::<Fault>().cloned().map(IntoErrorResponse::into_error_response))
         })
     }
 }
 
-impl<E: IntoFailure> From<E> for Failure {
+impl<E: IntoErrorResponse> From<E> for ErrorResponse {
     fn from(error: E) -> Self {
-        error.into_failure()
+        error.into_error_response()
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.shown {
             Shown::Message(text) => f.write_str(text),
@@ -178,7 +178,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Error for Failure {}
+impl Error for ErrorResponse {}
 
 /// Logs the failure of a function. `reference` is the one that the client received.
 ///
