@@ -9,7 +9,10 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{link::Link, scripts::Script};
+use crate::{
+    link::{Backoff, Link},
+    scripts::Script,
+};
 
 /// The maximum size of the arguments of all commands that wait for responses, in KiB.
 const MAX_KIB_IN_FLIGHT: u32 = 128 << 10;
@@ -17,16 +20,14 @@ const MAX_KIB_IN_FLIGHT: u32 = 128 << 10;
 /// The maximum size of a value in bytes.
 const MAX_VALUE: usize = 64 << 20;
 
-/// The pause before a command is sent again that the server could not execute at the time. It doubles with every
-/// further one.
-const RETRY_PAUSE: Duration = Duration::from_millis(10);
-
 /// Sends commands over the current connection.
 pub(crate) struct Client {
     link: Link,
     timeout: Duration,
     commands: Semaphore,
     kib: Semaphore,
+    /// Whether the commands are sent to a cluster.
+    pub(crate) is_cluster: bool,
 }
 
 /// Whether a command may be sent again after the connection was lost while it waited for its response.
@@ -46,9 +47,9 @@ pub(crate) struct Request<F> {
 }
 
 impl Client {
-    pub(crate) fn new(link: Link, timeout: Duration, max_in_flight: usize) -> Self {
+    pub(crate) fn new(link: Link, timeout: Duration, max_in_flight: usize, is_cluster: bool) -> Self {
         let commands = Semaphore::new(max_in_flight.min(Semaphore::MAX_PERMITS));
-        Self { link, timeout, commands, kib: Semaphore::new(MAX_KIB_IN_FLIGHT as usize) }
+        Self { link, timeout, commands, kib: Semaphore::new(MAX_KIB_IN_FLIGHT as usize), is_cluster }
     }
 
     /// Returns the time at which an operation that starts now must have ended.
@@ -60,6 +61,21 @@ impl Client {
     pub(crate) async fn read<T: FromRedisValue>(&self, command: &Cmd, deadline: Instant) -> Result<T, BackendError> {
         let request = Request { encode: |_| command.clone(), repeat: Repeat::Safe, size: 0 };
         parse(self.send(request, deadline).await?)
+    }
+
+    /// Sends a command that changes something. `encode` receives whether it has been sent before, and `size` is the size of
+    /// the arguments in bytes.
+    pub(crate) async fn write<T: FromRedisValue>(
+        &self,
+        encode: impl Fn(bool) -> Cmd,
+        repeat: Repeat,
+        size: usize,
+        deadline: Instant,
+    ) -> Result<T, BackendError> {
+        if size > MAX_VALUE {
+            return Err(BackendError::Full);
+        }
+        parse(self.send(Request { encode, repeat, size }, deadline).await?)
     }
 
     /// Executes a script, whose arguments may depend on whether it has been sent before.
@@ -86,7 +102,7 @@ impl Client {
     async fn send(&self, request: Request<impl Fn(bool) -> Cmd>, deadline: Instant) -> Result<Value, Failure> {
         let _permits = self.admit(request.size)?;
         let unavailable = |reason: &str| Failure::Other(BackendError::Unavailable(reason.to_owned()));
-        let (mut pause, mut is_repeated, mut redirect) = (RETRY_PAUSE, false, None);
+        let (mut backoff, mut is_repeated, mut redirect) = (Backoff::default(), false, None);
         loop {
             let Some((mut connection, number)) = self.link.get(deadline, self.timeout).await else {
                 return Err(unavailable("not connected to Redis"));
@@ -118,11 +134,11 @@ impl Client {
                     is_repeated |= was_executed;
                 }
             }
+            let pause = backoff.next();
             if Instant::now() + pause >= deadline {
                 return Err(Failure::from(error));
             }
             sleep(pause).await;
-            pause *= 2;
         }
     }
 

@@ -1,20 +1,20 @@
-//! The current connection for commands, which is opened again when it is lost.
+//! The connection for commands, to a server or a cluster, which is opened again when it is lost.
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{RedisError, RedisResult};
+use redis::{
+    Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value,
+    aio::{ConnectionLike, MultiplexedConnection},
+    cluster_async::ClusterConnection,
+    cluster_routing::SingleNodeRoutingInfo,
+    cmd,
+};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{address::Address, connection::Connection};
-
-/// The pause after the first failed attempt to connect. It doubles with every further one.
-const MIN_PAUSE: Duration = Duration::from_millis(20);
-
-/// The longest pause between two attempts to connect.
-const MAX_PAUSE: Duration = Duration::from_secs(1);
+use crate::address::Address;
 
 /// The current connection.
 pub(crate) struct Link {
@@ -72,7 +72,7 @@ async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut repor
                     state.send_replace(State::Up(connection, current));
                     break;
                 }
-                Err(error) => backoff.wait(&error).await,
+                Err(error) => backoff.disconnected(&error).await,
             }
             if state.is_closed() {
                 return;
@@ -82,20 +82,78 @@ async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut repor
     }
 }
 
-/// The pauses between attempts to connect.
+/// The pause before the first repetition, which doubles with every further one.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// The pauses between attempts to connect, or to execute a command.
 #[derive(Default)]
 pub(crate) struct Backoff(u32);
 
 impl Backoff {
-    /// Waits before the next attempt: a random part of the pause, so that the processes do not all reconnect at the
-    /// same time.
-    pub(crate) async fn wait(&mut self, error: &RedisError) {
-        if self.0 == 0 {
-            tracing::warn!("cannot connect to Redis: {error}");
-        }
+    /// Returns the time to wait before the next attempt: a random part of the pause, so that the processes do not all try
+    /// at the same time.
+    pub(crate) fn next(&mut self) -> Duration {
         let pause = MAX_PAUSE.min(MIN_PAUSE * (1 << self.0.min(10)));
         self.0 = self.0.saturating_add(1);
         let random = getrandom::u32().unwrap_or(u32::MAX);
-        sleep(pause.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))).await;
+        pause.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
+    }
+
+    /// Waits before the next attempt to connect.
+    pub(crate) async fn disconnected(&mut self, error: &RedisError) {
+        if self.0 == 0 {
+            tracing::warn!("cannot connect to Redis: {error}");
+        }
+        sleep(self.next()).await;
+    }
+}
+
+/// A connection that carries any number of commands at a time.
+#[derive(Clone)]
+pub(crate) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Connection {
+    /// Sends a command to the node that imports its slot from another one.
+    pub(crate) async fn ask(&mut self, command: &Cmd, (host, port): (&str, u16)) -> RedisResult<Value> {
+        let Self::Cluster(cluster) = self else { return self.req_packed_command(command).await };
+        let mut pipeline = Pipeline::new();
+        pipeline.add_command(cmd("ASKING")).add_command(command.clone());
+        let node = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
+        let mut values = cluster.route_pipeline(pipeline, 1, 1, node).await?;
+        values.pop().unwrap_or(Value::Nil).extract_error()
+    }
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::Single(connection) => connection.req_packed_command(command),
+            Self::Cluster(connection) => connection.req_packed_command(command),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::Single(connection) => connection.req_packed_commands(pipeline, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::Single(connection) => connection.get_db(),
+            Self::Cluster(connection) => connection.get_db(),
+        }
     }
 }

@@ -11,30 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::lease::Slot;
-
-/// Receives the messages of one kind that other replicas, or this one, send and announce.
-///
-/// The methods must not block: other messages are waiting. They are called inside of a tokio runtime, so they can spawn
-/// tasks.
-pub(crate) trait ReplicaHandler: Send + Sync {
-    /// Handles a message.
-    fn message(&self, payload: &[u8]);
-
-    /// Handles that messages may have been lost: everything that was read from the backend and is kept until a message
-    /// announces a change is stale.
-    fn missed(&self);
-
-    /// Handles that this process did not run for some time, so that messages which were sent before may not have been
-    /// handled yet. They were not lost.
-    fn paused(&self) {}
-
-    /// Handles that the other replicas consider the replica that had this slot gone, and its calls lost. The replica
-    /// gets a new slot.
-    fn lost(&self, slot: Slot) {
-        let _ = slot;
-    }
-}
+use crate::engine::ReplicaHandler;
 
 /// The handlers of a replica, by kind of message. There are as many as the engine and the transports register.
 #[derive(Default)]
@@ -57,16 +34,9 @@ impl Handlers {
         }
     }
 
-    pub(super) fn missed(&self) {
-        self.live().iter().for_each(|(_, handler)| handler.missed());
-    }
-
-    pub(super) fn paused(&self) {
-        self.live().iter().for_each(|(_, handler)| handler.paused());
-    }
-
-    pub(super) fn lost(&self, slot: Slot) {
-        self.live().iter().for_each(|(_, handler)| handler.lost(slot));
+    /// Passes an event to all handlers.
+    pub(super) fn tell(&self, event: impl Fn(&dyn ReplicaHandler)) {
+        self.live().iter().for_each(|(_, handler)| event(&**handler));
     }
 
     /// Returns the handlers, which are called without the lock.
@@ -108,7 +78,7 @@ pub(super) struct Freshness {
 
 impl Freshness {
     /// The kind of the messages of a replica to itself.
-    pub(super) const KIND: &str = "echo";
+    pub(super) const ECHO: &str = "echo";
 
     pub(super) fn new(lease: Duration) -> Self {
         let (announced_until, scheduled_until) = (AtomicU64::new(0), AtomicU64::new(0));

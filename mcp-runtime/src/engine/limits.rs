@@ -37,8 +37,6 @@ pub(crate) struct Limits {
     pub(crate) ping_timeout: Duration,
     /// How long a client may take between two rounds of a request.
     pub(crate) round_ttl: Duration,
-    /// How long the other processes that share the backend wait for one that gives no sign of life.
-    pub(crate) lease: Duration,
     pub(crate) tasks: TaskOptions,
     pub(crate) rates: SessionRates,
 }
@@ -58,7 +56,6 @@ impl Default for Limits {
             pings: None,
             ping_timeout: Duration::from_secs(60),
             round_ttl: Duration::from_secs(3600),
-            lease: Duration::from_secs(10),
             tasks: TaskOptions::default(),
             rates: SessionRates::default(),
         }

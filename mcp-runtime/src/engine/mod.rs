@@ -3,7 +3,6 @@
 //! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
 //! I/O: transports pass messages to a [`Connection`] and take its output.
 
-mod background;
 mod call;
 mod client_requests;
 mod connection;
@@ -18,8 +17,11 @@ mod methods;
 mod outbox;
 mod pings;
 mod rates;
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
-mod readiness;
+#[cfg_attr(
+    not(all(feature = "cluster", feature = "http")),
+    allow(dead_code, reason = "only processes that share a backend need it")
+)]
+mod replicas;
 mod request;
 mod roots_hook;
 mod server;
@@ -30,27 +32,34 @@ mod tasks;
 mod weak_set;
 
 #[cfg(feature = "http")]
-pub(crate) use background::BackgroundTask;
-#[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use call::running::write_error;
+#[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use client_requests::InputResponse;
 #[cfg(feature = "http")]
 pub(crate) use client_requests::session_ended;
+#[cfg(feature = "cluster")]
+pub(crate) use client_requests::{KEY_ID_LEN, base64_key};
 pub use client_requests::{StateKey, StateKeyError};
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
 pub(crate) use connection::{Connection, RequestIds};
 pub(crate) use description::OWN_EXTENSIONS;
-#[cfg(feature = "http")]
-pub(crate) use handshake::restore_session;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use handshake::{Declared, restore_session};
 #[cfg(feature = "http")]
 pub(crate) use limits::Meter;
 pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use replicas::SessionChange;
+#[cfg(feature = "http")]
+pub(crate) use replicas::SessionMessage;
+#[cfg(feature = "cluster")]
+pub(crate) use replicas::{ReplicaHandler, Replicas, SharedKeys, Slot};
 pub(crate) use request::source::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
@@ -58,8 +67,12 @@ pub(crate) use roots_hook::RootsHook;
 pub(crate) use server::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use session::SessionInfo;
+#[cfg(feature = "cluster")]
 pub(crate) use session::SessionLog;
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
+#[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 pub use tasks::{TaskLimits, TaskStatus};

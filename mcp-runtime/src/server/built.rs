@@ -2,6 +2,8 @@ use std::{io, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(feature = "cluster")]
+use crate::cluster::Cluster;
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
@@ -10,7 +12,10 @@ use crate::{
 #[cfg(feature = "http")]
 use crate::{
     error::BuildError,
-    transport::http::{Authorization, HttpOptions, HttpService, LegacySessions},
+    transport::http::{
+        Authorization, Endpoint, HttpOptions, HttpService, LegacySessions,
+        session::{LocalSessions, Sessions},
+    },
 };
 
 /// A server that has been built and can serve connections. Clones refer to the same server.
@@ -36,6 +41,9 @@ use crate::{
 pub struct BuiltServer {
     engine: Arc<Engine>,
     handle: Handle,
+    /// The processes that share the backend. `None` if the author has not set one.
+    #[cfg(feature = "cluster")]
+    cluster: Option<Arc<Cluster>>,
     /// How HTTP requests are authenticated.
     #[cfg(feature = "http")]
     authorization: Option<Arc<Authorization>>,
@@ -54,9 +62,17 @@ impl BuiltServer {
             legacy: LegacySessions::default(),
             engine,
             handle,
+            #[cfg(feature = "cluster")]
+            cluster: None,
             #[cfg(feature = "http")]
             authorization: None,
         }
+    }
+
+    /// Sets the processes that share the backend.
+    #[cfg(feature = "cluster")]
+    pub(super) fn in_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
+        Self { cluster, ..self }
     }
 
     /// Sets how HTTP requests are authenticated.
@@ -132,6 +148,20 @@ impl BuiltServer {
         served
     }
 
+    /// Creates an endpoint, whose sessions the processes that share the backend share.
+    #[cfg(feature = "http")]
+    pub(crate) fn endpoint(&self, options: HttpOptions) -> Endpoint {
+        let local = Arc::new(LocalSessions::new(&options));
+        #[cfg(feature = "cluster")]
+        let sessions = match &self.cluster {
+            Some(cluster) => cluster.sessions(&self.engine, local, &options),
+            None => Sessions::new(local, None),
+        };
+        #[cfg(not(feature = "cluster"))]
+        let sessions = Sessions::new(local, None);
+        Endpoint::new(Arc::clone(&self.engine), self.authorization.clone(), sessions, options)
+    }
+
     /// Checks that functions with scopes are unreachable without authentication.
     #[cfg(feature = "http")]
     fn check_authorization(&self) -> Result<(), String> {
@@ -172,7 +202,7 @@ impl BuiltServer {
     #[cfg(feature = "http")]
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, BuildError> {
         self.check_authorization().map_err(|problem| BuildError::new(vec![problem]))?;
-        Ok(HttpService::new(self.engine, self.authorization, self.legacy, options))
+        Ok(HttpService::new(self.endpoint(options), self.legacy))
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

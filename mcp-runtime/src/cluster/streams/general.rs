@@ -13,25 +13,30 @@ use tokio::{
 };
 
 use super::{
+    ReplicaStreams,
     local_entries::{LocalEntries, LocalFollower},
-    log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamCalls, StreamLog, persist, persist_unless_full},
-    open_responses::{OpenResponses, Reader, ReaderRecord},
-    shared_events::{Closed, Feed, SharedEvents},
+    log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
+    open_responses::{Reader, ReaderRecord},
+    shared_events::{Closed, Feed, FollowedEvents},
     writer::Writer,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, BackendError, Backoff, EventLogEntry, with_timeout},
-    engine::Outbox,
+    backend::{BACKEND_TIMEOUT, BackendError, BackendFuture, Backoff, EventLogEntry, with_timeout},
+    engine::{Outbox, Session},
     race::race,
     revision::Dialect,
-    transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::{GENERAL, StreamItem},
-        stream::{MAX_LOGGED_BYTES, StreamMemory},
+    transport::http::{
+        session::{SharedStreams, StreamCalls},
+        sse::{
+            events::{Resumption, StreamEvents},
+            item::{GENERAL, StreamItem},
+            stream::{MAX_LOGGED_BYTES, StreamMemory},
+        },
     },
 };
 
-/// The stream of a session for messages that belong to no request, as one replica sees it.
+/// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes those of calls; this is the one
+/// for messages that belong to no request.
 ///
 /// All replicas write their messages to one log. The response follows this log, whichever replica it is open on.
 ///
@@ -40,9 +45,12 @@ use crate::{
 /// replicas, they stay pending. The copy of a session that was opened at another replica begins with everything pending,
 /// so that no change is lost when the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
-pub(crate) struct GeneralStream {
-    responses: Arc<OpenResponses>,
+pub(crate) struct SessionStreams {
+    streams: Arc<ReplicaStreams>,
     session_id: Arc<str>,
+    /// The peer whose share of the sessions the session uses.
+    peer: Arc<str>,
+    dialect: &'static Dialect,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
     log: StreamLog,
@@ -53,7 +61,7 @@ pub(crate) struct GeneralStream {
 
 /// A response that carries the stream of a session for messages that belong to no request.
 struct GeneralResponse {
-    stream: Arc<GeneralStream>,
+    stream: Arc<SessionStreams>,
     /// The entries that this replica has appended to the log.
     local: LocalFollower,
     /// The number of the response.
@@ -63,28 +71,52 @@ struct GeneralResponse {
     reader: Reader,
 }
 
-impl GeneralStream {
-    /// Creates the stream, and starts to write its log until the session ends.
-    pub(super) fn start(responses: &Arc<OpenResponses>, session_id: Arc<str>, outbox: Arc<Outbox>) -> Arc<Self> {
-        let log = StreamLog::new(responses.replica().backend(), &session_id, GENERAL);
-        let (responses, local, caught_up) = (Arc::clone(responses), Arc::default(), AtomicU64::new(0));
-        let general = Arc::new(Self { responses, session_id, outbox, log, local, caught_up });
-        tokio::spawn(Arc::clone(&general).write());
-        general
+impl SharedStreams for Arc<SessionStreams> {
+    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
+        let (feed, items) = Feed::new(0);
+        let events = FollowedEvents::unopened(&self.streams.responses, Arc::clone(&self.session_id), items);
+        let (session, unwritten) = (Arc::clone(self), self.streams.unwritten.subscribe());
+        tokio::spawn(Pump { session, outbox, calls, lines, feed, memory, unwritten }.run());
+        StreamEvents::Shared(Box::new(events))
+    }
+
+    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
+        Box::pin(async move {
+            match event {
+                Some((stream, at)) if stream != GENERAL => {
+                    with_timeout(self.streams.resume(&self.session_id, stream, at, self.dialect)).await
+                }
+                event => with_timeout(self.open_general(event.map(|(_, at)| at))).await,
+            }
+        })
+    }
+}
+
+impl SessionStreams {
+    pub(super) fn new(streams: &Arc<ReplicaStreams>, id: &Arc<str>, peer: &str, session: &Session) -> Arc<Self> {
+        Arc::new(Self {
+            streams: Arc::clone(streams),
+            session_id: Arc::clone(id),
+            peer: peer.into(),
+            dialect: session.info.dialect,
+            outbox: Arc::clone(&session.outbox),
+            log: StreamLog::new(streams.replica.backend(), id, GENERAL),
+            local: Arc::default(),
+            caught_up: AtomicU64::new(0),
+        })
+    }
+
+    /// Starts to write the log of messages that belong to no request until the session ends.
+    pub(crate) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, peer: &str, session: &Session) -> Arc<Self> {
+        let started = Self::new(streams, id, peer, session);
+        tokio::spawn(Arc::clone(&started).write());
+        started
     }
 
     /// Opens the stream for a response, which begins after the event with a position. Without a position, it begins
     /// after the last event that an earlier response has carried. Any other response that carries the stream ends.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all operations together.
-    pub(crate) async fn open(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
-        with_timeout(self.try_open(position)).await
-    }
-
-    async fn try_open(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
-        let (responses, replica) = (&self.responses, self.responses.replica());
+    async fn open_general(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
+        let ReplicaStreams { responses, replica, .. } = &*self.streams;
         let slot = replica.join().await?;
         let at = match position {
             Some(0) => 0,
@@ -105,8 +137,8 @@ impl GeneralStream {
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
         tokio::spawn(response.run(feed));
-        let events = SharedEvents::resumed(responses, &self.session_id, (GENERAL, at), items, registration);
-        Ok(Resumption::Events(StreamEvents::Shared(events)))
+        let events = FollowedEvents::resumed(responses, &self.session_id, (GENERAL, at), items, registration);
+        Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
     }
 
     /// Writes the messages that originate at this replica to the log.
@@ -123,15 +155,15 @@ impl GeneralStream {
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 // If the replica gets no slot for too long, the messages are lost, as they are if the append below
                 // fails.
-                let Some(slot) = persist(|| self.responses.replica().join()).await else { break };
-                let header = EventHeader { number: self.responses.replica().next_id(slot), is_answered: false };
+                let Some(slot) = persist(|| self.streams.replica.join(), |_| true).await else { break };
+                let header = EventHeader { number: self.streams.replica.next_id(slot), is_answered: false };
                 entries.push(Entry::Message { header, line }.encode());
             }
             lines.clear();
             if !entries.is_empty() {
                 self.caught_up.store(0, Ordering::Release);
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
-                persist(|| self.local.append(&self.log, &entries, MAX_LOGGED_BYTES)).await;
+                persist(|| self.local.append(&self.log, &entries, MAX_LOGGED_BYTES), |_| true).await;
             }
             if is_closed {
                 return;
@@ -206,12 +238,16 @@ impl GeneralResponse {
 
     /// Waits until there may be further entries, or until something else is due.
     async fn wait(&self, renew_at: Instant, feed: &Feed) -> Result<(), Closed> {
-        let woken = race(sleep_until(renew_at), self.stream.outbox.until_closed());
-        let woken = race(self.stream.log.appended(self.at), woken);
-        let woken = race(self.local.appended(self.at), woken);
-        let woken = race(woken, feed.closed()).await.map_err(|()| Closed)?;
-        if let Err(Ok(Err(_))) = woken {
-            Backoff::default().wait().await;
+        tokio::select! {
+            () = self.local.appended(self.at) => {}
+            appended = self.stream.log.appended(self.at) => {
+                if appended.is_err() {
+                    Backoff::default().wait().await;
+                }
+            }
+            _ = self.stream.outbox.until_closed() => {}
+            () = sleep_until(renew_at) => {}
+            () = feed.closed() => return Err(Closed),
         }
         Ok(())
     }
@@ -259,48 +295,53 @@ impl GeneralResponse {
 /// If the backend fails for longer, or is full, messages are sent without ids, and clients cannot resume the stream
 /// after these messages. The log receives them when the backend responds again, unless the log could not be created in
 /// time.
-pub(super) struct Pump {
-    pub(super) responses: Arc<OpenResponses>,
-    pub(super) session_id: Arc<str>,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) calls: StreamCalls,
-    pub(super) dialect: &'static Dialect,
+struct Pump {
+    session: Arc<SessionStreams>,
+    outbox: Arc<Outbox>,
+    calls: StreamCalls,
     /// The messages that the outbox no longer contains.
-    pub(super) lines: Vec<u8>,
-    pub(super) feed: Feed,
-    pub(super) memory: StreamMemory,
+    lines: Vec<u8>,
+    feed: Feed,
+    memory: StreamMemory,
     /// Delays the shutdown until the answers are written.
-    pub(super) unwritten: watch::Receiver<()>,
+    unwritten: watch::Receiver<()>,
 }
 
 impl Pump {
     /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
     async fn open(&self) -> Option<(u64, StreamLog, u64)> {
-        let replica = self.responses.replica();
-        let slot = persist_unless_full(|| replica.join()).await?;
+        let (replica, is_transient) =
+            (&self.session.streams.replica, |error: &BackendError| *error != BackendError::Full);
+        let slot = persist(|| replica.join(), is_transient).await?;
         let stream = replica.next_id(slot);
-        let log = StreamLog::new(replica.backend(), &self.session_id, stream);
-        persist_unless_full(|| log.record(&self.calls)).await?;
-        let at = persist_unless_full(|| log.keep_alive(0)).await?.last().number();
+        let log = StreamLog::new(replica.backend(), &self.session.session_id, stream);
+        persist(|| log.record(&self.calls), is_transient).await?;
+        let at = persist(|| log.keep_alive(0), is_transient).await?.last().number();
         Some((stream, log, at))
     }
 
     /// Runs until the stream is complete.
-    pub(super) async fn run(self) {
+    async fn run(self) {
         let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
-        let Self { outbox, calls, dialect, mut lines, feed, memory, unwritten, .. } = self;
+        let Self { session, outbox, calls, mut lines, feed, memory, unwritten } = self;
         let Some((stream, log, at)) = opened else {
             tracing::warn!("an event stream cannot be resumed: the backend is full or has failed");
             let _ = send_without_log(&outbox, &mut lines, &feed).await;
             return;
         };
-        let mut writer = Writer::new(log, calls, dialect, at, &memory, feed);
+        let mut writer = Writer::new(log, calls, session.dialect, at, &memory, feed);
         writer.feed(StreamItem::Opened { stream }).await;
         let mut unwritten = Some(unwritten);
         while !writer.is_over() {
             writer.advance(&outbox, &mut lines).await;
             if writer.has_written_answers() {
                 unwritten.take();
+            }
+        }
+        if let Some((log, bytes)) = writer.into_complete_log() {
+            for excess in session.streams.complete.add(&session.peer, log, bytes) {
+                // If this fails, the log expires.
+                let _ = excess.remove().await;
             }
         }
     }

@@ -1,6 +1,9 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::{
@@ -11,7 +14,10 @@ use crate::{
     error::Fault,
     jsonrpc::Id,
     revision::Dialect,
-    transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+    transport::http::{
+        session::StreamCalls,
+        sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+    },
 };
 
 /// The time after its last entry at which the log of a running stream expires.
@@ -110,25 +116,55 @@ impl StreamLog {
     }
 
     /// Deletes the log.
-    #[cfg(test)]
     pub(super) async fn remove(&self) -> Result<(), BackendError> {
         with_timeout(self.backend.remove(&self.key)).await
     }
 }
 
-/// Repeats an operation until it succeeds. Returns `None` if it fails for so long that the log expires.
-pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(operation: impl Fn() -> F) -> Option<T> {
-    persist_while(operation, |_| true).await
+/// The maximum number of bytes of the logs of complete streams that a replica keeps for one peer, and their maximum number.
+const MAX_PEER_BYTES: usize = 64 << 20;
+const MAX_PEER_LOGS: usize = 1024;
+
+/// The number of peers from which on those without logs are removed.
+const MAX_IDLE_PEERS: usize = 1024;
+
+/// The logs of complete streams that this replica has written and that have not expired, by peer.
+#[derive(Debug, Default)]
+pub(super) struct CompleteLogs(Mutex<HashMap<Arc<str>, VecDeque<CompleteLog>>>);
+
+#[derive(Debug)]
+struct CompleteLog {
+    log: StreamLog,
+    bytes: usize,
+    expires: Instant,
 }
 
-/// Like [`persist`], but returns `None` at once if the backend is full.
-pub(super) async fn persist_unless_full<T, F: Future<Output = Result<T, BackendError>>>(
-    operation: impl Fn() -> F,
-) -> Option<T> {
-    persist_while(operation, |error| !matches!(error, BackendError::Full)).await
+impl CompleteLogs {
+    /// Adds a log of a peer. Returns the oldest ones of this peer if it has too many.
+    pub(super) fn add(&self, peer: &Arc<str>, log: StreamLog, bytes: usize) -> Vec<StreamLog> {
+        let now = Instant::now();
+        let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if peers.len() >= MAX_IDLE_PEERS {
+            peers.retain(|_, logs| logs.back().is_some_and(|newest| newest.expires > now));
+        }
+        let logs = peers.entry(Arc::clone(peer)).or_default();
+        logs.push_back(CompleteLog { log, bytes, expires: now + ENDED_TTL });
+        let mut bytes: usize = logs.iter().map(|log| log.bytes).sum();
+        let mut excess = Vec::new();
+        while let Some(oldest) = logs.front()
+            && (oldest.expires <= now || bytes > MAX_PEER_BYTES || logs.len() > MAX_PEER_LOGS)
+            && let Some(oldest) = logs.pop_front()
+        {
+            bytes -= oldest.bytes;
+            excess.extend((oldest.expires > now).then_some(oldest.log));
+        }
+        excess
+    }
 }
 
-async fn persist_while<T, F: Future<Output = Result<T, BackendError>>>(
+/// Repeats an operation until it succeeds. Returns `None` if it fails for so long that the log expires, or with an error that
+/// is not transient.
+pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(
     operation: impl Fn() -> F,
     is_transient: fn(&BackendError) -> bool,
 ) -> Option<T> {
@@ -232,21 +268,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The requests whose responses a stream carries.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct StreamCalls {
-    /// The ids, as JSON. The size of a message limits them.
-    ids: Vec<String>,
-    /// Whether the client has sent them as a batch, so that one array carries all responses.
-    is_batch: bool,
-}
-
 impl StreamCalls {
-    /// Describes the requests of a message or a batch.
-    pub(crate) fn new<'a>(ids: impl Iterator<Item = &'a Id<'a>>, is_batch: bool) -> Self {
-        Self { ids: ids.map(|id| id.as_json().to_owned()).collect(), is_batch }
-    }
-
     pub(super) fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -311,6 +333,25 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_with_too_many_complete_logs_loses_its_own_oldest_ones() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+        for (bytes, kept) in [(MAX_PEER_BYTES / 4, 4), (1, MAX_PEER_LOGS)] {
+            let complete = CompleteLogs::default();
+            let add = |peer: &str, stream: usize| {
+                let excess = complete.add(&peer.into(), StreamLog::new(&backend, peer, stream as u64), bytes);
+                excess.iter().map(|log| log.key.to_string()).collect::<Vec<_>>()
+            };
+            for stream in 0..kept {
+                assert!(add("eve", stream).is_empty() && add("ada", stream).is_empty());
+            }
+            assert_eq!(add("eve", kept), ["mcp/1/stream/eve/0"]);
+            // Logs that have expired are not deleted.
+            tokio::time::advance(ENDED_TTL).await;
+            assert!(add("eve", kept + 1).is_empty());
+        }
+    }
+
     #[test]
     fn entries_survive_encoding() {
         for entry in [
@@ -347,8 +388,8 @@ mod tests {
             (&["1", "2"], true, format!("[{},{}]", error("1"), error("2"))),
             (&[], true, String::new()),
         ] {
-            let calls: Vec<_> = ids.iter().filter_map(|id| Id::from_json(id)).collect();
-            let calls = StreamCalls::decode(&StreamCalls::new(calls.iter(), is_batch).encode()).unwrap();
+            let calls = StreamCalls { ids: ids.iter().map(|id| (*id).to_owned()).collect(), is_batch };
+            let calls = StreamCalls::decode(&calls.encode()).unwrap();
             let lost = calls.lost(revision::newest_handshake());
             assert_eq!(String::from_utf8(lost).unwrap(), expected, "{ids:?}");
         }

@@ -17,115 +17,43 @@ mod shared_events;
 mod tests;
 mod writer;
 
-pub(crate) use log::StreamCalls;
-pub(crate) use open_responses::ReaderRecord;
-pub(crate) use shared_events::SharedEvents;
+pub(super) use open_responses::ReaderRecord;
 
 use std::sync::Arc;
 
 use follower::Follower;
-use general::{GeneralStream, Pump};
-use log::StreamLog;
+pub(super) use general::SessionStreams;
+use log::{CompleteLogs, StreamLog};
 use open_responses::OpenResponses;
-use shared_events::Feed;
+use shared_events::{Feed, FollowedEvents};
 use tokio::sync::watch;
 
 use crate::{
-    backend::{BackendError, with_timeout},
-    cluster::{Replica, Slot},
-    engine::{Outbox, Session},
+    backend::BackendError,
+    cluster::replica::Replica,
+    engine::Slot,
     revision::Dialect,
-    transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::GENERAL,
-        stream::StreamMemory,
-    },
+    transport::http::sse::events::{Resumption, StreamEvents},
 };
 
 /// The streams that this replica shares with others.
 #[derive(Debug)]
-pub(crate) struct SharedStreams {
+pub(crate) struct ReplicaStreams {
     replica: Arc<Replica>,
     responses: Arc<OpenResponses>,
     /// Has one receiver for each stream whose log does not contain all answers.
     unwritten: watch::Sender<()>,
+    complete: CompleteLogs,
 }
 
-/// The streams of a session that this replica shares with others.
-#[derive(Debug)]
-pub(crate) struct SessionStreams {
-    streams: Arc<SharedStreams>,
-    session_id: Arc<str>,
-    dialect: &'static Dialect,
-    /// The stream for messages that belong to no request.
-    general: Arc<GeneralStream>,
-}
-
-impl SessionStreams {
-    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. `memory` is
-    /// what the messages that wait for the backend count towards.
-    pub(crate) fn open(
-        &self,
-        calls: StreamCalls,
-        outbox: Arc<Outbox>,
-        lines: Vec<u8>,
-        memory: StreamMemory,
-    ) -> StreamEvents {
-        self.streams.open(Arc::clone(&self.session_id), calls, self.dialect, outbox, lines, memory)
-    }
-
-    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
-    /// that belong to no request. Any other response that carries the stream ends.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all operations together.
-    pub(crate) async fn resume(&self, event: Option<(u64, u64)>) -> Result<Resumption, BackendError> {
-        match event {
-            Some((stream, at)) if stream != GENERAL => {
-                self.streams.resume(&self.session_id, stream, at, self.dialect).await
-            }
-            event => self.general.open(event.map(|(_, at)| at)).await,
-        }
-    }
-}
-
-impl SharedStreams {
+impl ReplicaStreams {
     /// Creates the streams of a replica.
     pub(crate) fn new(replica: &Arc<Replica>) -> Arc<Self> {
         let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&responses);
-        replica.add_handler(open_responses::KIND, handler);
+        replica.add_handler(open_responses::OPEN_RESPONSES, handler);
         let (replica, unwritten) = (Arc::clone(replica), watch::Sender::new(()));
-        Arc::new(Self { replica, responses, unwritten })
-    }
-
-    /// Returns the streams of a session.
-    pub(crate) fn of_session(self: &Arc<Self>, id: &Arc<str>, session: &Session) -> SessionStreams {
-        SessionStreams {
-            streams: Arc::clone(self),
-            session_id: Arc::clone(id),
-            dialect: session.info.dialect,
-            general: GeneralStream::start(&self.responses, Arc::clone(id), Arc::clone(&session.outbox)),
-        }
-    }
-
-    /// Opens a stream of a session for the responses that an outbox will receive. `lines` contains the messages so far.
-    /// `memory` is what the messages that wait for the backend count towards.
-    fn open(
-        &self,
-        session_id: Arc<str>,
-        calls: StreamCalls,
-        dialect: &'static Dialect,
-        outbox: Arc<Outbox>,
-        lines: Vec<u8>,
-        memory: StreamMemory,
-    ) -> StreamEvents {
-        let (feed, items) = Feed::new(0);
-        let events = SharedEvents::unopened(&self.responses, Arc::clone(&session_id), items);
-        let (responses, unwritten) = (Arc::clone(&self.responses), self.unwritten.subscribe());
-        tokio::spawn(Pump { responses, session_id, outbox, calls, dialect, lines, feed, memory, unwritten }.run());
-        StreamEvents::Shared(events)
+        Arc::new(Self { replica, responses, unwritten, complete: CompleteLogs::default() })
     }
 
     /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in
@@ -135,21 +63,7 @@ impl SharedStreams {
     }
 
     /// Resumes a stream of a session after the event with a position. Any other response that carries the stream ends.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all operations together.
     async fn resume(
-        &self,
-        session: &Arc<str>,
-        stream: u64,
-        position: u64,
-        dialect: &'static Dialect,
-    ) -> Result<Resumption, BackendError> {
-        with_timeout(self.try_resume(session, stream, position, dialect)).await
-    }
-
-    async fn try_resume(
         &self,
         session: &Arc<str>,
         stream: u64,
@@ -170,13 +84,13 @@ impl SharedStreams {
         registration.announce().await?;
         let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));
-        let events = SharedEvents::resumed(responses, session, (stream, position), items, registration);
-        Ok(Resumption::Events(StreamEvents::Shared(events)))
+        let events = FollowedEvents::resumed(responses, session, (stream, position), items, registration);
+        Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
     }
 }
 
 #[cfg(test)]
-impl SharedStreams {
+impl ReplicaStreams {
     fn replica(&self) -> &Arc<Replica> {
         &self.replica
     }

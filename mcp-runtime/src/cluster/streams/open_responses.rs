@@ -13,14 +13,15 @@ use tokio::{sync::oneshot, time::sleep};
 use super::log::RUNNING_TTL;
 use crate::{
     backend::{BackendError, RecordCondition, RecordVersion, with_timeout},
-    cluster::{Replica, ReplicaHandler, Slot},
+    cluster::replica::Replica,
+    engine::{ReplicaHandler, Slot},
 };
 
 /// How often a response that was replaced looks for the one that carries its stream, in the time of a lease.
 const CHECKS: u32 = 5;
 
 /// The kind of the messages that announce that a response carries a stream.
-pub(super) const KIND: &str = "carried";
+pub(super) const OPEN_RESPONSES: &str = "carried";
 
 /// The responses of this replica that carry streams, at most one for each stream. When a response begins to carry a
 /// stream at any replica, the earlier one ends.
@@ -58,10 +59,6 @@ pub(crate) struct OpenResponse {
 impl OpenResponses {
     pub(super) fn new(replica: Arc<Replica>) -> Self {
         Self { replica, responses: Mutex::default() }
-    }
-
-    pub(super) fn replica(&self) -> &Arc<Replica> {
-        &self.replica
     }
 
     /// Registers the first response that carries a stream of this replica.
@@ -134,7 +131,7 @@ impl OpenResponse {
     /// Announces the response to all replicas, so that the earlier one ends.
     pub(super) async fn announce(&self) -> Result<(), BackendError> {
         let (session, stream) = &self.stream;
-        self.responses.replica.announce(KIND, format!("{session} {stream} {}", self.number).as_bytes()).await
+        self.responses.replica.announce(OPEN_RESPONSES, format!("{session} {stream} {}", self.number).as_bytes()).await
     }
 
     /// Becomes ready when another response carries the stream.

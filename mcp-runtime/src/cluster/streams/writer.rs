@@ -5,16 +5,19 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
     cursor::Cursor,
-    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamCalls, StreamLog, persist},
+    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
     shared_events::Feed,
 };
 use crate::{
     backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition},
     engine::Outbox,
     revision::Dialect,
-    transport::http::sse::{
-        item::StreamItem,
-        stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+    transport::http::{
+        session::StreamCalls,
+        sse::{
+            item::StreamItem,
+            stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+        },
     },
 };
 
@@ -45,6 +48,8 @@ pub(super) struct Writer {
     /// The number of bytes of the entries that arrived together with the answers. The log keeps them beyond its limit, so
     /// that it never drops an answer.
     answer_bytes: usize,
+    /// The number of bytes that were written.
+    written_bytes: usize,
     /// Whether the pending entries contain the answers.
     has_pending_answers: bool,
     /// The header of the last event whose message the response has received without an id.
@@ -77,6 +82,7 @@ impl Writer {
             pending_bytes: memory.count(0),
             header: EventHeader::default(),
             answer_bytes: 0,
+            written_bytes: 0,
             has_pending_answers: false,
             sent: EventHeader::default(),
             is_finished: false,
@@ -90,6 +96,12 @@ impl Writer {
     pub(super) fn is_over(&self) -> bool {
         let has_expired = |failure: &WriteFailure| self.is_finished && failure.since.elapsed() > RUNNING_TTL;
         self.cursor.has_ended() || self.failure.as_ref().is_some_and(has_expired)
+    }
+
+    /// Returns the log and its size in bytes. Returns `None` if the stream is not complete.
+    pub(super) fn into_complete_log(self) -> Option<(StreamLog, usize)> {
+        let bytes = self.written_bytes.min(MAX_LOGGED_BYTES + self.answer_bytes);
+        self.cursor.has_ended().then_some((self.log, bytes))
     }
 
     /// Returns whether every request has been answered, and the log contains the answers.
@@ -224,6 +236,7 @@ impl Writer {
             Ok(Append::Appended(_)) => {
                 self.failure = None;
                 self.has_pending_answers = false;
+                self.written_bytes += self.pending_bytes();
                 let entries = Vec::from(std::mem::take(&mut self.pending));
                 self.pending_bytes.set(0);
                 if keeps {
@@ -275,7 +288,7 @@ impl Writer {
         let deadline = Instant::now() + MAX_GAP_TIME;
         while self.cursor.at() < last && !self.cursor.has_ended() {
             let (log, after) = (&self.log, self.cursor.at());
-            match timeout_at(deadline, persist(|| log.read(after))).await {
+            match timeout_at(deadline, persist(|| log.read(after), |_| true)).await {
                 Ok(Some(Some(found))) if !found.is_empty() => self.accept(&found).await,
                 // The backend has lost the log meanwhile, which the next append shows.
                 Ok(Some(_)) => return,

@@ -16,18 +16,16 @@ use tower_service::Service;
 
 use super::{
     address::HttpAddress,
-    authorization::{Authorization, AuthorizationService, admit},
+    authorization::{AuthorizationService, admit},
     endpoint::Endpoint,
     guard,
     legacy::LegacySessions,
-    options::HttpOptions,
     peers::Remote,
     post::post,
     request::HttpRequestSource,
     response::{self, HttpBody, HttpResponse},
     routing,
 };
-use crate::engine::Engine;
 
 /// The future of a [`Service`] of this module.
 pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
@@ -56,13 +54,7 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        authorization: Option<Arc<Authorization>>,
-        legacy: LegacySessions,
-        options: HttpOptions,
-    ) -> Self {
-        let endpoint = Endpoint::new(engine, authorization, options);
+    pub(crate) fn new(endpoint: Endpoint, legacy: LegacySessions) -> Self {
         let cors = Arc::new(guard::cors(endpoint.options()));
         Self { endpoint, cors, legacy }
     }

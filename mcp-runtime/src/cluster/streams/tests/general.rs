@@ -6,22 +6,25 @@ use super::{super::log::RUNNING_TTL, Flaky, LEASE, backend::Failure, event, noti
 use crate::{
     cluster::streams::SessionStreams,
     engine::Session,
-    transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::GENERAL,
+    transport::http::{
+        session::SharedStreams as _,
+        sse::{
+            events::{Resumption, StreamEvents},
+            item::GENERAL,
+        },
     },
 };
 
 /// A session at one replica.
 struct SessionCopy {
     session: Arc<Session>,
-    streams: SessionStreams,
+    streams: Arc<SessionStreams>,
 }
 
 impl SessionCopy {
     fn of(backend: &Arc<Flaky>) -> Self {
         let session = Arc::new(Session::for_test());
-        let streams = replica(backend, LEASE).of_session(&"session".into(), &session);
+        let streams = SessionStreams::start(&replica(backend, LEASE), &"session".into(), "peer", &session);
         Self { session, streams }
     }
 

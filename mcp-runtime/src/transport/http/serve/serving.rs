@@ -252,7 +252,7 @@ impl Router {
             closed.as_mut().await;
             is_closed = true;
             // Clients that have lost their connections resume their streams at other replicas.
-            if endpoint.shared_streams().is_some() {
+            if endpoint.sessions().are_shared() {
                 pending::<()>().await;
             }
         };
