@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::{
     ask::{Answer, Ask, Capability, ElicitationSession, InvalidAnswer, Question, UrlElicitation},
     caller::{CallLifetime, ClientInfo},
+    outcome::Finished,
     slot::OnceValues,
 };
 use crate::{
@@ -66,9 +67,9 @@ pub(crate) trait ClientRequester: Send + Sync {
     /// Returns the values of `ctx.once` that the call stored in this round or an earlier one.
     fn once_values(&self) -> &OnceValues;
 
-    /// Returns the result that ends the call if it cannot continue before the client retries it, or `None` if it can.
+    /// Returns the outcome that ends the call if it cannot continue before the client retries it, or `None` if it can.
     /// Calls that wait for their answers can always continue. While the result is pending, the function must not run.
-    fn poll_suspended(&self, _: &mut task::Context<'_>) -> Poll<Option<Result<Vec<u8>, Fault>>> {
+    fn poll_suspended(&self, _: &mut task::Context<'_>) -> Poll<Option<Finished>> {
         Poll::Ready(None)
     }
 }

@@ -4,7 +4,7 @@ use std::{any::Any, collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use super::{Encoding, ErrorOutput, HandlerError};
+use super::{Context, Encoding, ErrorOutput, HandlerError, call};
 use crate::{
     jsonrpc::write,
     revision::encode::{self, Object},
@@ -39,19 +39,24 @@ impl EarlierArguments {
     }
 }
 
-/// The values that a completion function can receive in addition to shared state.
+/// The input of a `complete` or `list` function: the call and, to complete, the text and the earlier arguments.
 #[derive(Debug, Clone)]
-pub(crate) struct CompletionInput {
-    pub(crate) value: Arc<str>,
-    pub(crate) earlier: Arc<EarlierArguments>,
+pub struct ServerFnInput {
+    pub(crate) context: Context,
+    pub(crate) completed: Option<(Arc<str>, Arc<EarlierArguments>)>,
 }
 
-impl CompletionInput {
-    /// Returns the text to complete or the earlier arguments, depending on `T`.
-    pub(crate) fn get<T: ?Sized + 'static>(&self) -> Option<&T> {
-        let is_requested = |value: &'_ dyn Any| value.is::<Arc<T>>();
-        let found: &dyn Any = if is_requested(&self.value) { &self.value } else { &self.earlier };
-        found.downcast_ref::<Arc<T>>().map(|value| &**value)
+impl ServerFnInput {
+    /// Returns the value for a parameter of type `&T`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no value of type `T`, which is impossible once the server has been built.
+    pub fn get<T: ?Sized + 'static>(&self) -> &T {
+        let completed = self.completed.as_ref();
+        let values = completed.into_iter().flat_map(|(text, earlier)| [text as &dyn Any, earlier as &dyn Any]);
+        let found = values.into_iter().find_map(<dyn Any>::downcast_ref::<Arc<T>>);
+        found.map_or_else(|| call::get(&self.context), |value| &**value)
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod ask;
 mod blocking;
+mod call;
 mod caller;
 mod client_requests;
 mod completion;
@@ -13,7 +14,7 @@ mod contract;
 mod encoding;
 pub(crate) mod entry;
 mod failure;
-mod input;
+mod function;
 mod map_keys;
 mod outcome;
 mod output;
@@ -25,15 +26,16 @@ mod session;
 mod slot;
 mod state;
 
+pub use call::{Input, Reply, blocking, finish, get};
 pub use caller::{Caller, ClientInfo};
 pub use client_requests::{AskAll, ClientRequests};
-pub use completion::{Completions, CompletionsOutput, EarlierArguments};
+pub use completion::{Completions, CompletionsOutput, EarlierArguments, ServerFnInput};
 pub use context::{Amount, Context, Notifier};
 pub use contract::{AnyDecoding, Decoding, EnforcesSchema};
 pub use failure::{ErrorOutput, Failure, IntoFailure};
-pub use input::{CallEnv, Input, Reply};
 pub use outcome::{
-    ByCause, ByLocalCause, ByTrait, CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, Returned, Unmapped,
+    ByCause, ByLocalCause, ByTrait, CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, ResultKind,
+    Returned, Unmapped,
 };
 pub use output::{ContentItem, JsonOutput, ToolOutput, ToolReply, write_tool};
 pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
@@ -54,16 +56,17 @@ pub(crate) use blocking::MAX_BLOCKING;
 #[cfg(feature = "http")]
 pub(crate) use blocking::max_checks;
 pub(crate) use blocking::{run_blocking, run_check};
+pub(crate) use call::{Call, blocking_share};
 pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
-pub(crate) use completion::CompletionInput;
 pub(crate) use context::{
-    ContextParts, LogThreshold, StatusMessages, TaskHandoff, current_call, enter_call,
+    LogThreshold, SharedCall, StatusMessages, TaskHandoff, current_call, enter_call,
     log::notification as log_notification,
 };
 pub(crate) use contract::{Contract, from_strings, json_of_string};
 pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use failure::log_failure;
+pub(crate) use function::{CompletionSource, Function, takes_context, uses_context};
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
 pub(crate) use slot::OnceValues;

@@ -6,7 +6,7 @@
 
 use std::{any::type_name, pin::Pin};
 
-use super::{CallEnv, Completions, CompletionsOutput, Dependency, HandlerError, ListOutput};
+use super::{Completions, CompletionsOutput, Dependency, HandlerError, ListOutput, completion::ServerFnInput};
 use crate::model::ResourceLink;
 
 /// The result of a `complete` or `list` function.
@@ -40,7 +40,7 @@ pub trait ServerFn<K, M>: Sized {
 
     /// Calls the function.
     #[doc(hidden)]
-    fn call(self, env: CallEnv) -> impl Future<Output = Self::Output> + Send + 'static;
+    fn call(self, input: ServerFnInput) -> impl Future<Output = Self::Output> + Send + 'static;
 }
 
 /// The kind of functions that complete an argument.
@@ -74,14 +74,14 @@ impl<T: ListOutput> ServerFnReturn<ListKind> for T {
 }
 
 /// Calls a `complete` function.
-pub fn complete<M, F: ServerFn<CompleteKind, M> + Send + 'static>(function: F, env: CallEnv) -> ServerFnFuture {
-    let call = function.call(env);
+pub fn complete<M, F: ServerFn<CompleteKind, M> + Send + 'static>(function: F, input: ServerFnInput) -> ServerFnFuture {
+    let call = function.call(input);
     Box::pin(async move { call.await.into_output() })
 }
 
 /// Calls a `list` function.
-pub fn list<M, F: ServerFn<ListKind, M> + Send + 'static>(function: F, env: CallEnv) -> ServerFnFuture {
-    let call = function.call(env);
+pub fn list<M, F: ServerFn<ListKind, M> + Send + 'static>(function: F, input: ServerFnInput) -> ServerFnFuture {
+    let call = function.call(input);
     Box::pin(async move { call.await.into_output() })
 }
 
@@ -117,8 +117,8 @@ macro_rules! server_fn {
             }
 
             #[allow(unused_variables)]
-            fn call(self, env: CallEnv) -> impl Future<Output = R> + Send + 'static {
-                async move { self($(env.get::<$arg>()),*) }
+            fn call(self, input: ServerFnInput) -> impl Future<Output = R> + Send + 'static {
+                async move { self($(input.get::<$arg>()),*) }
             }
         }
 
@@ -157,8 +157,8 @@ macro_rules! server_fn {
             }
 
             #[allow(unused_variables)]
-            fn call(self, env: CallEnv) -> impl Future<Output = R> + Send + 'static {
-                async move { self.start($(env.get::<$arg>()),*).await }
+            fn call(self, input: ServerFnInput) -> impl Future<Output = R> + Send + 'static {
+                async move { self.start($(input.get::<$arg>()),*).await }
             }
         }
     };
@@ -202,10 +202,10 @@ mod tests {
         let ids: Vec<_> = dependencies.iter().map(|dependency| (dependency.type_id)()).collect();
         use std::any::TypeId;
         assert_eq!(ids, [TypeId::of::<Db>(), TypeId::of::<str>(), TypeId::of::<Db>()]);
-        let _: [fn(CallEnv) -> ServerFnFuture; 3] = [
-            |env| complete(sync_fn, env),
-            |env| complete(async_fn, env),
-            |env| complete(sync_fn_without_parameters, env),
+        let _: [fn(ServerFnInput) -> ServerFnFuture; 3] = [
+            |input| complete(sync_fn, input),
+            |input| complete(async_fn, input),
+            |input| complete(sync_fn_without_parameters, input),
         ];
     }
 }

@@ -1,21 +1,28 @@
 //! Turns the entries that macros emit into registered entries, and reports every problem with them.
 
-use std::{any::TypeId, collections::HashMap, panic::resume_unwind, thread};
+use std::{
+    any::TypeId,
+    collections::HashMap,
+    panic::resume_unwind,
+    sync::{Arc, OnceLock},
+    thread,
+};
 
 use serde_json::Value;
 
 use super::{
     contract::{contract, headers},
-    entries::{Function, Prompt, Registered, Resource, ScopeRules, Tool},
+    entries::{Prompt, Registered, Resource, ScopeRules, Tool},
     names::Names,
     skills::Skills,
 };
 use crate::{
     error::BuildError,
     handler::{
-        Context, Contract, Dependency, EarlierArguments, SchemaProfile, StateMap,
-        entry::{CommonEntry, Entry, EntryKind, Part, ServerFnEntry, SourceLocation},
+        Context, Contract, Dependency, EarlierArguments, Function, SchemaProfile, StateMap,
+        entry::{CommonEntry, Entry, EntryKind, Hints, Part, ServerFnEntry, SourceLocation},
         schema::SchemaError,
+        uses_context,
     },
 };
 
@@ -56,7 +63,7 @@ impl<'a> Builder<'a> {
             match entry {
                 Entry::Tool(entry) => {
                     let contract = contract.map(|contract| contract.with_output(entry.output));
-                    let Some(function) = self.function(EntryKind::Tool, name, &entry.common, contract, None) else {
+                    let Some(function) = self.function(EntryKind::Tool, name, &entry.common, entry.hints, contract) else {
                         continue;
                     };
                     match headers(&function.contract.schema) {
@@ -65,14 +72,15 @@ impl<'a> Builder<'a> {
                     }
                 }
                 Entry::Prompt(entry) => {
-                    let function = self.function(EntryKind::Prompt, name, &entry.common, contract, None);
+                    let function = self.function(EntryKind::Prompt, name, &entry.common, Hints::default(), contract);
                     registered.prompts.extend(function.map(|function| Prompt { entry, function }));
                 }
                 Entry::Resource(entry) => {
                     if let Some(list) = &entry.list {
                         self.check_server_fn(&entry.common, list, &[]);
                     }
-                    let function = self.function(EntryKind::Resource, name, &entry.common, contract, entry.mime_type);
+                    let contract = contract.map(|contract| contract.with_mime_type(entry.mime_type));
+                    let function = self.function(EntryKind::Resource, name, &entry.common, Hints::default(), contract);
                     let of_kind =
                         if entry.template.is_some() { &mut registered.templates } else { &mut registered.resources };
                     of_kind.extend(function.map(|function| Resource { entry, function }));
@@ -92,9 +100,9 @@ impl<'a> Builder<'a> {
         kind: EntryKind,
         name: &'static str,
         common: &'static CommonEntry,
+        hints: Hints,
         contract: Result<Contract, SchemaError>,
-        mime_type: Option<&'static str>,
-    ) -> Option<Function> {
+    ) -> Option<Arc<Function>> {
         for dependency in common.dependencies {
             let name = dependency.parameter;
             let help = match name {
@@ -114,10 +122,14 @@ impl<'a> Builder<'a> {
                 if kind == EntryKind::Prompt {
                     self.check_prompt_arguments(common, &contract);
                 }
-                let contract = contract.with_mime_type(mime_type);
                 let arguments = common.arguments.iter();
                 let choices = arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect();
-                Some(Function::new(kind, name, common, contract, choices, self.scopes))
+                let scopes = self.scopes.of(common, &common.info(kind, name));
+                let uses_context = uses_context(common.dependencies);
+                let encoded = std::array::from_fn(|_| OnceLock::new());
+                let function =
+                    Function { kind, name, common, hints, contract, uses_context, scopes, choices, encoded };
+                Some(Arc::new(function))
             }
             Err(error) => {
                 self.report_schema(common, &error);

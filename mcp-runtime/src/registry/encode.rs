@@ -1,11 +1,13 @@
 //! Encodes the elements of `tools/list`, `prompts/list`, `resources/list` and `resources/templates/list`.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::entries::{Function, Prompt, Registered, Resource, Tool};
+use super::entries::{Prompt, Registered, Resource, Tool};
 use crate::{
     handler::{
-        Encoding,
+        Encoding, Function,
         entry::{CommonEntry, ServerFnEntry, TaskSupport},
         schema,
     },
@@ -22,7 +24,7 @@ impl Registered for Tool {
         self.function.name
     }
 
-    fn function(&self) -> &Function {
+    fn function(&self) -> &Arc<Function> {
         &self.function
     }
 
@@ -36,7 +38,7 @@ impl Registered for Prompt {
         self.function.name
     }
 
-    fn function(&self) -> &Function {
+    fn function(&self) -> &Arc<Function> {
         &self.function
     }
 
@@ -50,7 +52,7 @@ impl Registered for Resource {
         self.entry.uri
     }
 
-    fn function(&self) -> &Function {
+    fn function(&self) -> &Arc<Function> {
         &self.function
     }
 

@@ -4,40 +4,22 @@ use std::{
     any::TypeId,
     fmt,
     panic::Location,
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use crate::{
     auth::Scopes,
     handler::{
-        Context, Contract, Dependency, Encoding, SchemaProfile,
-        entry::{CommonEntry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
+        Encoding, Function, SchemaProfile,
+        entry::{CommonEntry, EntryInfo, PromptEntry, ResourceEntry, ServerFnEntry, ToolEntry},
     },
-    revision::Revision,
 };
-
-/// The common part of every registered entry: the annotated function and the contract with its callers.
-#[derive(Debug)]
-pub(crate) struct Function {
-    pub(crate) kind: EntryKind,
-    /// The name in the protocol.
-    pub(crate) name: &'static str,
-    pub(crate) common: &'static CommonEntry,
-    pub(crate) contract: Arc<Contract>,
-    pub(crate) uses_context: bool,
-    /// The scopes that a caller needs. `None` if it needs none.
-    pub(crate) scopes: Option<Arc<Scopes>>,
-    /// The permitted values of each argument. Empty if its schema does not list them.
-    choices: Vec<Arc<[String]>>,
-    /// The list element in each revision, encoded on first use. Registries that share the entry also share the element.
-    encoded: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
-}
 
 /// A registered tool.
 #[derive(Debug)]
 pub(crate) struct Tool {
     pub(crate) entry: &'static ToolEntry,
-    pub(crate) function: Function,
+    pub(crate) function: Arc<Function>,
     /// The form in which its schemas are listed.
     pub(crate) schemas: SchemaProfile,
     /// The arguments that HTTP clients repeat in headers.
@@ -57,74 +39,14 @@ pub(crate) struct MirroredArgument {
 #[derive(Debug)]
 pub(crate) struct Prompt {
     pub(crate) entry: &'static PromptEntry,
-    pub(crate) function: Function,
+    pub(crate) function: Arc<Function>,
 }
 
 /// A registered resource or resource template.
 #[derive(Debug)]
 pub(crate) struct Resource {
     pub(crate) entry: &'static ResourceEntry,
-    pub(crate) function: Function,
-}
-
-/// The source of the completions of an argument.
-#[derive(Clone)]
-pub(crate) enum CompletionSource {
-    /// A function, and whether it takes the context.
-    Function(&'static ServerFnEntry, bool),
-    /// The permitted values.
-    Values(Arc<[String]>),
-}
-
-impl Function {
-    pub(super) fn new(
-        kind: EntryKind,
-        name: &'static str,
-        common: &'static CommonEntry,
-        contract: Contract,
-        choices: Vec<Arc<[String]>>,
-        scopes: &ScopeRules,
-    ) -> Self {
-        let uses_context = uses_context(common.dependencies);
-        let encoded = std::array::from_fn(|_| OnceLock::new());
-        let mut info = common.info(kind);
-        info.name = name;
-        let scopes = scopes.of(common, &info);
-        Self { kind, name, common, contract: Arc::new(contract), uses_context, scopes, choices, encoded }
-    }
-
-    /// Returns the information that is passed to visibility rules, to the predicates of layers and to
-    /// [`Handle::set_enabled`](crate::Handle::set_enabled).
-    pub(crate) fn info(&self) -> EntryInfo<'static> {
-        let mut info = self.common.info(self.kind);
-        info.name = self.name;
-        info
-    }
-
-    /// Returns the source of an argument's completions, or `None` if the function has no such argument.
-    pub(crate) fn completion_source(&self, name: &str) -> Option<CompletionSource> {
-        let index = self.contract.arguments.iter().position(|argument| argument.name == name)?;
-        Some(match &self.contract.arguments[index].complete {
-            Some(function) => CompletionSource::Function(function, takes_context(function)),
-            None => CompletionSource::Values(Arc::clone(&self.choices[index])),
-        })
-    }
-
-    /// Returns `true` if some argument can be completed.
-    pub(super) fn completes(&self) -> bool {
-        self.contract.arguments.iter().any(|argument| argument.complete.is_some())
-            || self.choices.iter().any(|choices| !choices.is_empty())
-    }
-
-    /// Writes the list element. Calls `write` to encode it the first time.
-    pub(super) fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding, write: impl FnOnce(&mut Vec<u8>)) {
-        let encoded = self.encoded[encoding.dialect.revision() as usize].get_or_init(|| {
-            let mut encoded = Vec::new();
-            write(&mut encoded);
-            encoded.into()
-        });
-        out.extend_from_slice(encoded);
-    }
+    pub(crate) function: Arc<Function>,
 }
 
 /// A registered entry of any kind.
@@ -133,7 +55,7 @@ pub(super) trait Registered {
     fn key(&self) -> &'static str;
 
     /// Returns the common part of the entry.
-    fn function(&self) -> &Function;
+    fn function(&self) -> &Arc<Function>;
 
     /// Writes the list element.
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding);
@@ -152,17 +74,6 @@ pub(super) trait Registered {
         self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut dependencies));
         dependencies.iter().any(|dependency| (dependency.type_id)() == wanted)
     }
-}
-
-/// Returns `true` if a server function takes the context.
-pub(super) fn takes_context(function: &ServerFnEntry) -> bool {
-    let mut dependencies = Vec::new();
-    (function.dependencies)(&mut dependencies);
-    uses_context(&dependencies)
-}
-
-fn uses_context(dependencies: &[Dependency]) -> bool {
-    dependencies.iter().any(|dependency| (dependency.type_id)() == TypeId::of::<Context>())
 }
 
 /// The author's rules that add scopes to functions. Clones share the rules.
@@ -188,10 +99,10 @@ impl ScopeRules {
     }
 
     /// Returns the scopes that a function requires, or `None` if it requires none.
-    fn of(&self, common: &'static CommonEntry, info: &EntryInfo<'_>) -> Option<Arc<Scopes>> {
+    pub(super) fn of(&self, common: &'static CommonEntry, info: &EntryInfo<'_>) -> Option<Scopes> {
         let rules = self.0.iter().filter(|rule| (rule.applies)(info));
         let scopes = rules.fold(Scopes::of_entry(common.scopes), |all, rule| all.and(rule.scopes.clone()));
-        (!scopes.is_empty()).then(|| Arc::new(scopes))
+        (!scopes.is_empty()).then_some(scopes)
     }
 
     /// Returns the problems with the rules themselves.

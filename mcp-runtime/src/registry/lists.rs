@@ -149,7 +149,7 @@ impl<T: Registered> Listed for T {
 
     fn is_seen(&self, sees: &Sees<'_>) -> bool {
         let function = self.function();
-        sees(&function.info(), function.scopes.as_deref())
+        sees(&function.info(), function.scopes.as_ref())
     }
 
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {

@@ -19,7 +19,7 @@ pub(crate) use contract::contract;
 pub(crate) use contract::headers as mirrored_arguments;
 #[cfg(feature = "http")]
 pub(crate) use entries::MirroredArgument;
-pub(crate) use entries::{CompletionSource, Function, ScopeRules, Tool};
+pub(crate) use entries::{ScopeRules, Tool};
 pub(crate) use lists::{Kinds, ServerCapabilities};
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use names::{Change, Names};

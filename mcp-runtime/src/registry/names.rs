@@ -10,8 +10,11 @@ use std::{
     },
 };
 
-use super::entries::{Function, Registered};
-use crate::handler::entry::{Entry, EntryInfo, EntryKind};
+use super::entries::Registered;
+use crate::handler::{
+    Function,
+    entry::{Entry, EntryInfo, EntryKind},
+};
 
 /// The rules that rename functions, in the order in which they apply.
 #[derive(Clone, Default)]
@@ -174,7 +177,7 @@ impl<T: Registered> Table<T> {
     }
 
     /// Returns the function of every entry, and whether the entry is enabled.
-    pub(super) fn functions(&self) -> impl Iterator<Item = (&Function, bool)> {
+    pub(super) fn functions(&self) -> impl Iterator<Item = (&Arc<Function>, bool)> {
         self.rows.iter().map(|row| (row.entry.function(), row.enabled))
     }
 

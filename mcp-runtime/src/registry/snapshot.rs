@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     build::Builder,
-    entries::{Function, Prompt, Registered, Resource, ScopeRules, Tool, takes_context},
+    entries::{Prompt, Registered, Resource, ScopeRules, Tool},
     lists::{Kinds, ListKind, Listed, Lists, Pager, ServerCapabilities},
     names::{Names, Table},
     skills::Skills,
@@ -17,8 +17,9 @@ use crate::{
     auth::Scopes,
     error::{BuildError, Fault},
     handler::{
-        SchemaProfile, StateMap,
+        Function, SchemaProfile, StateMap,
         entry::{CommonEntry, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
+        takes_context,
     },
     revision::{Dialect, Revision},
 };
@@ -72,7 +73,7 @@ const LEAVE_OUT: &str = "leave one of them out with `Server::only`";
 
 /// The resource that a URI identifies, and the values of its template's variables.
 pub(crate) struct Found<'a> {
-    pub(crate) function: &'a Function,
+    pub(crate) function: &'a Arc<Function>,
     pub(crate) variables: Vec<(&'static str, String)>,
 }
 
@@ -201,7 +202,7 @@ impl Registry {
     }
 
     /// Returns the function of every entry, and whether the entry is enabled.
-    pub(crate) fn functions(&self) -> impl Iterator<Item = (&Function, bool)> {
+    pub(crate) fn functions(&self) -> impl Iterator<Item = (&Arc<Function>, bool)> {
         let resources = self.resources.functions().chain(self.templates.functions());
         self.tools.functions().chain(self.prompts.functions()).chain(resources)
     }
@@ -256,7 +257,7 @@ impl Registry {
     }
 
     /// Returns the function that a completion request refers to, by a listed template or by a URI.
-    pub(crate) fn reference(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<&Function> {
+    pub(crate) fn reference(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<&Arc<Function>> {
         let template = self.templates.get(uri).map(|template| &template.function).filter(|function| sees(function));
         template.or_else(|| self.resource(uri, sees).map(|found| found.function))
     }
@@ -303,7 +304,7 @@ impl Registry {
     /// if there are none.
     pub(crate) fn resource_lists(&self, sees: impl Fn(&Function) -> bool) -> Option<ResourceLists> {
         let listing = || self.templates().iter().filter(|found| found.entry.list.is_some() && sees(&found.function));
-        let Function { name, common, .. } = &listing().next()?.function;
+        let Function { name, common, .. } = &*listing().next()?.function;
         let (name, common) = (*name, *common);
         let functions: Vec<_> =
             listing().filter_map(|found| Some((found.entry.list.as_ref()?, found.function.common.blocking))).collect();

@@ -38,6 +38,11 @@ impl RequestHead for TestRequestSource {
         self.extensions.get()
     }
 
+    fn principal(&self) -> Option<&str> {
+        let principal = self.identity().map_or_else(|| self.extensions.get(), |identity| Some(identity.principal()));
+        principal.map(Principal::as_str)
+    }
+
     /// Only HTTP responses name the scopes to request.
     fn demand_scopes(&self, _: &[String]) {}
 
@@ -74,10 +79,5 @@ impl RequestSource for TestRequestSource {
 
     fn admit_listener(&self) -> Result<Permit, Fault> {
         Ok(Box::new(()))
-    }
-
-    fn principal(&self) -> Option<&str> {
-        let principal = self.identity().map_or_else(|| self.extensions.get(), |identity| Some(identity.principal()));
-        principal.map(Principal::as_str)
     }
 }

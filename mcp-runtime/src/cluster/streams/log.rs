@@ -243,7 +243,7 @@ pub(crate) struct StreamCalls {
 
 impl StreamCalls {
     /// Describes the requests of a message or a batch.
-    pub(crate) fn new<'a>(ids: impl Iterator<Item = &'a Id<'a>>, is_batch: bool) -> Self {
+    pub(crate) fn new<'a>(ids: impl Iterator<Item = &'a Id>, is_batch: bool) -> Self {
         Self { ids: ids.map(|id| id.as_json().to_owned()).collect(), is_batch }
     }
 

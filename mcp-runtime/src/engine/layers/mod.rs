@@ -5,7 +5,7 @@ mod layer;
 mod outcome;
 
 pub use call::{Call, CallKind, LayerBackend};
-pub(crate) use call::{CallInfo, CalledFunction, SharedBackend};
+pub(crate) use call::SharedBackend;
 pub(crate) use layer::Layers;
 pub use layer::{Layer, LayerFn, LayerFuture, Next, from_fn};
 pub use outcome::{CallStatus, Outcome};

@@ -6,7 +6,7 @@ use super::{required_scopes::required_scopes, tasks::owner_name};
 use crate::{
     cluster::{SessionChange, SessionMessage},
     engine::{
-        call::{batch::Sink, running},
+        call::running,
         request::{
             context::{RequestContext, authorize},
             params,
@@ -59,7 +59,7 @@ fn subscriber<'a>(request: &RequestContext<'a>, method: &str) -> Result<&'a Subs
 
 /// Notifies the client of changes until it cancels the request or the server shuts down.
 pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
-    if matches!(request.sink, Sink::Batch(_)) {
+    if request.batch.is_some() {
         return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
     }
     let (engine, connection) = (request.engine(), request.connection);
@@ -90,7 +90,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
             watch::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
         listener.watch_tasks(watch);
     }
-    connection.in_flight.listen(request.id.to_owned(), listener).map_err(|listener| {
+    connection.in_flight.listen(request.id.clone(), listener).map_err(|listener| {
         listener.cancel();
         running::duplicate_id(request.id)
     })

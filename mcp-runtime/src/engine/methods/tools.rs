@@ -8,8 +8,7 @@ use std::{
 
 use crate::{
     engine::{
-        call::prepare::{CallRequest, answer_with},
-        layers::Call,
+        call::prepare::{answer_with, call_function, call_with, layered, prepare, requester, run, share},
         methods::tasks::task_owner,
         request::{
             context::{RequestContext, authorize},
@@ -18,12 +17,12 @@ use crate::{
         tasks::{
             client::{TaskClient, TaskSession},
             options,
-            service::{DeferredTask, NewTask},
+            service::DeferredTask,
         },
     },
     error::Fault,
     handler::{
-        ContextParts, Finished,
+        Context, Finished, Function, Input, SharedCall,
         entry::{Handler, TaskSupport},
     },
     jsonrpc::{RawJson, raw},
@@ -43,12 +42,11 @@ pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     authorize(request, &tool.function)?;
     let arguments = request.params.arguments()?;
     check_headers(request, tool, arguments)?;
-    let (function, hints) = (&tool.function, tool.entry.hints);
-    let target = CallRequest { request, function, method: "tools/call", name: &name, uri: "", hints, arguments };
+    let (function, name) = (&tool.function, tool.function.name);
     match Execution::of(request, tool)? {
-        Execution::Plain => target.call(out),
-        Execution::Task(ttl) => call_as_task(&target, ttl, out),
-        Execution::Deferred { at_once } => call_deferred(&target, at_once, out),
+        Execution::Plain => call_function(request, function, name.into(), arguments, out),
+        Execution::Task(ttl) => call_as_task(request, function, arguments, ttl, out),
+        Execution::Deferred { at_once } => call_deferred(request, function, arguments, at_once, out),
     }
 }
 
@@ -64,66 +62,73 @@ fn check_headers(request: &RequestContext<'_>, tool: &Tool, arguments: &str) -> 
 }
 
 /// Runs a call as a task. Responds with the task as soon as it is created.
-pub(crate) fn call_as_task(target: &CallRequest<'_>, ttl: Option<Duration>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let CallRequest { request, function, arguments, .. } = *target;
-    let Handler::Async(async_fn) = function.common.handler else { return target.call_with(None, out) };
+fn call_as_task(
+    request: &RequestContext<'_>,
+    function: &Arc<Function>,
+    arguments: &str,
+    ttl: Option<Duration>,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let Handler::Async(async_fn) = function.common.handler else {
+        return call_with(request, function, function.name.into(), arguments, None, out);
+    };
     let client = Arc::new(task_client(request));
-    let (mut call, next) = target.prepare(false, |parts| ContextParts {
+    let (call, next) = prepare(request, function, function.name.into(), arguments)?;
+    let context = Context::new(SharedCall {
+        connection: Arc::clone(&client) as _,
         requester: Some(Arc::clone(&client) as _),
-        peer: Arc::clone(&client) as _,
         task_status: Some(Arc::clone(&client) as _),
-        ..parts
-    })?;
-    // The default timeout of the server limits how long a client waits, but the client of a task does not wait.
-    call.timeout = function.common.timeout;
+        ..share(request, call, function.uses_context, next.is_some())
+    });
     let owner = task_owner(request)?;
     let started = match next {
-        Some(next) => Ok(next.start(Call::new(target.info(&call), arguments))),
-        None => call.start(async_fn, target.input(&call)),
+        Some(next) => Ok(next.start(layered(request, &context, arguments))),
+        None => context.start(async_fn, Input::new(function, context.call(), Some(&context), arguments)),
     };
     let running = match started {
         Ok(running) => running,
         // A client that requests a task gets one, even if the call fails before the function runs.
         Err(error) if request.has(Feature::SessionTasks) => Box::pin(ready(Finished::failed(error))),
         Err(error) => {
-            call.fail(request.connection, error, out);
+            context.call().fail(request.connection, error, out);
             return Ok(());
         }
     };
-    let (call, scopes) = (call.to_owned(), function.scopes.clone());
-    let new = NewTask { owner, scopes, ttl, argument_bytes: arguments.len(), call, client };
     let (tasks, limit) = (Arc::clone(&request.engine().tasks), request.engine().profile.limits.timeout);
-    let created = async move { tasks.create(new, running).await.map_err(|rejected| rejected.fault) };
+    let created = async move {
+        let created = tasks.create(owner, ttl, context, client, running).await;
+        created.map_err(|rejected| rejected.fault)
+    };
     answer_with(request, function.name, limit, None, created, out);
     Ok(())
 }
 
 /// Calls a function that may become a task.
-pub(crate) fn call_deferred(target: &CallRequest<'_>, at_once: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let CallRequest { request, function, arguments, .. } = *target;
-    let Some(call_requester) = target.requester(function.uses_context || at_once)? else {
-        return target.call_with(None, out);
-    };
+fn call_deferred(
+    request: &RequestContext<'_>,
+    function: &Arc<Function>,
+    arguments: &str,
+    at_once: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let name = function.name;
+    let requester = requester(request, function, name, arguments, function.uses_context || at_once)?;
+    let Some(requester) = requester else { return call_with(request, function, name.into(), arguments, None, out) };
     // The task has no id yet. With the extension, no message needs the id before the task exists.
     let client = Arc::new(task_client(request));
     let owner = task_owner(request)?;
     let outbox = Arc::clone(&request.connection.outbox);
     let tasks = Arc::downgrade(&request.engine().tasks);
-    let deferred = Arc::new(DeferredTask::new(call_requester, outbox, Arc::clone(&client), tasks, at_once));
-    let (call, next) = target.prepare(true, |parts| ContextParts {
+    let deferred = Arc::new(DeferredTask::new(owner, requester, outbox, Arc::clone(&client), tasks, at_once));
+    let (call, next) = prepare(request, function, name.into(), arguments)?;
+    let context = Context::new(SharedCall {
+        connection: Arc::clone(&deferred) as _,
         requester: Some(Arc::clone(&deferred) as _),
-        peer: Arc::clone(&deferred) as _,
-        task_status: Some(Arc::clone(&client) as _),
-        handoff: Some(Arc::clone(&deferred) as _),
-        ..parts
-    })?;
-    let mut task_call = call.to_owned();
-    task_call.timeout = function.common.timeout;
-    // The context refers to the deferred task, which receives the context when it is handed off.
-    task_call.context = None;
-    let (scopes, argument_bytes) = (function.scopes.clone(), arguments.len());
-    deferred.set_task(NewTask { owner, scopes, ttl: None, argument_bytes, call: task_call, client });
-    target.run(&call, next, out)
+        task_status: Some(client as _),
+        handoff: Some(deferred as _),
+        ..share(request, call, function.uses_context, next.is_some())
+    });
+    run(request, function, &context, next, arguments, out)
 }
 
 /// Creates the client of a task, with the capabilities that were declared in the session or in the request.

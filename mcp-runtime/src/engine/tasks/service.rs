@@ -19,15 +19,14 @@ use super::{
     task::Task,
 };
 use crate::{
-    auth::Scopes,
     backend::Backend,
     cluster::Replica,
-    engine::{call::running::RunningCall, outbox::Outbox},
+    engine::outbox::Outbox,
     error::Fault,
     excerpt::excerpt,
     handler::{
         AnswerFuture, CallConnection, CallFuture, CheckAnswer, ClientRequester, Context, Finished, OnceValues,
-        SessionPeer, TaskHandoff,
+        ResultKind, SessionPeer, TaskHandoff,
         ask::{ElicitationSession, Question},
     },
     model::Level,
@@ -41,19 +40,6 @@ pub(crate) struct Tasks {
     options: TaskOptions,
     runners: Arc<Runners>,
     arguments: Arc<ByteQuota>,
-}
-
-/// A task that is about to be created.
-pub(crate) struct NewTask {
-    pub(crate) owner: TaskOwner,
-    /// The scopes that its function requires.
-    pub(crate) scopes: Option<Arc<Scopes>>,
-    /// The time to live that the client requests.
-    pub(crate) ttl: Option<Duration>,
-    /// The size of the arguments in bytes.
-    pub(crate) argument_bytes: usize,
-    pub(crate) call: RunningCall<'static>,
-    pub(crate) client: Arc<TaskClient>,
 }
 
 /// The owner of a task.
@@ -81,14 +67,23 @@ impl Tasks {
         &self.store
     }
 
-    /// Inserts a task, runs it in the background, and returns the encoded result for its client.
+    /// Makes a call a task that lives for the requested time, runs it in the background, and returns the encoded result
+    /// for its client.
     ///
     /// # Errors
     ///
     /// Fails if there are too many tasks, if their arguments are too large, or if the backend fails.
-    pub(crate) async fn create(&self, new: NewTask, running: CallFuture) -> Result<Vec<u8>, Rejected> {
-        let NewTask { owner: TaskOwner { name: owner, peer }, scopes, ttl, argument_bytes, call, client } = new;
-        let Some(arguments) = self.arguments.reserve(&peer, argument_bytes) else {
+    pub(crate) async fn create(
+        &self,
+        owner: TaskOwner,
+        ttl: Option<Duration>,
+        context: Context,
+        client: Arc<TaskClient>,
+        running: CallFuture,
+    ) -> Result<Vec<u8>, Rejected> {
+        let TaskOwner { name: owner, peer } = owner;
+        let call = context.call();
+        let Some(arguments) = self.arguments.reserve(&peer, call.argument_bytes) else {
             let fault = Fault::overloaded("the arguments of unfinished tasks are too large");
             return Err(Rejected { fault, running });
         };
@@ -100,7 +95,7 @@ impl Tasks {
         client.set_task_id(key.id());
         let peer = if peer.is_empty() { peer } else { hash(&peer) };
         let mut task = Task::new(key, peer, ttl, self.options.poll_interval);
-        task.state.scopes = scopes.as_deref().cloned().unwrap_or_default();
+        task.state.scopes = call.function.as_ref().and_then(|function| function.scopes.clone()).unwrap_or_default();
         if let Err(fault) = self.store.insert(&mut task, self.options.limits).await {
             return Err(Rejected { fault, running });
         }
@@ -112,13 +107,11 @@ impl Tasks {
             "task created"
         );
         let created = encode::created(&call.encoding, &task);
-        if let Some(context) = &call.context {
-            // The call no longer belongs to its connection.
-            context.detach();
-        }
+        // The call no longer belongs to its connection.
+        context.detach();
         client.inbox().accept();
         let changes = self.store.watch_own(&task.key);
-        let runner = Runner::new(Arc::clone(&self.store), task, call, client, arguments);
+        let runner = Runner::new(Arc::clone(&self.store), task, context, client, arguments);
         // The future is large, and would be moved several times before it runs.
         self.runners.spawn(Box::pin(runner.run(changes, running)).in_current_span());
         Ok(created)
@@ -174,29 +167,25 @@ pub(crate) struct DeferredTask {
     waker: Mutex<Option<Waker>>,
     /// The tasks of the server. Weak, so that a call does not keep those of a stopped server alive.
     tasks: Weak<Tasks>,
-    /// The task, without the context of its call. `None` once the handoff has begun.
-    pending: Mutex<Option<NewTask>>,
+    /// The owner of the task. `None` once the handoff has begun.
+    owner: Mutex<Option<TaskOwner>>,
 }
 
 impl DeferredTask {
     pub(crate) fn new(
+        owner: TaskOwner,
         call_requester: Arc<dyn ClientRequester>,
         outbox: Arc<Outbox>,
         client: Arc<TaskClient>,
         tasks: Weak<Tasks>,
         at_once: bool,
     ) -> Self {
-        let (is_requested, pending) = (AtomicBool::new(at_once), Mutex::default());
-        Self { call_requester, outbox, client, is_requested, waker: Mutex::default(), tasks, pending }
+        let (is_requested, owner) = (AtomicBool::new(at_once), Mutex::new(Some(owner)));
+        Self { call_requester, outbox, client, is_requested, waker: Mutex::default(), tasks, owner }
     }
 
-    /// Sets the task that the call may become, without the context of the call, before the call runs.
-    pub(crate) fn set_task(&self, task: NewTask) {
-        *self.pending() = Some(task);
-    }
-
-    fn pending(&self) -> MutexGuard<'_, Option<NewTask>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn owner(&self) -> MutexGuard<'_, Option<TaskOwner>> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the requester of the call, or of the task that it has become.
@@ -211,17 +200,23 @@ impl DeferredTask {
 }
 
 /// Creates a task that runs the rest of a function. If it is rejected, the rest runs as part of the call.
-async fn start(tasks: Weak<Tasks>, task: NewTask, rest: CallFuture) -> Result<Finished, Fault> {
-    let Some(tasks) = tasks.upgrade() else { return Err(Fault::shutting_down()) };
-    let (inbox, name) = (Arc::clone(task.client.inbox()), task.call.name);
-    let Rejected { fault, running } = match tasks.create(task, rest).await {
-        Ok(body) => return Ok(Finished::with_result(body)),
+async fn start(
+    tasks: Weak<Tasks>,
+    owner: TaskOwner,
+    context: Context,
+    client: Arc<TaskClient>,
+    rest: CallFuture,
+) -> Finished {
+    let Some(tasks) = tasks.upgrade() else { return Finished::failed(Fault::shutting_down()) };
+    let name = context.call().name;
+    let Rejected { fault, running } = match tasks.create(owner, None, context, Arc::clone(&client), rest).await {
+        Ok(body) => return Finished::of_kind(ResultKind::TaskCreated, body),
         Err(rejected) => rejected,
     };
     tracing::warn!(name, reason = %fault, "task rejected, continuing as a plain call");
     drop(tasks);
-    inbox.reject();
-    Ok(running.await)
+    client.inbox().reject();
+    running.await
 }
 
 impl TaskHandoff for DeferredTask {
@@ -235,19 +230,17 @@ impl TaskHandoff for DeferredTask {
     }
 
     fn poll_requested(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let pending = self.pending();
-        if pending.is_none() {
+        let owner = self.owner();
+        if owner.is_none() {
             return Poll::Pending;
         }
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
         if self.is_requested.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture {
-        let Some(mut task) = self.pending().take() else { return rest };
-        task.call.context = Some(context);
-        let started = start(Weak::clone(&self.tasks), task, rest);
-        Box::pin(async move { started.await.unwrap_or_else(Finished::failed) })
+    fn hand_off(&self, rest: CallFuture, context: Context) -> CallFuture {
+        let Some(owner) = self.owner().take() else { return rest };
+        Box::pin(start(Weak::clone(&self.tasks), owner, context, Arc::clone(&self.client), rest))
     }
 }
 
@@ -280,7 +273,7 @@ impl ClientRequester for DeferredTask {
         self.call_requester.once_values()
     }
 
-    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Vec<u8>, Fault>>> {
+    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Finished>> {
         self.requester().poll_suspended(cx)
     }
 }

@@ -16,7 +16,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The rate limiter for the progress notifications of a call.
 #[derive(Debug, Default)]
-pub(super) struct ProgressLimiter(Mutex<Option<Sent>>);
+pub(crate) struct ProgressLimiter(Mutex<Option<Sent>>);
 
 /// The last notification that was sent.
 #[derive(Debug)]

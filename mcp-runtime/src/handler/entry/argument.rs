@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::rule::{ArgumentDefault, Rule};
 use crate::handler::{
-    Argument, CallEnv, Dependency, map_keys::has_structured_keys, output::ToolOutput, server_fn::ServerFnFuture,
+    Argument, Dependency, completion::ServerFnInput, map_keys::has_structured_keys, output::ToolOutput, server_fn::ServerFnFuture,
     slot::is_optional,
 };
 
@@ -79,7 +79,7 @@ pub struct ServerFnEntry {
     /// Appends the parameters of the function to the list.
     pub dependencies: fn(&mut Vec<Dependency>),
     /// Calls the function.
-    pub call: fn(CallEnv) -> ServerFnFuture,
+    pub call: fn(ServerFnInput) -> ServerFnFuture,
 }
 
 impl fmt::Debug for ServerFnEntry {
