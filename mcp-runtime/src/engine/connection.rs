@@ -10,11 +10,7 @@ use tracing::Span;
 #[cfg(feature = "http")]
 use super::{call::in_flight::InFlight, request::source::RequestSource};
 use super::{
-    call::{
-        batch::Batch,
-        guard::Clock,
-        running,
-    },
+    call::{batch::Batch, guard::Clock, running},
     client_requests::decode_response,
     dispatch,
     methods::required_scopes::required_scopes,

@@ -47,6 +47,7 @@ pub(crate) use description::OWN_EXTENSIONS;
 pub(crate) use handshake::restore_session;
 #[cfg(feature = "http")]
 pub(crate) use limits::Meter;
+pub use limits::TaskLimits;
 pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
@@ -62,4 +63,4 @@ pub(crate) use session::SessionLog;
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
-pub use tasks::{TaskLimits, TaskStatus};
+pub use tasks::TaskStatus;

@@ -5,10 +5,9 @@ use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 use super::{
-    Context, Contract, Encoding, Finished, HandlerError, HandlerResult, StateMap,
+    Context, Contract, Encoding, Finished, Function, HandlerError, HandlerResult, StateMap,
     blocking::run_blocking,
     entry::EntryKind,
-    function::Function,
     schema::{Violation, decoding_violation},
     slot::Decode,
 };

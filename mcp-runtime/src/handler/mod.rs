@@ -14,7 +14,6 @@ mod contract;
 mod encoding;
 pub(crate) mod entry;
 mod failure;
-mod function;
 mod map_keys;
 mod outcome;
 mod output;
@@ -59,14 +58,12 @@ pub(crate) use blocking::{run_blocking, run_check};
 pub(crate) use call::{Call, blocking_share};
 pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
-pub(crate) use context::{
-    LogThreshold, SharedCall, StatusMessages, TaskHandoff, current_call, enter_call,
-    log::notification as log_notification,
+pub(crate) use context::{LogThreshold, SharedCall, TaskHandoff, TaskPeer, current_call, enter_call, log_notification};
+pub(crate) use contract::{
+    CompletionSource, Contract, Function, from_strings, json_of_string, takes_context, uses_context,
 };
-pub(crate) use contract::{Contract, from_strings, json_of_string};
 pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use failure::log_failure;
-pub(crate) use function::{CompletionSource, Function, takes_context, uses_context};
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
 pub(crate) use slot::OnceValues;

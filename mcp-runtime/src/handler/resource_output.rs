@@ -61,7 +61,13 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
     fn contents(&mut self, resource: &Resource) {
         comma(self.reply.out);
         let features = self.reply.call.encoding.features;
-        encode::resource_contents(self.reply.out, features, resource, self.reply.call.uri(), self.reply.call.mime_type());
+        encode::resource_contents(
+            self.reply.out,
+            features,
+            resource,
+            self.reply.call.uri(),
+            self.reply.call.mime_type(),
+        );
     }
 
     fn text(&mut self, text: &str, mime_type: Option<&str>) {

@@ -79,26 +79,18 @@ impl Resource {
         }
     }
 
-    /// Sets the media type.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<Cow<'static, str>>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
-    }
+    setters! {
+        /// Sets the media type.
+        pub fn with_mime_type(self, mime_type: impl Into<Cow<'static, str>>) { self.mime_type = Some(mime_type.into()) }
 
-    /// Sets the hints for the client.
-    #[must_use]
-    pub fn with_annotations(mut self, annotations: Annotations) -> Self {
-        self.annotations = annotations;
-        self
-    }
+        /// Sets the hints for the client.
+        pub fn with_annotations(self, annotations: Annotations) { self.annotations = annotations }
 
-    /// Adds a member to the `_meta` of the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the
-    /// block that embeds the resource.
-    #[must_use]
-    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
-        self
+        /// Adds a member to the `_meta` of the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the
+        /// block that embeds the resource.
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            self.meta.insert(key.into(), value.into());
+        }
     }
 }
 
@@ -130,11 +122,11 @@ impl ResourceResult {
         Self { contents: contents.into_iter().collect(), meta: Map::new() }
     }
 
-    /// Adds a member to `_meta`.
-    #[must_use]
-    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
-        self
+    setters! {
+        /// Adds a member to `_meta`.
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            self.meta.insert(key.into(), value.into());
+        }
     }
 }
 
@@ -186,58 +178,34 @@ impl ResourceLink {
         Self { uri: uri.into(), name: name.into(), ..Self::default() }
     }
 
-    /// Sets the name for display.
-    #[must_use]
-    pub fn with_title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
-        self
-    }
+    setters! {
+        /// Sets the name for display.
+        pub fn with_title(self, title: impl Into<String>) { self.title = Some(title.into()) }
 
-    /// Sets the description.
-    #[must_use]
-    pub fn with_description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
-        self
-    }
+        /// Sets the description.
+        pub fn with_description(self, description: impl Into<String>) { self.description = Some(description.into()) }
 
-    /// Sets the media type.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<Cow<'static, str>>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
-    }
+        /// Sets the media type.
+        pub fn with_mime_type(self, mime_type: impl Into<Cow<'static, str>>) { self.mime_type = Some(mime_type.into()) }
 
-    /// Sets the size in bytes.
-    #[must_use]
-    pub fn with_size(mut self, bytes: u64) -> Self {
-        self.size = Some(bytes);
-        self
-    }
+        /// Sets the size in bytes.
+        pub fn with_size(self, bytes: u64) { self.size = Some(bytes) }
 
-    /// Sets the hints for the client.
-    #[must_use]
-    pub fn with_annotations(mut self, annotations: Annotations) -> Self {
-        self.annotations = annotations;
-        self
-    }
+        /// Sets the hints for the client.
+        pub fn with_annotations(self, annotations: Annotations) { self.annotations = annotations }
 
-    /// Adds an icon.
-    ///
-    /// ```
-    /// use mcp_runtime::{ResourceLink, model::Icon};
-    ///
-    /// let link = ResourceLink::new("reports://2026-07", "july").with_icon(Icon::new("https://example.com/report.svg"));
-    /// ```
-    #[must_use]
-    pub fn with_icon(mut self, icon: Icon) -> Self {
-        self.icons.push(icon);
-        self
-    }
+        /// Adds an icon.
+        ///
+        /// ```
+        /// use mcp_runtime::{ResourceLink, model::Icon};
+        ///
+        /// let link = ResourceLink::new("reports://2026-07", "july").with_icon(Icon::new("https://example.com/report.svg"));
+        /// ```
+        pub fn with_icon(self, icon: Icon) { self.icons.push(icon) }
 
-    /// Adds a member to `_meta`.
-    #[must_use]
-    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
-        self
+        /// Adds a member to `_meta`.
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            self.meta.insert(key.into(), value.into());
+        }
     }
 }

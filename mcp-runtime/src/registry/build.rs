@@ -63,7 +63,8 @@ impl<'a> Builder<'a> {
             match entry {
                 Entry::Tool(entry) => {
                     let contract = contract.map(|contract| contract.with_output(entry.output));
-                    let Some(function) = self.function(EntryKind::Tool, name, &entry.common, entry.hints, contract) else {
+                    let Some(function) = self.function(EntryKind::Tool, name, &entry.common, entry.hints, contract)
+                    else {
                         continue;
                     };
                     match headers(&function.contract.schema) {
@@ -127,8 +128,7 @@ impl<'a> Builder<'a> {
                 let scopes = self.scopes.of(common, &common.info(kind, name));
                 let uses_context = uses_context(common.dependencies);
                 let encoded = std::array::from_fn(|_| OnceLock::new());
-                let function =
-                    Function { kind, name, common, hints, contract, uses_context, scopes, choices, encoded };
+                let function = Function { kind, name, common, hints, contract, uses_context, scopes, choices, encoded };
                 Some(Arc::new(function))
             }
             Err(error) => {

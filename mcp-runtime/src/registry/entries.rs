@@ -1,11 +1,6 @@
 //! The registered entries.
 
-use std::{
-    any::TypeId,
-    fmt,
-    panic::Location,
-    sync::Arc,
-};
+use std::{any::TypeId, fmt, panic::Location, sync::Arc};
 
 use crate::{
     auth::Scopes,

@@ -82,7 +82,7 @@ impl GuardedCall {
 
     /// If the call ends with questions to the client, polls the result that contains them. Returns `None` if it does not.
     fn poll_questions(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Finished>> {
-        let requester = self.context.shared().requester.as_ref().filter(|_| self.is_function);
+        let requester = self.context.shared().requester().filter(|_| self.is_function);
         requester.map_or(Poll::Ready(None), |requester| requester.poll_suspended(cx))
     }
 

@@ -274,7 +274,9 @@ impl ClientRequester for RoundsRequester {
             round.key_wait = None;
         }
         let encoded = self.encode_input_required(&mut round);
-        Poll::Ready(Some(encoded.map_or_else(Finished::failed, |body| Finished::of_kind(ResultKind::InputRequired, body))))
+        Poll::Ready(Some(
+            encoded.map_or_else(Finished::failed, |body| Finished::of_kind(ResultKind::InputRequired, body)),
+        ))
     }
 }
 

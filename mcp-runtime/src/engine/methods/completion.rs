@@ -63,7 +63,9 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
 }
 
 /// Finds the function of the prompt or resource template that `ref` names. Also returns the name or the URI template.
-pub(super) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Arc<Function>), Fault> {
+pub(super) fn referenced_function<'a>(
+    request: &RequestContext<'a>,
+) -> Result<(Cow<'a, str>, &'a Arc<Function>), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(reference.member("type"), "ref.type")? {

@@ -19,9 +19,7 @@ use crate::{
     },
     error::Fault,
     excerpt::excerpt,
-    handler::{
-        Call, Context, Finished, ServerFnInput, ServerFnOutput, entry::EntryInfo, from_strings,
-    },
+    handler::{Call, Context, Finished, ServerFnInput, ServerFnOutput, entry::EntryInfo, from_strings},
     jsonrpc::raw,
     registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
 };

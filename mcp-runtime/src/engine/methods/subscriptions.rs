@@ -15,7 +15,10 @@ use crate::{
             filter::{Filter, Listener, too_many_listeners, too_many_resources},
             subscriber::Subscriber,
         },
-        tasks::{options, watch},
+        tasks::{
+            request::{is_declared, undeclared},
+            watch,
+        },
     },
     error::Fault,
 };
@@ -67,8 +70,8 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let is_known = |uri: &str| registry.resource(uri, |function| visible.sees(function)).is_some();
     let capabilities = registry.capabilities();
     let requested = Filter::read(request.params)?;
-    if capabilities.tasks && requested.tasks.is_some() && !options::is_declared(request.params) {
-        return Err(options::undeclared());
+    if capabilities.tasks && requested.tasks.is_some() && !is_declared(request.params) {
+        return Err(undeclared());
     }
     // One challenge names the scopes of all resources.
     request.sender_access().check(&required_scopes("subscriptions/listen", request))?;

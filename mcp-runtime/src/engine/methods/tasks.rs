@@ -8,8 +8,7 @@ use crate::{
         request::context::RequestContext,
         tasks::{
             key::TaskKey,
-            options,
-            request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
+            request::{TaskRequest, decode_cursor, decode_responses, is_declared, list as list_page, undeclared},
             result::{QuestionStream, ResultRequest},
             service::TaskOwner,
         },
@@ -31,8 +30,8 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
     if !is_supported {
         return Err(Fault::MethodNotFound(method.to_owned()));
     }
-    if by_extension && !options::is_declared(request.params) {
-        return Err(options::undeclared());
+    if by_extension && !is_declared(request.params) {
+        return Err(undeclared());
     }
     check_in_flight(request)?;
     request.connection.flow.admit_task_request(request.connection.clock.last())?;

@@ -16,7 +16,7 @@ use crate::{
         },
         tasks::{
             client::{TaskClient, TaskSession},
-            options,
+            request::{is_declared, undeclared},
             service::DeferredTask,
         },
     },
@@ -77,7 +77,7 @@ fn call_as_task(
     let context = Context::new(SharedCall {
         connection: Arc::clone(&client) as _,
         requester: Some(Arc::clone(&client) as _),
-        task_status: Some(Arc::clone(&client) as _),
+        task: Some(Arc::clone(&client) as _),
         ..share(request, call, function.uses_context, next.is_some())
     });
     let owner = task_owner(request)?;
@@ -117,15 +117,13 @@ fn call_deferred(
     // The task has no id yet. With the extension, no message needs the id before the task exists.
     let client = Arc::new(task_client(request));
     let owner = task_owner(request)?;
-    let outbox = Arc::clone(&request.connection.outbox);
     let tasks = Arc::downgrade(&request.engine().tasks);
-    let deferred = Arc::new(DeferredTask::new(owner, requester, outbox, Arc::clone(&client), tasks, at_once));
+    let deferred = DeferredTask::new(owner, Arc::clone(&client), tasks, at_once);
     let (call, next) = prepare(request, function, name.into(), arguments)?;
     let context = Context::new(SharedCall {
-        connection: Arc::clone(&deferred) as _,
-        requester: Some(Arc::clone(&deferred) as _),
-        task_status: Some(client as _),
-        handoff: Some(deferred as _),
+        requester: Some(requester),
+        task: Some(client as _),
+        handoff: Some(Arc::new(deferred) as _),
         ..share(request, call, function.uses_context, next.is_some())
     });
     run(request, function, &context, next, arguments, out)
@@ -171,9 +169,9 @@ impl Execution {
         if !request.has(Feature::TaskExtension) {
             return Ok(Self::Plain);
         }
-        match (support, options::is_declared(request.params)) {
+        match (support, is_declared(request.params)) {
             (TaskSupport::Forbidden, _) | (TaskSupport::Optional | TaskSupport::Deferred, false) => Ok(Self::Plain),
-            (TaskSupport::Required, false) => Err(options::undeclared()),
+            (TaskSupport::Required, false) => Err(undeclared()),
             (TaskSupport::Required, true) => Ok(Self::Task(None)),
             (TaskSupport::Optional, true) => Ok(Self::Deferred { at_once: true }),
             (TaskSupport::Deferred, true) => Ok(Self::Deferred { at_once: false }),

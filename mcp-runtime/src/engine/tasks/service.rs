@@ -14,22 +14,14 @@ use std::{
 use tokio::task::AbortHandle;
 use tracing::Instrument as _;
 
-use super::{
-    client::TaskClient, encode, key::hash, options::TaskOptions, quota::ByteQuota, runner::Runner, store::TaskStore,
-    task::Task,
-};
+use super::{client::TaskClient, encode, key::hash, quota::ByteQuota, runner::Runner, store::TaskStore, task::Task};
 use crate::{
     backend::Backend,
     cluster::Replica,
-    engine::outbox::Outbox,
+    engine::limits::TaskOptions,
     error::Fault,
     excerpt::excerpt,
-    handler::{
-        AnswerFuture, CallConnection, CallFuture, CheckAnswer, ClientRequester, Context, Finished, OnceValues,
-        ResultKind, SessionPeer, TaskHandoff,
-        ask::{ElicitationSession, Question},
-    },
-    model::Level,
+    handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},
     random::log_id,
 };
 
@@ -157,11 +149,8 @@ impl Drop for Runners {
     }
 }
 
-/// A call that becomes a task when its function requests it. Until then, its questions and notifications are sent like
-/// those of a plain call; afterwards, like those of a task.
+/// A call that becomes a task when its function requests it.
 pub(crate) struct DeferredTask {
-    call_requester: Arc<dyn ClientRequester>,
-    outbox: Arc<Outbox>,
     client: Arc<TaskClient>,
     is_requested: AtomicBool,
     waker: Mutex<Option<Waker>>,
@@ -172,30 +161,13 @@ pub(crate) struct DeferredTask {
 }
 
 impl DeferredTask {
-    pub(crate) fn new(
-        owner: TaskOwner,
-        call_requester: Arc<dyn ClientRequester>,
-        outbox: Arc<Outbox>,
-        client: Arc<TaskClient>,
-        tasks: Weak<Tasks>,
-        at_once: bool,
-    ) -> Self {
+    pub(crate) fn new(owner: TaskOwner, client: Arc<TaskClient>, tasks: Weak<Tasks>, at_once: bool) -> Self {
         let (is_requested, owner) = (AtomicBool::new(at_once), Mutex::new(Some(owner)));
-        Self { call_requester, outbox, client, is_requested, waker: Mutex::default(), tasks, owner }
+        Self { client, is_requested, waker: Mutex::default(), tasks, owner }
     }
 
     fn owner(&self) -> MutexGuard<'_, Option<TaskOwner>> {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the requester of the call, or of the task that it has become.
-    fn requester(&self) -> &dyn ClientRequester {
-        if self.client.inbox().is_task() { &*self.client } else { &*self.call_requester }
-    }
-
-    /// Returns the peer of the call, or of the task that it has become.
-    fn peer(&self) -> &dyn CallConnection {
-        if self.client.inbox().is_task() { &*self.client } else { &*self.outbox }
     }
 }
 
@@ -238,60 +210,12 @@ impl TaskHandoff for DeferredTask {
         if self.is_requested.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
+    fn task(&self) -> Option<&dyn TaskPeer> {
+        self.client.inbox().is_task().then_some(&*self.client as _)
+    }
+
     fn hand_off(&self, rest: CallFuture, context: Context) -> CallFuture {
         let Some(owner) = self.owner().take() else { return rest };
         Box::pin(start(Weak::clone(&self.tasks), owner, context, Arc::clone(&self.client), rest))
-    }
-}
-
-impl ClientRequester for DeferredTask {
-    fn capabilities(&self) -> &str {
-        self.requester().capabilities()
-    }
-
-    fn ask(&self, question: Question, check: &CheckAnswer<'_>) -> AnswerFuture {
-        self.requester().ask(question, check)
-    }
-
-    fn retries_invalid_answers(&self) -> bool {
-        self.requester().retries_invalid_answers()
-    }
-
-    fn ping(&self) -> AnswerFuture {
-        self.requester().ping()
-    }
-
-    fn session(&self) -> Option<Arc<dyn SessionPeer>> {
-        self.requester().session()
-    }
-
-    fn elicitation_session(&self) -> Option<Arc<dyn ElicitationSession>> {
-        self.requester().elicitation_session()
-    }
-
-    fn once_values(&self) -> &OnceValues {
-        self.call_requester.once_values()
-    }
-
-    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Finished>> {
-        self.requester().poll_suspended(cx)
-    }
-}
-
-impl CallConnection for DeferredTask {
-    fn notify(&self, message: &[u8]) -> bool {
-        self.peer().notify(message)
-    }
-
-    fn session_level(&self) -> Level {
-        self.peer().session_level()
-    }
-
-    fn admits_log_message(&self) -> bool {
-        self.peer().admits_log_message()
-    }
-
-    fn close_sse_stream(&self, retry: Duration) {
-        self.peer().close_sse_stream(retry);
     }
 }

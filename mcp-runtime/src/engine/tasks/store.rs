@@ -17,7 +17,6 @@ use tokio::time::timeout;
 use super::{
     changes::{ChangeReceiver, TaskChanges},
     key::{TASKS, TaskKey},
-    options::TaskLimits,
     quota::StoredResults,
     records::TaskRecords,
     task::{StoredOutcome, Task, TaskError, TaskState, too_many_in_total, too_many_of_client},
@@ -25,6 +24,7 @@ use super::{
 use crate::{
     backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota},
     cluster::{Replica, ReplicaHandler, Slot},
+    engine::limits::TaskLimits,
     error::Fault,
 };
 

@@ -1,14 +1,11 @@
 //! The context of a call: the request, messages to the client while the function runs, and the call that the current
 //! thread is executing.
 
-pub(crate) mod log;
 mod notifications;
-mod progress;
 mod questions;
 mod request;
 
-pub(crate) use self::log::LogThreshold;
-pub use self::{notifications::Notifier, progress::Amount};
+pub use self::notifications::{Amount, Notifier};
 
 use std::{
     cell::RefCell,
@@ -20,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::progress::ProgressLimiter;
+pub(crate) use self::notifications::{LogThreshold, ProgressLimiter, log_notification};
 
 use crate::{
     auth::AccessRules,
@@ -84,8 +81,8 @@ pub(crate) struct SharedCall {
     pub(crate) is_layered: bool,
     /// The channel for requests to the client; `None` if the protocol does not allow any.
     pub(crate) requester: Option<Arc<dyn ClientRequester>>,
-    /// The receiver of status messages if the call is, or may become, a task.
-    pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
+    /// The client of the task, if the call is, or may become, one.
+    pub(crate) task: Option<Arc<dyn TaskPeer>>,
     /// The means to turn the call into a task; `None` if it cannot become one.
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
     /// The rules about scopes. `None` if the caller has none.
@@ -109,7 +106,7 @@ impl SharedCall {
             is_continued: false,
             is_layered: false,
             requester: None,
-            task_status: None,
+            task: None,
             handoff: None,
             access: None,
             lifetime: CallLifetime::default(),
@@ -118,16 +115,27 @@ impl SharedCall {
         }
     }
 
+    /// Returns the connection of the call, or of the task that it has become.
+    fn connection(&self) -> &dyn CallConnection {
+        self.handoff.as_ref().and_then(|handoff| handoff.task()).map_or(&*self.connection, |task| task)
+    }
+
+    /// Returns the channel for requests to the client, of the call or of the task that it has become.
+    pub(crate) fn requester(&self) -> Option<&dyn ClientRequester> {
+        let task = self.handoff.as_ref().and_then(|handoff| handoff.task());
+        task.map(|task| task as _).or(self.requester.as_deref())
+    }
+
     /// Returns the progress token, as JSON, if the client requested progress.
     fn progress_token(&self) -> Option<&str> {
         raw::member(self.meta.as_deref()?, "progressToken").filter(|token| Id::from_json(token).is_some())
     }
 }
 
-/// The receiver of the status messages of a task.
-pub(crate) trait StatusMessages: Send + Sync {
-    /// Replaces the previous message.
-    fn set(&self, message: &str);
+/// The client of a task: its questions, notifications and status messages.
+pub(crate) trait TaskPeer: ClientRequester + CallConnection {
+    /// Replaces the status message.
+    fn set_status(&self, message: &str);
 }
 
 /// The handoff of a running call to a task.
@@ -140,6 +148,9 @@ pub(crate) trait TaskHandoff: Send + Sync {
 
     /// Returns `Ready` once the handoff has been requested.
     fn poll_requested(&self, cx: &mut task::Context<'_>) -> Poll<()>;
+
+    /// Returns the client of the task that the call has become. `None` if it has not.
+    fn task(&self) -> Option<&dyn TaskPeer>;
 
     /// Continues the rest of the call as a task. Returns the future that answers the original call.
     fn hand_off(&self, rest: CallFuture, context: Context) -> CallFuture;

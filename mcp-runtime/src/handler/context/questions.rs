@@ -262,7 +262,9 @@ impl Context {
         key: impl Into<String>,
         future: impl Future<Output = T>,
     ) -> Result<T, Fault> {
-        self.client_requests().once(key.into(), future).await
+        // A task continues with the values of its call.
+        let requester = self.shared.requester.as_deref();
+        ClientRequests { requester, ..self.client_requests() }.once(key.into(), future).await
     }
 
     /// Returns whether the client supports requests that need a capability: it has declared the capability, and its
@@ -341,14 +343,14 @@ impl Context {
                 "protocol version {version} has no sessions, so the server sends messages only during calls"
             )));
         }
-        let session = self.shared.requester.as_ref().and_then(|requester| requester.session());
+        let session = self.shared.requester().and_then(|requester| requester.session());
         session.map(Session::new).ok_or_else(|| Fault::internal("the call has no session, or its session has ended"))
     }
 
     fn client_requests(&self) -> ClientRequests<'_> {
-        let SharedCall { requester, lifetime, client_wait, .. } = &*self.shared;
+        let SharedCall { lifetime, client_wait, .. } = &*self.shared;
         ClientRequests {
-            requester: requester.as_deref(),
+            requester: self.shared.requester(),
             features: self.call().encoding.dialect.features(),
             call: Some(CallRequests { lifetime, wait: client_wait }),
         }

@@ -175,7 +175,7 @@ impl Context {
     /// See [Sending messages](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server).
     pub fn close_sse_stream(&self, retry: Duration) {
         if self.call().encoding.dialect.has(Feature::StreamPolling) && !self.shared.lifetime.has_ended() {
-            self.shared.connection.close_sse_stream(retry);
+            self.shared.connection().close_sse_stream(retry);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The description of an annotated function that a macro generates: static data and function pointers, no logic.
 
 pub(super) mod argument;
-pub(super) mod rule;
 
 use std::time::Duration;
 
@@ -10,8 +9,9 @@ use mcp_runtime_uri_template::Operator;
 use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
 use crate::model::{Icon, Role};
 
-pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
-pub use rule::{ArgumentDefault, Bound, Rule};
+pub use argument::{
+    ArgumentDefault, ArgumentEntry, ArgumentType, Bound, DefaultValue, OutputType, Rule, ServerFnEntry, default_json,
+};
 
 /// A part of a URI template, usable in constants.
 pub type Part = mcp_runtime_uri_template::Part<&'static str, &'static [&'static str]>;
