@@ -63,7 +63,7 @@ impl Call {
 
     /// Returns the timeout that the function declares, which also holds for the task of a call.
     pub(crate) fn declared_timeout(&self) -> Option<Duration> {
-        self.function.as_ref().and_then(|function| function.common.timeout)
+        self.function.as_ref().and_then(|function| function.common().timeout)
     }
 }
 

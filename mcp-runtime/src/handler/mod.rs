@@ -60,7 +60,7 @@ pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
 pub(crate) use context::{LogThreshold, SharedCall, TaskHandoff, TaskPeer, current_call, enter_call, log_notification};
 pub(crate) use contract::{
-    CompletionSource, Contract, Function, from_strings, json_of_string, takes_context, uses_context,
+    CompletionSource, Contract, Function, MirroredArgument, from_strings, json_of_string, takes_context, uses_context,
 };
 pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use failure::log_failure;

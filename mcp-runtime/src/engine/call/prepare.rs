@@ -47,7 +47,7 @@ pub(crate) fn call_with(
 ) -> Result<(), Fault> {
     let (call, next) = prepare(request, function, subject, arguments)?;
     let uses_context = function.uses_context || request.engine().profile.log_targets.is_some();
-    if let (None, Handler::Sync(handler), false) = (&next, function.common.handler, uses_context) {
+    if let (None, Handler::Sync(handler), false) = (&next, function.common().handler, uses_context) {
         check_capacity(request)?;
         call.run_sync(request.connection, None, handler, Input::new(function, &call, None, arguments), out);
         return Ok(());
@@ -71,11 +71,11 @@ pub(crate) fn prepare(
     check_in_flight(request)?;
     request.span.record("entry", function.name);
     let call = Call {
-        kind: Some(function.kind),
+        kind: Some(function.kind()),
         function: Some(Arc::clone(function)),
         subject,
         argument_bytes: arguments.len(),
-        ..method_call(request, function.name, timeout(request, function.common.timeout))
+        ..method_call(request, function.name, timeout(request, function.common().timeout))
     };
     Ok((call, next))
 }
@@ -99,7 +99,7 @@ pub(crate) fn run(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let call = context.call();
-    match (next, function.common.handler) {
+    match (next, function.common().handler) {
         (None, Handler::Sync(handler)) => {
             check_capacity(request)?;
             let input = Input::new(function, call, Some(context), arguments);
@@ -146,7 +146,7 @@ pub(crate) fn requester(
     if !stateless || !(uses_context || input_responses.is_some() || request_state.is_some()) {
         return Ok(None);
     }
-    let method = match function.kind {
+    let method = match function.kind() {
         EntryKind::Tool => "tools/call",
         EntryKind::Resource => "resources/read",
         EntryKind::Prompt => "prompts/get",

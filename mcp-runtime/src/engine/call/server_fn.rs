@@ -45,7 +45,7 @@ impl Completion {
             }
         };
         let context = context.clone();
-        let is_blocking = context.call().function.as_ref().is_some_and(|function| function.common.blocking);
+        let is_blocking = context.call().function.as_ref().is_some_and(|function| function.common().blocking);
         let completed = Some((value.into(), Arc::new(earlier_arguments(earlier))));
         Box::pin(async move {
             let input = ServerFnInput { context: context.clone(), completed };

@@ -127,7 +127,7 @@ impl Call {
 
     /// Returns the kind of the call.
     pub fn kind(&self) -> CallKind {
-        match (&self.completion, self.function().kind) {
+        match (&self.completion, self.function().kind()) {
             (Some(_), _) => CallKind::Completion,
             (None, EntryKind::Tool) => CallKind::Tool,
             (None, EntryKind::Resource) => CallKind::Resource,
@@ -161,7 +161,7 @@ impl Call {
     /// # mcp_runtime::layers::from_fn(maintenance);
     /// ```
     pub fn hints(&self) -> Hints {
-        if self.completion.is_some() { Hints::default() } else { self.function().hints }
+        if self.completion.is_some() { Hints::default() } else { self.function().hints() }
     }
 
     /// Returns the backend that the processes of the service share, for layers that count or keep something for all of
@@ -241,7 +241,7 @@ impl Call {
     /// Returns a number that distinguishes the function from all others, even from later ones with the same name.
     #[cfg(feature = "cache")]
     pub(crate) fn address(&self) -> usize {
-        std::ptr::from_ref(self.function().common).addr()
+        std::ptr::from_ref(self.function().common()).addr()
     }
 
     /// Returns the dialect of the response if the call is one of a tool, some of whose errors are results.
@@ -271,7 +271,7 @@ impl Call {
             let (context, function) = (&self.context, self.function());
             let violations = violations.as_deref();
             let input = Input { violations, ..Input::new(function, context.call(), Some(context), &self.arguments) };
-            match function.common.handler {
+            match function.common().handler {
                 Handler::Sync(function) => return finish(context, |reply| function(input, reply)),
                 Handler::Async(function) => function(input, context.clone()),
             }

@@ -46,7 +46,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let call = Call {
         function: Some(Arc::clone(referenced)),
         subject: "completion/complete".into(),
-        ..method_call(request, referenced.name, timeout(request, referenced.common.timeout))
+        ..method_call(request, referenced.name, timeout(request, referenced.common().timeout))
     };
     let call_context = Context::new(share(request, call, source.takes_context(), next.is_some()));
     let permit = admit(request)?;
@@ -71,9 +71,9 @@ pub(super) fn referenced_function<'a>(
     match &*params::string(reference.member("type"), "ref.type")? {
         "ref/prompt" => {
             let name = params::string(reference.member("name"), "ref.name")?;
-            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function));
+            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(prompt));
             match prompt {
-                Some(prompt) => Ok((name, &prompt.function)),
+                Some(prompt) => Ok((name, prompt)),
                 None => Err(Fault::UnknownPrompt(name.into_owned())),
             }
         }

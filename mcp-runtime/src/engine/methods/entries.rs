@@ -89,10 +89,10 @@ fn list_resources(
 pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(prompt) = request.registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {
+    let Some(prompt) = request.registry.prompt(&name).filter(|prompt| visible.sees(prompt)) else {
         return Err(Fault::UnknownPrompt(name.into_owned()));
     };
-    authorize(request, &prompt.function)?;
+    authorize(request, prompt)?;
     let mut strings = Vec::new();
     for (argument, json) in raw::members(request.params.arguments()?) {
         let Some(text) = raw::string(json) else {
@@ -102,8 +102,8 @@ pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         };
         strings.push((argument, text));
     }
-    let arguments = from_strings(&prompt.function.contract, strings);
-    call_function(request, &prompt.function, prompt.function.name.into(), &arguments, out)
+    let arguments = from_strings(&prompt.contract, strings);
+    call_function(request, prompt, prompt.name.into(), &arguments, out)
 }
 
 /// Calls the function of a resource, or returns a file of a skill.

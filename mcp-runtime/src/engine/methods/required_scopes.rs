@@ -23,11 +23,11 @@ pub(crate) fn required_scopes(method: &str, request: &RequestContext<'_>) -> Sco
     let functions: Vec<&Function> = match method {
         "tools/call" => {
             let tool = name().and_then(|name| registry.tool(&name));
-            tool.map(|tool| &*tool.function).filter(|function| sees(function)).into_iter().collect()
+            tool.map(|tool| &**tool).filter(|function| sees(function)).into_iter().collect()
         }
         "prompts/get" => {
             let prompt = name().and_then(|name| registry.prompt(&name));
-            prompt.map(|prompt| &*prompt.function).filter(|function| sees(function)).into_iter().collect()
+            prompt.map(|prompt| &**prompt).filter(|function| sees(function)).into_iter().collect()
         }
         "resources/read" | "resources/subscribe" => {
             let uri = params::string(request.params.uri, "uri").ok();

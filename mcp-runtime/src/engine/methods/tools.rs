@@ -26,7 +26,6 @@ use crate::{
         entry::{Handler, TaskSupport},
     },
     jsonrpc::{RawJson, raw},
-    registry::Tool,
     revision::Feature,
 };
 
@@ -36,22 +35,21 @@ use crate::{
 pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(&tool.function)) else {
+    let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(tool)) else {
         return Err(Fault::UnknownTool(name.into_owned()));
     };
-    authorize(request, &tool.function)?;
+    authorize(request, tool)?;
     let arguments = request.params.arguments()?;
     check_headers(request, tool, arguments)?;
-    let (function, name) = (&tool.function, tool.function.name);
     match Execution::of(request, tool)? {
-        Execution::Plain => call_function(request, function, name.into(), arguments, out),
-        Execution::Task(ttl) => call_as_task(request, function, arguments, ttl, out),
-        Execution::Deferred { at_once } => call_deferred(request, function, arguments, at_once, out),
+        Execution::Plain => call_function(request, tool, tool.name.into(), arguments, out),
+        Execution::Task(ttl) => call_as_task(request, tool, arguments, ttl, out),
+        Execution::Deferred { at_once } => call_deferred(request, tool, arguments, at_once, out),
     }
 }
 
 /// Compares the arguments that the transport repeats in headers with those in the message.
-fn check_headers(request: &RequestContext<'_>, tool: &Tool, arguments: &str) -> Result<(), Fault> {
+fn check_headers(request: &RequestContext<'_>, tool: &Function, arguments: &str) -> Result<(), Fault> {
     let Some(source) = request.connection.source.as_ref().filter(|_| !tool.headers.is_empty()) else { return Ok(()) };
     if !request.has(Feature::RequestMeta) {
         return Ok(());
@@ -69,7 +67,7 @@ fn call_as_task(
     ttl: Option<Duration>,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let Handler::Async(async_fn) = function.common.handler else {
+    let Handler::Async(async_fn) = function.common().handler else {
         return call_with(request, function, function.name.into(), arguments, None, out);
     };
     let client = Arc::new(task_client(request));
@@ -158,8 +156,8 @@ impl Execution {
     ///
     /// Fails if the tool does not support tasks and the client requests one, or if it requires a task and the client
     /// does not request or accept one.
-    pub(crate) fn of(request: &RequestContext<'_>, tool: &Tool) -> Result<Self, Fault> {
-        let support = tool.entry.task;
+    pub(crate) fn of(request: &RequestContext<'_>, tool: &Function) -> Result<Self, Fault> {
+        let support = tool.task();
         if support == TaskSupport::Forbidden && request.params.task.is_none() {
             return Ok(Self::Plain);
         }
