@@ -2,11 +2,8 @@
 
 use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
 
-use tokio::sync::Semaphore;
-
 use super::{
     Context, Contract, Encoding, Finished, Function, HandlerError, HandlerResult, StateMap,
-    blocking::run_blocking,
     entry::EntryKind,
     schema::{Violation, decoding_violation},
     slot::Decode,
@@ -202,22 +199,6 @@ pub fn finish(context: &Context, write: impl FnOnce(&mut Reply<'_>) -> HandlerRe
     let mut body = Vec::new();
     let outcome = write(&mut Reply::new(&mut body, context.call()));
     Finished { body, outcome }
-}
-
-/// Runs a blocking function on the pool of blocking threads.
-///
-/// # Cancel safety
-///
-/// A call that is cancelled before a thread is available does not run. If it is cancelled later, its response is
-/// dropped, but the function runs to its end unless it checks [`Context::is_cancelled`].
-pub async fn blocking(context: Context, call: impl FnOnce(&Context) -> Finished + Send + 'static) -> Finished {
-    let finished = run_blocking(blocking_share(&context), move || call(&context)).await;
-    finished.unwrap_or_else(|| Finished::failed(Fault::shutting_down()))
-}
-
-/// Returns the permits that limit the blocking functions of the request's sender, if the transport has several senders.
-pub(crate) fn blocking_share(context: &Context) -> Option<Arc<Semaphore>> {
-    context.head()?.blocking_share().map(Arc::clone)
 }
 
 /// Returns the context or a value of the shared state, depending on `T`.

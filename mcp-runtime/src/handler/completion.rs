@@ -1,10 +1,10 @@
 //! The inputs and the result of completion functions (`completion/complete`).
 
-use std::{any::Any, collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Context, Encoding, ErrorOutput, HandlerError, call};
+use super::{Encoding, ErrorOutput, HandlerError};
 use crate::{
     jsonrpc::write,
     revision::encode::{self, Object},
@@ -36,27 +36,6 @@ impl EarlierArguments {
     /// Returns the value of an argument, if the client sent it. Only clients of revision 2025-06-18 or later do.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
-    }
-}
-
-/// The input of a `complete` or `list` function: the call and, to complete, the text and the earlier arguments.
-#[derive(Debug, Clone)]
-pub struct ServerFnInput {
-    pub(crate) context: Context,
-    pub(crate) completed: Option<(Arc<str>, Arc<EarlierArguments>)>,
-}
-
-impl ServerFnInput {
-    /// Returns the value for a parameter of type `&T`.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there is no value of type `T`, which is impossible once the server has been built.
-    pub fn get<T: ?Sized + 'static>(&self) -> &T {
-        let completed = self.completed.as_ref();
-        let values = completed.into_iter().flat_map(|(text, earlier)| [text as &dyn Any, earlier as &dyn Any]);
-        let found = values.into_iter().find_map(<dyn Any>::downcast_ref::<Arc<T>>);
-        found.map_or_else(|| call::get(&self.context), |value| &**value)
     }
 }
 

@@ -1,4 +1,5 @@
-//! A registered function, what it accepts and returns, the types whose decoding enforces their schema, and arguments that arrive as strings.
+//! A registered function, what it accepts and returns, the types whose decoding enforces their schema, and arguments that
+//! arrive as strings.
 
 use std::{
     any::TypeId,
@@ -12,7 +13,7 @@ use std::{
 use serde_json::{Map, Value};
 
 use super::{
-    Context, Dependency, Encoding, comma,
+    Encoding, comma,
     entry::{
         ArgumentEntry, CommonEntry, Entry, EntryInfo, EntryKind, Hints, OutputType, Part, ResourceEntry, ServerFnEntry,
         TaskSupport,
@@ -277,22 +278,6 @@ pub(crate) struct MirroredArgument {
     pub(crate) path: Vec<String>,
 }
 
-/// The source of the completions of an argument.
-#[derive(Clone)]
-pub(crate) enum CompletionSource {
-    /// A function, and whether it takes the context.
-    Function(&'static ServerFnEntry, bool),
-    /// The permitted values.
-    Values(Arc<[String]>),
-}
-
-impl CompletionSource {
-    /// Returns whether completing takes the context.
-    pub(crate) fn takes_context(&self) -> bool {
-        matches!(self, Self::Function(_, true))
-    }
-}
-
 impl Function {
     pub(crate) fn kind(&self) -> EntryKind {
         self.entry.kind()
@@ -347,15 +332,6 @@ impl Function {
         self.common().info(self.kind(), self.name)
     }
 
-    /// Returns the source of an argument's completions, or `None` if the function has no such argument.
-    pub(crate) fn completion_source(&self, name: &str) -> Option<CompletionSource> {
-        let index = self.contract.arguments.iter().position(|argument| argument.name == name)?;
-        Some(match &self.contract.arguments[index].complete {
-            Some(function) => CompletionSource::Function(function, takes_context(function)),
-            None => CompletionSource::Values(Arc::clone(&self.choices[index])),
-        })
-    }
-
     /// Returns `true` if some argument can be completed.
     pub(crate) fn completes(&self) -> bool {
         self.contract.arguments.iter().any(|argument| argument.complete.is_some())
@@ -371,16 +347,4 @@ impl Function {
         });
         out.extend_from_slice(encoded);
     }
-}
-
-/// Returns `true` if a server function takes the context.
-pub(crate) fn takes_context(function: &ServerFnEntry) -> bool {
-    let mut dependencies = Vec::new();
-    (function.dependencies)(&mut dependencies);
-    uses_context(&dependencies)
-}
-
-/// Returns `true` if the context is one of the parameters that the server provides.
-pub(crate) fn uses_context(dependencies: &[Dependency]) -> bool {
-    dependencies.iter().any(|dependency| (dependency.type_id)() == TypeId::of::<Context>())
 }

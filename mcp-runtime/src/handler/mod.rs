@@ -25,10 +25,11 @@ mod session;
 mod slot;
 mod state;
 
-pub use call::{Input, Reply, blocking, finish, get};
+pub use blocking::blocking;
+pub use call::{Input, Reply, finish, get};
 pub use caller::{Caller, ClientInfo};
 pub use client_requests::{AskAll, ClientRequests};
-pub use completion::{Completions, CompletionsOutput, EarlierArguments, ServerFnInput};
+pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
 pub use contract::{AnyDecoding, Decoding, EnforcesSchema};
 pub use failure::{ErrorOutput, Failure, IntoFailure};
@@ -42,7 +43,7 @@ pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resou
 pub use schema::SchemaProfile;
 pub use server_fn::{
     AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CompleteKind, ListKind, ServerFn, ServerFnFuture,
-    ServerFnOutput, ServerFnReturn, SyncFn, complete, complete_dependencies, list, list_dependencies,
+    ServerFnInput, ServerFnOutput, ServerFnReturn, SyncFn, complete, complete_dependencies, list, list_dependencies,
 };
 pub use session::Session;
 pub use slot::{Argument, ArgumentSlot, Decode, slot, slot_or_else, slot_or_json};
@@ -55,16 +56,15 @@ pub(crate) use blocking::MAX_BLOCKING;
 #[cfg(feature = "http")]
 pub(crate) use blocking::max_checks;
 pub(crate) use blocking::{run_blocking, run_check};
-pub(crate) use call::{Call, blocking_share};
+pub(crate) use call::Call;
 pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
 pub(crate) use context::{LogThreshold, SharedCall, TaskHandoff, TaskPeer, current_call, enter_call, log_notification};
-pub(crate) use contract::{
-    CompletionSource, Contract, Function, MirroredArgument, from_strings, json_of_string, takes_context, uses_context,
-};
+pub(crate) use contract::{Contract, Function, MirroredArgument, from_strings, json_of_string};
 pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use failure::log_failure;
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
+pub(crate) use server_fn::{takes_context, uses_context};
 pub(crate) use slot::OnceValues;
 pub(crate) use state::StateMap;

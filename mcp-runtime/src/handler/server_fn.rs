@@ -4,10 +4,38 @@
 //! may also take the text to complete as `&str`, and the arguments already filled in as
 //! [`EarlierArguments`](super::EarlierArguments).
 
-use std::{any::type_name, pin::Pin};
+use std::{
+    any::{Any, TypeId, type_name},
+    pin::Pin,
+    sync::Arc,
+};
 
-use super::{Completions, CompletionsOutput, Dependency, HandlerError, ListOutput, completion::ServerFnInput};
+use super::{
+    Completions, CompletionsOutput, Context, Dependency, EarlierArguments, HandlerError, ListOutput, call,
+    entry::ServerFnEntry,
+};
 use crate::model::ResourceLink;
+
+/// The input of a `complete` or `list` function: the call and, to complete, the text and the earlier arguments.
+#[derive(Debug, Clone)]
+pub struct ServerFnInput {
+    pub(crate) context: Context,
+    pub(crate) completed: Option<(Arc<str>, Arc<EarlierArguments>)>,
+}
+
+impl ServerFnInput {
+    /// Returns the value for a parameter of type `&T`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no value of type `T`, which is impossible once the server has been built.
+    pub fn get<T: ?Sized + 'static>(&self) -> &T {
+        let completed = self.completed.as_ref();
+        let values = completed.into_iter().flat_map(|(text, earlier)| [text as &dyn Any, earlier as &dyn Any]);
+        let found = values.into_iter().find_map(<dyn Any>::downcast_ref::<Arc<T>>);
+        found.map_or_else(|| call::get(&self.context), |value| &**value)
+    }
+}
 
 /// The result of a `complete` or `list` function.
 #[derive(Debug)]
@@ -93,6 +121,18 @@ pub fn complete_dependencies<M, F: ServerFn<CompleteKind, M>>(function: F, into:
 /// Appends the parameters of a `list` function.
 pub fn list_dependencies<M, F: ServerFn<ListKind, M>>(function: F, into: &mut Vec<Dependency>) {
     function.dependencies(into);
+}
+
+/// Returns `true` if a server function takes the context.
+pub(crate) fn takes_context(function: &ServerFnEntry) -> bool {
+    let mut dependencies = Vec::new();
+    (function.dependencies)(&mut dependencies);
+    uses_context(&dependencies)
+}
+
+/// Returns `true` if the context is one of the parameters that the server provides.
+pub(crate) fn uses_context(dependencies: &[Dependency]) -> bool {
+    dependencies.iter().any(|dependency| (dependency.type_id)() == TypeId::of::<Context>())
 }
 
 /// A marker for the signatures of sync functions.
@@ -200,7 +240,6 @@ mod tests {
         complete_dependencies(sync_fn_without_parameters, &mut dependencies);
         complete_dependencies(async_fn_without_parameters, &mut dependencies);
         let ids: Vec<_> = dependencies.iter().map(|dependency| (dependency.type_id)()).collect();
-        use std::any::TypeId;
         assert_eq!(ids, [TypeId::of::<Db>(), TypeId::of::<str>(), TypeId::of::<Db>()]);
         let _: [fn(ServerFnInput) -> ServerFnFuture; 3] = [
             |input| complete(sync_fn, input),

@@ -24,10 +24,10 @@ mod level;
 mod resource;
 mod results;
 
-pub use content::{Annotations, Audio, Content, Image, Role, Text};
+pub use content::{Audio, Content, Image, Text};
 pub use identity::{Icon, Theme};
 pub use level::{Level, ParseLevelError};
-pub use resource::{Resource, ResourceBody, ResourceLink, ResourceResult};
+pub use resource::{Annotations, Resource, ResourceBody, ResourceLink, ResourceResult, Role};
 pub use results::{Json, PromptMessage, PromptResult, Structured, ToolResult};
 
 pub(crate) use content::content_types;

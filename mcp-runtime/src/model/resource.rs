@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Annotations, Icon};
+use super::Icon;
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
 ///
@@ -207,5 +207,82 @@ impl ResourceLink {
         pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
             self.meta.insert(key.into(), value.into());
         }
+    }
+}
+
+/// The audience of content, or the author of a prompt message.
+///
+/// ```
+/// use mcp_runtime::{ask::SampleRequest, model::Role};
+///
+/// let conversation = SampleRequest::new("Is 7 prime?").message(Role::Assistant, "Yes.").message(Role::User, "And 9?");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The user of the client.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// Hints about how a client should use or display content.
+///
+/// ```
+/// use mcp_runtime::model::{Annotations, Role};
+///
+/// let hints = Annotations::default().for_audience([Role::Assistant]).with_priority(0.9);
+/// ```
+///
+/// See [Annotations](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Annotations {
+    /// The intended audience. Empty means unspecified.
+    pub audience: Vec<Role>,
+    /// The importance, from 0 (entirely optional) to 1 (effectively required).
+    pub priority: Option<f64>,
+    /// The time of the last change, as an ISO 8601 date and time such as `2025-01-12T15:00:58Z`, or as a date. Sent
+    /// since revision 2025-06-18. Any other text is not sent.
+    pub last_modified: Option<String>,
+}
+
+impl Annotations {
+    setters! {
+        /// Sets the intended audience.
+        pub fn for_audience(self, audience: impl IntoIterator<Item = Role>) {
+            self.audience = audience.into_iter().collect()
+        }
+
+        /// Sets the importance. Values outside of 0 to 1 are clamped, and a value that is not a number is ignored.
+        pub fn with_priority(self, priority: f64) {
+            self.priority = Some(priority).filter(|priority| !priority.is_nan()).map(|priority| priority.clamp(0.0, 1.0))
+        }
+
+        /// Sets the time of the last change, as an ISO 8601 date and time or a [`Timestamp`](crate::backend::Timestamp). Any other
+        /// text is not sent.
+        ///
+        /// ```
+        /// use mcp_runtime::{ResourceLink, backend::Timestamp, model::Annotations};
+        ///
+        /// # fn link(metadata: &std::fs::Metadata) -> std::io::Result<ResourceLink> {
+        /// let modified = Timestamp::from(metadata.modified()?);
+        /// let hints = Annotations::default().with_priority(0.8).with_last_modified(modified);
+        /// Ok(ResourceLink::new("file:///notes.txt", "notes").with_annotations(hints))
+        /// # }
+        /// ```
+        pub fn with_last_modified(self, date: impl Into<String>) { self.last_modified = Some(date.into()) }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.audience.is_empty() && self.priority.is_none() && self.last_modified.is_none()
     }
 }

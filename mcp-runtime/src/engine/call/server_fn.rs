@@ -6,8 +6,8 @@ use crate::{
     engine::request::params,
     error::Fault,
     handler::{
-        CallFuture, CompletionSource, Completions, Context, EarlierArguments, Finished, HandlerError, ServerFnInput,
-        ServerFnOutput, blocking_share, entry::ServerFnEntry, run_blocking,
+        CallFuture, Completions, Context, EarlierArguments, Finished, Function, HandlerError, ServerFnInput,
+        ServerFnOutput, entry::ServerFnEntry, run_blocking, takes_context,
     },
     jsonrpc::{RawJson, raw},
 };
@@ -22,9 +22,35 @@ pub(crate) async fn run_server_fn(
         return (function.call)(input).await;
     }
     let runtime = tokio::runtime::Handle::current();
-    let share = blocking_share(&input.context);
-    let produced = run_blocking(share, move || runtime.block_on((function.call)(input))).await;
+    let context = input.context.clone();
+    let produced = run_blocking(&context, move || runtime.block_on((function.call)(input))).await;
     produced.unwrap_or_else(|| Err(Fault::shutting_down().into()))
+}
+
+/// The source of the completions of an argument.
+pub(crate) enum CompletionSource {
+    Function(&'static ServerFnEntry),
+    /// The permitted values.
+    Values(Arc<[String]>),
+}
+
+impl CompletionSource {
+    /// Returns the source for an argument, or `None` if the function has no such argument.
+    pub(crate) fn of(function: &Function, argument: &str) -> Option<Self> {
+        let index = function.contract.arguments.iter().position(|known| known.name == argument)?;
+        Some(match &function.contract.arguments[index].complete {
+            Some(function) => Self::Function(function),
+            None => Self::Values(Arc::clone(&function.choices[index])),
+        })
+    }
+
+    /// Returns whether completing takes the context.
+    pub(crate) fn takes_context(&self) -> bool {
+        match self {
+            Self::Function(function) => takes_context(function),
+            Self::Values(_) => false,
+        }
+    }
 }
 
 /// The completion of an argument.
@@ -38,7 +64,7 @@ impl Completion {
     /// Completes a value. `earlier` contains the arguments that the client has already filled in, as JSON.
     pub(crate) fn complete(&self, context: &Context, value: &str, earlier: Option<&str>) -> CallFuture {
         let function = match &self.source {
-            CompletionSource::Function(function, _) => *function,
+            CompletionSource::Function(function) => *function,
             CompletionSource::Values(values) => {
                 let body = Completions::matching(value, values.iter()).write(&context.call().encoding);
                 return Box::pin(ready(Finished::with_result(body)));

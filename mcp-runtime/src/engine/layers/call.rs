@@ -292,8 +292,7 @@ impl Call {
             return Ok(None);
         }
         let call = self.clone();
-        let share = self.context.head().and_then(|head| head.check_share()).map(Arc::clone);
-        let violations = run_check(share, move || call.function().contract.check(&call.arguments)).await;
+        let violations = run_check(&self.context, move || call.function().contract.check(&call.arguments)).await;
         violations.map(Some).ok_or_else(Fault::shutting_down)
     }
 }

@@ -7,7 +7,7 @@ use crate::{
         call::{
             prepare::{admit, check_in_flight, layered, method_call, share, timeout},
             running,
-            server_fn::Completion,
+            server_fn::{Completion, CompletionSource},
         },
         request::{
             context::{RequestContext, authorize},
@@ -16,7 +16,7 @@ use crate::{
     },
     error::Fault,
     excerpt::excerpt,
-    handler::{Call, CompletionSource, Completions, Context, Function},
+    handler::{Call, Completions, Context, Function},
     jsonrpc::{RawJson, raw},
     revision::encode::Object,
 };
@@ -31,8 +31,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(argument.member("name"), "argument.name")?;
     let value = params::string(argument.member("value"), "argument.value")?;
-    let source = referenced
-        .completion_source(&name)
+    let source = CompletionSource::of(referenced, &name)
         .ok_or_else(|| Fault::InvalidParams(format!("`{}` has no argument `{}`", excerpt(&target), excerpt(&name))))?;
     let context = request.params.member("context").map(RawJson::text);
     let next = request.engine().profile.layers.for_function(referenced);

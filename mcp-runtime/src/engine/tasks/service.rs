@@ -1,7 +1,6 @@
 //! The tasks of a server, and how a call becomes one.
 
 use std::{
-    collections::HashMap,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -11,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::{client::TaskClient, encode, key::hash, quota::ByteQuota, runner::Runner, store::TaskStore, task::Task};
@@ -30,7 +29,8 @@ use crate::{
 pub(crate) struct Tasks {
     store: Arc<TaskStore>,
     options: TaskOptions,
-    runners: Arc<Runners>,
+    /// The runners, which are aborted when the server is dropped. The task limits bound their number.
+    runners: Mutex<JoinSet<()>>,
     arguments: Arc<ByteQuota>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Rejected {
 impl Tasks {
     pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<Replica>>, options: TaskOptions) -> Self {
         let store = Arc::new(TaskStore::new(backend, replica));
-        Self { store, options, runners: Arc::default(), arguments: Arc::default() }
+        Self { store, options, runners: Mutex::default(), arguments: Arc::default() }
     }
 
     pub(crate) fn store(&self) -> &Arc<TaskStore> {
@@ -105,47 +105,12 @@ impl Tasks {
         let changes = self.store.watch_own(&task.key);
         let runner = Runner::new(Arc::clone(&self.store), task, context, client, arguments);
         // The future is large, and would be moved several times before it runs.
-        self.runners.spawn(Box::pin(runner.run(changes, running)).in_current_span());
+        let runner = Box::pin(runner.run(changes, running)).in_current_span();
+        let mut runners = self.runners.lock().unwrap_or_else(PoisonError::into_inner);
+        // Forgets those that have finished.
+        while runners.try_join_next().is_some() {}
+        runners.spawn(runner);
         Ok(created)
-    }
-}
-
-/// The runners of one server, which are aborted when this value is dropped.
-#[derive(Debug, Default)]
-struct Runners(Mutex<Running>);
-
-/// The runners that have not finished. The task limits bound their number.
-#[derive(Debug, Default)]
-struct Running {
-    last_id: u64,
-    handles: HashMap<u64, AbortHandle>,
-}
-
-impl Runners {
-    /// Spawns a runner as a tokio task.
-    fn spawn(self: &Arc<Self>, runner: impl Future<Output = ()> + Send + 'static) {
-        let runners = Arc::downgrade(self);
-        // The lock is held until the handle is inserted, so the runner cannot remove it earlier.
-        let mut running = self.running();
-        running.last_id += 1;
-        let id = running.last_id;
-        let task = tokio::spawn(async move {
-            runner.await;
-            if let Some(runners) = runners.upgrade() {
-                runners.running().handles.remove(&id);
-            }
-        });
-        running.handles.insert(id, task.abort_handle());
-    }
-
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Runners {
-    fn drop(&mut self) {
-        self.running().handles.values().for_each(AbortHandle::abort);
     }
 }
 

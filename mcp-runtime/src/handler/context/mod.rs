@@ -1,11 +1,12 @@
 //! The context of a call: the request, messages to the client while the function runs, and the call that the current
 //! thread is executing.
 
+mod messages;
 mod notifications;
 mod questions;
 mod request;
 
-pub use self::notifications::{Amount, Notifier};
+pub use self::{messages::Amount, notifications::Notifier};
 
 use std::{
     cell::RefCell,
@@ -17,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use self::notifications::{LogThreshold, ProgressLimiter, log_notification};
+pub(crate) use self::messages::{LogThreshold, ProgressLimiter, log_notification};
 
 use crate::{
     auth::AccessRules,

@@ -1,6 +1,7 @@
 //! The description of an annotated function that a macro generates: static data and function pointers, no logic.
 
 pub(super) mod argument;
+pub(super) mod rule;
 
 use std::time::Duration;
 
@@ -9,9 +10,8 @@ use mcp_runtime_uri_template::Operator;
 use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
 use crate::model::{Icon, Role};
 
-pub use argument::{
-    ArgumentDefault, ArgumentEntry, ArgumentType, Bound, DefaultValue, OutputType, Rule, ServerFnEntry, default_json,
-};
+pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
+pub use rule::{ArgumentDefault, Bound, Rule};
 
 /// A part of a URI template, usable in constants.
 pub type Part = mcp_runtime_uri_template::Part<&'static str, &'static [&'static str]>;

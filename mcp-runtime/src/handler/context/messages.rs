@@ -1,0 +1,189 @@
+//! Progress and log messages: their limits, and their encoding.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::{jsonrpc::write, model::Level};
+
+/// The level that a log message of a call must reach to be sent to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogThreshold {
+    /// The level that the client set for the session or, in a stateless revision, for the connection.
+    Session,
+    /// The level in the request. `None` disables log messages: the client did not ask for any.
+    Request(Option<Level>),
+}
+
+/// Encodes a log message. An empty logger name and an empty `_meta` are omitted.
+///
+/// # Errors
+///
+/// Returns an error if `data` cannot be serialized.
+pub(crate) fn log_notification(
+    logger: &str,
+    level: Level,
+    data: &impl Serialize,
+    meta: &Map<String, Value>,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut out = Vec::with_capacity(128);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
+    write::string(&mut out, level.as_str());
+    if !logger.is_empty() {
+        out.extend_from_slice(br#","logger":"#);
+        write::string(&mut out, logger);
+    }
+    out.extend_from_slice(br#","data":"#);
+    write::value(&mut out, data)?;
+    write_meta(&mut out, meta);
+    out.extend_from_slice(b"}}");
+    Ok(out)
+}
+
+/// Writes `_meta` after another member, unless it is empty.
+fn write_meta(out: &mut Vec<u8>, meta: &Map<String, Value>) {
+    if !meta.is_empty() {
+        out.extend_from_slice(br#","_meta":"#);
+        write::plain(out, meta);
+    }
+}
+
+/// The minimum time between two progress notifications of one call.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The rate limiter for the progress notifications of a call.
+#[derive(Debug, Default)]
+pub(crate) struct ProgressLimiter(Mutex<Option<Sent>>);
+
+/// The last notification that was sent.
+#[derive(Debug)]
+struct Sent {
+    done: f64,
+    at: Instant,
+}
+
+impl ProgressLimiter {
+    /// Returns whether a notification may be sent, and if so, records it as sent.
+    ///
+    /// Progress must increase, and notifications must be [`PROGRESS_INTERVAL`] apart unless the work is finished.
+    pub(super) fn admits(&self, done: f64, total: Option<f64>) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if let Some(last) = &*last {
+            let early = now.duration_since(last.at) < PROGRESS_INTERVAL;
+            let finished = total.is_some_and(|total| done >= total);
+            if done <= last.done || (early && !finished) {
+                return false;
+            }
+        }
+        *last = Some(Sent { done, at: now });
+        true
+    }
+}
+
+/// Encodes a notification. `token` is JSON; an empty message and an empty `_meta` are omitted.
+pub(super) fn progress_notification(
+    token: &str,
+    done: f64,
+    total: Option<f64>,
+    message: &str,
+    meta: &Map<String, Value>,
+) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"#);
+    out.extend_from_slice(token.as_bytes());
+    out.extend_from_slice(br#","progress":"#);
+    write_number(&mut out, done);
+    if let Some(total) = total {
+        out.extend_from_slice(br#","total":"#);
+        write_number(&mut out, total);
+    }
+    if !message.is_empty() {
+        out.extend_from_slice(br#","message":"#);
+        write::string(&mut out, message);
+    }
+    write_meta(&mut out, meta);
+    out.extend_from_slice(b"}}");
+    out
+}
+
+/// Writes integral values without a fraction.
+fn write_number(out: &mut Vec<u8>, number: f64) {
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < MAX_EXACT_INTEGER {
+        out.extend_from_slice((number as i64).to_string().as_bytes());
+    } else {
+        write::plain(out, &number);
+    }
+}
+
+/// A number passed to [`Context::progress`](crate::Context::progress), or `()` for an unknown total.
+///
+/// ```
+/// # fn report(ctx: &mcp_runtime::Context) {
+/// ctx.progress(3, 10, "3 of 10 files");
+/// ctx.progress(0.5, 1.0, "half");
+/// ctx.progress(3, (), "3 files so far");
+/// # }
+/// ```
+pub trait Amount {
+    /// Returns the number, if there is one.
+    fn amount(self) -> Option<f64>;
+}
+
+impl Amount for () {
+    fn amount(self) -> Option<f64> {
+        None
+    }
+}
+
+impl<T: Amount> Amount for Option<T> {
+    fn amount(self) -> Option<f64> {
+        self.and_then(T::amount)
+    }
+}
+
+macro_rules! amounts {
+    ($($number:ty),+) => {
+        $(impl Amount for $number {
+            fn amount(self) -> Option<f64> {
+                Some(self as f64)
+            }
+        })+
+    };
+}
+
+amounts!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, f32, f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_keep_their_distance_and_increase() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(check_distances());
+    }
+
+    async fn check_distances() {
+        let limiter = ProgressLimiter::default();
+        for (millis, done, total, admitted) in [
+            (0, 1.0, None, true),
+            (0, 2.0, None, false),
+            (9, 3.0, Some(9.0), false),
+            (1, 4.0, Some(9.0), true),
+            (60, 4.0, None, false),
+            (0, 5.0, None, true),
+            (0, 9.0, Some(9.0), true),
+            (0, 9.0, Some(9.0), false),
+        ] {
+            tokio::time::advance(Duration::from_millis(millis)).await;
+            assert_eq!(limiter.admits(done, total), admitted, "{done} after {millis} ms");
+        }
+    }
+}
