@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Parsed {
     }
 }
 
-fn as_json(id: &Id<'_>) -> String {
+fn as_json(id: &Id) -> String {
     id.as_json().to_owned()
 }
 

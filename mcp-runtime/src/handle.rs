@@ -173,9 +173,9 @@ impl Handle {
         let key = |common: &'static CommonEntry| std::ptr::from_ref(common);
         let functions = Arc::clone(&engine.registry());
         let decided: HashMap<_, _> =
-            functions.functions().map(|(function, _)| (key(function.common), decide(&function.info()))).collect();
-        let changed =
-            engine.change(|registry| Ok(registry.set_enabled(|function| decided.get(&key(function.common)).copied())));
+            functions.functions().map(|(function, _)| (key(function.common()), decide(&function.info()))).collect();
+        let changed = engine
+            .change(|registry| Ok(registry.set_enabled(|function| decided.get(&key(function.common())).copied())));
         changed.unwrap_or_default()
     }
 

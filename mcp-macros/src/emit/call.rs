@@ -18,22 +18,21 @@ use crate::model::{Argument, Call, Execution, ParameterSource};
 ///     write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, search(input.get::<Db>(), &a0, a1)))
 /// })
 ///
-/// Handler::Async(|input| {
+/// Handler::Async(|input, context| {
 ///     let mut a0 = slot::<String>();
 ///     input.decode(&mut [&mut a0])?;
 ///     let a0 = a0.take();
-///     let env = input.into_owned();
 ///     Ok(boxed(async move {
-///         let value = search(env.get::<Db>(), &a0).await;
-///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, value)))
+///         let value = search(get::<Db>(&context), &a0).await;
+///         finish(&context, |reply| write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, value)))
 ///     }))
 /// })
 ///
-/// Handler::Async(|input| {
+/// Handler::Async(|input, context| {
 ///     …
-///     Ok(boxed(env.blocking(move |env| {
-///         let value = search(env.get::<Db>(), &a0);
-///         env.finish(|reply| write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, value)))
+///     Ok(boxed(blocking(context, move |context| {
+///         let value = search(get::<Db>(context), &a0);
+///         finish(context, |reply| write_tool::<Json<Vec<Note>>>(reply, mapped!(Json<Vec<Note>>, value)))
 ///     })))
 /// })
 /// ```
@@ -46,7 +45,7 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
     let slots: Vec<Ident> = (0..call.arguments.len()).map(slot_name).collect();
     let decode = decode(&call.arguments, private);
     if call.execution == Execution::Sync {
-        let values = values(call, &Ident::new("input", here));
+        let values = values(call, |ty| quote_spanned!(super::here()=> input.get::<#ty>()));
         return quote_spanned! {here=>
             #private::Handler::Sync(|input, reply| {
                 #decode
@@ -55,11 +54,19 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
             })
         };
     }
-    let values = values(call, &Ident::new("env", here));
-    let finish = quote_spanned!(here=> env.finish(|reply| #private::#write::<#output>(reply, #private::mapped!(#output, value))));
+    let context = Ident::new("context", here);
+    // The closure of a blocking function has a reference to the context.
+    let borrowed = match call.execution {
+        Execution::Blocking => quote_spanned!(here=> #context),
+        Execution::Sync | Execution::Async => quote_spanned!(here=> &#context),
+    };
+    let values = values(call, |ty| quote_spanned!(super::here()=> #private::get::<#ty>(#borrowed)));
+    let finish = quote_spanned! {here=>
+        #private::finish(#borrowed, |reply| #private::#write::<#output>(reply, #private::mapped!(#output, value)))
+    };
     let future = match call.execution {
         Execution::Blocking => quote_spanned! {here=>
-            env.blocking(move |env| {
+            #private::blocking(#context, move |#context| {
                 let value = #path(#values);
                 #finish
             })
@@ -72,10 +79,9 @@ pub(super) fn handler(call: &Call, write: &str, private: &TokenStream) -> TokenS
         },
     };
     quote_spanned! {here=>
-        #private::Handler::Async(|input| {
+        #private::Handler::Async(|input, #context| {
             #decode
             #(let #slots = #slots.take();)*
-            let env = input.into_owned();
             ::core::result::Result::Ok(#private::boxed(#future))
         })
     }
@@ -96,10 +102,10 @@ pub(super) fn slot_name(index: usize) -> Ident {
 }
 
 /// Emits the values that the function is called with.
-fn values(call: &Call, source: &Ident) -> TokenStream {
+fn values(call: &Call, get: impl Fn(&TokenStream) -> TokenStream) -> TokenStream {
     let here = super::here();
     let values = call.parameters.iter().map(|parameter| match parameter {
-        ParameterSource::Server(_, ty) => quote_spanned!(here=> #source.get::<#ty>()),
+        ParameterSource::Server(_, ty) => get(ty),
         ParameterSource::Caller(index) => {
             let slot = slot_name(*index);
             if call.arguments[*index].borrowed { quote_spanned!(here=> &#slot) } else { quote_spanned!(here=> #slot) }

@@ -26,16 +26,12 @@ pub(super) fn list(engine: &Engine) -> String {
     };
     section(
         "Tools",
-        registry
-            .tools()
-            .iter()
-            .map(|tool| signature(tool.function.name, &tool.function.contract, tool.function.common.description))
-            .collect(),
+        registry.tools().iter().map(|tool| signature(tool.name, &tool.contract, tool.common().description)).collect(),
     );
     let resources = registry.resources().iter().chain(registry.templates());
     section(
         "Resources",
-        resources.map(|resource| (resource.entry.uri.to_owned(), resource.function.common.description)).collect(),
+        resources.map(|resource| (resource.key().to_owned(), resource.common().description)).collect(),
     );
     let skills = registry.skills().all().iter();
     section("Skills", skills.map(|skill| (skill.uri.clone(), skill.description.as_str())).collect());
@@ -44,7 +40,7 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .prompts()
             .iter()
-            .map(|prompt| signature(prompt.function.name, &prompt.function.contract, prompt.entry.common.description))
+            .map(|prompt| signature(prompt.name, &prompt.contract, prompt.common().description))
             .collect(),
     );
     out

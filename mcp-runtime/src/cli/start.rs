@@ -18,10 +18,10 @@ use super::{
 use crate::transport::http::{HttpAddress, Listener, serve};
 use crate::{
     handler::{
-        Contract, Encoding, ErrorOutput, HandlerError, Input, StateMap,
+        Contract, ErrorOutput, HandlerError, Input,
         entry::{ArgumentEntry, Entry},
     },
-    registry, revision,
+    registry,
     server::{BuiltServer, Server},
     stderr,
     transport::Stdio,
@@ -242,18 +242,7 @@ fn configure(
     }
     let arguments = flags::arguments(contract, &options.flags);
     let arguments = arguments.map_err(|error| Failure::usage(package, contract, error))?;
-    let dialect = revision::newest();
-    let encoding =
-        Arc::new(Encoding { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
-    let input = Input {
-        arguments: &arguments,
-        contract,
-        violations: None,
-        states: &Arc::new(StateMap::default()),
-        context: None,
-        encoding: &encoding,
-        uri: "",
-    };
+    let input = Input { arguments: &arguments, contract, violations: None, call: None, context: None };
     main(server, input)
         .map_err(|error| Failure::usage(package, contract, help::invalid_flags(contract, &options.flags, error)))
 }

@@ -10,11 +10,7 @@ use tracing::Span;
 #[cfg(feature = "http")]
 use super::{call::in_flight::InFlight, request::source::RequestSource};
 use super::{
-    call::{
-        batch::{Batch, Sink},
-        guard::Clock,
-        running,
-    },
+    call::{batch::Batch, guard::Clock, running},
     client_requests::decode_response,
     dispatch,
     methods::required_scopes::required_scopes,
@@ -66,14 +62,14 @@ impl ReceiveOutcome {
 
 /// The ids of the requests of a transmission.
 #[derive(Debug, Default)]
-pub(crate) struct RequestIds<'a> {
+pub(crate) struct RequestIds {
     /// The first id, so that a transmission that is not a batch allocates nothing.
-    first: Option<Id<'a>>,
-    others: Vec<Id<'a>>,
+    first: Option<Id>,
+    others: Vec<Id>,
 }
 
-impl<'a> RequestIds<'a> {
-    fn push(&mut self, id: Id<'a>) {
+impl RequestIds {
+    fn push(&mut self, id: Id) {
         match self.first {
             None => self.first = Some(id),
             Some(_) => self.others.push(id),
@@ -81,7 +77,7 @@ impl<'a> RequestIds<'a> {
     }
 
     #[cfg(feature = "http")]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Id<'a>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Id> {
         self.first.iter().chain(&self.others)
     }
 }
@@ -170,11 +166,11 @@ impl Connection {
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
     /// lines. The others become available to [`drain`](Self::drain) later. Adds the ids of its requests to `ids`.
-    pub(crate) fn receive<'a>(
+    pub(crate) fn receive(
         &mut self,
-        bytes: &'a [u8],
+        bytes: &[u8],
         now: Instant,
-        ids: &mut RequestIds<'a>,
+        ids: &mut RequestIds,
         out: &mut Vec<u8>,
     ) -> ReceiveOutcome {
         self.context.clock.set(now);
@@ -191,7 +187,7 @@ impl Connection {
         match parse(text) {
             Transmission::One(message) => {
                 let before = out.len();
-                let outcome = self.handle(message, &Sink::Line, ids, out);
+                let outcome = self.handle(message, None, ids, out);
                 if out.len() > before {
                     out.push(b'\n');
                 }
@@ -293,17 +289,17 @@ impl Connection {
         self.session_dialect().unwrap_or_else(revision::newest)
     }
 
-    fn handle<'a>(
+    fn handle(
         &mut self,
-        message: Result<Incoming<'a>, Malformed<'a>>,
-        sink: &Sink,
-        ids: &mut RequestIds<'a>,
+        message: Result<Incoming<'_>, Malformed>,
+        batch: Option<&Arc<Batch>>,
+        ids: &mut RequestIds,
         out: &mut Vec<u8>,
     ) -> ReceiveOutcome {
         let (id, fault) = match message {
             Ok(Incoming::Request(message, id)) => {
                 ids.push(id.clone());
-                return self.request(&message, id, sink, out);
+                return self.request(&message, &id, batch, out);
             }
             Ok(Incoming::Notification(message)) => {
                 dispatch::notification(&self.context, &message);
@@ -323,7 +319,7 @@ impl Connection {
     }
 
     /// Passes a response to the call that waits for it, here or on another replica.
-    fn response(&self, session: &Session, id: &Id<'_>, answer: ResponseBody<'_>) {
+    fn response(&self, session: &Session, id: &Id, answer: ResponseBody<'_>) {
         if session.pending_requests.respond(id, answer) {
             return;
         }
@@ -350,10 +346,10 @@ impl Connection {
         self.session_dialect().or_else(named).unwrap_or_else(revision::newest)
     }
 
-    fn receive_batch<'a>(
+    fn receive_batch(
         &mut self,
-        messages: raw::Elements<'a>,
-        ids: &mut RequestIds<'a>,
+        messages: raw::Elements<'_>,
+        ids: &mut RequestIds,
         out: &mut Vec<u8>,
     ) -> ReceiveOutcome {
         let dialect = self.batch_dialect(messages.clone());
@@ -374,12 +370,11 @@ impl Connection {
             return self.reject_batch(messages, &fault, out);
         }
         let batch = Arc::new(Batch::new());
-        let sink = Sink::Batch(Arc::clone(&batch));
         let mut response = Vec::new();
         let mut outcome = ReceiveOutcome::default();
         for message in messages {
             response.clear();
-            outcome.is_request |= self.handle(Message::read(message), &sink, ids, &mut response).is_request;
+            outcome.is_request |= self.handle(Message::read(message), Some(&batch), ids, &mut response).is_request;
             if !response.is_empty() {
                 batch.add(&response);
             }
@@ -414,16 +409,16 @@ impl Connection {
     }
 
     /// Returns the scopes that a message requires.
-    fn scopes_of(&self, message: Result<Incoming<'_>, Malformed<'_>>) -> Scopes {
+    fn scopes_of(&self, message: Result<Incoming<'_>, Malformed>) -> Scopes {
         let Ok(Incoming::Request(message, id)) = message else { return Scopes::default() };
         let connection = &self.context;
         let params = Params::read(message.params.as_ref());
         let dialect = RequestDialect::determine(self.session_dialect(), None, &message.method, &params);
         let dialect = dialect.unwrap_or(RequestDialect { dialect: self.default_dialect(), level: None });
         let registry = connection.engine.registry();
-        let (id, sink, span) = (&id, &Sink::Line, &Span::none());
+        let (id, batch, span) = (&id, None, &Span::none());
         let request =
-            RequestContext { connection, dialect: &dialect, params: &params, id, sink, registry: &registry, span };
+            RequestContext { connection, dialect: &dialect, params: &params, id, batch, registry: &registry, span };
         required_scopes(&message.method, &request)
     }
 
@@ -447,11 +442,17 @@ impl Connection {
         ReceiveOutcome::MALFORMED
     }
 
-    fn request(&mut self, message: &Message<'_>, id: Id<'_>, sink: &Sink, out: &mut Vec<u8>) -> ReceiveOutcome {
+    fn request(
+        &mut self,
+        message: &Message<'_>,
+        id: &Id,
+        batch: Option<&Arc<Batch>>,
+        out: &mut Vec<u8>,
+    ) -> ReceiveOutcome {
         let connection = &self.context;
         let params = Params::read(message.params.as_ref());
-        if connection.in_flight.has(&id) {
-            running::write_error(out, self.default_dialect(), Some(&id), &running::duplicate_id(&id));
+        if connection.in_flight.has(id) {
+            running::write_error(out, self.default_dialect(), Some(id), &running::duplicate_id(id));
             return ReceiveOutcome::REQUEST;
         }
         let session = self.session_dialect();
@@ -460,20 +461,20 @@ impl Connection {
             Err(fault) => {
                 // An error about the version that a request names cannot be encoded in that version.
                 let session = session.filter(|_| params.meta.protocol_version.is_none());
-                running::write_error(out, session.unwrap_or_else(revision::newest), Some(&id), &fault);
+                running::write_error(out, session.unwrap_or_else(revision::newest), Some(id), &fault);
                 return ReceiveOutcome::MALFORMED;
             }
         };
         let registry = connection.engine.registry();
-        let span = &request_span(connection, &message.method, &id);
+        let span = &request_span(connection, &message.method, id);
         let request =
-            RequestContext { connection, dialect: &dialect, params: &params, id: &id, sink, registry: &registry, span };
+            RequestContext { connection, dialect: &dialect, params: &params, id, batch, registry: &registry, span };
         let _entered = span.enter();
         let answered = params.meta.check_progress_token();
         match answered.and_then(|()| dispatch::request(&message.method, &request, out)) {
             Ok(()) => ReceiveOutcome::REQUEST,
             Err(fault) => {
-                running::write_error(out, dialect.dialect, Some(&id), &fault);
+                running::write_error(out, dialect.dialect, Some(id), &fault);
                 ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::tasks::options::EXTENSION;
+use super::tasks::request::EXTENSION;
 use crate::{
     handler::{Encoding, member},
     jsonrpc::write,

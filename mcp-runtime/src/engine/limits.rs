@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use super::{liveness::PingSchedule, rates::SessionRates, tasks::options::TaskOptions};
+use super::{liveness::PingSchedule, rates::SessionRates};
+use crate::model::setters;
 
 /// The limits on the resources that a client may use.
 #[derive(Debug, Clone)]
@@ -59,6 +60,66 @@ impl Default for Limits {
             tasks: TaskOptions::default(),
             rates: SessionRates::default(),
         }
+    }
+}
+
+/// The options of a server's tasks.
+#[derive(Debug, Clone)]
+pub(crate) struct TaskOptions {
+    /// The time to live of a task whose client requests none.
+    pub(crate) default_ttl: Duration,
+    /// The maximum time to live that a client can request.
+    pub(crate) max_ttl: Duration,
+    /// The interval at which clients should poll.
+    pub(crate) poll_interval: Duration,
+    pub(crate) limits: TaskLimits,
+}
+
+impl Default for TaskOptions {
+    fn default() -> Self {
+        Self {
+            default_ttl: Duration::from_secs(3600),
+            max_ttl: Duration::from_secs(24 * 3600),
+            poll_interval: Duration::from_secs(1),
+            limits: TaskLimits::default(),
+        }
+    }
+}
+
+/// The maximum numbers of tasks that a server keeps, including finished ones.
+///
+/// Processes that share a [backend](crate::Server::backend) share the limits.
+///
+/// ```
+/// use mcp_runtime::TaskLimits;
+///
+/// let limits = TaskLimits::default().total(4096).per_peer(16);
+/// assert_eq!(limits.per_peer, 16);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskLimits {
+    /// The maximum number of tasks of all clients.
+    pub total: usize,
+    /// The maximum number of tasks of one principal. Clients without a principal are counted by the network of their
+    /// address or, if it is unknown, by their session.
+    pub per_peer: usize,
+}
+
+impl Default for TaskLimits {
+    /// Returns the default limits: 1024 tasks in total and 128 per peer.
+    fn default() -> Self {
+        Self { total: 1024, per_peer: 128 }
+    }
+}
+
+impl TaskLimits {
+    setters! {
+        /// Sets the maximum number of tasks of all clients.
+        pub fn total(self, total: usize) { self.total = total }
+
+        /// Sets the maximum number of tasks of one principal, network or session.
+        pub fn per_peer(self, per_peer: usize) { self.per_peer = per_peer }
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) use description::OWN_EXTENSIONS;
 pub(crate) use handshake::{Declared, restore_session};
 #[cfg(feature = "http")]
 pub(crate) use limits::Meter;
+pub use limits::TaskLimits;
 pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
@@ -75,4 +76,4 @@ pub(crate) use session::SessionLog;
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
-pub use tasks::{TaskLimits, TaskStatus};
+pub use tasks::TaskStatus;

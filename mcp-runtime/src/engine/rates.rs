@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{error::Fault, model::Level};
+use crate::{
+    error::Fault,
+    model::{Level, setters},
+};
 
 /// The maximum period of a rate, so that sums of instants and periods do not overflow.
 const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -84,31 +87,21 @@ impl Default for SessionRates {
 }
 
 impl SessionRates {
-    /// Sets the rate of log messages, or removes it with `None`.
-    ///
-    /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
-    #[must_use]
-    pub fn log_messages(mut self, rate: impl Into<Option<Rate>>) -> Self {
-        self.log_messages = rate.into();
-        self
-    }
+    setters! {
+        /// Sets the rate of log messages, or removes it with `None`.
+        ///
+        /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
+        pub fn log_messages(self, rate: impl Into<Option<Rate>>) { self.log_messages = rate.into() }
 
-    /// Sets the rate of `completion/complete` requests, or removes it with `None`.
-    ///
-    /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
-    #[must_use]
-    pub fn completions(mut self, rate: impl Into<Option<Rate>>) -> Self {
-        self.completions = rate.into();
-        self
-    }
+        /// Sets the rate of `completion/complete` requests, or removes it with `None`.
+        ///
+        /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
+        pub fn completions(self, rate: impl Into<Option<Rate>>) { self.completions = rate.into() }
 
-    /// Sets the rate of requests about tasks, or removes it with `None`.
-    ///
-    /// See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks).
-    #[must_use]
-    pub fn task_requests(mut self, rate: impl Into<Option<Rate>>) -> Self {
-        self.task_requests = rate.into();
-        self
+        /// Sets the rate of requests about tasks, or removes it with `None`.
+        ///
+        /// See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks).
+        pub fn task_requests(self, rate: impl Into<Option<Rate>>) { self.task_requests = rate.into() }
     }
 }
 

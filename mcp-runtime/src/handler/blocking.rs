@@ -7,7 +7,8 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tracing::Span;
 
-use super::{current_call, enter_call};
+use super::{Context, Finished, current_call, enter_call};
+use crate::error::Fault;
 
 /// The maximum number of blocking functions that a process runs at once. Further ones wait for a permit.
 pub(crate) const MAX_BLOCKING: usize = 256;
@@ -22,10 +23,22 @@ pub(crate) fn max_checks() -> usize {
     *MAX
 }
 
-/// Runs blocking code on a thread of the runtime's pool. Returns `None` if the runtime is shutting down.
+/// Runs a blocking function on the pool of blocking threads.
 ///
-/// If many senders share the process, `share` contains the permits of this one, which are fewer than those of the process.
-/// Its functions wait for them first, so that they do not queue in front of those of others.
+/// # Cancel safety
+///
+/// A call that is cancelled before a thread is available does not run. If it is cancelled later, its response is
+/// dropped, but the function runs to its end unless it checks [`Context::is_cancelled`].
+pub async fn blocking(context: Context, call: impl FnOnce(&Context) -> Finished + Send + 'static) -> Finished {
+    let own = context.clone();
+    let finished = run_blocking(&context, move || call(&own)).await;
+    finished.unwrap_or_else(|| Finished::failed(Fault::shutting_down()))
+}
+
+/// Runs the blocking code of a call on a thread of the runtime's pool. Returns `None` if the runtime is shutting down.
+///
+/// If many senders share the process, the call's has permits of its own, which are fewer than those of the process. Its
+/// functions wait for them first, so that they do not queue in front of those of others.
 ///
 /// # Cancel safety
 ///
@@ -35,21 +48,23 @@ pub(crate) fn max_checks() -> usize {
 ///
 /// Propagates a panic of `run`.
 pub(crate) async fn run_blocking<T: Send + 'static>(
-    share: Option<Arc<Semaphore>>,
+    context: &Context,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
+    let share = context.head().and_then(|head| head.blocking_share()).cloned();
     run_with_permits(share, &PERMITS, run).await
 }
 
-/// Runs a slow check of arguments like [`run_blocking`], but with other permits.
+/// Runs a slow check of a call's arguments like [`run_blocking`], but with other permits.
 ///
 /// # Cancel safety
 ///
 /// Same as [`run_blocking`].
 pub(crate) async fn run_check<T: Send + 'static>(
-    share: Option<Arc<Semaphore>>,
+    context: &Context,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
+    let share = context.head().and_then(|head| head.check_share()).cloned();
     run_with_permits(share, &CHECK_PERMITS, run).await
 }
 

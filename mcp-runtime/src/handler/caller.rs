@@ -3,13 +3,16 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::AbortHandle,
+};
 
 use crate::{auth::Identity, model::Level, revision::Revision};
 
@@ -30,7 +33,6 @@ use crate::{auth::Identity, model::Level, revision::Revision};
 /// ```
 #[derive(Debug)]
 pub struct Caller {
-    pub(crate) principal: Option<Box<str>>,
     pub(crate) client: Option<ClientInfo>,
     pub(crate) revision: Revision,
     pub(crate) local_identity: Option<Identity>,
@@ -40,7 +42,10 @@ pub struct Caller {
 impl Caller {
     /// Returns the name of the authenticated principal. See [`Context::principal`](crate::Context::principal).
     pub fn principal(&self) -> Option<&str> {
-        self.principal.as_deref()
+        match &self.head {
+            Some(head) => head.principal(),
+            None => self.local_identity.as_ref().map(|identity| identity.principal()),
+        }
     }
 
     /// Returns the authenticated sender: the principal, its scopes and its claims. See
@@ -110,6 +115,9 @@ pub(crate) trait RequestHead: Send + Sync {
     /// Returns the authenticated sender.
     fn identity(&self) -> Option<&Identity>;
 
+    /// Returns the name of the authenticated sender, which a middleware may have identified by its name only.
+    fn principal(&self) -> Option<&str>;
+
     /// Records the scopes that the sender has to request, for the response of the transport. Replaces those of an
     /// earlier operation of the same request.
     fn demand_scopes(&self, scopes: &[String]);
@@ -150,6 +158,8 @@ pub(crate) struct CallLifetime {
     /// Whether the function continues independently of the request that started it.
     detached: AtomicBool,
     ended: Notify,
+    /// The tokio task that runs the call once it has to wait.
+    task: OnceLock<AbortHandle>,
 }
 
 impl CallLifetime {
@@ -168,6 +178,19 @@ impl CallLifetime {
         }
         flag.store(true, Ordering::Release);
         self.ended.notify_waiters();
+    }
+
+    /// Sets the tokio task that runs the call. Only the first one counts.
+    pub(crate) fn set_task(&self, task: AbortHandle) {
+        let _ = self.task.set(task);
+    }
+
+    /// Cancels the call, and drops its future.
+    pub(crate) fn stop(&self) {
+        self.cancel();
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
     }
 
     pub(super) fn set_detached(&self, detached: bool) {

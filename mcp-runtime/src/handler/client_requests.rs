@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::{
     ask::{Answer, Ask, Capability, ElicitationSession, InvalidAnswer, Question, UrlElicitation},
     caller::{CallLifetime, ClientInfo},
+    outcome::Finished,
     slot::OnceValues,
 };
 use crate::{
@@ -66,9 +67,9 @@ pub(crate) trait ClientRequester: Send + Sync {
     /// Returns the values of `ctx.once` that the call stored in this round or an earlier one.
     fn once_values(&self) -> &OnceValues;
 
-    /// Returns the result that ends the call if it cannot continue before the client retries it, or `None` if it can.
+    /// Returns the outcome that ends the call if it cannot continue before the client retries it, or `None` if it can.
     /// Calls that wait for their answers can always continue. While the result is pending, the function must not run.
-    fn poll_suspended(&self, _: &mut task::Context<'_>) -> Poll<Option<Result<Vec<u8>, Fault>>> {
+    fn poll_suspended(&self, _: &mut task::Context<'_>) -> Poll<Option<Finished>> {
         Poll::Ready(None)
     }
 }
@@ -253,6 +254,20 @@ pub trait AskAll {
     fn ask_all(self, client: ClientRequests<'_>) -> impl Future<Output = Result<Self::Answers, Fault>> + Send;
 }
 
+/// Polls one of several requests, unless it has an answer already. Returns whether it has one now.
+fn poll_answer<F: Future<Output = Result<T, Fault>>, T>(
+    ask: &mut Pin<Box<F>>,
+    answer: &mut Option<T>,
+    cx: &mut task::Context<'_>,
+) -> Result<bool, Fault> {
+    if answer.is_none()
+        && let Poll::Ready(result) = ask.as_mut().poll(cx)
+    {
+        *answer = Some(result?);
+    }
+    Ok(answer.is_some())
+}
+
 impl<A: Ask> AskAll for Vec<A> {
     type Answers = Vec<A::Answer>;
 
@@ -260,20 +275,11 @@ impl<A: Ask> AskAll for Vec<A> {
         let mut pending: Vec<_> = self.into_iter().map(|ask| Box::pin(client.ask(ask))).collect();
         let mut answers: Vec<Option<A::Answer>> = pending.iter().map(|_| None).collect();
         poll_fn(|cx| {
-            for (future, answer) in pending.iter_mut().zip(&mut answers) {
-                if answer.is_none()
-                    && let Poll::Ready(result) = future.as_mut().poll(cx)
-                {
-                    match result {
-                        Ok(value) => *answer = Some(value),
-                        Err(fault) => return Poll::Ready(Err(fault)),
-                    }
-                }
+            let mut all = true;
+            for (ask, answer) in pending.iter_mut().zip(&mut answers) {
+                all &= poll_answer(ask, answer, cx)?;
             }
-            if answers.iter().all(Option::is_some) {
-                return Poll::Ready(Ok(answers.iter_mut().filter_map(Option::take).collect()));
-            }
-            Poll::Pending
+            if all { Poll::Ready(Ok(answers.iter_mut().filter_map(Option::take).collect())) } else { Poll::Pending }
         })
         .await
     }
@@ -289,17 +295,8 @@ macro_rules! ask_all {
                 let ($($ask,)+) = self;
                 $(let mut $ask = Box::pin(client.ask($ask)); let mut $answer = None;)+
                 poll_fn(|cx| {
-                    $(if $answer.is_none()
-                        && let Poll::Ready(result) = $ask.as_mut().poll(cx)
-                    {
-                        match result {
-                            Ok(value) => $answer = Some(value),
-                            Err(fault) => return Poll::Ready(Err(fault)),
-                        }
-                    })+
-                    if $($answer.is_some())&&+
-                        && let ($(Some($answer),)+) = ($($answer.take(),)+)
-                    {
+                    let all = true $(& poll_answer(&mut $ask, &mut $answer, cx)?)+;
+                    if all && let ($(Some($answer),)+) = ($($answer.take(),)+) {
                         return Poll::Ready(Ok(($($answer,)+)));
                     }
                     Poll::Pending

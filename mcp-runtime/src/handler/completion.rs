@@ -1,6 +1,6 @@
 //! The inputs and the result of completion functions (`completion/complete`).
 
-use std::{any::Any, collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -36,22 +36,6 @@ impl EarlierArguments {
     /// Returns the value of an argument, if the client sent it. Only clients of revision 2025-06-18 or later do.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
-    }
-}
-
-/// The values that a completion function can receive in addition to shared state.
-#[derive(Debug, Clone)]
-pub(crate) struct CompletionInput {
-    pub(crate) value: Arc<str>,
-    pub(crate) earlier: Arc<EarlierArguments>,
-}
-
-impl CompletionInput {
-    /// Returns the text to complete or the earlier arguments, depending on `T`.
-    pub(crate) fn get<T: ?Sized + 'static>(&self) -> Option<&T> {
-        let is_requested = |value: &'_ dyn Any| value.is::<Arc<T>>();
-        let found: &dyn Any = if is_requested(&self.value) { &self.value } else { &self.earlier };
-        found.downcast_ref::<Arc<T>>().map(|value| &**value)
     }
 }
 

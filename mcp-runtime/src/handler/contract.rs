@@ -1,21 +1,30 @@
-//! What a function accepts and returns, the types whose decoding enforces their schema, and arguments that arrive as strings.
+//! A registered function, what it accepts and returns, the types whose decoding enforces their schema, and arguments that
+//! arrive as strings.
 
 use std::{
+    any::TypeId,
     borrow::Cow,
     collections::{BTreeMap, HashMap, VecDeque},
     marker::PhantomData,
     path::PathBuf,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
 use serde_json::{Map, Value};
 
 use super::{
-    comma,
-    entry::argument::{ArgumentEntry, OutputType},
-    schema::{self, Checker, SchemaError, Violation},
+    Encoding, comma,
+    entry::{
+        ArgumentEntry, CommonEntry, Entry, EntryInfo, EntryKind, Hints, OutputType, Part, ResourceEntry, ServerFnEntry,
+        TaskSupport,
+    },
+    schema::{self, Checker, SchemaError, SchemaProfile, Violation},
 };
-use crate::jsonrpc::{raw, write};
+use crate::{
+    auth::Scopes,
+    jsonrpc::{raw, write},
+    revision::Revision,
+};
 
 /// The arguments that a function accepts and the result that it returns, with their schemas.
 #[derive(Debug)]
@@ -237,4 +246,105 @@ fn accepts_strings(schema: Option<&Value>) -> bool {
 /// Returns whether the text is valid JSON other than a string.
 fn is_other_json(text: &str) -> bool {
     raw::kind(text) != raw::Kind::String && serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
+}
+
+/// A registered function.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) entry: Entry,
+    /// The name in the protocol.
+    pub(crate) name: &'static str,
+    pub(crate) contract: Contract,
+    pub(crate) uses_context: bool,
+    /// The scopes that a caller needs. `None` if it needs none.
+    pub(crate) scopes: Option<Scopes>,
+    /// The permitted values of each argument. Empty if its schema does not list them.
+    pub(crate) choices: Vec<Arc<[String]>>,
+    /// The form in which the schemas of a tool are listed.
+    pub(crate) schemas: SchemaProfile,
+    /// The arguments of a tool that HTTP clients repeat in headers.
+    pub(crate) headers: Vec<MirroredArgument>,
+    /// The list element in each revision, encoded on first use. Registries that share the function also share the
+    /// element.
+    pub(crate) encoded: [OnceLock<Box<[u8]>>; Revision::ALL.len()],
+}
+
+/// An argument that HTTP clients repeat in a header.
+#[derive(Debug)]
+pub(crate) struct MirroredArgument {
+    /// The part of the header's name after `Mcp-Param-`.
+    pub(crate) name: String,
+    /// The chain of properties that leads to the argument.
+    pub(crate) path: Vec<String>,
+}
+
+impl Function {
+    pub(crate) fn kind(&self) -> EntryKind {
+        self.entry.kind()
+    }
+
+    pub(crate) fn common(&self) -> &'static CommonEntry {
+        self.entry.common()
+    }
+
+    /// Returns the key by which functions of the kind are sorted and found: a name, a URI or a URI template.
+    pub(crate) fn key(&self) -> &'static str {
+        self.resource().map_or(self.name, |entry| entry.uri)
+    }
+
+    /// Returns the annotations of a tool.
+    pub(crate) fn hints(&self) -> Hints {
+        if let Entry::Tool(entry) = self.entry { entry.hints } else { Hints::default() }
+    }
+
+    /// Returns whether calls may be tasks.
+    pub(crate) fn task(&self) -> TaskSupport {
+        if let Entry::Tool(entry) = self.entry { entry.task } else { TaskSupport::Forbidden }
+    }
+
+    /// Returns the entry of a resource.
+    pub(crate) fn resource(&self) -> Option<&'static ResourceEntry> {
+        if let Entry::Resource(entry) = self.entry { Some(entry) } else { None }
+    }
+
+    /// Returns the URI template of a resource, unless its URI is static.
+    pub(crate) fn template(&self) -> Option<&'static [Part]> {
+        self.resource()?.template
+    }
+
+    /// Returns the function that lists the resources of a template.
+    pub(crate) fn list_fn(&self) -> Option<&'static ServerFnEntry> {
+        self.resource()?.list.as_ref()
+    }
+
+    /// Returns `true` if the function, or a function that lists or completes for it, takes a reference to a type.
+    pub(crate) fn takes(&self, wanted: TypeId) -> bool {
+        let common = self.common();
+        let mut dependencies = common.dependencies.to_vec();
+        let completing = common.arguments.iter().filter_map(|argument| argument.complete.as_ref());
+        self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut dependencies));
+        dependencies.iter().any(|dependency| (dependency.type_id)() == wanted)
+    }
+
+    /// Returns the information that is passed to visibility rules, to the predicates of layers and to
+    /// [`Handle::set_enabled`](crate::Handle::set_enabled).
+    pub(crate) fn info(&self) -> EntryInfo<'static> {
+        self.common().info(self.kind(), self.name)
+    }
+
+    /// Returns `true` if some argument can be completed.
+    pub(crate) fn completes(&self) -> bool {
+        self.contract.arguments.iter().any(|argument| argument.complete.is_some())
+            || self.choices.iter().any(|choices| !choices.is_empty())
+    }
+
+    /// Writes the list element. Calls `write` to encode it the first time.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding, write: impl FnOnce(&mut Vec<u8>)) {
+        let encoded = self.encoded[encoding.dialect.revision() as usize].get_or_init(|| {
+            let mut encoded = Vec::new();
+            write(&mut encoded);
+            encoded.into()
+        });
+        out.extend_from_slice(encoded);
+    }
 }

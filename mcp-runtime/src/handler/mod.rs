@@ -5,6 +5,7 @@
 
 pub(crate) mod ask;
 mod blocking;
+mod call;
 mod caller;
 mod client_requests;
 mod completion;
@@ -13,7 +14,6 @@ mod contract;
 mod encoding;
 pub(crate) mod entry;
 mod error_response;
-mod input;
 mod map_keys;
 mod outcome;
 mod output;
@@ -25,15 +25,17 @@ mod session;
 mod slot;
 mod state;
 
+pub use blocking::blocking;
+pub use call::{Input, Reply, finish, get};
 pub use caller::{Caller, ClientInfo};
 pub use client_requests::{AskAll, ClientRequests};
 pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
 pub use contract::{AnyDecoding, Decoding, EnforcesSchema};
 pub use error_response::{ErrorOutput, ErrorResponse, IntoErrorResponse};
-pub use input::{CallEnv, Input, Reply};
 pub use outcome::{
-    ByCause, ByLocalCause, ByTrait, CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, Returned, Unmapped,
+    ByCause, ByLocalCause, ByTrait, CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, ResultKind,
+    Returned, Unmapped,
 };
 pub use output::{ContentItem, JsonOutput, ToolOutput, ToolReply, write_tool};
 pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
@@ -41,7 +43,7 @@ pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resou
 pub use schema::SchemaProfile;
 pub use server_fn::{
     AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4, CompleteKind, ListKind, ServerFn, ServerFnFuture,
-    ServerFnOutput, ServerFnReturn, SyncFn, complete, complete_dependencies, list, list_dependencies,
+    ServerFnInput, ServerFnOutput, ServerFnReturn, SyncFn, complete, complete_dependencies, list, list_dependencies,
 };
 pub use session::Session;
 pub use slot::{Argument, ArgumentSlot, Decode, slot, slot_or_else, slot_or_json};
@@ -54,17 +56,15 @@ pub(crate) use blocking::MAX_BLOCKING;
 #[cfg(feature = "http")]
 pub(crate) use blocking::max_checks;
 pub(crate) use blocking::{run_blocking, run_check};
+pub(crate) use call::Call;
 pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
-pub(crate) use completion::CompletionInput;
-pub(crate) use context::{
-    ContextParts, LogThreshold, StatusMessages, TaskHandoff, current_call, enter_call,
-    log::notification as log_notification,
-};
-pub(crate) use contract::{Contract, from_strings, json_of_string};
+pub(crate) use context::{LogThreshold, SharedCall, TaskHandoff, TaskPeer, current_call, enter_call, log_notification};
+pub(crate) use contract::{Contract, Function, MirroredArgument, from_strings, json_of_string};
 pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use error_response::log_failure;
 pub(crate) use outcome::{HandlerErrorKind, masked_message};
 pub(crate) use output::write_tool_error;
+pub(crate) use server_fn::{takes_context, uses_context};
 pub(crate) use slot::OnceValues;
 pub(crate) use state::StateMap;

@@ -24,8 +24,21 @@ use super::{
 };
 use crate::error::Fault;
 
-/// `Ok` if a call produced a result, or else the reason why it did not.
-pub type HandlerResult = Result<(), HandlerError>;
+/// The kind of the result that a call produced, or else the reason why it produced none.
+pub type HandlerResult = Result<ResultKind, HandlerError>;
+
+/// The kind of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResultKind {
+    /// The function returned a value.
+    Complete,
+    /// The model reads that the tool failed: the first text of the result.
+    ToolError(String),
+    /// The call needs answers from the client, which repeats the request with them.
+    InputRequired,
+    /// The call became a task, which continues to run.
+    TaskCreated,
+}
 
 /// The future of a call.
 pub type CallFuture = Pin<Box<dyn Future<Output = Finished> + Send>>;
@@ -41,7 +54,12 @@ pub struct Finished {
 impl Finished {
     /// Returns the outcome of a call that succeeded with this result, as JSON.
     pub(crate) fn with_result(body: Vec<u8>) -> Self {
-        Self { body, outcome: Ok(()) }
+        Self::of_kind(ResultKind::Complete, body)
+    }
+
+    /// Returns the outcome of a call with a result of this kind, as JSON.
+    pub(crate) fn of_kind(kind: ResultKind, body: Vec<u8>) -> Self {
+        Self { body, outcome: Ok(kind) }
     }
 
     /// Returns the outcome of a call that failed.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
-use super::{ErrorOutput, HandlerError, HandlerResult, Reply, comma};
+use super::{ErrorOutput, HandlerError, HandlerResult, Reply, ResultKind, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -67,7 +67,7 @@ pub trait ToolOutput: Sized {
 
     /// Writes the result.
     #[doc(hidden)]
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult;
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError>;
 }
 
 /// A type whose values can be a structured result: any type that implements `serde::Serialize` and
@@ -100,10 +100,10 @@ pub trait ContentItem: Sized {
 }
 
 /// The writer of a tool's result: content, structured content, and whether it is an error.
-#[derive(Debug)]
 pub struct ToolReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
-    is_error: bool,
+    /// The first text, once there is one, if the result is an error.
+    error: Option<Option<String>>,
     /// Whether the `content` array has been opened.
     open: bool,
     meta: Option<serde_json::Map<String, serde_json::Value>>,
@@ -112,7 +112,7 @@ pub struct ToolReply<'r, 'a> {
 impl<'r, 'a> ToolReply<'r, 'a> {
     fn begin(reply: &'r mut Reply<'a>) -> Self {
         reply.out.push(b'{');
-        Self { reply, is_error: false, open: false, meta: None }
+        Self { reply, error: None, open: false, meta: None }
     }
 
     fn open_content(&mut self) {
@@ -130,15 +130,25 @@ impl<'r, 'a> ToolReply<'r, 'a> {
     }
 
     fn content(&mut self, content: &Content) {
+        if let Content::Text(text) = content {
+            self.note_text(&text.text);
+        }
         self.open_content();
         comma(self.reply.out);
-        encode::content(self.reply.out, self.reply.encoding.features, content);
+        encode::content(self.reply.out, self.reply.call.encoding.features, content);
+    }
+
+    /// Keeps the first text of an error, for what reports the error elsewhere.
+    fn note_text(&mut self, text: &str) {
+        if let Some(first @ None) = &mut self.error {
+            *first = Some(text.to_owned());
+        }
     }
 
     /// Writes a value as structured content if the dialect supports it, and its JSON text as content.
     fn json(&mut self, value: &impl Serialize) -> Result<(), Fault> {
         let serialization_failed = |error| Fault::internal(format!("the result cannot be serialized: {error}"));
-        if !self.reply.structured || !self.reply.encoding.has(Feature::StructuredContent) {
+        if !self.reply.structured || !self.reply.call.encoding.has(Feature::StructuredContent) {
             let mut json = Vec::new();
             write::value(&mut json, value).map_err(serialization_failed)?;
             self.open_content();
@@ -166,7 +176,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
 
     /// Opens `structuredContent`. Returns whether the value is wrapped in an object, which must be closed after it.
     fn open_structured_content(&mut self) -> bool {
-        let wraps = self.reply.wraps && !self.reply.encoding.has(Feature::StructuredAnyValue);
+        let wraps = self.reply.wraps && !self.reply.call.encoding.has(Feature::StructuredAnyValue);
         self.reply.out.extend_from_slice(br#""structuredContent":"#);
         if wraps {
             self.reply.out.extend_from_slice(br#"{"result":"#);
@@ -179,9 +189,12 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         self.reply.structured = true;
         self.reply.wraps = !value.is_object();
         if as_text {
+            if self.error.is_some() {
+                self.note_text(&value.to_string());
+            }
             return self.json(value);
         }
-        if !self.reply.encoding.has(Feature::StructuredContent) {
+        if !self.reply.call.encoding.has(Feature::StructuredContent) {
             return Ok(());
         }
         let wraps = self.open_structured_content();
@@ -192,14 +205,15 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         Ok(())
     }
 
-    fn end(mut self) {
+    fn end(mut self) -> ResultKind {
         self.open_content();
         let out = &mut *self.reply.out;
         out.push(b']');
-        if self.is_error {
+        if self.error.is_some() {
             out.extend_from_slice(br#","isError":true"#);
         }
-        self.reply.encoding.end_result(out, self.meta.as_ref());
+        self.reply.call.encoding.end_result(out, self.meta.as_ref());
+        self.error.map_or(ResultKind::Complete, |text| ResultKind::ToolError(text.unwrap_or_default()))
     }
 }
 
@@ -211,15 +225,14 @@ impl<'r, 'a> ToolReply<'r, 'a> {
 pub fn write_tool<T: ToolOutput>(reply: &mut Reply<'_>, value: T) -> HandlerResult {
     let mut reply = ToolReply::begin(reply);
     value.write(&mut reply)?;
-    reply.end();
-    Ok(())
+    Ok(reply.end())
 }
 
 /// Writes a result that consists of an error message for the model.
 pub(crate) fn write_tool_error(reply: &mut Reply<'_>, text: &str) {
     let mut tool = ToolReply::begin(reply);
     tool.text(text);
-    tool.is_error = true;
+    tool.error = Some(None);
     tool.end();
 }
 
@@ -228,7 +241,7 @@ impl<T: ToolOutput, E: ErrorOutput> ToolOutput for Result<T, E> {
         T::schema(generator)
     }
 
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
         self.map_err(HandlerError::from_error)?.write(reply)
     }
 }
@@ -239,7 +252,7 @@ impl<T: ToolOutput> ToolOutput for Option<T> {
         Some(schemars::json_schema!({ "anyOf": [schema, { "type": "null" }] }))
     }
 
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
         match self {
             Some(value) => value.write(reply),
             None if reply.reply.structured => Ok(reply.json(&())?),
@@ -253,7 +266,7 @@ impl<T: JsonOutput> ToolOutput for Json<T> {
         Some(generator.subschema_for::<T>())
     }
 
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
         Ok(reply.json(&self.0)?)
     }
 }
@@ -263,7 +276,7 @@ impl<T: JsonOutput> ToolOutput for Structured<T> {
         Json::<T>::schema(generator)
     }
 
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
         reply.json(&self.value)?;
         self.content.iter().for_each(|content| reply.content(content));
         reply.meta = Some(self.meta);
@@ -272,25 +285,25 @@ impl<T: JsonOutput> ToolOutput for Structured<T> {
 }
 
 impl ToolOutput for ToolResult {
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
+        reply.error = self.is_error.then_some(None);
         if let Some(value) = &self.structured {
             reply.structured_content(value, self.content.is_empty())?;
         }
         self.content.iter().for_each(|content| reply.content(content));
-        reply.is_error = self.is_error;
         reply.meta = Some(self.meta);
         Ok(())
     }
 }
 
 impl ToolOutput for () {
-    fn write(self, _: &mut ToolReply<'_, '_>) -> HandlerResult {
+    fn write(self, _: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
         Ok(())
     }
 }
 
 impl<T: ContentItem> ToolOutput for Vec<T> {
-    fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
         self.into_iter().for_each(|item| reply.content(&item.into_content()));
         Ok(())
     }
@@ -299,7 +312,7 @@ impl<T: ContentItem> ToolOutput for Vec<T> {
 macro_rules! text_outputs {
     ($($text:ty),+) => {
         $(impl ToolOutput for $text {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
                 reply.text(&self);
                 Ok(())
             }
@@ -318,7 +331,7 @@ text_outputs!(String, &str, Cow<'_, str>, Box<str>);
 macro_rules! displayed_outputs {
     ($($number:ty),+) => {
         $(impl ToolOutput for $number {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
                 reply.text(&self.to_string());
                 Ok(())
             }
@@ -337,7 +350,7 @@ displayed_outputs!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isiz
 macro_rules! content_outputs {
     ($($content:ident),+) => {
         $(impl ToolOutput for $content {
-            fn write(self, reply: &mut ToolReply<'_, '_>) -> HandlerResult {
+            fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
                 reply.content(&self.into());
                 Ok(())
             }

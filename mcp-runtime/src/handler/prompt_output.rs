@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{ContentItem, ErrorOutput, HandlerError, HandlerResult, Reply, comma};
+use super::{ContentItem, ErrorOutput, HandlerError, HandlerResult, Reply, ResultKind, comma};
 use crate::{
     jsonrpc::write,
     model::{Audio, Content, Image, PromptMessage, PromptResult, Resource, ResourceLink, Text, content_types},
@@ -34,11 +34,10 @@ use crate::{
 pub trait PromptOutput: Sized {
     /// Writes the messages.
     #[doc(hidden)]
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult;
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError>;
 }
 
 /// The writer of a prompt's result.
-#[derive(Debug)]
 pub struct PromptReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
     /// Whether the `messages` array has been opened.
@@ -69,7 +68,7 @@ impl<'r, 'a> PromptReply<'r, 'a> {
     fn message(&mut self, message: &PromptMessage) {
         self.open_messages();
         comma(self.reply.out);
-        let features = self.reply.encoding.features;
+        let features = self.reply.call.encoding.features;
         let mut object = encode::Object::begin(self.reply.out);
         object.string("role", message.role.as_str());
         encode::content(object.key("content"), features, &message.content);
@@ -79,7 +78,7 @@ impl<'r, 'a> PromptReply<'r, 'a> {
     fn end(mut self) {
         self.open_messages();
         self.reply.out.push(b']');
-        self.reply.encoding.end_result(self.reply.out, self.meta.as_ref());
+        self.reply.call.encoding.end_result(self.reply.out, self.meta.as_ref());
     }
 }
 
@@ -92,25 +91,25 @@ pub fn write_prompt<T: PromptOutput>(reply: &mut Reply<'_>, value: T) -> Handler
     let mut reply = PromptReply::begin(reply);
     value.write(&mut reply)?;
     reply.end();
-    Ok(())
+    Ok(ResultKind::Complete)
 }
 
 impl PromptOutput for PromptMessage {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
         reply.message(&self);
         Ok(())
     }
 }
 
 impl PromptOutput for Vec<PromptMessage> {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
         self.iter().for_each(|message| reply.message(message));
         Ok(())
     }
 }
 
 impl PromptOutput for PromptResult {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
         if let Some(description) = &self.description {
             reply.description(description);
         }
@@ -120,7 +119,7 @@ impl PromptOutput for PromptResult {
 }
 
 impl<T: PromptOutput, E: ErrorOutput> PromptOutput for Result<T, E> {
-    fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
         self.map_err(HandlerError::from_error)?.write(reply)
     }
 }
@@ -128,7 +127,7 @@ impl<T: PromptOutput, E: ErrorOutput> PromptOutput for Result<T, E> {
 macro_rules! contents {
     ($($content:ty),+) => {
         $(impl PromptOutput for $content {
-            fn write(self, reply: &mut PromptReply<'_, '_>) -> HandlerResult {
+            fn write(self, reply: &mut PromptReply<'_, '_>) -> Result<(), HandlerError> {
                 PromptMessage::user(self.into_content()).write(reply)
             }
         })+

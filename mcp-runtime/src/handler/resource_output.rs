@@ -2,7 +2,7 @@
 
 use std::{any::Any, borrow::Cow, io};
 
-use super::{ErrorOutput, HandlerError, HandlerResult, JsonOutput, Reply, comma};
+use super::{ErrorOutput, HandlerError, HandlerResult, JsonOutput, Reply, ResultKind, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
@@ -43,11 +43,10 @@ use crate::{
 pub trait ResourceOutput: Sized {
     /// Writes the contents.
     #[doc(hidden)]
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult;
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError>;
 }
 
 /// The writer of the result of reading a resource.
-#[derive(Debug)]
 pub struct ResourceReply<'r, 'a> {
     reply: &'r mut Reply<'a>,
     meta: Option<serde_json::Map<String, serde_json::Value>>,
@@ -61,30 +60,36 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
 
     fn contents(&mut self, resource: &Resource) {
         comma(self.reply.out);
-        let features = self.reply.encoding.features;
-        encode::resource_contents(self.reply.out, features, resource, self.reply.uri, self.reply.mime_type);
+        let features = self.reply.call.encoding.features;
+        encode::resource_contents(
+            self.reply.out,
+            features,
+            resource,
+            self.reply.call.uri(),
+            self.reply.call.mime_type(),
+        );
     }
 
     fn text(&mut self, text: &str, mime_type: Option<&str>) {
         comma(self.reply.out);
         let mut object = encode::Object::begin(self.reply.out);
-        object.string("uri", self.reply.uri);
-        object.optional("mimeType", self.reply.mime_type.or(mime_type));
+        object.string("uri", self.reply.call.uri());
+        object.optional("mimeType", self.reply.call.mime_type().or(mime_type));
         object.string("text", text);
         object.end();
     }
 
     fn not_found(&self) -> HandlerError {
-        Fault::resource_not_found(self.reply.uri).into()
+        Fault::resource_not_found(self.reply.call.uri()).into()
     }
 
     fn end(self) {
         let out = &mut *self.reply.out;
         out.push(b']');
-        if self.reply.encoding.has(Feature::CacheHints) {
+        if self.reply.call.encoding.has(Feature::CacheHints) {
             out.extend_from_slice(br#","ttlMs":0,"cacheScope":"private""#);
         }
-        self.reply.encoding.end_result(out, self.meta.as_ref());
+        self.reply.call.encoding.end_result(out, self.meta.as_ref());
     }
 }
 
@@ -98,13 +103,13 @@ pub fn write_resource<T: ResourceOutput>(reply: &mut Reply<'_>, value: T) -> Han
     let mut reply = ResourceReply::begin(reply);
     value.write(&mut reply)?;
     reply.end();
-    Ok(())
+    Ok(ResultKind::Complete)
 }
 
 macro_rules! texts {
     ($($text:ty),+) => {
         $(impl ResourceOutput for $text {
-            fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+            fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
                 reply.text(&self, None);
                 Ok(())
             }
@@ -115,26 +120,26 @@ macro_rules! texts {
 texts!(String, &str, Cow<'_, str>, Box<str>);
 
 impl ResourceOutput for Vec<u8> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         reply.contents(&Resource::blob("", self));
         Ok(())
     }
 }
 
 impl ResourceOutput for &[u8] {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         self.to_vec().write(reply)
     }
 }
 
 impl<const N: usize> ResourceOutput for &[u8; N] {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         self.to_vec().write(reply)
     }
 }
 
 impl<T: JsonOutput> ResourceOutput for Json<T> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         let mut json = Vec::new();
         write::value(&mut json, &self.0)
             .map_err(|error| Fault::internal(format!("the contents cannot be serialized: {error}")))?;
@@ -145,14 +150,14 @@ impl<T: JsonOutput> ResourceOutput for Json<T> {
 }
 
 impl ResourceOutput for Resource {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         reply.contents(&self);
         Ok(())
     }
 }
 
 impl ResourceOutput for Vec<Resource> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         // An empty list would not tell the client whether the resource exists.
         if self.is_empty() {
             return Err(reply.not_found());
@@ -163,14 +168,14 @@ impl ResourceOutput for Vec<Resource> {
 }
 
 impl ResourceOutput for ResourceResult {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         reply.meta = Some(self.meta);
         self.contents.write(reply)
     }
 }
 
 impl<T: ResourceOutput> ResourceOutput for Option<T> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         match self {
             Some(value) => value.write(reply),
             None => Err(reply.not_found()),
@@ -179,7 +184,7 @@ impl<T: ResourceOutput> ResourceOutput for Option<T> {
 }
 
 impl<T: ResourceOutput, E: ErrorOutput> ResourceOutput for Result<T, E> {
-    fn write(self, reply: &mut ResourceReply<'_, '_>) -> HandlerResult {
+    fn write(self, reply: &mut ResourceReply<'_, '_>) -> Result<(), HandlerError> {
         match self {
             Ok(value) => value.write(reply),
             Err(error) if is_not_found(&error) => Err(reply.not_found()),

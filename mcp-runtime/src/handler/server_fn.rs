@@ -4,10 +4,38 @@
 //! may also take the text to complete as `&str`, and the arguments already filled in as
 //! [`EarlierArguments`](super::EarlierArguments).
 
-use std::{any::type_name, pin::Pin};
+use std::{
+    any::{Any, TypeId, type_name},
+    pin::Pin,
+    sync::Arc,
+};
 
-use super::{CallEnv, Completions, CompletionsOutput, Dependency, HandlerError, ListOutput};
+use super::{
+    Completions, CompletionsOutput, Context, Dependency, EarlierArguments, HandlerError, ListOutput, call,
+    entry::ServerFnEntry,
+};
 use crate::model::ResourceLink;
+
+/// The input of a `complete` or `list` function: the call and, to complete, the text and the earlier arguments.
+#[derive(Debug, Clone)]
+pub struct ServerFnInput {
+    pub(crate) context: Context,
+    pub(crate) completed: Option<(Arc<str>, Arc<EarlierArguments>)>,
+}
+
+impl ServerFnInput {
+    /// Returns the value for a parameter of type `&T`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no value of type `T`, which is impossible once the server has been built.
+    pub fn get<T: ?Sized + 'static>(&self) -> &T {
+        let completed = self.completed.as_ref();
+        let values = completed.into_iter().flat_map(|(text, earlier)| [text as &dyn Any, earlier as &dyn Any]);
+        let found = values.into_iter().find_map(<dyn Any>::downcast_ref::<Arc<T>>);
+        found.map_or_else(|| call::get(&self.context), |value| &**value)
+    }
+}
 
 /// The result of a `complete` or `list` function.
 #[derive(Debug)]
@@ -40,7 +68,7 @@ pub trait ServerFn<K, M>: Sized {
 
     /// Calls the function.
     #[doc(hidden)]
-    fn call(self, env: CallEnv) -> impl Future<Output = Self::Output> + Send + 'static;
+    fn call(self, input: ServerFnInput) -> impl Future<Output = Self::Output> + Send + 'static;
 }
 
 /// The kind of functions that complete an argument.
@@ -74,14 +102,14 @@ impl<T: ListOutput> ServerFnReturn<ListKind> for T {
 }
 
 /// Calls a `complete` function.
-pub fn complete<M, F: ServerFn<CompleteKind, M> + Send + 'static>(function: F, env: CallEnv) -> ServerFnFuture {
-    let call = function.call(env);
+pub fn complete<M, F: ServerFn<CompleteKind, M> + Send + 'static>(function: F, input: ServerFnInput) -> ServerFnFuture {
+    let call = function.call(input);
     Box::pin(async move { call.await.into_output() })
 }
 
 /// Calls a `list` function.
-pub fn list<M, F: ServerFn<ListKind, M> + Send + 'static>(function: F, env: CallEnv) -> ServerFnFuture {
-    let call = function.call(env);
+pub fn list<M, F: ServerFn<ListKind, M> + Send + 'static>(function: F, input: ServerFnInput) -> ServerFnFuture {
+    let call = function.call(input);
     Box::pin(async move { call.await.into_output() })
 }
 
@@ -93,6 +121,18 @@ pub fn complete_dependencies<M, F: ServerFn<CompleteKind, M>>(function: F, into:
 /// Appends the parameters of a `list` function.
 pub fn list_dependencies<M, F: ServerFn<ListKind, M>>(function: F, into: &mut Vec<Dependency>) {
     function.dependencies(into);
+}
+
+/// Returns `true` if a server function takes the context.
+pub(crate) fn takes_context(function: &ServerFnEntry) -> bool {
+    let mut dependencies = Vec::new();
+    (function.dependencies)(&mut dependencies);
+    uses_context(&dependencies)
+}
+
+/// Returns `true` if the context is one of the parameters that the server provides.
+pub(crate) fn uses_context(dependencies: &[Dependency]) -> bool {
+    dependencies.iter().any(|dependency| (dependency.type_id)() == TypeId::of::<Context>())
 }
 
 /// A marker for the signatures of sync functions.
@@ -117,8 +157,8 @@ macro_rules! server_fn {
             }
 
             #[allow(unused_variables)]
-            fn call(self, env: CallEnv) -> impl Future<Output = R> + Send + 'static {
-                async move { self($(env.get::<$arg>()),*) }
+            fn call(self, input: ServerFnInput) -> impl Future<Output = R> + Send + 'static {
+                async move { self($(input.get::<$arg>()),*) }
             }
         }
 
@@ -157,8 +197,8 @@ macro_rules! server_fn {
             }
 
             #[allow(unused_variables)]
-            fn call(self, env: CallEnv) -> impl Future<Output = R> + Send + 'static {
-                async move { self.start($(env.get::<$arg>()),*).await }
+            fn call(self, input: ServerFnInput) -> impl Future<Output = R> + Send + 'static {
+                async move { self.start($(input.get::<$arg>()),*).await }
             }
         }
     };
@@ -200,12 +240,11 @@ mod tests {
         complete_dependencies(sync_fn_without_parameters, &mut dependencies);
         complete_dependencies(async_fn_without_parameters, &mut dependencies);
         let ids: Vec<_> = dependencies.iter().map(|dependency| (dependency.type_id)()).collect();
-        use std::any::TypeId;
         assert_eq!(ids, [TypeId::of::<Db>(), TypeId::of::<str>(), TypeId::of::<Db>()]);
-        let _: [fn(CallEnv) -> ServerFnFuture; 3] = [
-            |env| complete(sync_fn, env),
-            |env| complete(async_fn, env),
-            |env| complete(sync_fn_without_parameters, env),
+        let _: [fn(ServerFnInput) -> ServerFnFuture; 3] = [
+            |input| complete(sync_fn, input),
+            |input| complete(async_fn, input),
+            |input| complete(sync_fn_without_parameters, input),
         ];
     }
 }

@@ -131,36 +131,19 @@ pub(super) fn is_optional<T: DeserializeOwned>() -> bool {
 struct Missing;
 
 impl<'de> Deserializer<'de> for Missing {
-    type Error = NoValue;
+    type Error = de::value::Error;
 
-    fn deserialize_any<V: de::Visitor<'de>>(self, _: V) -> Result<V::Value, NoValue> {
-        Err(NoValue)
+    fn deserialize_any<V: de::Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(de::Error::custom("missing"))
     }
 
-    fn deserialize_option<V: de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
+    fn deserialize_option<V: de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         visitor.visit_none()
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
         newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
-#[derive(Debug)]
-struct NoValue;
-
-impl std::fmt::Display for NoValue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("missing")
-    }
-}
-
-impl std::error::Error for NoValue {}
-
-impl de::Error for NoValue {
-    fn custom<T: std::fmt::Display>(_: T) -> Self {
-        Self
     }
 }
 

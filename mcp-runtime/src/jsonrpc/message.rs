@@ -1,4 +1,4 @@
-use std::borrow::{Borrow, Cow};
+use std::{borrow::Cow, fmt};
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{error::Category, value::RawValue};
@@ -7,17 +7,17 @@ use super::{check, raw};
 
 /// The content of a line or an HTTP body.
 pub(crate) enum Transmission<'a> {
-    One(Result<Incoming<'a>, Malformed<'a>>),
+    One(Result<Incoming<'a>, Malformed>),
     /// A batch, whose elements are read with [`Message::read`].
     Batch(raw::Elements<'a>),
 }
 
 /// A valid message.
 pub(crate) enum Incoming<'a> {
-    Request(Message<'a>, Id<'a>),
+    Request(Message<'a>, Id),
     Notification(Message<'a>),
     /// A response to a request of the server. It has no id if the client could not read the id of the request.
-    Response(Option<Id<'a>>, ResponseBody<'a>),
+    Response(Option<Id>, ResponseBody<'a>),
 }
 
 /// The outcome in a response, as raw JSON.
@@ -79,11 +79,11 @@ impl<'a> Object<'a> {
 }
 
 /// An invalid message.
-pub(crate) enum Malformed<'a> {
+pub(crate) enum Malformed {
     /// The text is not JSON.
     Parse(String),
     /// The JSON is not a message. Contains the id if it is valid.
-    Invalid(Option<Id<'a>>, &'static str),
+    Invalid(Option<Id>, &'static str),
 }
 
 /// Parses a transmission. Validates all of the JSON, so that later stages can rely on it.
@@ -99,7 +99,7 @@ pub(crate) fn parse(text: &str) -> Transmission<'_> {
 
 impl<'a> Message<'a> {
     /// Parses a message.
-    pub(crate) fn read(text: &'a str) -> Result<Incoming<'a>, Malformed<'a>> {
+    pub(crate) fn read(text: &'a str) -> Result<Incoming<'a>, Malformed> {
         let mut found = Object::unread("");
         let envelope = match Envelope::read(text, &mut found) {
             Ok(envelope) => envelope,
@@ -150,7 +150,7 @@ impl<'a> Message<'a> {
     }
 
     /// Describes JSON that is not an object or has a duplicate member.
-    fn invalid_shape(text: &'a str) -> Malformed<'a> {
+    fn invalid_shape(text: &'a str) -> Malformed {
         if let Err(error) = serde_json::from_str::<&RawValue>(text) {
             return Malformed::Parse(syntax_error(&error));
         }
@@ -234,41 +234,65 @@ pub(crate) fn syntax_error(error: &serde_json::Error) -> String {
 ///
 /// The text is preserved, so a response repeats the id as the client wrote it. Only the escapes of strings are
 /// normalized, so that equal strings have equal texts.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Id<'a>(Cow<'a, str>);
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Id(IdText);
+
+/// Short ids are stored in place, since every call has one.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum IdText {
+    Short { len: u8, bytes: [u8; SHORT_ID_BYTES] },
+    Long(Box<str>),
+}
 
 /// The maximum size of an id or a progress token as JSON, in bytes. The server stores and repeats both.
 pub(crate) const MAX_ID_BYTES: usize = 1024;
 
-impl<'a> Id<'a> {
+/// The size of a UUID as JSON, in bytes. Longer ids are allocated.
+const SHORT_ID_BYTES: usize = 38;
+
+impl Id {
     /// Creates an id from raw JSON. Returns `None` if it is neither a string nor an integer.
-    pub(crate) fn from_json(json: &'a str) -> Option<Self> {
+    pub(crate) fn from_json(json: &str) -> Option<Self> {
         match raw::kind(json) {
             raw::Kind::String if json.contains('\\') => {
                 let text = raw::string(json)?;
                 let mut canonical = Vec::with_capacity(json.len());
                 super::write::string(&mut canonical, &text);
-                Some(Self(Cow::Owned(String::from_utf8(canonical).ok()?)))
+                Some(Self::new(std::str::from_utf8(&canonical).ok()?))
             }
-            raw::Kind::String => Some(Self(Cow::Borrowed(json))),
-            raw::Kind::Number if is_integer(json) => Some(Self(Cow::Borrowed(json))),
+            raw::Kind::String => Some(Self::new(json)),
+            raw::Kind::Number if is_integer(json) => Some(Self::new(json)),
             _ => None,
         }
     }
 
-    pub(crate) fn as_json(&self) -> &str {
-        &self.0
+    fn new(json: &str) -> Self {
+        let mut bytes = [0; SHORT_ID_BYTES];
+        Self(match bytes.get_mut(..json.len()) {
+            Some(start) => {
+                start.copy_from_slice(json.as_bytes());
+                IdText::Short { len: json.len() as u8, bytes }
+            }
+            None => IdText::Long(json.into()),
+        })
     }
 
-    pub(crate) fn to_owned(&self) -> Id<'static> {
-        Id(Cow::Owned(self.0.as_ref().to_owned()))
+    pub(crate) fn as_json(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// Returns the JSON without validating it again as UTF-8.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            IdText::Short { len, bytes } => &bytes[..usize::from(*len)],
+            IdText::Long(text) => text.as_bytes(),
+        }
     }
 }
 
-// Lets maps be queried with the text of an id.
-impl Borrow<str> for Id<'_> {
-    fn borrow(&self) -> &str {
-        &self.0
+impl fmt::Debug for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_json())
     }
 }
 

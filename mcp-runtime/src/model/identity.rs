@@ -56,25 +56,15 @@ impl Icon {
         Self { src: Cow::Borrowed(src), mime_type: None, sizes: Vec::new(), theme: None }
     }
 
-    /// Sets the media type.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<Cow<'static, str>>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
-    }
+    setters! {
+        /// Sets the media type.
+        pub fn with_mime_type(self, mime_type: impl Into<Cow<'static, str>>) { self.mime_type = Some(mime_type.into()) }
 
-    /// Adds a size such as `48x48`, or `any`.
-    #[must_use]
-    pub fn with_size(mut self, size: impl Into<Cow<'static, str>>) -> Self {
-        self.sizes.push(size.into());
-        self
-    }
+        /// Adds a size such as `48x48`, or `any`.
+        pub fn with_size(self, size: impl Into<Cow<'static, str>>) { self.sizes.push(size.into()) }
 
-    /// Sets the background that the icon is designed for.
-    #[must_use]
-    pub fn with_theme(mut self, theme: Theme) -> Self {
-        self.theme = Some(theme);
-        self
+        /// Sets the background that the icon is designed for.
+        pub fn with_theme(self, theme: Theme) { self.theme = Some(theme) }
     }
 }
 

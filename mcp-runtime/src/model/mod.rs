@@ -2,21 +2,33 @@
 //!
 //! Nothing here implements serialization. The layer `revision` encodes these values.
 
-mod annotations;
+/// Writes builder methods: each sets something in `self` and returns it.
+macro_rules! setters {
+    ($($(#[$doc:meta])* pub fn $name:ident($this:ident $(, $arg:ident: $ty:ty)*) $body:block)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(mut $this $(, $arg: $ty)*) -> Self {
+                $body
+                $this
+            }
+        )*
+    };
+}
+
+pub(crate) use setters;
+
 mod content;
 mod identity;
 mod level;
-mod prompt;
 mod resource;
-mod tool;
+mod results;
 
-pub use annotations::{Annotations, Role};
 pub use content::{Audio, Content, Image, Text};
 pub use identity::{Icon, Theme};
 pub use level::{Level, ParseLevelError};
-pub use prompt::{PromptMessage, PromptResult};
-pub use resource::{Resource, ResourceBody, ResourceLink, ResourceResult};
-pub use tool::{Json, Structured, ToolResult};
+pub use resource::{Annotations, Resource, ResourceBody, ResourceLink, ResourceResult, Role};
+pub use results::{Json, PromptMessage, PromptResult, Structured, ToolResult};
 
 pub(crate) use content::content_types;
 pub(crate) use identity::{Implementation, OptionalCapabilities};

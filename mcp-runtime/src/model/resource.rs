@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Annotations, Icon};
+use super::Icon;
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
 ///
@@ -79,26 +79,18 @@ impl Resource {
         }
     }
 
-    /// Sets the media type.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<Cow<'static, str>>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
-    }
+    setters! {
+        /// Sets the media type.
+        pub fn with_mime_type(self, mime_type: impl Into<Cow<'static, str>>) { self.mime_type = Some(mime_type.into()) }
 
-    /// Sets the hints for the client.
-    #[must_use]
-    pub fn with_annotations(mut self, annotations: Annotations) -> Self {
-        self.annotations = annotations;
-        self
-    }
+        /// Sets the hints for the client.
+        pub fn with_annotations(self, annotations: Annotations) { self.annotations = annotations }
 
-    /// Adds a member to the `_meta` of the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the
-    /// block that embeds the resource.
-    #[must_use]
-    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
-        self
+        /// Adds a member to the `_meta` of the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the
+        /// block that embeds the resource.
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            self.meta.insert(key.into(), value.into());
+        }
     }
 }
 
@@ -130,11 +122,11 @@ impl ResourceResult {
         Self { contents: contents.into_iter().collect(), meta: Map::new() }
     }
 
-    /// Adds a member to `_meta`.
-    #[must_use]
-    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
-        self
+    setters! {
+        /// Adds a member to `_meta`.
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            self.meta.insert(key.into(), value.into());
+        }
     }
 }
 
@@ -186,58 +178,111 @@ impl ResourceLink {
         Self { uri: uri.into(), name: name.into(), ..Self::default() }
     }
 
-    /// Sets the name for display.
-    #[must_use]
-    pub fn with_title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
-        self
+    setters! {
+        /// Sets the name for display.
+        pub fn with_title(self, title: impl Into<String>) { self.title = Some(title.into()) }
+
+        /// Sets the description.
+        pub fn with_description(self, description: impl Into<String>) { self.description = Some(description.into()) }
+
+        /// Sets the media type.
+        pub fn with_mime_type(self, mime_type: impl Into<Cow<'static, str>>) { self.mime_type = Some(mime_type.into()) }
+
+        /// Sets the size in bytes.
+        pub fn with_size(self, bytes: u64) { self.size = Some(bytes) }
+
+        /// Sets the hints for the client.
+        pub fn with_annotations(self, annotations: Annotations) { self.annotations = annotations }
+
+        /// Adds an icon.
+        ///
+        /// ```
+        /// use mcp_runtime::{ResourceLink, model::Icon};
+        ///
+        /// let link = ResourceLink::new("reports://2026-07", "july").with_icon(Icon::new("https://example.com/report.svg"));
+        /// ```
+        pub fn with_icon(self, icon: Icon) { self.icons.push(icon) }
+
+        /// Adds a member to `_meta`.
+        pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
+            self.meta.insert(key.into(), value.into());
+        }
+    }
+}
+
+/// The audience of content, or the author of a prompt message.
+///
+/// ```
+/// use mcp_runtime::{ask::SampleRequest, model::Role};
+///
+/// let conversation = SampleRequest::new("Is 7 prime?").with_message(Role::Assistant, "Yes.").with_message(Role::User, "And 9?");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The user of the client.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// Hints about how a client should use or display content.
+///
+/// ```
+/// use mcp_runtime::model::{Annotations, Role};
+///
+/// let hints = Annotations::default().for_audience([Role::Assistant]).with_priority(0.9);
+/// ```
+///
+/// See [Annotations](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Annotations {
+    /// The intended audience. Empty means unspecified.
+    pub audience: Vec<Role>,
+    /// The importance, from 0 (entirely optional) to 1 (effectively required).
+    pub priority: Option<f64>,
+    /// The time of the last change, as an ISO 8601 date and time such as `2025-01-12T15:00:58Z`, or as a date. Sent
+    /// since revision 2025-06-18. Any other text is not sent.
+    pub last_modified: Option<String>,
+}
+
+impl Annotations {
+    setters! {
+        /// Sets the intended audience.
+        pub fn for_audience(self, audience: impl IntoIterator<Item = Role>) {
+            self.audience = audience.into_iter().collect()
+        }
+
+        /// Sets the importance. Values outside of 0 to 1 are clamped, and a value that is not a number is ignored.
+        pub fn with_priority(self, priority: f64) {
+            self.priority = Some(priority).filter(|priority| !priority.is_nan()).map(|priority| priority.clamp(0.0, 1.0))
+        }
+
+        /// Sets the time of the last change, as an ISO 8601 date and time or a [`Timestamp`](crate::backend::Timestamp). Any other
+        /// text is not sent.
+        ///
+        /// ```
+        /// use mcp_runtime::{ResourceLink, backend::Timestamp, model::Annotations};
+        ///
+        /// # fn link(metadata: &std::fs::Metadata) -> std::io::Result<ResourceLink> {
+        /// let modified = Timestamp::from(metadata.modified()?);
+        /// let hints = Annotations::default().with_priority(0.8).with_last_modified(modified);
+        /// Ok(ResourceLink::new("file:///notes.txt", "notes").with_annotations(hints))
+        /// # }
+        /// ```
+        pub fn with_last_modified(self, date: impl Into<String>) { self.last_modified = Some(date.into()) }
     }
 
-    /// Sets the description.
-    #[must_use]
-    pub fn with_description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
-        self
-    }
-
-    /// Sets the media type.
-    #[must_use]
-    pub fn with_mime_type(mut self, mime_type: impl Into<Cow<'static, str>>) -> Self {
-        self.mime_type = Some(mime_type.into());
-        self
-    }
-
-    /// Sets the size in bytes.
-    #[must_use]
-    pub fn with_size(mut self, bytes: u64) -> Self {
-        self.size = Some(bytes);
-        self
-    }
-
-    /// Sets the hints for the client.
-    #[must_use]
-    pub fn with_annotations(mut self, annotations: Annotations) -> Self {
-        self.annotations = annotations;
-        self
-    }
-
-    /// Adds an icon.
-    ///
-    /// ```
-    /// use mcp_runtime::{ResourceLink, model::Icon};
-    ///
-    /// let link = ResourceLink::new("reports://2026-07", "july").with_icon(Icon::new("https://example.com/report.svg"));
-    /// ```
-    #[must_use]
-    pub fn with_icon(mut self, icon: Icon) -> Self {
-        self.icons.push(icon);
-        self
-    }
-
-    /// Adds a member to `_meta`.
-    #[must_use]
-    pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
-        self
+    pub(crate) fn is_empty(&self) -> bool {
+        self.audience.is_empty() && self.priority.is_none() && self.last_modified.is_none()
     }
 }

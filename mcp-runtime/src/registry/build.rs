@@ -1,35 +1,32 @@
 //! Turns the entries that macros emit into registered entries, and reports every problem with them.
 
-use std::{any::TypeId, collections::HashMap, panic::resume_unwind, thread};
+use std::{
+    any::TypeId,
+    collections::HashMap,
+    panic::resume_unwind,
+    sync::{Arc, OnceLock},
+    thread,
+};
 
 use serde_json::Value;
 
 use super::{
     contract::{contract, headers},
-    entries::{Function, Prompt, Registered, Resource, ScopeRules, Tool},
-    names::Names,
+    names::{Names, ScopeRules, Table},
     skills::Skills,
 };
 use crate::{
     error::BuildError,
     handler::{
-        Context, Contract, Dependency, EarlierArguments, SchemaProfile, StateMap,
-        entry::{CommonEntry, Entry, EntryKind, Part, ServerFnEntry, SourceLocation},
+        Context, Contract, Dependency, EarlierArguments, Function, SchemaProfile, StateMap,
+        entry::{CommonEntry, Entry, EntryKind, Part, ResourceEntry, ServerFnEntry, SourceLocation},
         schema::SchemaError,
+        uses_context,
     },
 };
 
 /// The minimum number of contracts per thread, below which starting a thread takes longer than it saves.
 const MIN_PER_THREAD: usize = 100;
-
-/// New entries, by kind.
-#[derive(Default)]
-pub(super) struct NewEntries {
-    pub(super) tools: Vec<Tool>,
-    pub(super) prompts: Vec<Prompt>,
-    pub(super) resources: Vec<Resource>,
-    pub(super) templates: Vec<Resource>,
-}
 
 /// A builder that registers entries and collects the problems with them.
 pub(super) struct Builder<'a> {
@@ -46,40 +43,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Registers entries. Those with problems are left out.
-    pub(super) fn register(&mut self, entries: Vec<Entry>) -> NewEntries {
-        let mut registered = NewEntries::default();
-        for (entry, contract) in contracts(entries) {
-            let name = self.names.name_of(&entry).unwrap_or_else(|problem| {
-                self.problems.push(problem);
-                entry.common().name
-            });
-            match entry {
-                Entry::Tool(entry) => {
-                    let contract = contract.map(|contract| contract.with_output(entry.output));
-                    let Some(function) = self.function(EntryKind::Tool, name, &entry.common, contract, None) else {
-                        continue;
-                    };
-                    match headers(&function.contract.schema) {
-                        Ok(headers) => registered.tools.push(Tool { entry, function, schemas: self.schemas, headers }),
-                        Err(error) => self.report_schema(&entry.common, &error),
-                    }
-                }
-                Entry::Prompt(entry) => {
-                    let function = self.function(EntryKind::Prompt, name, &entry.common, contract, None);
-                    registered.prompts.extend(function.map(|function| Prompt { entry, function }));
-                }
-                Entry::Resource(entry) => {
-                    if let Some(list) = &entry.list {
-                        self.check_server_fn(&entry.common, list, &[]);
-                    }
-                    let function = self.function(EntryKind::Resource, name, &entry.common, contract, entry.mime_type);
-                    let of_kind =
-                        if entry.template.is_some() { &mut registered.templates } else { &mut registered.resources };
-                    of_kind.extend(function.map(|function| Resource { entry, function }));
-                }
-            }
-        }
-        registered
+    pub(super) fn register(&mut self, entries: Vec<Entry>) -> Vec<Arc<Function>> {
+        let functions = contracts(entries).into_iter().filter_map(|(entry, contract)| self.function(entry, contract));
+        functions.map(Arc::new).collect()
     }
 
     /// Returns the collected problems as an error, if there are any.
@@ -87,14 +53,15 @@ impl<'a> Builder<'a> {
         if self.problems.is_empty() { Ok(()) } else { Err(BuildError::new(self.problems)) }
     }
 
-    fn function(
-        &mut self,
-        kind: EntryKind,
-        name: &'static str,
-        common: &'static CommonEntry,
-        contract: Result<Contract, SchemaError>,
-        mime_type: Option<&'static str>,
-    ) -> Option<Function> {
+    fn function(&mut self, entry: Entry, contract: Result<Contract, SchemaError>) -> Option<Function> {
+        let (common, kind) = (entry.common(), entry.kind());
+        let name = self.names.name_of(&entry).unwrap_or_else(|problem| {
+            self.problems.push(problem);
+            common.name
+        });
+        if let Entry::Resource(ResourceEntry { list: Some(list), .. }) = entry {
+            self.check_server_fn(common, list, &[]);
+        }
         for dependency in common.dependencies {
             let name = dependency.parameter;
             let help = match name {
@@ -109,21 +76,36 @@ impl<'a> Builder<'a> {
                 self.check_server_fn(common, function, &provided);
             }
         }
-        match contract {
-            Ok(contract) => {
-                if kind == EntryKind::Prompt {
-                    self.check_prompt_arguments(common, &contract);
-                }
-                let contract = contract.with_mime_type(mime_type);
-                let arguments = common.arguments.iter();
-                let choices = arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect();
-                Some(Function::new(kind, name, common, contract, choices, self.scopes))
-            }
+        let with_headers = contract.and_then(|contract| {
+            let headers = if kind == EntryKind::Tool { headers(&contract.schema)? } else { Vec::new() };
+            Ok((contract, headers))
+        });
+        let (contract, headers) = match with_headers {
+            Ok(compiled) => compiled,
             Err(error) => {
-                self.report_schema(common, &error);
-                None
+                self.problems.push(format!("the schema of {} is invalid: {error}", describe(&common.source)));
+                return None;
             }
+        };
+        if kind == EntryKind::Prompt {
+            self.check_prompt_arguments(common, &contract);
         }
+        let arguments = common.arguments.iter();
+        Some(Function {
+            entry,
+            name,
+            uses_context: uses_context(common.dependencies),
+            scopes: self.scopes.of(common, &common.info(kind, name)),
+            choices: arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect(),
+            contract: match entry {
+                Entry::Tool(entry) => contract.with_output(entry.output),
+                Entry::Resource(entry) => contract.with_mime_type(entry.mime_type),
+                Entry::Prompt(_) => contract,
+            },
+            schemas: self.schemas,
+            headers,
+            encoded: std::array::from_fn(|_| OnceLock::new()),
+        })
     }
 
     /// Reports arguments of prompts that are objects or lists: the protocol has strings only.
@@ -139,10 +121,6 @@ impl<'a> Builder<'a> {
                 ));
             }
         }
-    }
-
-    fn report_schema(&mut self, common: &CommonEntry, error: &SchemaError) {
-        self.problems.push(format!("the schema of {} is invalid: {error}", describe(&common.source)));
     }
 
     /// Checks that the server has the state that a server function needs. A request provides the types in `provided`.
@@ -184,17 +162,11 @@ impl<'a> Builder<'a> {
             .push(format!("{source} needs `&{wanted}` for {user}, but the server has {available}\nhelp: {help}"));
     }
 
-    /// Reports entries with the same key, and the remedy. `entries` are sorted by key, and `relation` relates an entry
+    /// Reports functions with the same key, and the remedy. `relation` relates a function
     /// to its key.
-    pub(super) fn check_unique<'t, T: Registered + 't>(
-        &mut self,
-        kind: &str,
-        relation: &str,
-        remedy: &str,
-        entries: impl Iterator<Item = &'t T>,
-    ) {
-        let mut last: Option<&T> = None;
-        for entry in entries {
+    pub(super) fn check_unique(&mut self, kind: &str, relation: &str, remedy: &str, table: &Table) {
+        let mut last: Option<&Function> = None;
+        for (entry, _) in table.all() {
             if let Some(last) = last.filter(|last| last.key() == entry.key()) {
                 let (first, second) = (source_of(last), source_of(entry));
                 let key = entry.key();
@@ -205,10 +177,10 @@ impl<'a> Builder<'a> {
     }
 
     /// Reports templates that differ only in the names of their variables. The second could never match.
-    pub(super) fn check_templates<'t>(&mut self, templates: impl Iterator<Item = &'t Resource>) {
-        let mut shapes: HashMap<_, &Resource> = HashMap::new();
-        for template in templates {
-            let other = *shapes.entry(shape(template.entry.template)).or_insert(template);
+    pub(super) fn check_templates(&mut self, templates: &Table) {
+        let mut shapes: HashMap<_, &Function> = HashMap::new();
+        for (template, _) in templates.all() {
+            let other = *shapes.entry(shape(template.template())).or_insert(template);
             if other.key() != template.key() {
                 let (first, second) = (source_of(other), source_of(template));
                 self.problems.push(format!(
@@ -221,8 +193,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Reports resources whose URI is also that of a file or directory of a skill.
-    pub(super) fn check_skills<'t>(&mut self, resources: impl Iterator<Item = &'t Resource>, skills: &Skills) {
-        for found in resources.filter(|found| skills.node(found.key(), |_| true).is_some()) {
+    pub(super) fn check_skills(&mut self, resources: &Table, skills: &Skills) {
+        for (found, _) in resources.all().filter(|(found, _)| skills.node(found.key(), |_| true).is_some()) {
             self.problems.push(format!(
                 "{} and a file of a skill have the same URI `{}`",
                 source_of(found),
@@ -232,8 +204,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn source_of(entry: &impl Registered) -> String {
-    describe(&entry.function().common.source)
+fn source_of(function: &Function) -> String {
+    describe(&function.common().source)
 }
 
 /// Returns a template without the names of its variables, except where they are part of the URI.

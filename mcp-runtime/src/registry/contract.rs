@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::entries::MirroredArgument;
 use crate::handler::{
-    Contract,
+    Contract, MirroredArgument,
     entry::{ArgumentDefault, ArgumentEntry, Bound, Rule},
     schema::{self, HEADER, Keyword, Property, SchemaError},
 };

@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::entries::{Function, Prompt, Registered, Resource, Tool};
 use crate::{
     handler::{
-        Encoding,
-        entry::{CommonEntry, ServerFnEntry, TaskSupport},
+        Encoding, Function,
+        entry::{CommonEntry, Entry, ResourceEntry, TaskSupport, ToolEntry},
         schema,
     },
     jsonrpc::write,
@@ -17,64 +16,27 @@ use crate::{
     },
 };
 
-impl Registered for Tool {
-    fn key(&self) -> &'static str {
-        self.function.name
-    }
-
-    fn function(&self) -> &Function {
-        &self.function
-    }
-
-    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
-        self.function.encode(out, encoding, |out| tool(out, encoding, self));
-    }
+/// Writes the element of a list that describes a function.
+pub(super) fn encode_function(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
+    function.encode(out, encoding, |out| match function.entry {
+        Entry::Tool(entry) => tool(out, encoding, function, entry),
+        Entry::Prompt(_) => prompt(out, encoding, function),
+        Entry::Resource(entry) => resource(out, encoding, function, entry),
+    });
 }
 
-impl Registered for Prompt {
-    fn key(&self) -> &'static str {
-        self.function.name
-    }
-
-    fn function(&self) -> &Function {
-        &self.function
-    }
-
-    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
-        self.function.encode(out, encoding, |out| prompt(out, encoding, &self.function));
-    }
-}
-
-impl Registered for Resource {
-    fn key(&self) -> &'static str {
-        self.entry.uri
-    }
-
-    fn function(&self) -> &Function {
-        &self.function
-    }
-
-    fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
-        self.function.encode(out, encoding, |out| resource(out, encoding, self));
-    }
-
-    fn list_fn(&self) -> Option<&'static ServerFnEntry> {
-        self.entry.list.as_ref()
-    }
-}
-
-fn tool(out: &mut Vec<u8>, encoding: &Encoding, tool: &Tool) {
-    let common = tool.function.common;
+fn tool(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: &ToolEntry) {
+    let common = &entry.common;
     let mut object = Object::begin(out);
-    begin_entry(&mut object, encoding, &tool.function);
-    write::plain(object.key("inputSchema"), &schema::listed(&tool.function.contract.schema, tool.schemas));
-    if let Some(result) = tool.function.contract.output_schema().filter(|_| encoding.has(Feature::StructuredContent)) {
+    begin_entry(&mut object, encoding, function);
+    write::plain(object.key("inputSchema"), &schema::listed(&function.contract.schema, function.schemas));
+    if let Some(result) = function.contract.output_schema().filter(|_| encoding.has(Feature::StructuredContent)) {
         let wraps = result.wraps && !encoding.has(Feature::StructuredAnyValue);
-        let listed = schema::listed(&result.schema, tool.schemas);
+        let listed = schema::listed(&result.schema, function.schemas);
         write::plain(object.key("outputSchema"), &if wraps { schema::wrap(listed) } else { listed });
     }
-    hints(&mut object, encoding, tool);
-    execution(&mut object, encoding, tool.entry.task);
+    hints(&mut object, encoding, entry);
+    execution(&mut object, encoding, entry.task);
     end_entry(&mut object, encoding, common);
     object.end();
 }
@@ -93,13 +55,13 @@ fn execution(object: &mut Object<'_>, encoding: &Encoding, task: TaskSupport) {
     }
 }
 
-fn hints(object: &mut Object<'_>, encoding: &Encoding, tool: &Tool) {
+fn hints(object: &mut Object<'_>, encoding: &Encoding, entry: &ToolEntry) {
     if !encoding.has(Feature::ToolAnnotations) {
         return;
     }
     // Before tools had a `title` member, the title was an annotation.
-    let title = tool.function.common.title.filter(|_| !encoding.has(Feature::Titles));
-    let hints = tool.entry.hints;
+    let title = entry.common.title.filter(|_| !encoding.has(Feature::Titles));
+    let hints = entry.hints;
     let hints = [
         ("destructiveHint", hints.destructive),
         ("idempotentHint", hints.idempotent),
@@ -136,7 +98,7 @@ fn prompt(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
             object.end();
         });
     }
-    end_entry(&mut object, encoding, function.common);
+    end_entry(&mut object, encoding, function.common());
     object.end();
 }
 
@@ -180,11 +142,10 @@ fn describe_argument(description: &str, schema: &Value) -> Option<String> {
     }
 }
 
-fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &Resource) {
-    let (entry, common) = (resource.entry, resource.function.common);
+fn resource(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: &ResourceEntry) {
     let mut object = Object::begin(out);
     object.string(if entry.template.is_some() { "uriTemplate" } else { "uri" }, entry.uri);
-    begin_entry(&mut object, encoding, &resource.function);
+    begin_entry(&mut object, encoding, function);
     object.optional("mimeType", entry.mime_type);
     if let Some(size) = entry.size.filter(|_| entry.template.is_none()) {
         write::plain(object.key("size"), &size);
@@ -195,13 +156,13 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, resource: &Resource) {
         last_modified: entry.last_modified.map(str::to_owned),
     };
     encode::annotations(&mut object, encoding.features, &hints);
-    end_entry(&mut object, encoding, common);
+    end_entry(&mut object, encoding, &entry.common);
     object.end();
 }
 
 /// Writes the members with which every element begins.
 fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, function: &Function) {
-    let common = function.common;
+    let common = function.common();
     object.string("name", function.name);
     encode::title(object, encoding.features, common.title);
     object.optional("description", Some(common.description).filter(|description| !description.is_empty()));

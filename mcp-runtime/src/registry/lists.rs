@@ -4,13 +4,13 @@ use std::{ops::Deref, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use super::entries::Registered;
+use super::encode::encode_function;
 use crate::{
     auth::Scopes,
     error::Fault,
     excerpt::excerpt,
     handler::{
-        Encoding,
+        Encoding, Function,
         entry::{EntryInfo, EntryKind},
     },
     model::ResourceLink,
@@ -142,18 +142,17 @@ pub(crate) trait Listed {
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding);
 }
 
-impl<T: Registered> Listed for T {
+impl Listed for Function {
     fn key(&self) -> &str {
-        Registered::key(self)
+        self.key()
     }
 
     fn is_seen(&self, sees: &Sees<'_>) -> bool {
-        let function = self.function();
-        sees(&function.info(), function.scopes.as_deref())
+        sees(&self.info(), self.scopes.as_ref())
     }
 
     fn encode(&self, out: &mut Vec<u8>, encoding: &Encoding) {
-        Registered::encode(self, out, encoding);
+        encode_function(out, encoding, self);
     }
 }
 

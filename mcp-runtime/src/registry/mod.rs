@@ -1,13 +1,12 @@
 //! The registered functions, validated, with their schemas and the encoded bytes of each list.
 //!
 //! Registration has three stages. A macro emits an [`Entry`](crate::handler::entry::Entry); [`build`] validates it and
-//! turns it into a [`Tool`], a [`Prompt`](entries::Prompt) or a [`Resource`](entries::Resource); a [`Registry`] holds
-//! these. A registry is immutable: a change creates another registry, which shares the entries.
+//! turns it into a [`Function`](crate::handler::Function); a [`Registry`] holds these. A registry is immutable: a change
+//! creates another registry, which shares the functions.
 
 mod build;
 mod contract;
 mod encode;
-mod entries;
 mod lists;
 mod names;
 #[cfg_attr(not(feature = "skills"), expect(dead_code, reason = "without the feature, a server has no skills"))]
@@ -17,11 +16,8 @@ mod snapshot;
 pub(crate) use contract::contract;
 #[cfg(feature = "http")]
 pub(crate) use contract::headers as mirrored_arguments;
-#[cfg(feature = "http")]
-pub(crate) use entries::MirroredArgument;
-pub(crate) use entries::{CompletionSource, Function, ScopeRules, Tool};
 pub(crate) use lists::{Kinds, ServerCapabilities};
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
-pub(crate) use names::{Change, Names};
+pub(crate) use names::{Change, Names, ScopeRules};
 pub(crate) use skills::{Node, Skills};
 pub(crate) use snapshot::{Found, Registry, ResourceLists, Selection};

@@ -1,4 +1,4 @@
-//! The names under which functions are registered, and the tables of entries by name.
+//! The author's rules for the names and the scopes of functions, and the tables of functions by name.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -10,14 +10,19 @@ use std::{
     },
 };
 
-use super::entries::{Function, Registered};
-use crate::handler::entry::{Entry, EntryInfo, EntryKind};
+use crate::{
+    auth::Scopes,
+    handler::{
+        Function,
+        entry::{CommonEntry, Entry, EntryInfo, EntryKind},
+    },
+};
 
 /// The rules that rename functions, in the order in which they apply.
 #[derive(Clone, Default)]
-pub(crate) struct Names(Vec<Arc<Rule>>);
+pub(crate) struct Names(Vec<Arc<NameRule>>);
 
-struct Rule {
+struct NameRule {
     applies: Box<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>,
     change: Change,
     /// Where the author added the rule.
@@ -40,7 +45,7 @@ impl Names {
         change: Change,
         location: &'static Location<'static>,
     ) {
-        let rule = Rule { applies: Box::new(applies), change, location, is_used: AtomicBool::new(false) };
+        let rule = NameRule { applies: Box::new(applies), change, location, is_used: AtomicBool::new(false) };
         self.0.push(Arc::new(rule));
     }
 
@@ -105,80 +110,104 @@ fn interned(name: String) -> &'static str {
     name
 }
 
-/// Every registered entry of one kind, sorted by key.
-#[derive(Debug, Clone)]
-pub(super) struct Table<T> {
-    rows: Vec<Row<T>>,
-    enabled: Vec<Arc<T>>,
+/// The author's rules that add scopes to functions. Clones share the rules.
+#[derive(Clone, Default)]
+pub(crate) struct ScopeRules(Vec<ScopeRule>);
+
+#[derive(Clone)]
+struct ScopeRule {
+    applies: Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>,
+    scopes: Scopes,
+    location: &'static Location<'static>,
+}
+
+impl ScopeRules {
+    /// Adds a rule.
+    pub(crate) fn push(
+        &mut self,
+        applies: impl Fn(&EntryInfo<'_>) -> bool + Send + Sync + 'static,
+        scopes: Scopes,
+        location: &'static Location<'static>,
+    ) {
+        self.0.push(ScopeRule { applies: Arc::new(applies), scopes, location });
+    }
+
+    /// Returns the scopes that a function requires, or `None` if it requires none.
+    pub(super) fn of(&self, common: &'static CommonEntry, info: &EntryInfo<'_>) -> Option<Scopes> {
+        let rules = self.0.iter().filter(|rule| (rule.applies)(info));
+        let scopes = rules.fold(Scopes::of_entry(common.scopes), |all, rule| all.and(rule.scopes.clone()));
+        (!scopes.is_empty()).then_some(scopes)
+    }
+
+    /// Returns the problems with the rules themselves.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter_map(|ScopeRule { scopes, location, .. }| {
+            Some(format!(
+                "`Server::require_scopes_for` ({}:{}): {}",
+                location.file(),
+                location.line(),
+                scopes.problem()?
+            ))
+        })
+    }
+}
+
+impl fmt::Debug for ScopeRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|rule| &rule.scopes)).finish()
+    }
+}
+
+/// Every registered function of one kind, sorted by key.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Table {
+    /// The functions, and whether each is enabled.
+    rows: Vec<(Arc<Function>, bool)>,
+    enabled: Vec<Arc<Function>>,
     /// The position of each key in `enabled`. The keys come from the author, so the hash needs no protection against
     /// collision attacks.
     index: HashMap<&'static str, usize, foldhash::fast::RandomState>,
 }
 
-#[derive(Debug)]
-struct Row<T> {
-    entry: Arc<T>,
-    enabled: bool,
-}
-
-impl<T> Clone for Row<T> {
-    fn clone(&self) -> Self {
-        Self { entry: Arc::clone(&self.entry), enabled: self.enabled }
-    }
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self { rows: Vec::new(), enabled: Vec::new(), index: HashMap::default() }
-    }
-}
-
-impl<T: Registered> Table<T> {
-    fn new(mut rows: Vec<Row<T>>) -> Self {
+impl Table {
+    fn new(mut rows: Vec<(Arc<Function>, bool)>) -> Self {
         // The sort is stable, so that duplicates are reported in the order of their registration.
-        rows.sort_by_key(|row| row.entry.key());
-        let enabled: Vec<_> = rows.iter().filter(|row| row.enabled).map(|row| Arc::clone(&row.entry)).collect();
-        let index = enabled.iter().enumerate().map(|(position, entry)| (entry.key(), position)).collect();
+        rows.sort_by_key(|(function, _)| function.key());
+        let enabled: Vec<_> =
+            rows.iter().filter(|(_, enabled)| *enabled).map(|(function, _)| Arc::clone(function)).collect();
+        let index = enabled.iter().enumerate().map(|(position, function)| (function.key(), position)).collect();
         Self { rows, enabled, index }
     }
 
-    /// Returns a table with additional entries, which are enabled.
-    pub(super) fn with(&self, entries: Vec<T>) -> Self {
-        let added = entries.into_iter().map(|entry| Row { entry: Arc::new(entry), enabled: true });
+    /// Returns a table with additional functions, which are enabled.
+    pub(super) fn with<'f>(&self, functions: impl Iterator<Item = &'f Arc<Function>>) -> Self {
+        let added = functions.map(|function| (Arc::clone(function), true));
         Self::new(self.rows.iter().cloned().chain(added).collect())
     }
 
-    /// Returns a table in which `decide` enables or disables the entries. Entries for which it returns `None` are
-    /// removed.
+    /// Returns a table in which `decide` has removed, enabled or disabled each function.
     pub(super) fn edited(&self, decide: &impl Fn(&Function, bool) -> Option<bool>) -> Self {
-        let decided = |row: &Row<T>| {
-            let enabled = decide(row.entry.function(), row.enabled)?;
-            Some(Row { entry: Arc::clone(&row.entry), enabled })
-        };
+        let decided =
+            |(function, enabled): &(Arc<Function>, bool)| Some((Arc::clone(function), decide(function, *enabled)?));
         Self::new(self.rows.iter().filter_map(decided).collect())
     }
 
-    /// Returns the enabled entry with a key.
-    pub(super) fn get(&self, key: &str) -> Option<&T> {
-        self.index.get(key).map(|&position| &*self.enabled[position])
+    /// Returns the enabled function with a key.
+    pub(super) fn get(&self, key: &str) -> Option<&Arc<Function>> {
+        self.index.get(key).map(|&position| &self.enabled[position])
     }
 
-    /// Returns the enabled entries, sorted by key.
-    pub(super) fn enabled(&self) -> &[Arc<T>] {
+    /// Returns the enabled functions.
+    pub(super) fn enabled(&self) -> &[Arc<Function>] {
         &self.enabled
     }
 
-    /// Returns every entry, enabled or not, sorted by key.
-    pub(super) fn all(&self) -> impl Iterator<Item = &T> {
-        self.rows.iter().map(|row| &*row.entry)
+    /// Returns all functions, and whether each is enabled.
+    pub(super) fn all(&self) -> impl Iterator<Item = &(Arc<Function>, bool)> {
+        self.rows.iter()
     }
 
-    /// Returns the function of every entry, and whether the entry is enabled.
-    pub(super) fn functions(&self) -> impl Iterator<Item = (&Function, bool)> {
-        self.rows.iter().map(|row| (row.entry.function(), row.enabled))
-    }
-
-    /// Returns whether both tables enable the same entries.
+    /// Returns whether the same functions are enabled in both tables.
     pub(super) fn enables_same(&self, other: &Self) -> bool {
         self.enabled.len() == other.enabled.len()
             && self.enabled.iter().zip(&other.enabled).all(|(left, right)| Arc::ptr_eq(left, right))

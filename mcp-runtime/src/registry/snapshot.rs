@@ -8,17 +8,17 @@ use std::{
 
 use super::{
     build::Builder,
-    entries::{Function, Prompt, Registered, Resource, ScopeRules, Tool, takes_context},
     lists::{Kinds, ListKind, Listed, Lists, Pager, ServerCapabilities},
-    names::{Names, Table},
+    names::{Names, ScopeRules, Table},
     skills::Skills,
 };
 use crate::{
     auth::Scopes,
     error::{BuildError, Fault},
     handler::{
-        SchemaProfile, StateMap,
+        Function, SchemaProfile, StateMap,
         entry::{CommonEntry, Entry, EntryInfo, EntryKind, ServerFnEntry, TaskSupport},
+        takes_context,
     },
     revision::{Dialect, Revision},
 };
@@ -29,13 +29,13 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     /// The tools by name.
-    tools: Table<Tool>,
+    tools: Table,
     /// The prompts by name.
-    prompts: Table<Prompt>,
+    prompts: Table,
     /// The resources by URI.
-    resources: Table<Resource>,
+    resources: Table,
     /// The resource templates by URI template.
-    templates: Table<Resource>,
+    templates: Table,
     skills: Arc<Skills>,
     /// Whether the server forwards its log, so that every function may send log messages.
     forwards_log: bool,
@@ -72,7 +72,7 @@ const LEAVE_OUT: &str = "leave one of them out with `Server::only`";
 
 /// The resource that a URI identifies, and the values of its template's variables.
 pub(crate) struct Found<'a> {
-    pub(crate) function: &'a Function,
+    pub(crate) function: &'a Arc<Function>,
     pub(crate) variables: Vec<(&'static str, String)>,
 }
 
@@ -111,30 +111,33 @@ impl Registry {
         let before = enabled.as_ref().unwrap_or(self);
         let mut builder = Builder::new(names, scopes, states, self.schemas);
         let added = builder.register(entries);
+        let of = |kind| added.iter().filter(move |function| function.kind() == kind);
+        let (templates, resources): (Vec<_>, Vec<_>) =
+            of(EntryKind::Resource).partition(|function| function.template().is_some());
         let after = before.changed(
-            before.tools.with(added.tools),
-            before.prompts.with(added.prompts),
-            before.resources.with(added.resources),
-            before.templates.with(added.templates),
+            before.tools.with(of(EntryKind::Tool)),
+            before.prompts.with(of(EntryKind::Prompt)),
+            before.resources.with(resources.into_iter()),
+            before.templates.with(templates.into_iter()),
         );
-        builder.check_unique("tools", "are named", RENAME, after.tools.all());
-        builder.check_unique("prompts", "are named", RENAME, after.prompts.all());
-        builder.check_unique("resources", "have the URI", LEAVE_OUT, after.resources.all());
-        builder.check_unique("resource templates", "have the URI template", LEAVE_OUT, after.templates.all());
-        builder.check_templates(after.templates.all());
-        builder.check_skills(after.resources.all(), &after.skills);
+        builder.check_unique("tools", "are named", RENAME, &after.tools);
+        builder.check_unique("prompts", "are named", RENAME, &after.prompts);
+        builder.check_unique("resources", "have the URI", LEAVE_OUT, &after.resources);
+        builder.check_unique("resource templates", "have the URI template", LEAVE_OUT, &after.templates);
+        builder.check_templates(&after.templates);
+        builder.check_skills(&after.resources, &after.skills);
         builder.finish()?;
         Ok(Some(after))
     }
 
     /// Removes entries. Returns `None` if none of them is registered.
     pub(crate) fn without(&self, entries: &[Entry]) -> Option<Self> {
-        self.edited(|function, enabled| (!is_one_of(function.common, entries)).then_some(enabled))
+        self.edited(|function, enabled| (!is_one_of(function.common(), entries)).then_some(enabled))
     }
 
     /// Enables or disables entries. Returns `None` if nothing changes.
     pub(crate) fn set_enabled_entries(&self, entries: &[Entry], enabled: bool) -> Option<Self> {
-        self.set_enabled(|function| is_one_of(function.common, entries).then_some(enabled))
+        self.set_enabled(|function| is_one_of(function.common(), entries).then_some(enabled))
     }
 
     /// Enables and disables the entries for which `decide` returns a value. Returns `None` if nothing changes.
@@ -148,7 +151,7 @@ impl Registry {
     }
 
     fn edited(&self, decide: impl Fn(&Function, bool) -> Option<bool>) -> Option<Self> {
-        let changes = self.functions().any(|(function, enabled)| decide(function, enabled) != Some(enabled));
+        let changes = self.functions().any(|(function, enabled)| decide(function, *enabled) != Some(*enabled));
         changes.then(|| self.edited_always(decide))
     }
 
@@ -161,13 +164,7 @@ impl Registry {
         )
     }
 
-    fn changed(
-        &self,
-        tools: Table<Tool>,
-        prompts: Table<Prompt>,
-        resources: Table<Resource>,
-        templates: Table<Resource>,
-    ) -> Self {
+    fn changed(&self, tools: Table, prompts: Table, resources: Table, templates: Table) -> Self {
         let (skills, forwards_log, schemas) = (Arc::clone(&self.skills), self.forwards_log, self.schemas);
         Self { tools, prompts, resources, templates, skills, forwards_log, schemas, ..Self::default() }
             .with_capabilities(self.capabilities)
@@ -178,15 +175,13 @@ impl Registry {
     /// enabled again.
     fn with_capabilities(mut self, before: ServerCapabilities) -> Self {
         let skills = self.skills.is_served();
-        let template_completes = |template: &Resource| template.function.completes();
         let needed = ServerCapabilities {
             tools: self.tools.all().next().is_some(),
             resources: skills || self.resources.all().next().is_some() || self.templates.all().next().is_some(),
             prompts: self.prompts.all().next().is_some(),
-            completions: self.prompts.all().any(|prompt| prompt.function.completes())
-                || self.templates.all().any(template_completes),
+            completions: self.prompts.all().chain(self.templates.all()).any(|(function, _)| function.completes()),
             logging: self.functions().any(|(function, _)| self.forwards_log || function.uses_context),
-            tasks: self.tools.all().any(|tool| tool.entry.task != TaskSupport::Forbidden),
+            tasks: self.tools.all().any(|(tool, _)| tool.task() != TaskSupport::Forbidden),
             skills,
         };
         self.capabilities = before.or(needed);
@@ -197,20 +192,17 @@ impl Registry {
 
     /// Returns whether an entry is registered, enabled or not.
     pub(crate) fn has(&self, common: &'static CommonEntry) -> bool {
-        self.functions().any(|(function, _)| std::ptr::eq(function.common, common))
+        self.functions().any(|(function, _)| std::ptr::eq(function.common(), common))
     }
 
     /// Returns the function of every entry, and whether the entry is enabled.
-    pub(crate) fn functions(&self) -> impl Iterator<Item = (&Function, bool)> {
-        let resources = self.resources.functions().chain(self.templates.functions());
-        self.tools.functions().chain(self.prompts.functions()).chain(resources)
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &(Arc<Function>, bool)> {
+        [&self.tools, &self.prompts, &self.resources, &self.templates].into_iter().flat_map(Table::all)
     }
 
     /// Returns whether the function of some entry takes a reference to a type.
     pub(crate) fn takes(&self, wanted: TypeId) -> bool {
-        self.tools.all().any(|tool| tool.takes(wanted))
-            || self.prompts.all().any(|prompt| prompt.takes(wanted))
-            || self.resources.all().chain(self.templates.all()).any(|resource| resource.takes(wanted))
+        self.functions().any(|(function, _)| function.takes(wanted))
     }
 
     /// Returns the kinds of entries for which the two registries enable different entries.
@@ -233,11 +225,11 @@ impl Registry {
         self.capabilities
     }
 
-    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<Function>> {
         self.tools.get(name)
     }
 
-    pub(crate) fn prompt(&self, name: &str) -> Option<&Prompt> {
+    pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Function>> {
         self.prompts.get(name)
     }
 
@@ -245,39 +237,39 @@ impl Registry {
     /// `sees` accepts.
     pub(crate) fn resource(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<Found<'_>> {
         if let Some(resource) = self.resources.get(uri)
-            && sees(&resource.function)
+            && sees(resource)
         {
-            return Some(Found { function: &resource.function, variables: Vec::new() });
+            return Some(Found { function: resource, variables: Vec::new() });
         }
         self.templates.enabled().iter().find_map(|template| {
-            let variables = mcp_runtime_uri_template::matches(template.entry.template?, uri)?;
-            sees(&template.function).then_some(Found { function: &template.function, variables })
+            let variables = mcp_runtime_uri_template::matches(template.template()?, uri)?;
+            sees(template).then_some(Found { function: template, variables })
         })
     }
 
     /// Returns the function that a completion request refers to, by a listed template or by a URI.
-    pub(crate) fn reference(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<&Function> {
-        let template = self.templates.get(uri).map(|template| &template.function).filter(|function| sees(function));
+    pub(crate) fn reference(&self, uri: &str, sees: impl Fn(&Function) -> bool) -> Option<&Arc<Function>> {
+        let template = self.templates.get(uri).filter(|function| sees(function));
         template.or_else(|| self.resource(uri, sees).map(|found| found.function))
     }
 
     /// Returns the enabled tools, by name.
-    pub(crate) fn tools(&self) -> &[Arc<Tool>] {
+    pub(crate) fn tools(&self) -> &[Arc<Function>] {
         self.tools.enabled()
     }
 
     /// Returns the enabled prompts, by name.
-    pub(crate) fn prompts(&self) -> &[Arc<Prompt>] {
+    pub(crate) fn prompts(&self) -> &[Arc<Function>] {
         self.prompts.enabled()
     }
 
     /// Returns the enabled resources, by URI.
-    pub(crate) fn resources(&self) -> &[Arc<Resource>] {
+    pub(crate) fn resources(&self) -> &[Arc<Function>] {
         self.resources.enabled()
     }
 
     /// Returns the enabled resource templates, by URI template.
-    pub(crate) fn templates(&self) -> &[Arc<Resource>] {
+    pub(crate) fn templates(&self) -> &[Arc<Function>] {
         self.templates.enabled()
     }
 
@@ -296,17 +288,17 @@ impl Registry {
 
     /// Returns whether a function contributes to `resources/list`.
     pub(crate) fn lists_resources(&self) -> bool {
-        self.templates().iter().any(|template| template.entry.list.is_some())
+        self.templates().iter().any(|template| template.list_fn().is_some())
     }
 
     /// Returns the functions that contribute to `resources/list`, for the templates that `sees` accepts. Returns `None`
     /// if there are none.
     pub(crate) fn resource_lists(&self, sees: impl Fn(&Function) -> bool) -> Option<ResourceLists> {
-        let listing = || self.templates().iter().filter(|found| found.entry.list.is_some() && sees(&found.function));
-        let Function { name, common, .. } = &listing().next()?.function;
-        let (name, common) = (*name, *common);
-        let functions: Vec<_> =
-            listing().filter_map(|found| Some((found.entry.list.as_ref()?, found.function.common.blocking))).collect();
+        let listing =
+            || self.templates().iter().filter(|found| sees(found)).filter_map(|found| Some((found, found.list_fn()?)));
+        let (first, _) = listing().next()?;
+        let (name, common) = (first.name, first.common());
+        let functions: Vec<_> = listing().map(|(found, list)| (list, found.common().blocking)).collect();
         let uses_context = functions.iter().any(|(function, _)| takes_context(function));
         Some(ResourceLists { name, common, functions, uses_context })
     }

@@ -190,11 +190,11 @@ fn log_built(engine: &Engine) {
     if registry.skills().is_served() && registry.skills().all().is_empty() {
         tracing::warn!("the skill directories contain no `SKILL.md`");
     }
-    for tool in registry.tools().iter().filter(|tool| tool.entry.common.description.is_empty()) {
-        let common = &tool.entry.common;
+    for tool in registry.tools().iter().filter(|tool| tool.common().description.is_empty()) {
+        let common = tool.common();
         let source = format_args!("{}:{}", common.source.file, common.source.line);
         tracing::warn!(
-            tool = tool.function.name,
+            tool = tool.name,
             %source,
             "tool without a description: models need one to decide when to call it; add a doc comment to the function"
         );

@@ -12,12 +12,12 @@ use super::{
 use crate::{
     error::Fault,
     handler::{
-        AnswerFuture, CallConnection, Caller, CheckAnswer, ClientRequester, Context, ContextParts, LogThreshold,
-        OnceValues, ask::Question,
+        AnswerFuture, Call, CallConnection, Caller, CheckAnswer, ClientRequester, Context, Encoding, OnceValues,
+        SharedCall, ask::Question,
     },
     jsonrpc::Id,
     model::Level,
-    revision::{Revision, dialect_of},
+    revision,
 };
 
 /// Calling tools, reading resources and getting prompts.
@@ -347,24 +347,16 @@ impl Context {
     /// assert_eq!(count(&Context::for_test(), "to be or not to be".to_owned()), 6);
     /// ```
     pub fn for_test() -> Self {
-        let newest = Revision::ALL[Revision::ALL.len() - 1];
-        Self::new(ContextParts {
-            peer: Arc::new(NoPeer),
-            dialect: dialect_of(newest),
-            id: Id::from_json("1").expect("an integer"),
-            name: "test".into(),
-            progress_token: None,
-            log: LogThreshold::Request(None),
-            log_targets: None,
-            meta: None,
-            caller: Caller { principal: None, client: None, revision: newest, local_identity: None, head: None },
-            capabilities: None,
-            requester: Some(Arc::new(NoAnswers::default())),
-            task_status: None,
-            handoff: None,
-            scopes: None,
-            access: None,
-        })
+        Self::with_id(Id::from_json("1").expect("an integer"))
+    }
+
+    pub(crate) fn with_id(id: Id) -> Self {
+        let dialect = revision::newest();
+        let encoding = Encoding { dialect, features: dialect.features(), identity: Vec::new(), is_private: false };
+        let call = Call::new("test", id, Arc::new(encoding), Arc::default());
+        let caller = Caller { client: None, revision: dialect.revision(), local_identity: None, head: None };
+        let requester: Arc<dyn ClientRequester> = Arc::new(NoAnswers::default());
+        Self::new(SharedCall { requester: Some(requester), ..SharedCall::new(call, Arc::new(NoPeer), caller) })
     }
 }
 

@@ -19,11 +19,7 @@ use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{client::HANDSHAKE_ID, request_source::TestRequestSource, wire::Transport};
-use crate::{
-    registry::{MirroredArgument, mirrored_arguments},
-    revision::Revision,
-    transport::http::HttpBody,
-};
+use crate::{handler::MirroredArgument, registry::mirrored_arguments, revision::Revision, transport::http::HttpBody};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type ResponseBody = http_body_util::combinators::UnsyncBoxBody<Bytes, BoxError>;

@@ -38,6 +38,10 @@ impl RequestHead for TestRequestSource {
         self.extensions.get()
     }
 
+    fn principal(&self) -> Option<&str> {
+        self.identity().map(Identity::principal).or_else(|| self.extensions.get().map(Principal::as_str))
+    }
+
     /// Only HTTP responses name the scopes to request.
     fn demand_scopes(&self, _: &[String]) {}
 
@@ -74,9 +78,5 @@ impl RequestSource for TestRequestSource {
 
     fn admit_listener(&self) -> Result<Permit, Fault> {
         Ok(Box::new(()))
-    }
-
-    fn principal(&self) -> Option<&str> {
-        self.identity().map(Identity::principal).or_else(|| self.extensions.get().map(Principal::as_str))
     }
 }

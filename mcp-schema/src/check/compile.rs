@@ -11,7 +11,7 @@ use super::{
 use crate::{
     error::SchemaError,
     pointer,
-    subschemas::{NULLABLE, has_any, subschemas},
+    subschemas::{NULLABLE, subschemas},
 };
 
 /// The maximum nesting depth of schemas.
@@ -81,7 +81,7 @@ impl<'a> Compiler<'a> {
         }
         let mut node = Node { types: types(schema)?, ..Node::default() };
         if has.number {
-            node.number = number(schema)?;
+            node.number = Some(Box::new(number(schema)?));
         }
         if has.string {
             node.string = string(schema)?;
@@ -93,22 +93,18 @@ impl<'a> Compiler<'a> {
             node.values.push(Values::new(std::slice::from_ref(value)));
         }
         if has.array {
-            node.array = self.array(schema, depth)?;
+            node.array = Some(Box::new(self.array(schema, depth)?));
         }
         if has.object {
-            node.object = self.object(schema, depth)?;
+            node.object = Some(Box::new(self.object(schema, depth)?));
         }
         if has.applicators {
-            node.applicators = self.applicators(schema, depth)?;
+            node.applicators = Some(Box::new(self.applicators(schema, depth)?));
         }
         Ok(node)
     }
 
-    fn array(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<Option<Box<ArrayRules>>, SchemaError> {
-        let keywords = ["minItems", "maxItems", "uniqueItems", "prefixItems", "items", "contains"];
-        if !has_any(schema, &keywords) {
-            return Ok(None);
-        }
+    fn array(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<ArrayRules, SchemaError> {
         let contains = match self.one(schema, "contains", depth)? {
             Some(id) => {
                 let counts = counts(schema, "minContains", "maxContains")?;
@@ -117,35 +113,17 @@ impl<'a> Compiler<'a> {
             }
             None => None,
         };
-        Ok(Some(Box::new(ArrayRules {
+        Ok(ArrayRules {
             length: counts(schema, "minItems", "maxItems")?,
             unique: schema.get("uniqueItems") == Some(&Value::Bool(true)),
             prefix: self.list(schema, "prefixItems", depth)?,
             // A schema that accepts everything is dropped.
             items: self.one(schema, "items", depth)?.filter(|&id| !self.nodes[id].is_empty()),
             contains,
-        })))
+        })
     }
 
-    fn object(
-        &mut self,
-        schema: &'a Map<String, Value>,
-        depth: usize,
-    ) -> Result<Option<Box<ObjectRules>>, SchemaError> {
-        let keywords = [
-            "minProperties",
-            "maxProperties",
-            "required",
-            "properties",
-            "patternProperties",
-            "additionalProperties",
-            "propertyNames",
-            "dependentRequired",
-            "dependentSchemas",
-        ];
-        if !has_any(schema, &keywords) {
-            return Ok(None);
-        }
+    fn object(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<ObjectRules, SchemaError> {
         let required = names(schema.get("required"), "`required`")?;
         let mut properties = Vec::new();
         let inner = schema.get("properties");
@@ -163,7 +141,7 @@ impl<'a> Compiler<'a> {
         for (name, value) in object_of(schema, "dependentRequired")?.into_iter().flatten() {
             dependent_required.push((name.as_str().into(), names(Some(value), "each member of `dependentRequired`")?));
         }
-        Ok(Some(Box::new(ObjectRules {
+        Ok(ObjectRules {
             length: counts(schema, "minProperties", "maxProperties")?,
             required,
             properties,
@@ -172,17 +150,10 @@ impl<'a> Compiler<'a> {
             names: self.one(schema, "propertyNames", depth)?,
             dependent_required,
             dependent_schemas: self.named(schema, "dependentSchemas", depth)?,
-        })))
+        })
     }
 
-    fn applicators(
-        &mut self,
-        schema: &'a Map<String, Value>,
-        depth: usize,
-    ) -> Result<Option<Box<Applicators>>, SchemaError> {
-        if !has_any(schema, &["$ref", "allOf", "anyOf", "oneOf", "not", "if"]) {
-            return Ok(None);
-        }
+    fn applicators(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<Applicators, SchemaError> {
         let reference = match schema.get("$ref") {
             None => None,
             Some(Value::String(reference)) => {
@@ -192,7 +163,7 @@ impl<'a> Compiler<'a> {
             Some(other) => return Err(must_be("`$ref`", "a string", other)),
         };
         let condition = self.one(schema, "if", depth)?;
-        Ok(Some(Box::new(Applicators {
+        Ok(Applicators {
             reference,
             all: self.list(schema, "allOf", depth)?,
             any: self.list(schema, "anyOf", depth)?,
@@ -201,7 +172,7 @@ impl<'a> Compiler<'a> {
             then: if condition.is_some() { self.one(schema, "then", depth)? } else { None },
             otherwise: if condition.is_some() { self.one(schema, "else", depth)? } else { None },
             condition,
-        })))
+        })
     }
 
     fn one(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Option<Id>, SchemaError> {
@@ -306,8 +277,7 @@ impl<'a> Groups<'a> {
             let group = match keyword.as_str() {
                 "minimum" | "exclusiveMinimum" | "maximum" | "exclusiveMaximum" | "multipleOf" => &mut has.number,
                 "pattern" | "format" | "minLength" | "maxLength" => &mut has.string,
-                "minItems" | "maxItems" | "uniqueItems" | "prefixItems" | "items" | "contains" | "minContains"
-                | "maxContains" => &mut has.array,
+                "minItems" | "maxItems" | "uniqueItems" | "prefixItems" | "items" | "contains" => &mut has.array,
                 "minProperties"
                 | "maxProperties"
                 | "required"
@@ -317,7 +287,7 @@ impl<'a> Groups<'a> {
                 | "propertyNames"
                 | "dependentRequired"
                 | "dependentSchemas" => &mut has.object,
-                "$ref" | "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => &mut has.applicators,
+                "$ref" | "allOf" | "anyOf" | "oneOf" | "not" | "if" => &mut has.applicators,
                 "unevaluatedItems"
                 | "unevaluatedProperties"
                 | "$dynamicRef"

@@ -39,7 +39,7 @@ pub(super) fn types(schema: &Map<String, Value>) -> Result<Option<Types>, Schema
     }
 }
 
-pub(super) fn number(schema: &Map<String, Value>) -> Result<Option<Box<NumberRules>>, SchemaError> {
+pub(super) fn number(schema: &Map<String, Value>) -> Result<NumberRules, SchemaError> {
     let mut rules = NumberRules::default();
     for (keyword, beyond, inclusive) in [
         ("minimum", Ordering::Less, true),
@@ -57,8 +57,7 @@ pub(super) fn number(schema: &Map<String, Value>) -> Result<Option<Box<NumberRul
     {
         return Err(must_be("`multipleOf`", "greater than 0", shown));
     }
-    let empty = rules.bounds.is_empty() && rules.multiple_of.is_none();
-    Ok((!empty).then(|| Box::new(rules)))
+    Ok(rules)
 }
 
 pub(super) fn number_of(schema: &Map<String, Value>, keyword: &str) -> Result<Option<(Number, Box<str>)>, SchemaError> {

@@ -1,18 +1,53 @@
-//! The response of a batch: an array that is sent once every request of the batch is answered.
+//! Where responses go, and the response of a batch: an array that is sent once every request of the batch is answered.
 //!
 //! See [Batching](https://modelcontextprotocol.io/specification/2025-03-26/basic#batching).
 
-use std::sync::{Arc, PoisonError};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError},
+};
 
-use crate::engine::sync::Mutex;
+use crate::engine::{outbox::Outbox, request::source::Permit, sync::Mutex};
 
-/// The destination of a response.
-#[derive(Debug, Clone)]
-pub(crate) enum Sink {
-    /// The output, as a separate line.
-    Line,
-    /// The response of a batch.
-    Batch(Arc<Batch>),
+/// The destination of the response of a call in flight: a line of the output, or a part of the response of a batch.
+pub(crate) struct Sink {
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) batch: Option<Arc<Batch>>,
+    /// The capacity of the transport that the call occupies.
+    pub(crate) _permit: Option<Permit>,
+}
+
+impl Sink {
+    /// Announces the response.
+    pub(super) fn open(&self) {
+        if let Some(batch) = &self.batch {
+            batch.expect();
+        }
+        self.outbox.open_call();
+    }
+
+    /// Sends the response, or ends the call without one.
+    pub(super) fn close(self, response: Option<Vec<u8>>) {
+        self.outbox.close_call(|out| match (self.batch, response) {
+            (Some(batch), Some(response)) => batch.push(&response, out),
+            (Some(batch), None) => batch.skip(out),
+            (None, Some(response)) => {
+                if response.len() > out.capacity() && out.is_empty() {
+                    *out = response;
+                } else {
+                    out.extend_from_slice(&response);
+                }
+                out.push(b'\n');
+            }
+            (None, None) => {}
+        });
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sink").field("batch", &self.batch).finish_non_exhaustive()
+    }
 }
 
 /// A batch whose response is not yet complete. The limit on messages in a batch bounds the responses that it holds.

@@ -4,10 +4,7 @@ use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     task::{Context as TaskContext, Poll},
     time::{Duration, Instant},
 };
@@ -24,22 +21,31 @@ type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
 pub(crate) struct GuardedCall {
     /// `None` once it has finished.
     running: Option<CallFuture>,
-    /// Whether the call ends with questions to the client, which are being encoded.
-    is_suspended: bool,
-    /// The context of the function. `None` if an inner guard handles it.
-    context: Option<Arc<Context>>,
+    context: Context,
+    /// Whether the future is that of the function, and not that of a layer around it.
+    is_function: bool,
+    /// Whether the call, including its layers, may be handed off to a task.
+    hands_off: bool,
     /// Whether a slow poll is logged.
     warns_if_slow: bool,
-    /// The context of a call that may be handed off to a task, including its layers.
-    handoff_context: Option<Arc<Context>>,
-    name: &'static str,
+    /// Whether the call ends with questions to the client, which are being encoded.
+    is_suspended: bool,
 }
 
 impl GuardedCall {
-    /// Guards the future of a function with its context or, without a context, that of a layer around it.
-    pub(crate) fn new(running: CallFuture, context: Option<Arc<Context>>, name: &'static str) -> Self {
+    /// Guards the future of a call.
+    pub(crate) fn new(running: CallFuture, context: Context) -> Self {
+        let shared = context.shared();
+        let (is_function, hands_off) = (!shared.is_layered, shared.handoff.is_some());
+        let mut guarded = Self::layered(running, context, is_function);
+        guarded.hands_off = hands_off;
+        guarded
+    }
+
+    /// Guards the future of a layer, or that of the function inside of all layers.
+    pub(crate) fn layered(running: CallFuture, context: Context, is_function: bool) -> Self {
         let running = Some(running);
-        Self { running, is_suspended: false, context, warns_if_slow: false, handoff_context: None, name }
+        Self { running, context, is_function, hands_off: false, warns_if_slow: false, is_suspended: false }
     }
 
     /// Logs a warning when the future blocks its thread.
@@ -48,27 +54,22 @@ impl GuardedCall {
         self
     }
 
-    /// Hands the call off to a task when its function requests it.
-    pub(super) fn with_handoff(mut self, context: Option<Arc<Context>>) -> Self {
-        self.handoff_context = context;
-        self
-    }
-
     /// Polls the function or its layers.
     fn poll_running(&mut self, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
         let Some(mut running) = self.running.take() else { return Poll::Pending };
         let start = self.warns_if_slow.then(Instant::now);
-        let poll = || match enter_call(self.context.as_deref(), || running.as_mut().poll(cx)) {
+        let context = self.is_function.then_some(&self.context);
+        let poll = || match enter_call(context, || running.as_mut().poll(cx)) {
             Poll::Ready(finished) => Ok(finished),
             Poll::Pending => Err(running),
         };
         let polled = catch_unwind(AssertUnwindSafe(poll));
         if let Some(start) = start {
-            warn_if_slow(self.name, start.elapsed());
+            warn_if_slow(self.context.call().name, start.elapsed());
         }
         match polled {
             Ok(Ok(Finished { body, outcome })) => {
-                let outcome = with_unmet_requirement(outcome, self.context.as_deref());
+                let outcome = with_unmet_requirement(outcome, context);
                 Poll::Ready(Ok(Finished { body, outcome }))
             }
             Ok(Err(running)) => {
@@ -81,20 +82,19 @@ impl GuardedCall {
 
     /// If the call ends with questions to the client, polls the result that contains them. Returns `None` if it does not.
     fn poll_questions(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Finished>> {
-        match self.context.as_ref().and_then(|context| context.requester()) {
-            Some(requester) => requester.poll_suspended(cx).map(|result| result.map(Finished::from)),
-            None => Poll::Ready(None),
-        }
+        let requester = self.context.shared().requester().filter(|_| self.is_function);
+        requester.map_or(Poll::Ready(None), |requester| requester.poll_suspended(cx))
     }
 
     /// If the function has requested a handoff, moves the rest of the call into a task, and continues with the future of
     /// the response that is sent in place of the result. Returns whether it has.
     pub(super) fn hand_off(&mut self, cx: &mut TaskContext<'_>) -> bool {
-        let Some(context) = &self.handoff_context else { return false };
-        let Some(handoff) = context.handoff().filter(|handoff| handoff.poll_requested(cx).is_ready()) else {
+        if !self.hands_off {
             return false;
-        };
-        self.running = self.running.take().map(|rest| handoff.hand_off(rest, Arc::clone(context)));
+        }
+        let handoff = self.context.shared().handoff.as_ref();
+        let Some(handoff) = handoff.filter(|handoff| handoff.poll_requested(cx).is_ready()) else { return false };
+        self.running = self.running.take().map(|rest| handoff.hand_off(rest, self.context.clone()));
         true
     }
 }
@@ -127,7 +127,7 @@ impl Drop for GuardedCall {
     fn drop(&mut self) {
         let running = self.running.take();
         if catch_unwind(AssertUnwindSafe(|| drop(running))).is_err() {
-            tracing::error!(name = self.name, "function panicked while being dropped");
+            tracing::error!(name = self.context.call().name, "function panicked while being dropped");
         }
     }
 }

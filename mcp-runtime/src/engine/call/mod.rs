@@ -6,3 +6,4 @@ pub(crate) mod in_flight;
 pub(crate) mod prepare;
 pub(crate) mod run;
 pub(crate) mod running;
+pub(crate) mod server_fn;

@@ -1,19 +1,14 @@
-//! A call from its preparation to its response.
+//! The responses of calls, and of all other requests.
 
-use std::{
-    any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, time::Duration};
 
 use super::guard::GuardedCall;
 use crate::{
     error::{Fault, FaultClass},
     excerpt::excerpt,
     handler::{
-        CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Input, Reply,
-        enter_call, entry::EntryKind, log_failure, masked_message, write_tool_error,
+        Call, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Reply, ResultKind,
+        entry::EntryKind, log_failure, masked_message, write_tool_error,
     },
     jsonrpc::{Id, write},
     revision::{Dialect, Feature, encode::Object},
@@ -22,90 +17,20 @@ use crate::{
 /// The precision of tokio's timers. A call with less time left than this counts as timed out.
 const TIMER_PRECISION: Duration = Duration::from_millis(1);
 
-/// A call from its preparation to its response: everything that its response depends on.
-///
-/// It borrows from the request while the function runs in place, and owns its id once it is spawned, wrapped by layers or
-/// a task.
-pub(crate) struct RunningCall<'a> {
-    /// The public name of the function, for messages.
-    pub(crate) name: &'static str,
-    /// The kind of the function, which decides who reads its errors, or `None` if it only lists or completes.
-    pub(crate) kind: Option<EntryKind>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) id: Id<'a>,
-    pub(crate) encoding: Arc<Encoding>,
-    /// `None` if neither the function nor the engine uses it.
-    pub(crate) context: Option<Arc<Context>>,
-    /// Whether layers wrap the function. If so, they guard it themselves.
-    pub(crate) is_layered: bool,
-}
-
-/// The generated entry point of an async function.
-pub(crate) type AsyncFn = for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>;
-
-impl RunningCall<'_> {
-    /// Returns the call without borrowing from the request.
-    pub(crate) fn to_owned(&self) -> RunningCall<'static> {
-        let Self { name, kind, timeout, id, encoding, context, is_layered } = self;
-        RunningCall {
-            name,
-            kind: *kind,
-            timeout: *timeout,
-            id: id.to_owned(),
-            encoding: Arc::clone(encoding),
-            context: context.clone(),
-            is_layered: *is_layered,
-        }
-    }
-
-    /// Returns whether the function is a tool, whose errors are results for the model to read.
-    fn is_tool(&self) -> bool {
-        self.kind == Some(EntryKind::Tool)
-    }
-
-    /// Decodes the arguments of an async function and creates its future.
-    pub(crate) fn start(&self, function: AsyncFn, input: Input<'_>) -> Result<CallFuture, HandlerError> {
-        catch_unwind(AssertUnwindSafe(|| enter_call(self.context.as_deref(), || function(input))))
-            .unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()))
-    }
-
-    /// Guards the future of the call.
-    pub(crate) fn guard(&self, running: CallFuture) -> GuardedCall {
-        let context = self.context.as_ref().filter(|_| !self.is_layered);
-        let handoff_context = self.context.as_ref().filter(|context| context.handoff().is_some());
-        GuardedCall::new(running, context.cloned(), self.name).with_handoff(handoff_context.cloned())
-    }
-
-    /// Runs a guarded call to completion. Returns `None` if it timed out. Time spent waiting for the client does not
-    /// count.
-    pub(crate) async fn run_with_timeout(&self, mut guarded: GuardedCall) -> Option<Finished> {
-        let Some(limit) = self.timeout else { return Some(self.finished(guarded.await)) };
-        let start = tokio::time::Instant::now();
-        let mut remaining = limit;
-        loop {
-            if let Ok(result) = tokio::time::timeout(remaining, &mut guarded).await {
-                return Some(self.finished(result));
-            }
-            let waited = self.context.as_deref().map_or(Duration::ZERO, Context::waited);
-            remaining = (limit + waited).saturating_sub(start.elapsed());
-            if remaining < TIMER_PRECISION {
-                return None;
-            }
-        }
-    }
-
+impl Call {
     /// Converts the payload of a panic into a fault.
     pub(super) fn finished(&self, result: Result<Finished, Box<dyn Any + Send>>) -> Finished {
         result.unwrap_or_else(|panic| Finished::failed(self.panic_fault(&*panic)))
     }
 
-    /// Returns the outcome of a call that timed out.
-    pub(crate) fn timed_out(&self) -> Finished {
-        let limit = self.timeout.unwrap_or_default();
+    /// Returns the outcome of a call that did not finish within this time.
+    pub(crate) fn timed_out(&self, limit: Option<Duration>) -> Finished {
+        let limit = limit.unwrap_or_default();
         let message = format!("`{}` did not finish within {limit:?}", self.name);
         tracing::warn!(name = self.name, id = self.id.as_json(), ?limit, "call timed out");
         if self.is_tool() {
-            Finished::with_result(self.tool_error(&message))
+            let body = self.tool_error(&message);
+            Finished::of_kind(ResultKind::ToolError(message), body)
         } else {
             Finished::failed(Fault::internal(message))
         }
@@ -119,22 +44,26 @@ impl RunningCall<'_> {
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
-    /// Returns the result that the client receives, as JSON.
+    /// Returns the result that the client receives, as JSON, and its kind.
     ///
     /// # Errors
     ///
     /// Returns the fault that the client receives instead.
-    pub(crate) fn result(&self, finished: Finished) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn result(&self, finished: Finished) -> Result<(ResultKind, Vec<u8>), Fault> {
         match finished.outcome {
-            Ok(()) => Ok(finished.body),
-            Err(error) => self.error_text(error).map(|text| self.tool_error(&text)),
+            Ok(kind) => Ok((kind, finished.body)),
+            Err(error) => {
+                let text = self.error_text(error)?;
+                let body = self.tool_error(&text);
+                Ok((ResultKind::ToolError(text), body))
+            }
         }
     }
 
     /// Writes the response of a finished call. Returns the class of the fault if the response is an error.
     pub(crate) fn write_response(&self, out: &mut Vec<u8>, finished: Finished) -> Option<FaultClass> {
         match self.result(finished) {
-            Ok(body) => {
+            Ok((_, body)) => {
                 write_result(out, &self.id, &body);
                 None
             }
@@ -159,7 +88,7 @@ impl RunningCall<'_> {
     /// Returns a tool result with `isError` and this text, which the model reads.
     fn tool_error(&self, text: &str) -> Vec<u8> {
         let mut body = Vec::new();
-        write_tool_error(&mut Reply::plain(&mut body, &self.encoding), text);
+        write_tool_error(&mut Reply::new(&mut body, self), text);
         body
     }
 
@@ -194,18 +123,37 @@ impl RunningCall<'_> {
     }
 }
 
+impl Context {
+    /// Runs a guarded call to completion. Returns `None` if it did not finish within this time. Time spent waiting for
+    /// the client does not count.
+    pub(crate) async fn run_within(&self, limit: Option<Duration>, mut guarded: GuardedCall) -> Option<Finished> {
+        let Some(limit) = limit else { return Some(self.call().finished(guarded.await)) };
+        let start = tokio::time::Instant::now();
+        let mut remaining = limit;
+        loop {
+            if let Ok(result) = tokio::time::timeout(remaining, &mut guarded).await {
+                return Some(self.call().finished(result));
+            }
+            remaining = (limit + self.waited()).saturating_sub(start.elapsed());
+            if remaining < TIMER_PRECISION {
+                return None;
+            }
+        }
+    }
+}
+
 const BEFORE_ID: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
 const BEFORE_RESULT: &[u8] = br#","result":"#;
 
 /// Writes a response up to its result. The caller appends the result and a `}`.
-pub(crate) fn begin_result(out: &mut Vec<u8>, id: &Id<'_>) {
+pub(crate) fn begin_result(out: &mut Vec<u8>, id: &Id) {
     out.extend_from_slice(BEFORE_ID);
-    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(id.as_bytes());
     out.extend_from_slice(BEFORE_RESULT);
 }
 
 /// Writes a response with an encoded result.
-pub(crate) fn write_result(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
+pub(crate) fn write_result(out: &mut Vec<u8>, id: &Id, result: &[u8]) {
     out.reserve(result.len() + 64);
     begin_result(out, id);
     out.extend_from_slice(result);
@@ -215,11 +163,11 @@ pub(crate) fn write_result(out: &mut Vec<u8>, id: &Id<'_>, result: &[u8]) {
 /// Writes an error response. The id is `None` if the request had no readable id.
 ///
 /// See [JSON-RPC 2.0, 5.1](https://www.jsonrpc.org/specification#error_object).
-pub(crate) fn write_error(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id<'_>>, fault: &Fault) {
+pub(crate) fn write_error(out: &mut Vec<u8>, dialect: &Dialect, id: Option<&Id>, fault: &Fault) {
     let mut response = Object::begin(out);
     response.raw("jsonrpc", br#""2.0""#);
     match id {
-        Some(id) => response.raw("id", id.as_json().as_bytes()),
+        Some(id) => response.raw("id", id.as_bytes()),
         None if dialect.has(Feature::AbsentErrorId) => {}
         None => response.raw("id", b"null"),
     }
@@ -246,6 +194,6 @@ pub(crate) fn empty_result(encoding: &Encoding) -> Vec<u8> {
 }
 
 /// Returns the error for a request whose id is still in use.
-pub(crate) fn duplicate_id(id: &Id<'_>) -> Fault {
+pub(crate) fn duplicate_id(id: &Id) -> Fault {
     Fault::InvalidRequest(format!("a request with id {} is still in flight", excerpt(id.as_json())))
 }

@@ -67,7 +67,7 @@ impl PendingRequests {
     }
 
     /// Delivers a response from the client. Returns `false` if no call is waiting for it.
-    pub(crate) fn respond(&self, id: &Id<'_>, response: ResponseBody<'_>) -> bool {
+    pub(crate) fn respond(&self, id: &Id, response: ResponseBody<'_>) -> bool {
         let waiting = id.as_json().parse().ok().and_then(|id| self.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
         waiting.response.send(decode_response(response)).is_ok()

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     error::Fault,
     handler::{
-        AnswerFuture, CheckAnswer, ClientRequester, Encoding, MAX_ATTEMPTS, OnceValues,
+        AnswerFuture, CheckAnswer, ClientRequester, Encoding, Finished, MAX_ATTEMPTS, OnceValues, ResultKind,
         ask::{InvalidAnswer, Question},
     },
     jsonrpc::raw,
@@ -258,7 +258,7 @@ impl ClientRequester for RoundsRequester {
         &self.once
     }
 
-    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Vec<u8>, Fault>>> {
+    fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Finished>> {
         let mut round = lock(&self.round);
         if round.unanswered.is_empty() {
             round.waker = Some(cx.waker().clone());
@@ -273,7 +273,10 @@ impl ClientRequester for RoundsRequester {
             task::ready!(wait.as_mut().poll(cx));
             round.key_wait = None;
         }
-        Poll::Ready(Some(self.encode_input_required(&mut round)))
+        let encoded = self.encode_input_required(&mut round);
+        Poll::Ready(Some(
+            encoded.map_or_else(Finished::failed, |body| Finished::of_kind(ResultKind::InputRequired, body)),
+        ))
     }
 }
 

@@ -3,19 +3,19 @@ use std::{fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
 
 use crate::{
     backend::Backend,
-    engine::call::running::RunningCall,
+    engine::call::server_fn::Completion,
     error::Fault,
     handler::{
-        CallFuture, Caller, Contract, Finished, Input, StateMap,
-        entry::{CommonEntry, EntryInfo, EntryKind, Handler, Hints},
-        run_check,
+        Caller, Context, Finished, Function, Input,
+        entry::{EntryInfo, EntryKind, Handler, Hints},
+        finish, run_check,
         schema::Violation,
     },
     jsonrpc::raw,
+    revision::Dialect,
 };
 
 /// A call of a function, as layers see it. Cloning it is cheap.
@@ -34,8 +34,12 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Call {
-    pub(super) info: Arc<CallInfo>,
+    pub(super) context: Context,
     arguments: Arc<str>,
+    /// The completion of an argument, if that is called instead of the function.
+    completion: Option<Arc<Completion>>,
+    /// The backend that the processes of the service share. `None` for a single process.
+    backend: Option<Arc<SharedBackend>>,
     /// The position of the layer that receives the call.
     position: LayerPosition,
 }
@@ -92,50 +96,19 @@ impl fmt::Display for CallKind {
     }
 }
 
-impl From<EntryKind> for CallKind {
-    fn from(kind: EntryKind) -> Self {
-        match kind {
-            EntryKind::Tool => Self::Tool,
-            EntryKind::Resource => Self::Resource,
-            EntryKind::Prompt => Self::Prompt,
-        }
-    }
-}
-
-/// The function behind the layers.
-pub(crate) enum CalledFunction {
-    /// The annotated function.
-    Handler,
-    /// A function that completes a value. It receives the arguments that the layers pass on.
-    Completion(Box<dyn Fn(&str) -> CallFuture + Send + Sync>),
-}
-
-/// The properties of a call that layers cannot change.
-pub(crate) struct CallInfo {
-    pub(crate) call: RunningCall<'static>,
-    pub(crate) kind: CallKind,
-    pub(crate) entry: EntryInfo<'static>,
-    pub(crate) common: &'static CommonEntry,
-    pub(crate) function: CalledFunction,
-    pub(crate) contract: Arc<Contract>,
-    pub(crate) uses_context: bool,
-    pub(crate) name: Box<str>,
-    /// The URI of a resource. Empty for other calls.
-    pub(crate) uri: Box<str>,
-    pub(crate) hints: Hints,
-    pub(crate) caller: Caller,
-    /// Whether the request continues an earlier round.
-    pub(crate) is_continued: bool,
-    pub(crate) states: Arc<StateMap>,
-    /// The permits that limit the slow checks of the request's sender, if the transport has several senders.
-    pub(crate) check_share: Option<Arc<Semaphore>>,
-    /// The backend that the processes of the service share. `None` for a single process.
-    pub(crate) shared: Option<Arc<SharedBackend>>,
-}
-
 impl Call {
-    pub(crate) fn new(info: CallInfo, arguments: &str) -> Self {
-        Self { info: Arc::new(info), arguments: arguments.into(), position: LayerPosition::default() }
+    pub(crate) fn new(context: Context, arguments: &str, backend: Option<Arc<SharedBackend>>) -> Self {
+        Self { context, arguments: arguments.into(), completion: None, backend, position: LayerPosition::default() }
+    }
+
+    /// Returns the call with a completion in place of its function.
+    pub(crate) fn completing(self, completion: Completion) -> Self {
+        Self { completion: Some(Arc::new(completion)), ..self }
+    }
+
+    /// Returns the registered function. Every call with layers has one.
+    fn function(&self) -> &Function {
+        self.context.call().function.as_deref().expect("layers wrap functions")
     }
 
     /// Returns the call as the layer at this position receives it.
@@ -154,19 +127,24 @@ impl Call {
 
     /// Returns the kind of the call.
     pub fn kind(&self) -> CallKind {
-        self.info.kind
+        match (&self.completion, self.function().kind()) {
+            (Some(_), _) => CallKind::Completion,
+            (None, EntryKind::Tool) => CallKind::Tool,
+            (None, EntryKind::Resource) => CallKind::Resource,
+            (None, EntryKind::Prompt) => CallKind::Prompt,
+        }
     }
 
     /// Returns the name of the tool or prompt, or the URI of the resource. For a completion, returns the name of the
     /// prompt or the URI template.
     pub fn name(&self) -> &str {
-        &self.info.name
+        self.completion.as_ref().map_or(&self.context.call().subject, |completion| &completion.subject)
     }
 
     /// Returns the called entry, or the one whose argument is completed. Its name is a registered one, unlike the URI
     /// of a resource.
     pub fn entry(&self) -> EntryInfo<'static> {
-        self.info.entry
+        self.function().info()
     }
 
     /// Returns the behaviour hints of a tool. They are empty for other calls.
@@ -183,23 +161,23 @@ impl Call {
     /// # mcp_runtime::layers::from_fn(maintenance);
     /// ```
     pub fn hints(&self) -> Hints {
-        self.info.hints
+        if self.completion.is_some() { Hints::default() } else { self.function().hints() }
     }
 
     /// Returns the backend that the processes of the service share, for layers that count or keep something for all of
     /// them. Returns `None` if the server has no [backend](crate::Server::backend).
     pub fn backend(&self) -> Option<LayerBackend<'_>> {
-        self.info.shared.as_deref().map(|shared| LayerBackend::new(shared, self.position.index))
+        self.backend.as_deref().map(|shared| LayerBackend::new(shared, self.position.index))
     }
 
     /// Returns the sender of the request.
     pub fn caller(&self) -> &Caller {
-        &self.info.caller
+        &self.context.shared().caller
     }
 
     /// Returns the JSON of the request's id, as it appears in the log.
     pub fn request_id(&self) -> &str {
-        self.info.call.id.as_json()
+        self.context.request_id()
     }
 
     /// Returns the JSON object of the arguments. Arguments of prompts and variables of resource templates are already
@@ -251,45 +229,51 @@ impl Call {
     /// Returns whether the function takes a [`Context`](crate::Context), in which case its result may depend on more
     /// than the arguments and the state of the server.
     pub fn uses_context(&self) -> bool {
-        self.info.uses_context
+        self.completion.as_ref().map_or(self.function().uses_context, |completion| completion.source.takes_context())
     }
 
     /// Returns whether the function has sent requests to its client, in this round or an earlier one, in which case its
     /// result is meant for this client only.
     pub fn is_conversation(&self) -> bool {
-        self.info.is_continued || self.info.call.context.as_ref().is_some_and(|context| context.has_asked())
+        self.context.shared().is_continued || self.context.has_asked()
     }
 
     /// Returns a number that distinguishes the function from all others, even from later ones with the same name.
     #[cfg(feature = "cache")]
     pub(crate) fn address(&self) -> usize {
-        std::ptr::from_ref(self.info.common).addr()
+        std::ptr::from_ref(self.function().common()).addr()
+    }
+
+    /// Returns the dialect of the response if the call is one of a tool, some of whose errors are results.
+    pub(super) fn tool_dialect(&self) -> Option<&'static Dialect> {
+        (self.kind() == CallKind::Tool).then_some(self.context.call().encoding.dialect)
     }
 
     /// Calls the function. A layer may replace the outcome, so errors are logged here.
     pub(super) async fn run(self) -> Finished {
-        let info = Arc::clone(&self.info);
+        let context = self.context.clone();
         let mut finished = self.run_function().await;
         if let Err(error) = &mut finished.outcome {
-            error.log(info.call.name, info.call.id.as_json());
+            error.log(context.call().name, context.request_id());
         }
         finished
     }
 
     async fn run_function(self) -> Finished {
-        let Self { info, arguments, .. } = self;
-        if let CalledFunction::Completion(complete) = &info.function {
-            return complete(&arguments).await;
+        if let Some(completion) = &self.completion {
+            return completion.run(&self.context, &self.arguments).await;
         }
-        let violations = match check_in_advance(&info, &arguments).await {
+        let violations = match self.check_in_advance().await {
             Ok(violations) => violations,
             Err(fault) => return Finished::failed(fault),
         };
         let running = {
-            let input = info.input(&arguments, violations.as_deref());
-            match info.common.handler {
-                Handler::Sync(function) => return input.into_owned().finish(|reply| function(input, reply)),
-                Handler::Async(function) => function(input),
+            let (context, function) = (&self.context, self.function());
+            let violations = violations.as_deref();
+            let input = Input { violations, ..Input::new(function, context.call(), Some(context), &self.arguments) };
+            match function.common().handler {
+                Handler::Sync(function) => return finish(context, |reply| function(input, reply)),
+                Handler::Async(function) => function(input, context.clone()),
             }
         };
         match running {
@@ -297,35 +281,20 @@ impl Call {
             Err(error) => Finished::failed(error),
         }
     }
-}
 
-impl CallInfo {
-    /// Returns the input of the function.
-    pub(super) fn input<'a>(&'a self, arguments: &'a str, violations: Option<&'a [Violation]>) -> Input<'a> {
-        Input {
-            arguments,
-            contract: &self.contract,
-            violations,
-            states: &self.states,
-            context: self.call.context.as_ref(),
-            encoding: &self.call.encoding,
-            uri: &self.uri,
+    /// Checks the arguments on another thread if that may take long. Otherwise, they are checked when they are decoded.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server is shutting down.
+    async fn check_in_advance(&self) -> Result<Option<Vec<Violation>>, Fault> {
+        if !self.function().contract.is_slow_to_check(&self.arguments) {
+            return Ok(None);
         }
+        let call = self.clone();
+        let violations = run_check(&self.context, move || call.function().contract.check(&call.arguments)).await;
+        violations.map(Some).ok_or_else(Fault::shutting_down)
     }
-}
-
-/// Checks the arguments on another thread if that may take long. Otherwise, they are checked when they are decoded.
-///
-/// # Errors
-///
-/// Fails if the server is shutting down.
-async fn check_in_advance(info: &CallInfo, arguments: &Arc<str>) -> Result<Option<Vec<Violation>>, Fault> {
-    if !info.contract.is_slow_to_check(arguments) {
-        return Ok(None);
-    }
-    let (contract, arguments) = (Arc::clone(&info.contract), Arc::clone(arguments));
-    let violations = run_check(info.check_share.clone(), move || contract.check(&arguments)).await;
-    violations.map(Some).ok_or_else(Fault::shutting_down)
 }
 
 impl fmt::Debug for Call {

@@ -12,8 +12,7 @@ use super::{
 };
 use crate::{
     engine::call::guard::GuardedCall,
-    handler::{CallFuture, entry::EntryInfo},
-    registry::Function,
+    handler::{CallFuture, Function, entry::EntryInfo},
 };
 
 /// A layer around calls.
@@ -97,15 +96,17 @@ impl Next {
     ///
     /// Dropping the future cancels the call.
     pub async fn run(mut self, call: Call) -> Outcome {
-        let info = Arc::clone(&call.info);
-        let name = info.call.name;
+        let (context, tool_dialect) = (call.context.clone(), call.tool_dialect());
         let guarded = match self.0.next() {
-            Some(layer) => GuardedCall::new(Box::pin(async move { layer.call(call, self).await.finished }), None, name),
-            None => GuardedCall::new(Box::pin(call.run()), info.call.context.clone(), name),
+            Some(layer) => {
+                let running = Box::pin(async move { layer.call(call, self).await.finished });
+                GuardedCall::layered(running, context.clone(), false)
+            }
+            None => GuardedCall::layered(Box::pin(call.run()), context.clone(), true),
         };
         match guarded.await {
-            Ok(finished) => Outcome::of(finished, &info),
-            Err(panic) => info.call.panic_fault(&*panic).into(),
+            Ok(finished) => Outcome { finished, tool_dialect },
+            Err(panic) => context.call().panic_fault(&*panic).into(),
         }
     }
 

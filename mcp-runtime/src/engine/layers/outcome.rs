@@ -1,13 +1,12 @@
 use std::{any::TypeId, fmt};
 
-use super::call::{Call, CallInfo, CallKind};
+use super::call::{Call, CallKind};
 use crate::{
     error::Fault,
     handler::{
         Completions, Finished, HandlerError, HandlerErrorKind, HandlerResult, PromptOutput, Reply, ResourceOutput,
-        ToolOutput, write_prompt, write_resource, write_tool,
+        ResultKind, ToolOutput, finish, write_prompt, write_resource, write_tool,
     },
-    jsonrpc::raw,
     model::ToolResult,
     revision::Dialect,
 };
@@ -25,7 +24,7 @@ use crate::{
 pub struct Outcome {
     pub(super) finished: Finished,
     /// The dialect of the response if the call is one of a tool, some of whose errors are results.
-    tool_dialect: Option<&'static Dialect>,
+    pub(super) tool_dialect: Option<&'static Dialect>,
 }
 
 /// The status of a finished call.
@@ -54,20 +53,6 @@ impl CallStatus {
             Self::TaskCreated => "task_created",
             Self::Fault => "fault",
         }
-    }
-
-    /// Returns the status of an encoded result.
-    fn of_result(body: &str) -> Self {
-        let mut status = Self::Success;
-        for (name, value) in raw::members(body) {
-            match (&*name, value) {
-                ("isError", "true") => status = Self::ToolError,
-                ("resultType", r#""input_required""#) => return Self::InputRequired,
-                ("resultType", r#""task""#) | ("task", _) => return Self::TaskCreated,
-                _ => {}
-            }
-        }
-        status
     }
 }
 
@@ -109,7 +94,7 @@ impl Outcome {
         if call.kind() != CallKind::Completion {
             return Self::wrong_kind(call);
         }
-        Self::of(Finished::with_result(completions.write(&call.info.call.encoding)), &call.info)
+        Self::of(Finished::with_result(completions.write(&call.context.call().encoding)), call)
     }
 
     /// Returns an outcome that rejects a call with a message. For a tool, it is a result that the model reads; for a
@@ -132,24 +117,21 @@ impl Outcome {
         }
     }
 
-    pub(super) fn of(finished: Finished, info: &CallInfo) -> Self {
-        let tool_dialect = (info.kind == CallKind::Tool).then_some(info.call.encoding.dialect);
-        Self { finished, tool_dialect }
+    fn of(finished: Finished, call: &Call) -> Self {
+        Self { finished, tool_dialect: call.tool_dialect() }
     }
 
     /// Returns an outcome with the JSON of an earlier result. The function and the revision must be the same.
     #[cfg(feature = "cache")]
     pub(crate) fn from_cached_json(call: &Call, body: &[u8]) -> Self {
-        Self::of(Finished::with_result(body.to_vec()), &call.info)
+        Self::of(Finished::with_result(body.to_vec()), call)
     }
 
     fn written(call: &Call, kind: CallKind, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Self {
         if call.kind() != kind {
             return Self::wrong_kind(call);
         }
-        let mut body = Vec::new();
-        let outcome = write(&mut call.info.input("{}", None).reply(&mut body));
-        Self::of(Finished { body, outcome }, &call.info)
+        Self::of(finish(&call.context, write), call)
     }
 
     fn wrong_kind(call: &Call) -> Self {
@@ -172,9 +154,12 @@ impl Outcome {
     /// # mcp_runtime::layers::from_fn(count_failures);
     /// ```
     pub fn status(&self) -> CallStatus {
-        let error = match (&self.finished.outcome, self.json()) {
-            (Err(error), _) => error,
-            (Ok(()), body) => return CallStatus::of_result(body.unwrap_or_default()),
+        let error = match &self.finished.outcome {
+            Err(error) => error,
+            Ok(ResultKind::Complete) => return CallStatus::Success,
+            Ok(ResultKind::ToolError(_)) => return CallStatus::ToolError,
+            Ok(ResultKind::InputRequired) => return CallStatus::InputRequired,
+            Ok(ResultKind::TaskCreated) => return CallStatus::TaskCreated,
         };
         let is_tool_error = self.tool_dialect.is_some_and(|dialect| match error.kind() {
             HandlerErrorKind::Fault(fault) => dialect.is_tool_error(fault),
@@ -229,25 +214,5 @@ impl From<Fault> for Outcome {
 impl<E: Into<Self>> From<Result<Self, E>> for Outcome {
     fn from(result: Result<Self, E>) -> Self {
         result.unwrap_or_else(Into::into)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::CallStatus;
-
-    #[test]
-    fn the_status_of_a_result_follows_from_its_members() {
-        for (body, status) in [
-            (r#"{"content":[]}"#, CallStatus::Success),
-            (r#"{"content":[],"isError":false,"resultType":"complete"}"#, CallStatus::Success),
-            (r#"{"structuredContent":{"isError":true},"content":[]}"#, CallStatus::Success),
-            (r#"{"content":[],"isError":true,"resultType":"complete"}"#, CallStatus::ToolError),
-            (r#"{"inputRequests":{},"resultType":"input_required"}"#, CallStatus::InputRequired),
-            (r#"{"resultType":"task","taskId":"1"}"#, CallStatus::TaskCreated),
-            (r#"{"task":{"taskId":"1"}}"#, CallStatus::TaskCreated),
-        ] {
-            assert_eq!(CallStatus::of_result(body), status, "{body}");
-        }
     }
 }

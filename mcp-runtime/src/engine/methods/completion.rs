@@ -1,14 +1,14 @@
 //! `completion/complete`.
 
-use std::{borrow::Cow, collections::BTreeMap, future::ready, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
     engine::{
         call::{
-            prepare::{CallRequest, admit, context_parts, prepare, run_server_fn, server_fn_env},
+            prepare::{admit, check_in_flight, layered, method_call, share, timeout},
             running,
+            server_fn::{Completion, CompletionSource},
         },
-        layers::{Call, CallInfo, CallKind, CalledFunction},
         request::{
             context::{RequestContext, authorize},
             params,
@@ -16,12 +16,8 @@ use crate::{
     },
     error::Fault,
     excerpt::excerpt,
-    handler::{
-        CallEnv, CallFuture, CompletionInput, Completions, Context, EarlierArguments, Encoding, Finished,
-        ServerFnOutput, StateMap, entry::Hints,
-    },
+    handler::{Call, Completions, Context, Function},
     jsonrpc::{RawJson, raw},
-    registry::{CompletionSource, Function},
     revision::encode::Object,
 };
 
@@ -35,8 +31,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;
     let name = params::string(argument.member("name"), "argument.name")?;
     let value = params::string(argument.member("value"), "argument.value")?;
-    let source = referenced
-        .completion_source(&name)
+    let source = CompletionSource::of(referenced, &name)
         .ok_or_else(|| Fault::InvalidParams(format!("`{}` has no argument `{}`", excerpt(&target), excerpt(&name))))?;
     let context = request.params.member("context").map(RawJson::text);
     let next = request.engine().profile.layers.for_function(referenced);
@@ -45,45 +40,39 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         running::write_result(out, request.id, &result);
         return Ok(());
     }
-    let uses_context = matches!(source, CompletionSource::Function(_, true));
-    let method = "completion/complete";
-    let context_of_call = || context_parts(request, method);
-    let mut call = prepare(request, (referenced.name, referenced.common), None, uses_context, context_of_call)?;
-    call.is_layered = next.is_some();
+    check_in_flight(request)?;
+    request.span.record("entry", referenced.name);
+    let call = Call {
+        function: Some(Arc::clone(referenced)),
+        subject: "completion/complete".into(),
+        ..method_call(request, referenced.name, timeout(request, referenced.common().timeout))
+    };
+    let call_context = Context::new(share(request, call, source.takes_context(), next.is_some()));
     let permit = admit(request)?;
-    let completer = Completer {
-        source,
-        is_blocking: referenced.common.blocking,
-        states: Arc::clone(&request.engine().states),
-        context: call.context.clone(),
-        encoding: Arc::clone(request.encoding()),
+    let completion = Completion { source, subject: target.into() };
+    let running = match next {
+        None => completion.complete(&call_context, &value, context),
+        Some(next) => {
+            let arguments = layered_arguments(argument.text(), context);
+            next.start(layered(request, &call_context, &arguments).completing(completion))
+        }
     };
-    let Some(next) = next else {
-        call.run_future(request, permit, completer.complete(&value, context), out);
-        return Ok(());
-    };
-    let (hints, arguments) = (Hints::default(), &layered_arguments(argument.text(), context));
-    let target = CallRequest { request, function: referenced, method, name: &target, uri: "", hints, arguments };
-    let info = CallInfo {
-        kind: CallKind::Completion,
-        uses_context,
-        function: CalledFunction::Completion(Box::new(move |arguments| completer.complete_layered(arguments))),
-        ..target.info(&call)
-    };
-    call.run_future(request, permit, next.start(Call::new(info, arguments)), out);
+    call_context.run_future(request, permit, running, out);
     Ok(())
 }
 
 /// Finds the function of the prompt or resource template that `ref` names. Also returns the name or the URI template.
-pub(super) fn referenced_function<'a>(request: &RequestContext<'a>) -> Result<(Cow<'a, str>, &'a Function), Fault> {
+pub(super) fn referenced_function<'a>(
+    request: &RequestContext<'a>,
+) -> Result<(Cow<'a, str>, &'a Arc<Function>), Fault> {
     let reference = request.params.member("ref").ok_or_else(|| missing("ref"))?;
     let (registry, visible) = (request.registry, request.visible_to());
     match &*params::string(reference.member("type"), "ref.type")? {
         "ref/prompt" => {
             let name = params::string(reference.member("name"), "ref.name")?;
-            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function));
+            let prompt = registry.prompt(&name).filter(|prompt| visible.sees(prompt));
             match prompt {
-                Some(prompt) => Ok((name, &prompt.function)),
+                Some(prompt) => Ok((name, prompt)),
                 None => Err(Fault::UnknownPrompt(name.into_owned())),
             }
         }
@@ -118,56 +107,4 @@ fn layered_arguments(argument: &str, context: Option<&str>) -> String {
     }
     arguments.end();
     String::from_utf8(out).unwrap_or_default()
-}
-
-/// Completes the values of an argument.
-struct Completer {
-    source: CompletionSource,
-    is_blocking: bool,
-    states: Arc<StateMap>,
-    context: Option<Arc<Context>>,
-    encoding: Arc<Encoding>,
-}
-
-impl Completer {
-    /// Completes a value. `context` contains the arguments that the client has already filled in.
-    fn complete(&self, value: &str, context: Option<&str>) -> CallFuture {
-        let encoding = Arc::clone(&self.encoding);
-        let function = match &self.source {
-            CompletionSource::Function(function, _) => *function,
-            CompletionSource::Values(values) => {
-                let body = Completions::matching(value, values.iter()).write(&encoding);
-                return Box::pin(ready(Finished::with_result(body)));
-            }
-        };
-        let input = CompletionInput { value: value.into(), earlier: Arc::new(earlier_arguments(context)) };
-        let env = CallEnv {
-            completion: Some(input),
-            ..server_fn_env(Arc::clone(&self.states), Arc::clone(&encoding), self.context.clone())
-        };
-        let is_blocking = self.is_blocking;
-        Box::pin(async move {
-            match run_server_fn(function, is_blocking, env).await {
-                Ok(ServerFnOutput::Completions(completions)) => Finished::with_result(completions.write(&encoding)),
-                Ok(ServerFnOutput::Resources(_)) => Finished::with_result(Completions::default().write(&encoding)),
-                Err(error) => Finished::failed(error),
-            }
-        })
-    }
-
-    /// Completes the value of the arguments that layers have seen.
-    fn complete_layered(&self, arguments: &str) -> CallFuture {
-        match params::string(raw::member(arguments, "value").map(RawJson::new), "argument.value") {
-            Ok(value) => self.complete(&value, raw::member(arguments, "context")),
-            Err(fault) => Box::pin(ready(Finished::failed(fault))),
-        }
-    }
-}
-
-/// Reads the arguments that the client has already filled in.
-fn earlier_arguments(context: Option<&str>) -> EarlierArguments {
-    let arguments = context.and_then(|context| raw::member(context, "arguments"));
-    let strings = arguments.into_iter().flat_map(raw::members);
-    let strings = strings.filter_map(|(name, json)| Some((name.into_owned(), raw::string(json)?.into_owned())));
-    EarlierArguments(strings.collect::<BTreeMap<_, _>>())
 }

@@ -8,8 +8,9 @@ use crate::{
     auth::Scopes,
     engine::{
         call::{
-            prepare::{CallRequest, admit, context_parts, prepare, run_server_fn, server_fn_env},
+            prepare::{admit, call_function, check_in_flight, method_call, share, timeout},
             running,
+            server_fn::run_server_fn,
         },
         request::{
             context::{ListedTo, RequestContext, authorize, may_use},
@@ -18,11 +19,7 @@ use crate::{
     },
     error::Fault,
     excerpt::excerpt,
-    handler::{
-        Finished, ServerFnOutput,
-        entry::{EntryInfo, Hints},
-        from_strings,
-    },
+    handler::{Call, Context, Finished, ServerFnInput, ServerFnOutput, entry::EntryInfo, from_strings},
     jsonrpc::raw,
     registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
 };
@@ -62,15 +59,16 @@ fn list_resources(
     let dialect = request.dialect();
     let start = cursor.map_or(Ok(0), decode_offset)?;
     let ResourceLists { name, common, functions, uses_context } = lists;
-    let uses_context = uses_context || functions.iter().any(|(_, is_blocking)| *is_blocking);
-    let context = || context_parts(request, "resources/list");
-    let call = prepare(request, (name, common), None, uses_context, context)?;
+    check_in_flight(request)?;
+    request.span.record("entry", name);
+    let call = method_call(request, name, timeout(request, common.timeout));
+    let context = Context::new(share(request, Call { subject: "resources/list".into(), ..call }, uses_context, false));
     let permit = admit(request)?;
-    let env = server_fn_env(Arc::clone(&request.engine().states), Arc::clone(request.encoding()), call.context.clone());
+    let input = ServerFnInput { context: context.clone(), completed: None };
     let running = Box::pin(async move {
         let mut listed = Vec::new();
         for (function, blocking) in functions {
-            match run_server_fn(function, blocking, env.clone()).await {
+            match run_server_fn(function, blocking, input.clone()).await {
                 Ok(ServerFnOutput::Resources(resources)) => listed.extend(resources),
                 Ok(ServerFnOutput::Completions(_)) => {}
                 Err(error) => return Finished::failed(error),
@@ -81,7 +79,7 @@ fn list_resources(
         let page_size = engine.profile.limits.page_size;
         write_resources(registry.listed_resources(), &listed, encoding, start, page_size, sees).into()
     });
-    call.run_future(request, permit, running, out);
+    context.run_future(request, permit, running, out);
     Ok(())
 }
 
@@ -91,10 +89,10 @@ fn list_resources(
 pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(prompt) = request.registry.prompt(&name).filter(|prompt| visible.sees(&prompt.function)) else {
+    let Some(prompt) = request.registry.prompt(&name).filter(|prompt| visible.sees(prompt)) else {
         return Err(Fault::UnknownPrompt(name.into_owned()));
     };
-    authorize(request, &prompt.function)?;
+    authorize(request, prompt)?;
     let mut strings = Vec::new();
     for (argument, json) in raw::members(request.params.arguments()?) {
         let Some(text) = raw::string(json) else {
@@ -104,10 +102,8 @@ pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         };
         strings.push((argument, text));
     }
-    let arguments = from_strings(&prompt.function.contract, strings);
-    let (function, hints) = (&prompt.function, Hints::default());
-    let arguments = &arguments;
-    CallRequest { request, function, method: "prompts/get", name: &name, uri: "", hints, arguments }.call(out)
+    let arguments = from_strings(&prompt.contract, strings);
+    call_function(request, prompt, prompt.name.into(), &arguments, out)
 }
 
 /// Calls the function of a resource, or returns a file of a skill.
@@ -126,8 +122,7 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
     authorize(request, function)?;
     let strings = variables.into_iter().map(|(name, text)| (Cow::Borrowed(name), Cow::Owned(text)));
     let arguments = from_strings(&function.contract, strings);
-    let (hints, arguments) = (Hints::default(), &arguments);
-    CallRequest { request, function, method: "resources/read", name: &uri, uri: &uri, hints, arguments }.call(out)
+    call_function(request, function, uri.into_owned().into(), &arguments, out)
 }
 
 /// Lists the skills.

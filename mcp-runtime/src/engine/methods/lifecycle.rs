@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     engine::{
-        call::{batch::Sink, running},
+        call::running,
         handshake::{self, Declared},
         outbox::Outbox,
         replicas::{SessionChange, SessionMessage},
@@ -26,7 +26,7 @@ use crate::{
 /// See [Initialization](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization).
 pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let connection = request.connection;
-    if matches!(request.sink, Sink::Batch(_)) {
+    if request.batch.is_some() {
         return Err(Fault::InvalidRequest("`initialize` must not be part of a batch".to_owned()));
     }
     let already_initialized = || Fault::InvalidRequest("the session is already initialized".to_owned());

@@ -7,7 +7,7 @@ use crate::{
         request::{context::RequestContext, params},
         subscriptions::filter::Filter,
     },
-    registry::Function,
+    handler::Function,
 };
 
 /// Returns the scopes of the functions that a request would use. An invalid request requires none.
@@ -19,22 +19,22 @@ pub(crate) fn required_scopes(method: &str, request: &RequestContext<'_>) -> Sco
     let visible = request.visible_to();
     let sees = |function: &Function| visible.sees(function);
     let name = || params::string(request.params.name, "name").ok();
-    let resource = |uri: &str| Some(registry.resource(uri, sees)?.function);
+    let resource = |uri: &str| Some(&**registry.resource(uri, sees)?.function);
     let functions: Vec<&Function> = match method {
         "tools/call" => {
             let tool = name().and_then(|name| registry.tool(&name));
-            tool.map(|tool| &tool.function).filter(|function| sees(function)).into_iter().collect()
+            tool.map(|tool| &**tool).filter(|function| sees(function)).into_iter().collect()
         }
         "prompts/get" => {
             let prompt = name().and_then(|name| registry.prompt(&name));
-            prompt.map(|prompt| &prompt.function).filter(|function| sees(function)).into_iter().collect()
+            prompt.map(|prompt| &**prompt).filter(|function| sees(function)).into_iter().collect()
         }
         "resources/read" | "resources/subscribe" => {
             let uri = params::string(request.params.uri, "uri").ok();
             uri.and_then(|uri| resource(&uri)).into_iter().collect()
         }
         "completion/complete" => {
-            completion::referenced_function(request).map(|(_, function)| function).into_iter().collect()
+            completion::referenced_function(request).map(|(_, function)| &**function).into_iter().collect()
         }
         "subscriptions/listen" => {
             let uris = Filter::read(request.params).ok().and_then(|filter| filter.resources);
@@ -42,6 +42,6 @@ pub(crate) fn required_scopes(method: &str, request: &RequestContext<'_>) -> Sco
         }
         _ => Vec::new(),
     };
-    let scopes = functions.iter().filter_map(|function| function.scopes.as_deref());
+    let scopes = functions.iter().filter_map(|function| function.scopes.as_ref());
     scopes.fold(Scopes::default(), |all, scopes| all.and(scopes.clone()))
 }

@@ -5,7 +5,7 @@
 use super::{required_scopes::required_scopes, tasks::owner_name};
 use crate::{
     engine::{
-        call::{batch::Sink, running},
+        call::running,
         replicas::{SessionChange, SessionMessage},
         request::{
             context::{RequestContext, authorize},
@@ -15,7 +15,10 @@ use crate::{
             filter::{Filter, Listener, too_many_listeners, too_many_resources},
             subscriber::Subscriber,
         },
-        tasks::{options, watch},
+        tasks::{
+            request::{is_declared, undeclared},
+            watch,
+        },
     },
     error::Fault,
 };
@@ -59,7 +62,7 @@ fn subscriber<'a>(request: &RequestContext<'a>, method: &str) -> Result<&'a Subs
 
 /// Notifies the client of changes until it cancels the request or the server shuts down.
 pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
-    if matches!(request.sink, Sink::Batch(_)) {
+    if request.batch.is_some() {
         return Err(Fault::InvalidRequest("`subscriptions/listen` must not be part of a batch".to_owned()));
     }
     let (engine, connection) = (request.engine(), request.connection);
@@ -67,8 +70,8 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let is_known = |uri: &str| registry.resource(uri, |function| visible.sees(function)).is_some();
     let capabilities = registry.capabilities();
     let requested = Filter::read(request.params)?;
-    if capabilities.tasks && requested.tasks.is_some() && !options::is_declared(request.params) {
-        return Err(options::undeclared());
+    if capabilities.tasks && requested.tasks.is_some() && !is_declared(request.params) {
+        return Err(undeclared());
     }
     // One challenge names the scopes of all resources.
     request.sender_access().check(&required_scopes("subscriptions/listen", request))?;
@@ -90,7 +93,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
             watch::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
         listener.watch_tasks(watch);
     }
-    connection.in_flight.listen(request.id.to_owned(), listener).map_err(|listener| {
+    connection.in_flight.listen(request.id.clone(), listener).map_err(|listener| {
         listener.cancel();
         running::duplicate_id(request.id)
     })

@@ -8,8 +8,7 @@ use crate::{
         request::context::RequestContext,
         tasks::{
             key::TaskKey,
-            options,
-            request::{TaskRequest, decode_cursor, decode_responses, list as list_page},
+            request::{TaskRequest, decode_cursor, decode_responses, is_declared, list as list_page, undeclared},
             result::{QuestionStream, ResultRequest},
             service::TaskOwner,
         },
@@ -31,34 +30,39 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
     if !is_supported {
         return Err(Fault::MethodNotFound(method.to_owned()));
     }
-    if by_extension && !options::is_declared(request.params) {
-        return Err(options::undeclared());
+    if by_extension && !is_declared(request.params) {
+        return Err(undeclared());
     }
     check_in_flight(request)?;
     request.connection.flow.admit_task_request(request.connection.clock.last())?;
     match method {
-        "tasks/list" => list(request, out),
-        "tasks/result" => result(request, out),
-        "tasks/update" => update(request, out),
-        "tasks/cancel" => cancel(request, out),
-        _ => get(request, out),
+        "tasks/list" => {
+            let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
+            let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
+            let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor, &owner)).transpose()?;
+            let page_size = engine.profile.limits.page_size;
+            let page = async move { list_page(&tasks, &encoding, (&owner, &access), after.as_ref(), page_size).await };
+            answer(request, "tasks/list", page, out);
+        }
+        "tasks/result" => result(request, out)?,
+        "tasks/update" => {
+            let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
+            answer(request, "tasks/update", task.update(responses), out);
+        }
+        "tasks/cancel" => answer(request, "tasks/cancel", task_request(request)?.cancel(), out),
+        _ => answer(request, "tasks/get", task_request(request)?.get(), out),
     }
-}
-
-fn get(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let task = task_request(request)?;
-    answer_with(request, "tasks/get", request.engine().profile.limits.timeout, None, task.get(), out);
     Ok(())
 }
 
-fn list(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
-    let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
-    let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor, &owner)).transpose()?;
-    let page_size = engine.profile.limits.page_size;
-    let page = async move { list_page(&tasks, &encoding, (&owner, &access), after.as_ref(), page_size).await };
-    answer_with(request, "tasks/list", engine.profile.limits.timeout, None, page, out);
-    Ok(())
+/// Answers a request that takes as long as a client waits.
+fn answer(
+    request: &RequestContext<'_>,
+    method: &'static str,
+    result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
+    out: &mut Vec<u8>,
+) {
+    answer_with(request, method, request.engine().profile.limits.timeout, None, result, out);
 }
 
 /// Answers `tasks/result` when the task ends. There is no timeout, since tasks expire.
@@ -70,18 +74,6 @@ fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> 
     // Unlike the other requests, this one may wait as long as the task exists, even if its response is not read.
     let permit = admit(request)?;
     answer_with(request, "tasks/result", None, permit, result.wait(), out);
-    Ok(())
-}
-
-fn update(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let (task, responses) = (task_request(request)?, decode_responses(request.params)?);
-    answer_with(request, "tasks/update", request.engine().profile.limits.timeout, None, task.update(responses), out);
-    Ok(())
-}
-
-fn cancel(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let task = task_request(request)?;
-    answer_with(request, "tasks/cancel", request.engine().profile.limits.timeout, None, task.cancel(), out);
     Ok(())
 }
 

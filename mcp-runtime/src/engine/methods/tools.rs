@@ -8,8 +8,7 @@ use std::{
 
 use crate::{
     engine::{
-        call::prepare::{CallRequest, answer_with},
-        layers::Call,
+        call::prepare::{answer_with, call_function, call_with, layered, prepare, requester, run, share},
         methods::tasks::task_owner,
         request::{
             context::{RequestContext, authorize},
@@ -17,17 +16,16 @@ use crate::{
         },
         tasks::{
             client::{TaskClient, TaskSession},
-            options,
-            service::{DeferredTask, NewTask},
+            request::{is_declared, undeclared},
+            service::DeferredTask,
         },
     },
     error::Fault,
     handler::{
-        ContextParts, Finished,
+        Context, Finished, Function, Input, SharedCall,
         entry::{Handler, TaskSupport},
     },
     jsonrpc::{RawJson, raw},
-    registry::Tool,
     revision::Feature,
 };
 
@@ -37,23 +35,21 @@ use crate::{
 pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = params::string(request.params.name, "name")?;
     let visible = request.visible_to();
-    let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(&tool.function)) else {
+    let Some(tool) = request.registry.tool(&name).filter(|tool| visible.sees(tool)) else {
         return Err(Fault::UnknownTool(name.into_owned()));
     };
-    authorize(request, &tool.function)?;
+    authorize(request, tool)?;
     let arguments = request.params.arguments()?;
     check_headers(request, tool, arguments)?;
-    let (function, hints) = (&tool.function, tool.entry.hints);
-    let target = CallRequest { request, function, method: "tools/call", name: &name, uri: "", hints, arguments };
     match Execution::of(request, tool)? {
-        Execution::Plain => target.call(out),
-        Execution::Task(ttl) => call_as_task(&target, ttl, out),
-        Execution::Deferred { at_once } => call_deferred(&target, at_once, out),
+        Execution::Plain => call_function(request, tool, tool.name.into(), arguments, out),
+        Execution::Task(ttl) => call_as_task(request, tool, arguments, ttl, out),
+        Execution::Deferred { at_once } => call_deferred(request, tool, arguments, at_once, out),
     }
 }
 
 /// Compares the arguments that the transport repeats in headers with those in the message.
-fn check_headers(request: &RequestContext<'_>, tool: &Tool, arguments: &str) -> Result<(), Fault> {
+fn check_headers(request: &RequestContext<'_>, tool: &Function, arguments: &str) -> Result<(), Fault> {
     let Some(source) = request.connection.source.as_ref().filter(|_| !tool.headers.is_empty()) else { return Ok(()) };
     if !request.has(Feature::RequestMeta) {
         return Ok(());
@@ -64,66 +60,71 @@ fn check_headers(request: &RequestContext<'_>, tool: &Tool, arguments: &str) -> 
 }
 
 /// Runs a call as a task. Responds with the task as soon as it is created.
-pub(crate) fn call_as_task(target: &CallRequest<'_>, ttl: Option<Duration>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let CallRequest { request, function, arguments, .. } = *target;
-    let Handler::Async(async_fn) = function.common.handler else { return target.call_with(None, out) };
+fn call_as_task(
+    request: &RequestContext<'_>,
+    function: &Arc<Function>,
+    arguments: &str,
+    ttl: Option<Duration>,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let Handler::Async(async_fn) = function.common().handler else {
+        return call_with(request, function, function.name.into(), arguments, None, out);
+    };
     let client = Arc::new(task_client(request));
-    let (mut call, next) = target.prepare(false, |parts| ContextParts {
+    let (call, next) = prepare(request, function, function.name.into(), arguments)?;
+    let context = Context::new(SharedCall {
+        connection: Arc::clone(&client) as _,
         requester: Some(Arc::clone(&client) as _),
-        peer: Arc::clone(&client) as _,
-        task_status: Some(Arc::clone(&client) as _),
-        ..parts
-    })?;
-    // The default timeout of the server limits how long a client waits, but the client of a task does not wait.
-    call.timeout = function.common.timeout;
+        task: Some(Arc::clone(&client) as _),
+        ..share(request, call, function.uses_context, next.is_some())
+    });
     let owner = task_owner(request)?;
     let started = match next {
-        Some(next) => Ok(next.start(Call::new(target.info(&call), arguments))),
-        None => call.start(async_fn, target.input(&call)),
+        Some(next) => Ok(next.start(layered(request, &context, arguments))),
+        None => context.start(async_fn, Input::new(function, context.call(), Some(&context), arguments)),
     };
     let running = match started {
         Ok(running) => running,
         // A client that requests a task gets one, even if the call fails before the function runs.
         Err(error) if request.has(Feature::SessionTasks) => Box::pin(ready(Finished::failed(error))),
         Err(error) => {
-            call.fail(request.connection, error, out);
+            context.call().fail(request.connection, error, out);
             return Ok(());
         }
     };
-    let (call, scopes) = (call.to_owned(), function.scopes.clone());
-    let new = NewTask { owner, scopes, ttl, argument_bytes: arguments.len(), call, client };
     let (tasks, limit) = (Arc::clone(&request.engine().tasks), request.engine().profile.limits.timeout);
-    let created = async move { tasks.create(new, running).await.map_err(|rejected| rejected.fault) };
+    let created = async move {
+        let created = tasks.create(owner, ttl, context, client, running).await;
+        created.map_err(|rejected| rejected.fault)
+    };
     answer_with(request, function.name, limit, None, created, out);
     Ok(())
 }
 
 /// Calls a function that may become a task.
-pub(crate) fn call_deferred(target: &CallRequest<'_>, at_once: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let CallRequest { request, function, arguments, .. } = *target;
-    let Some(call_requester) = target.requester(function.uses_context || at_once)? else {
-        return target.call_with(None, out);
-    };
+fn call_deferred(
+    request: &RequestContext<'_>,
+    function: &Arc<Function>,
+    arguments: &str,
+    at_once: bool,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let name = function.name;
+    let requester = requester(request, function, name, arguments, function.uses_context || at_once)?;
+    let Some(requester) = requester else { return call_with(request, function, name.into(), arguments, None, out) };
     // The task has no id yet. With the extension, no message needs the id before the task exists.
     let client = Arc::new(task_client(request));
     let owner = task_owner(request)?;
-    let outbox = Arc::clone(&request.connection.outbox);
     let tasks = Arc::downgrade(&request.engine().tasks);
-    let deferred = Arc::new(DeferredTask::new(call_requester, outbox, Arc::clone(&client), tasks, at_once));
-    let (call, next) = target.prepare(true, |parts| ContextParts {
-        requester: Some(Arc::clone(&deferred) as _),
-        peer: Arc::clone(&deferred) as _,
-        task_status: Some(Arc::clone(&client) as _),
-        handoff: Some(Arc::clone(&deferred) as _),
-        ..parts
-    })?;
-    let mut task_call = call.to_owned();
-    task_call.timeout = function.common.timeout;
-    // The context refers to the deferred task, which receives the context when it is handed off.
-    task_call.context = None;
-    let (scopes, argument_bytes) = (function.scopes.clone(), arguments.len());
-    deferred.set_task(NewTask { owner, scopes, ttl: None, argument_bytes, call: task_call, client });
-    target.run(&call, next, out)
+    let deferred = DeferredTask::new(owner, Arc::clone(&client), tasks, at_once);
+    let (call, next) = prepare(request, function, name.into(), arguments)?;
+    let context = Context::new(SharedCall {
+        requester: Some(requester),
+        task: Some(client as _),
+        handoff: Some(Arc::new(deferred) as _),
+        ..share(request, call, function.uses_context, next.is_some())
+    });
+    run(request, function, &context, next, arguments, out)
 }
 
 /// Creates the client of a task, with the capabilities that were declared in the session or in the request.
@@ -155,8 +156,8 @@ impl Execution {
     ///
     /// Fails if the tool does not support tasks and the client requests one, or if it requires a task and the client
     /// does not request or accept one.
-    pub(crate) fn of(request: &RequestContext<'_>, tool: &Tool) -> Result<Self, Fault> {
-        let support = tool.entry.task;
+    pub(crate) fn of(request: &RequestContext<'_>, tool: &Function) -> Result<Self, Fault> {
+        let support = tool.task();
         if support == TaskSupport::Forbidden && request.params.task.is_none() {
             return Ok(Self::Plain);
         }
@@ -166,9 +167,9 @@ impl Execution {
         if !request.has(Feature::TaskExtension) {
             return Ok(Self::Plain);
         }
-        match (support, options::is_declared(request.params)) {
+        match (support, is_declared(request.params)) {
             (TaskSupport::Forbidden, _) | (TaskSupport::Optional | TaskSupport::Deferred, false) => Ok(Self::Plain),
-            (TaskSupport::Required, false) => Err(options::undeclared()),
+            (TaskSupport::Required, false) => Err(undeclared()),
             (TaskSupport::Required, true) => Ok(Self::Task(None)),
             (TaskSupport::Optional, true) => Ok(Self::Deferred { at_once: true }),
             (TaskSupport::Deferred, true) => Ok(Self::Deferred { at_once: false }),

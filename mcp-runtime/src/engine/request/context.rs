@@ -13,7 +13,7 @@ use super::{
 use crate::{
     auth::{Identity, Scopes},
     engine::{
-        call::{batch::Sink, guard::Clock, in_flight::InFlight},
+        call::{batch::Batch, guard::Clock, in_flight::InFlight},
         outbox::Outbox,
         rates::FlowControl,
         replicas::SessionMessage,
@@ -22,11 +22,11 @@ use crate::{
     },
     error::Fault,
     excerpt::excerpt,
-    handler::{Caller, ClientInfo, Encoding, entry::EntryInfo},
+    handler::{Caller, ClientInfo, Encoding, Function, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
     model::Level,
     random::log_id,
-    registry::{Function, Registry},
+    registry::Registry,
     revision::{self, Dialect, Feature},
 };
 
@@ -82,9 +82,9 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) connection: &'a ConnectionContext,
     pub(crate) dialect: &'a RequestDialect,
     pub(crate) params: &'a Params<'a>,
-    pub(crate) id: &'a Id<'a>,
-    /// The destination of the response.
-    pub(crate) sink: &'a Sink,
+    pub(crate) id: &'a Id,
+    /// The batch that contains the request.
+    pub(crate) batch: Option<&'a Arc<Batch>>,
     /// The registry snapshot that the whole request is answered from.
     pub(crate) registry: &'a Arc<Registry>,
     /// The span that the request is answered in.
@@ -137,13 +137,16 @@ impl<'a> RequestContext<'a> {
 
     /// Returns the sender of the request.
     pub(crate) fn caller(&self) -> Caller {
-        let source = self.connection.source.as_ref();
+        Caller { client: self.client(), ..self.unnamed_caller() }
+    }
+
+    /// Returns the sender of the request without its description of itself, for calls that cannot read it.
+    pub(crate) fn unnamed_caller(&self) -> Caller {
         Caller {
-            principal: self.principal().map(Into::into),
             local_identity: self.local_identity().cloned(),
-            client: self.client(),
+            client: None,
             revision: self.dialect.dialect.revision(),
-            head: source.map(|source| Arc::clone(source) as _),
+            head: self.connection.source.as_ref().map(|source| Arc::clone(source) as _),
         }
     }
 
@@ -231,7 +234,7 @@ impl RequestDialect {
 ///
 /// `entry` is recorded once the function is known. If no subscriber wants the span, this costs an atomic load: nothing
 /// is formatted.
-pub(crate) fn request_span(connection: &ConnectionContext, method: &str, id: &Id<'_>) -> Span {
+pub(crate) fn request_span(connection: &ConnectionContext, method: &str, id: &Id) -> Span {
     tracing::info_span!(
         target: "mcp_runtime::request",
         "mcp.request",

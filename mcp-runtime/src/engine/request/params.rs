@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     error::Fault,
-    jsonrpc::{Id, MAX_ID_BYTES, Object, RawJson, raw},
+    jsonrpc::{MAX_ID_BYTES, Object, RawJson, raw},
     model::Level,
     revision::Dialect,
 };
@@ -140,11 +140,6 @@ impl<'a> Meta<'a> {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Returns the JSON of the progress token, if it is a string or an integer.
-    pub(crate) fn progress_token(&self) -> Option<&'a str> {
-        self.progress_token.map(RawJson::text).filter(|token| Id::from_json(token).is_some())
     }
 
     /// Checks the mandatory members of a stateless request. Returns its dialect and log level.

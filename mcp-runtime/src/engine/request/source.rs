@@ -10,9 +10,8 @@ use std::{
 use crate::{
     auth::{AccessRules, Scopes},
     error::Fault,
-    handler::{Caller, RequestHead, entry::EntryInfo},
+    handler::{Caller, Function, RequestHead, entry::EntryInfo},
     jsonrpc::RawJson,
-    registry::Function,
 };
 
 /// The capacity of a transport that a call occupies until the permit is dropped.
@@ -62,9 +61,6 @@ pub(crate) trait RequestSource: RequestHead + std::fmt::Debug {
     ///
     /// Returns [`Fault::Overloaded`] if there is no capacity left.
     fn admit_listener(&self) -> Result<Permit, Fault>;
-
-    /// Returns the authenticated sender of the message.
-    fn principal(&self) -> Option<&str>;
 }
 
 /// The fields of a stateless request that a transport may repeat outside the message.

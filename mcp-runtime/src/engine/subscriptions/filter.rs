@@ -153,7 +153,7 @@ impl Listener {
     pub(crate) fn start(
         subscriber: Subscriber,
         filter: &Filter,
-        id: &Id<'_>,
+        id: &Id,
         outbox: &Arc<Outbox>,
         encoding: &Arc<Encoding>,
         permit: Option<Permit>,
@@ -184,7 +184,7 @@ impl Listener {
     }
 
     /// Ends the request with its response, which follows the pending notifications.
-    pub(crate) fn end(self, id: &Id<'_>) {
+    pub(crate) fn end(self, id: &Id) {
         self.subscriber.unsubscribe_all();
         drop(self.task_watch);
         self.outbox.close_listener(|out| {
@@ -199,7 +199,7 @@ pub(crate) fn too_many_listeners() -> Fault {
     Fault::overloaded("too many open `subscriptions/listen` requests")
 }
 
-fn write_acknowledgement(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
+fn write_acknowledgement(out: &mut Vec<u8>, id: &Id, filter: &Filter) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"#);
     subscription::write_subscription_id(out, id.as_json());
     out.extend_from_slice(br#","notifications":"#);
@@ -210,7 +210,7 @@ fn write_acknowledgement(out: &mut Vec<u8>, id: &Id<'_>, filter: &Filter) {
 /// Returns the result of a request that the server ends.
 ///
 /// See [Graceful closure](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions#graceful-closure).
-fn result(encoding: &Encoding, id: &Id<'_>) -> Vec<u8> {
+fn result(encoding: &Encoding, id: &Id) -> Vec<u8> {
     let mut out = vec![b'{'];
     let id = |out: &mut Vec<u8>| member(out, "io.modelcontextprotocol/subscriptionId", id.as_json().as_bytes());
     encoding.end_result_with(&mut out, "complete", Some(id));

@@ -16,7 +16,7 @@ use crate::{
     },
     error::Fault,
     handler::{
-        AnswerFuture, CallConnection, CheckAnswer, ClientRequester, Encoding, OnceValues, SessionPeer, StatusMessages,
+        AnswerFuture, CallConnection, CheckAnswer, ClientRequester, Encoding, OnceValues, SessionPeer, TaskPeer,
         ask::Question,
     },
     jsonrpc::raw,
@@ -155,8 +155,8 @@ impl Drop for WithdrawOnDrop {
     }
 }
 
-impl StatusMessages for TaskClient {
-    fn set(&self, message: &str) {
+impl TaskPeer for TaskClient {
+    fn set_status(&self, message: &str) {
         self.inbox.set_message(message);
     }
 }

@@ -44,27 +44,27 @@ pub(super) fn task_notification(
     outcome: Option<&[u8]>,
     subscription_id: &str,
 ) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut notification = Object::begin(&mut out);
-    notification.string("jsonrpc", "2.0");
-    notification.string("method", "notifications/tasks");
-    let mut params = Object::begin(notification.key("params"));
-    let mut meta = Object::begin(params.key("_meta"));
-    meta.raw("io.modelcontextprotocol/subscriptionId", subscription_id.as_bytes());
-    meta.end();
-    write_detailed_members(&mut params, encoding, task, outcome);
-    params.end();
-    notification.end();
-    out
+    notification("notifications/tasks", |out| {
+        let mut params = Object::begin(out);
+        let mut meta = Object::begin(params.key("_meta"));
+        meta.raw("io.modelcontextprotocol/subscriptionId", subscription_id.as_bytes());
+        meta.end();
+        write_detailed_members(&mut params, encoding, task, outcome);
+        params.end();
+    })
 }
 
 /// Encodes `notifications/tasks/status`.
 pub(super) fn status_notification(encoding: &Encoding, task: &Task) -> Vec<u8> {
+    notification("notifications/tasks/status", |out| write_task(out, encoding, task))
+}
+
+fn notification(method: &str, write_params: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
     let mut notification = Object::begin(&mut out);
     notification.string("jsonrpc", "2.0");
-    notification.string("method", "notifications/tasks/status");
-    write_task(notification.key("params"), encoding, task);
+    notification.string("method", method);
+    write_params(notification.key("params"));
     notification.end();
     out
 }

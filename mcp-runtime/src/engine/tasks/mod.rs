@@ -13,7 +13,6 @@ pub(crate) mod client;
 mod encode;
 mod inbox;
 pub(crate) mod key;
-pub(crate) mod options;
 mod quota;
 mod reader;
 mod records;
@@ -27,5 +26,4 @@ mod store_tests;
 mod task;
 pub(crate) mod watch;
 
-pub use options::TaskLimits;
 pub use task::TaskStatus;

@@ -1,8 +1,10 @@
-//! Requests about tasks: `tasks/get`, `tasks/update`, `tasks/cancel` and `tasks/list`.
+//! Requests about tasks: `tasks/get`, `tasks/update`, `tasks/cancel` and `tasks/list`; and the tasks extension of
+//! 2026-07-28 as clients declare it.
 
 use std::{collections::HashMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::json;
 
 use super::{
     encode,
@@ -20,9 +22,24 @@ use crate::{
     error::Fault,
     excerpt::excerpt,
     handler::Encoding,
-    jsonrpc::raw,
+    jsonrpc::{RawJson, raw},
     revision::Feature,
 };
+
+/// The name of the extension.
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// Returns whether the client of a request has declared the extension, so that it accepts tasks it did not request.
+pub(crate) fn is_declared(params: &Params<'_>) -> bool {
+    let extensions = params.meta.client_capabilities.and_then(|json| json.member("extensions"));
+    let tasks = extensions.and_then(|json| json.member(EXTENSION));
+    tasks.is_some_and(RawJson::is_object)
+}
+
+/// Returns the error for a client that has not declared the extension.
+pub(crate) fn undeclared() -> Fault {
+    Fault::MissingCapability { required: json!({ "extensions": { EXTENSION: {} } }) }
+}
 
 /// A request about one task.
 pub(crate) struct TaskRequest {

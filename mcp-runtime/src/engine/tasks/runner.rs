@@ -20,10 +20,9 @@ use super::{
 };
 use crate::{
     backend::Backoff,
-    engine::call::running::{self, RunningCall},
+    engine::call::{guard::GuardedCall, running},
     error::Fault,
-    handler::{CallFuture, Context, Encoding, Finished},
-    jsonrpc::raw,
+    handler::{Call, CallFuture, Context, Finished, ResultKind},
     random::log_id,
 };
 
@@ -44,28 +43,27 @@ struct FinalState {
 
 impl FinalState {
     /// Returns the final state for the outcome that a plain call would have sent to its client.
-    fn new(result: Result<Vec<u8>, Fault>, encoding: &Encoding) -> Self {
-        let result = match result {
-            Ok(result) => String::from_utf8(result).unwrap_or_default(),
+    fn new(call: &Call, finished: Finished) -> Self {
+        let (kind, result) = match call.result(finished) {
+            Ok(result) => result,
             Err(fault) => {
                 let mut error = Vec::new();
-                running::write_error_object(&mut error, encoding.dialect, &fault);
-                let (message, outcome) = (Some(truncated(&fault.to_string())), String::from_utf8(error));
-                let outcome = outcome.unwrap_or_default();
+                running::write_error_object(&mut error, call.encoding.dialect, &fault);
+                let (message, outcome) = (Some(truncated(&fault.to_string())), json(error));
                 return Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome };
             }
         };
-        let is_tool_error = raw::members(&result).any(|(name, json)| name == "isError" && json == "true");
-        let message = if is_tool_error { tool_error_text(&result) } else { None };
-        Self { status: TaskStatus::Completed, message, is_tool_error, outcome: result }
+        let error = match kind {
+            ResultKind::ToolError(text) => Some(text),
+            ResultKind::Complete | ResultKind::InputRequired | ResultKind::TaskCreated => None,
+        };
+        let message = error.as_deref().filter(|text| !text.is_empty()).map(truncated);
+        Self { status: TaskStatus::Completed, message, is_tool_error: error.is_some(), outcome: json(result) }
     }
 }
 
-/// Returns the text of a result that is a tool error.
-fn tool_error_text(result: &str) -> Option<String> {
-    let (_, content) = raw::members(result).find(|(name, _)| name == "content")?;
-    let texts = raw::elements(content).flat_map(raw::members).filter(|(name, _)| name == "text");
-    texts.filter_map(|(_, json)| raw::string(json)).next().map(|text| truncated(&text))
+fn json(encoded: Vec<u8>) -> String {
+    String::from_utf8(encoded).unwrap_or_default()
 }
 
 /// The runner of one task, which polls its function and updates its record.
@@ -73,7 +71,7 @@ pub(super) struct Runner {
     store: Arc<TaskStore>,
     /// The task as it was inserted.
     task: Task,
-    call: RunningCall<'static>,
+    context: Context,
     client: Arc<TaskClient>,
     _arguments: BytePermit,
 }
@@ -90,11 +88,11 @@ impl Runner {
     pub(super) fn new(
         store: Arc<TaskStore>,
         task: Task,
-        call: RunningCall<'static>,
+        context: Context,
         client: Arc<TaskClient>,
         arguments: BytePermit,
     ) -> Self {
-        Self { store, task, call, client, _arguments: arguments }
+        Self { store, task, context, client, _arguments: arguments }
     }
 
     /// Runs the function until it finishes, or until its task is cancelled or expires. `changes` must exist before anybody
@@ -102,8 +100,9 @@ impl Runner {
     pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture) {
         let (end, mut latest) = match self.run_function(changes, running).await {
             Ok(Some((finished, latest))) => {
-                let finished = finished.unwrap_or_else(|| self.call.timed_out());
-                (FinalState::new(self.call.result(finished), &self.call.encoding), Some(latest))
+                let call = self.context.call();
+                let finished = finished.unwrap_or_else(|| call.timed_out(call.declared_timeout()));
+                (FinalState::new(call, finished), Some(latest))
             }
             Ok(None) => return,
             Err(error) => {
@@ -123,7 +122,7 @@ impl Runner {
     }
 
     fn failed(&self, fault: Fault) -> FinalState {
-        FinalState::new(self.call.result(Finished::failed(fault)), &self.call.encoding)
+        FinalState::new(self.context.call(), Finished::failed(fault))
     }
 
     /// Records how the task ended. Reads the task first if its latest state is unknown. Stores the outcome unless an
@@ -184,9 +183,10 @@ impl Runner {
         mut changes: TaskWaiter,
         running: CallFuture,
     ) -> Result<Option<(Option<Finished>, Task)>, TaskError> {
-        let Self { call, client, .. } = self;
-        let end_guard = EndGuard(call.context.clone());
-        let mut work = Box::pin(call.run_with_timeout(call.guard(running).with_slow_warning()));
+        let Self { context, client, .. } = self;
+        let end_guard = EndGuard(Some(context.clone()));
+        let guarded = GuardedCall::new(running, context.clone()).with_slow_warning();
+        let mut work = Box::pin(context.run_within(context.call().declared_timeout(), guarded));
         let mut task = self.task.clone();
         let mut message_delay = pin!(sleep(Duration::ZERO));
         let output = loop {
@@ -258,8 +258,8 @@ impl Runner {
     }
 
     fn log_end(&self, status: &str) {
-        let (name, task) = (self.call.name, log_id(self.task.id()));
-        tracing::info!(name, id = self.call.id.as_json(), task, status, "task ended");
+        let (name, task) = (self.context.call().name, log_id(self.task.id()));
+        tracing::info!(name, id = self.context.request_id(), task, status, "task ended");
     }
 }
 
@@ -304,7 +304,7 @@ async fn exchange(store: &TaskStore, task: Task, client: &TaskClient) -> Result<
 }
 
 /// A guard that ends the function's context, however the task ends.
-struct EndGuard(Option<Arc<Context>>);
+struct EndGuard(Option<Context>);
 
 impl EndGuard {
     /// Ends the context after the function has finished or timed out.

@@ -17,14 +17,16 @@ use tokio::time::timeout;
 use super::{
     changes::{ChangeReceiver, TaskChanges},
     key::{TASKS, TaskKey},
-    options::TaskLimits,
     quota::StoredResults,
     records::TaskRecords,
     task::{StoredOutcome, Task, TaskError, TaskState, too_many_in_total, too_many_of_client},
 };
 use crate::{
     backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota},
-    engine::replicas::{ReplicaHandler, Replicas, Slot},
+    engine::{
+        limits::TaskLimits,
+        replicas::{ReplicaHandler, Replicas, Slot},
+    },
     error::Fault,
 };
 

@@ -9,14 +9,13 @@ use std::{
 
 use super::{
     key::{TASKS, TaskKey, hash, test_key},
-    options::TaskLimits,
     store::{TaskStore, TaskWaiter, Updated},
     task::{StoredOutcome, Task, TaskStatus},
 };
 use crate::{
     backend::{Backend, BackendFuture, MemoryBackend, Records as _, Timestamp},
     cluster::Cluster,
-    engine::replicas::Replicas,
+    engine::{limits::TaskLimits, replicas::Replicas},
     testing::test_backend::{BackendHook, BackendOperation, TestBackend},
 };
 

@@ -5,11 +5,11 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{key::TaskKey, options::TaskLimits};
+use super::key::TaskKey;
 use crate::{
     auth::Scopes,
     backend::{BackendError, Record, RecordVersion, Timestamp, time::millis},
-    engine::client_requests::InputResponse,
+    engine::{client_requests::InputResponse, limits::TaskLimits},
     error::Fault,
     handler::ask::{Capability, Question},
 };

@@ -50,7 +50,7 @@ pub(crate) fn watch_tasks(
     ids: Vec<String>,
     outbox: &Arc<Outbox>,
     encoding: &Arc<Encoding>,
-    subscription_id: &Id<'_>,
+    subscription_id: &Id,
 ) -> TaskWatch {
     let subscription_id: Arc<str> = subscription_id.as_json().into();
     let watched = ids.iter().filter_map(|id| TaskKey::new(owner, id)).map(|key| WatchedTask {

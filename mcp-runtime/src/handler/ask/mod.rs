@@ -6,8 +6,6 @@
 mod capability;
 mod elicitation;
 mod field;
-mod form_field;
-mod options;
 mod question;
 mod requested_schema;
 mod sample_message;
@@ -18,14 +16,13 @@ pub use capability::Capability;
 pub(crate) use capability::{announces_root_changes, object_member};
 pub use elicitation::{Answer, Elicit, Elicitation, UrlElicitation};
 pub use field::{
-    Choice, ChoiceSet, ElicitChoice, ElicitField, FieldKind, FieldType, default_json as field_default_json, field_type,
+    Choice, ChoiceSet, ElicitChoice, ElicitField, FieldKind, FieldType, FormField, check_field,
+    default_json as field_default_json, field_type,
 };
-pub use form_field::{FormField, check_field};
-pub use options::{IncludeContext, ToolChoice};
 pub(crate) use question::AskOptions;
 pub use question::{Ask, ClientProgress, InvalidAnswer, ListRoots, Question, Root, WithOptions, encoded_question};
 pub use requested_schema::FormContent;
 pub use sample_message::{SampleContent, SampleMessage, SampleResult, SampleToolResult, SampleToolUse};
-pub use sample_request::SampleRequest;
+pub use sample_request::{IncludeContext, SampleRequest, ToolChoice};
 pub use url_completion::UrlCompletion;
 pub(crate) use url_completion::{ElicitationSession, TrackedElicitation};

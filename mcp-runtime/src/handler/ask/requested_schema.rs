@@ -8,13 +8,12 @@ use serde_json::{Map, Value};
 
 use super::{
     InvalidAnswer,
-    field::{Choice, ChoiceSet, FieldKind, FieldType},
-    form_field::FormField,
+    field::{Choice, ChoiceSet, FieldKind, FieldType, FormField},
     question::parse,
 };
 use crate::{
     handler::{
-        entry::rule::{ArgumentDefault, Bound, Rule},
+        entry::{ArgumentDefault, Bound, Rule},
         schema::Violation,
     },
     jsonrpc::write::{plain, string},

@@ -269,41 +269,20 @@ impl SampleContent {
     }
 }
 
-impl From<&str> for SampleContent {
-    fn from(text: &str) -> Self {
-        Self::text(text)
-    }
+macro_rules! from_contents {
+    ($($source:ty => $content:ident),+) => {
+        $(impl From<$source> for SampleContent {
+            fn from(content: $source) -> Self {
+                Self::$content(content.into())
+            }
+        })+
+    };
 }
 
-impl From<String> for SampleContent {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<Image> for SampleContent {
-    fn from(image: Image) -> Self {
-        Self::Image(image)
-    }
-}
-
-impl From<Audio> for SampleContent {
-    fn from(audio: Audio) -> Self {
-        Self::Audio(audio)
-    }
-}
-
-impl From<SampleToolUse> for SampleContent {
-    fn from(tool_use: SampleToolUse) -> Self {
-        Self::ToolUse(tool_use)
-    }
-}
-
-impl From<SampleToolResult> for SampleContent {
-    fn from(result: SampleToolResult) -> Self {
-        Self::ToolResult(result)
-    }
-}
+from_contents!(
+    &str => Text, String => Text, Image => Image, Audio => Audio, SampleToolUse => ToolUse,
+    SampleToolResult => ToolResult
+);
 
 /// Checks that each tool call has its result in the next message, and that a message with results has no other content.
 ///

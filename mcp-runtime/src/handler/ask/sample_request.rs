@@ -2,7 +2,6 @@ use serde_json::{Map, Value};
 
 use super::{
     Ask, AskOptions, Capability, InvalidAnswer, Question,
-    options::{IncludeContext, Tool, ToolChoice},
     question::invalid_request,
     sample_message::{
         SampleContent, SampleMessage, SampleResult, SampleToolResult, check_tool_results, write_messages,
@@ -11,7 +10,7 @@ use super::{
 use crate::{
     error::Fault,
     jsonrpc::write::plain,
-    model::Role,
+    model::{Role, setters},
     revision::{
         Feature, Features,
         encode::{Object, array},
@@ -86,11 +85,11 @@ impl SampleRequest {
         self.with_contents(role, [content.into()])
     }
 
-    /// Adds a message with several content blocks. In revisions before 2025-11-25, each block becomes a message.
-    #[must_use]
-    pub fn with_contents(mut self, role: Role, content: impl IntoIterator<Item = SampleContent>) -> Self {
-        self.messages.push(SampleMessage { role, content: content.into_iter().collect(), meta: Map::new() });
-        self
+    setters! {
+        /// Adds a message with several content blocks. In revisions before 2025-11-25, each block becomes a message.
+        pub fn with_contents(self, role: Role, content: impl IntoIterator<Item = SampleContent>) {
+            self.messages.push(SampleMessage { role, content: content.into_iter().collect(), meta: Map::new() })
+        }
     }
 
     /// Adds a member to the `_meta` of the last message. Sent since revision 2025-11-25.
@@ -124,32 +123,18 @@ impl SampleRequest {
         self.with_contents(Role::User, results.into_iter().map(SampleContent::ToolResult))
     }
 
-    /// Sets the system prompt.
-    #[must_use]
-    pub fn system_prompt(mut self, prompt: impl Into<String>) -> Self {
-        self.system_prompt = Some(prompt.into());
-        self
-    }
+    setters! {
+        /// Sets the system prompt.
+        pub fn system_prompt(self, prompt: impl Into<String>) { self.system_prompt = Some(prompt.into()) }
 
-    /// Sets the maximum number of tokens. Defaults to 1000.
-    #[must_use]
-    pub fn max_tokens(mut self, tokens: u32) -> Self {
-        self.max_tokens = tokens;
-        self
-    }
+        /// Sets the maximum number of tokens. Defaults to 1000.
+        pub fn max_tokens(self, tokens: u32) { self.max_tokens = tokens }
 
-    /// Sets the sampling temperature.
-    #[must_use]
-    pub fn temperature(mut self, temperature: f64) -> Self {
-        self.temperature = Some(temperature);
-        self
-    }
+        /// Sets the sampling temperature.
+        pub fn temperature(self, temperature: f64) { self.temperature = Some(temperature) }
 
-    /// Adds a text that ends the completion.
-    #[must_use]
-    pub fn with_stop_sequence(mut self, text: impl Into<String>) -> Self {
-        self.stop_sequences.push(text.into());
-        self
+        /// Adds a text that ends the completion.
+        pub fn with_stop_sequence(self, text: impl Into<String>) { self.stop_sequences.push(text.into()) }
     }
 
     /// Adds texts that end the completion.
@@ -164,16 +149,14 @@ impl SampleRequest {
         self
     }
 
-    /// Adds the full or partial name of a preferred model. Earlier hints take precedence.
-    ///
-    /// ```
-    /// # use mcp_runtime::ask::SampleRequest;
-    /// let request = SampleRequest::new("Summarize the log.").with_model_hint("claude-haiku").with_model_hint("claude").cost(0.9);
-    /// ```
-    #[must_use]
-    pub fn with_model_hint(mut self, name: impl Into<String>) -> Self {
-        self.hints.push(name.into());
-        self
+    setters! {
+        /// Adds the full or partial name of a preferred model. Earlier hints take precedence.
+        ///
+        /// ```
+        /// # use mcp_runtime::ask::SampleRequest;
+        /// let request = SampleRequest::new("Summarize the log.").with_model_hint("claude-haiku").with_model_hint("claude").cost(0.9);
+        /// ```
+        pub fn with_model_hint(self, name: impl Into<String>) { self.hints.push(name.into()) }
     }
 
     /// Sets the priority of the model's capabilities, from 0 to 1.
@@ -200,53 +183,39 @@ impl SampleRequest {
         self
     }
 
-    /// Adds a provider-specific parameter.
-    #[must_use]
-    pub fn with_metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.metadata.insert(name.into(), value.into());
-        self
-    }
+    setters! {
+        /// Adds a provider-specific parameter.
+        pub fn with_metadata(self, name: impl Into<String>, value: impl Into<Value>) {
+            self.metadata.insert(name.into(), value.into());
+        }
 
-    /// Sets the context that the client may include in the prompt.
-    #[must_use]
-    pub fn include_context(mut self, context: IncludeContext) -> Self {
-        self.include_context = Some(context);
-        self
-    }
+        /// Sets the context that the client may include in the prompt.
+        pub fn include_context(self, context: IncludeContext) { self.include_context = Some(context) }
 
-    /// Adds a tool that the model may call. `schema` describes its arguments. Requires revision 2025-11-25.
-    ///
-    /// ```
-    /// # use mcp_runtime::ask::{SampleRequest, ToolChoice};
-    /// # use serde_json::json;
-    /// let request = SampleRequest::new("What is the weather in Bern?")
-    ///     .with_tool(
-    ///         "weather",
-    ///         "Return the weather of a city.",
-    ///         json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
-    ///     )
-    ///     .tool_choice(ToolChoice::Required);
-    /// ```
-    ///
-    /// See [Sampling with tools](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#sampling-with-tools).
-    #[must_use]
-    pub fn with_tool(mut self, name: impl Into<String>, description: impl Into<String>, schema: Value) -> Self {
-        self.tools.push(Tool { name: name.into(), description: description.into(), schema });
-        self
-    }
+        /// Adds a tool that the model may call. `schema` describes its arguments. Requires revision 2025-11-25.
+        ///
+        /// ```
+        /// # use mcp_runtime::ask::{SampleRequest, ToolChoice};
+        /// # use serde_json::json;
+        /// let request = SampleRequest::new("What is the weather in Bern?")
+        ///     .with_tool(
+        ///         "weather",
+        ///         "Return the weather of a city.",
+        ///         json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
+        ///     )
+        ///     .tool_choice(ToolChoice::Required);
+        /// ```
+        ///
+        /// See [Sampling with tools](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#sampling-with-tools).
+        pub fn with_tool(self, name: impl Into<String>, description: impl Into<String>, schema: Value) {
+            self.tools.push(Tool { name: name.into(), description: description.into(), schema })
+        }
 
-    /// Sets whether the model calls tools.
-    #[must_use]
-    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
-        self.tool_choice = Some(choice);
-        self
-    }
+        /// Sets whether the model calls tools.
+        pub fn tool_choice(self, choice: ToolChoice) { self.tool_choice = Some(choice) }
 
-    /// Sets the key that identifies the request among those of the same call. Defaults to a hash of the request.
-    #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
+        /// Sets the key that identifies the request among those of the same call. Defaults to a hash of the request.
+        pub fn key(self, key: impl Into<String>) { self.key = Some(key.into()) }
     }
 
     /// Returns the capabilities that the client must have declared.
@@ -359,6 +328,76 @@ impl Ask for SampleRequest {
 /// Hashes bytes with FNV-1a, whose result is the same in every process.
 fn hash(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+/// The context that the client may include in the prompt.
+///
+/// ```
+/// use mcp_runtime::ask::{IncludeContext, SampleRequest};
+///
+/// let request = SampleRequest::new("What did I ask before?").include_context(IncludeContext::ThisServer);
+/// ```
+///
+/// See [Context inclusion](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#context-inclusion).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IncludeContext {
+    /// No context.
+    None,
+    /// The context of this server. Deprecated. Since 2025-11-25, the client must have declared `sampling.context`.
+    ThisServer,
+    /// The context of all servers of the client. Deprecated as well.
+    AllServers,
+}
+
+/// Whether the model calls tools.
+///
+/// See [Tool choice modes](https://modelcontextprotocol.io/specification/2026-07-28/client/sampling#tool-choice-modes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// The model decides.
+    Auto,
+    /// The model calls at least one tool.
+    Required,
+    /// The model does not call tools.
+    None,
+}
+
+/// A tool that the model may call. The server runs it.
+#[derive(Debug, Clone, PartialEq)]
+struct Tool {
+    name: String,
+    description: String,
+    schema: Value,
+}
+
+impl IncludeContext {
+    fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ThisServer => "thisServer",
+            Self::AllServers => "allServers",
+        }
+    }
+}
+
+impl ToolChoice {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Required => "required",
+            Self::None => "none",
+        }
+    }
+}
+
+impl Tool {
+    fn write(out: &mut Vec<u8>, tool: &Self) {
+        let mut object = Object::begin(out);
+        object.string("name", &tool.name);
+        object.string("description", &tool.description);
+        plain(object.key("inputSchema"), &tool.schema);
+        object.end();
+    }
 }
 
 #[cfg(test)]

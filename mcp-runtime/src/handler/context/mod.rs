@@ -1,16 +1,15 @@
 //! The context of a call: the request, messages to the client while the function runs, and the call that the current
 //! thread is executing.
 
-pub(crate) mod log;
+mod messages;
 mod notifications;
-mod progress;
 mod questions;
 mod request;
 
-pub(crate) use self::log::LogThreshold;
-pub use self::{notifications::Notifier, progress::Amount};
+pub use self::{messages::Amount, notifications::Notifier};
 
 use std::{
+    cell::RefCell,
     fmt,
     future::poll_fn,
     pin::{Pin, pin},
@@ -19,18 +18,18 @@ use std::{
     time::Duration,
 };
 
-use progress::ProgressLimiter;
+pub(crate) use self::messages::{LogThreshold, ProgressLimiter, log_notification};
 
 use crate::{
-    auth::{AccessRules, Scopes},
+    auth::AccessRules,
     error::Fault,
     handler::{
+        call::Call,
         caller::{CallConnection, CallLifetime, Caller, RequestHead},
         client_requests::{ClientRequester, ClientWait},
         outcome::CallFuture,
     },
-    jsonrpc::Id,
-    revision::Dialect,
+    jsonrpc::{Id, raw},
 };
 
 /// The request that a function is handling. Reports progress, sends log messages and requests to the client, detects
@@ -59,51 +58,85 @@ use crate::{
 /// The guide explains [work in the background](crate::guide::long_calls#work-in-the-background).
 #[derive(Clone)]
 pub struct Context {
-    inner: Arc<Inner>,
+    shared: Arc<SharedCall>,
 }
 
-struct Inner {
-    parts: ContextParts,
-    lifetime: CallLifetime,
-    progress: ProgressLimiter,
-    client_wait: ClientWait,
-}
-
-/// The properties of a call, as provided by the engine.
-pub(crate) struct ContextParts {
-    pub(crate) peer: Arc<dyn CallConnection>,
-    pub(crate) dialect: &'static Dialect,
-    pub(crate) id: Id<'static>,
-    /// The name of the tool or prompt, or the URI of the resource.
-    pub(crate) name: Box<str>,
-    /// The progress token, as JSON.
-    pub(crate) progress_token: Option<Box<str>>,
+/// A call that is shared: with its function as the [`Context`], with its layers, with the table of calls in flight, and
+/// with the task that it may become.
+pub(crate) struct SharedCall {
+    pub(crate) call: Call,
+    pub(crate) connection: Arc<dyn CallConnection>,
     pub(crate) log: LogThreshold,
     /// The targets whose events are forwarded to the client in addition to those of the function's crate. `None` if no log
     /// events are forwarded.
     pub(crate) log_targets: Option<Arc<[String]>>,
-    /// The `_meta` of the request, as JSON.
+    /// The `_meta` of the request, as JSON. `None` also if neither the function nor a layer can read it.
     pub(crate) meta: Option<Box<str>>,
     pub(crate) caller: Caller,
     /// The capabilities that the client declared in `initialize`, as JSON. `None` for stateless requests, which declare
     /// them in `_meta`.
     pub(crate) capabilities: Option<Arc<str>>,
+    /// Whether the request continues an earlier round.
+    pub(crate) is_continued: bool,
+    /// Whether layers wrap the function. If so, they guard it themselves.
+    pub(crate) is_layered: bool,
     /// The channel for requests to the client; `None` if the protocol does not allow any.
     pub(crate) requester: Option<Arc<dyn ClientRequester>>,
-    /// The receiver of status messages if the call is, or may become, a task.
-    pub(crate) task_status: Option<Arc<dyn StatusMessages>>,
+    /// The client of the task, if the call is, or may become, one.
+    pub(crate) task: Option<Arc<dyn TaskPeer>>,
     /// The means to turn the call into a task; `None` if it cannot become one.
     pub(crate) handoff: Option<Arc<dyn TaskHandoff>>,
-    /// The scopes that the function requires.
-    pub(crate) scopes: Option<Arc<Scopes>>,
     /// The rules about scopes. `None` if the caller has none.
     pub(crate) access: Option<Arc<AccessRules>>,
+    pub(crate) lifetime: CallLifetime,
+    pub(crate) progress: ProgressLimiter,
+    pub(crate) client_wait: ClientWait,
 }
 
-/// The receiver of the status messages of a task.
-pub(crate) trait StatusMessages: Send + Sync {
-    /// Replaces the previous message.
-    fn set(&self, message: &str);
+impl SharedCall {
+    /// Shares a call of this caller, which cannot send requests to its client.
+    pub(crate) fn new(call: Call, connection: Arc<dyn CallConnection>, caller: Caller) -> Self {
+        Self {
+            call,
+            connection,
+            log: LogThreshold::Request(None),
+            log_targets: None,
+            meta: None,
+            caller,
+            capabilities: None,
+            is_continued: false,
+            is_layered: false,
+            requester: None,
+            task: None,
+            handoff: None,
+            access: None,
+            lifetime: CallLifetime::default(),
+            progress: ProgressLimiter::default(),
+            client_wait: ClientWait::default(),
+        }
+    }
+
+    /// Returns the connection of the call, or of the task that it has become.
+    fn connection(&self) -> &dyn CallConnection {
+        self.handoff.as_ref().and_then(|handoff| handoff.task()).map_or(&*self.connection, |task| task)
+    }
+
+    /// Returns the channel for requests to the client, of the call or of the task that it has become.
+    pub(crate) fn requester(&self) -> Option<&dyn ClientRequester> {
+        let task = self.handoff.as_ref().and_then(|handoff| handoff.task());
+        task.map(|task| task as _).or(self.requester.as_deref())
+    }
+
+    /// Returns the progress token, as JSON, if the client requested progress.
+    fn progress_token(&self) -> Option<&str> {
+        raw::member(self.meta.as_deref()?, "progressToken").filter(|token| Id::from_json(token).is_some())
+    }
+}
+
+/// The client of a task: its questions, notifications and status messages.
+pub(crate) trait TaskPeer: ClientRequester + CallConnection {
+    /// Replaces the status message.
+    fn set_status(&self, message: &str);
 }
 
 /// The handoff of a running call to a task.
@@ -117,8 +150,11 @@ pub(crate) trait TaskHandoff: Send + Sync {
     /// Returns `Ready` once the handoff has been requested.
     fn poll_requested(&self, cx: &mut task::Context<'_>) -> Poll<()>;
 
+    /// Returns the client of the task that the call has become. `None` if it has not.
+    fn task(&self) -> Option<&dyn TaskPeer>;
+
     /// Continues the rest of the call as a task. Returns the future that answers the original call.
-    fn hand_off(&self, rest: CallFuture, context: Arc<Context>) -> CallFuture;
+    fn hand_off(&self, rest: CallFuture, context: Context) -> CallFuture;
 }
 
 impl Context {
@@ -136,7 +172,7 @@ impl Context {
     /// }
     /// ```
     pub fn is_cancelled(&self) -> bool {
-        self.inner.lifetime.is_cancelled()
+        self.shared.lifetime.is_cancelled()
     }
 
     /// Waits until the call ends, because it was cancelled or because it has returned its result.
@@ -164,7 +200,7 @@ impl Context {
     ///
     /// This method is cancel safe.
     pub async fn ended(&self) {
-        self.inner.lifetime.ended().await;
+        self.shared.lifetime.ended().await;
     }
 
     /// Turns the call of a `#[tool(task = "deferred")]` into a task, in which the function continues.
@@ -199,7 +235,7 @@ impl Context {
     ///
     /// The call may become a task even if the future is dropped.
     pub async fn become_task(&self) {
-        let Some(handoff) = &self.inner.parts.handoff else { return };
+        let Some(handoff) = &self.shared.handoff else { return };
         let (mut requested, mut ended) = (handoff.request(), pin!(self.ended()));
         // Without `ended`, a spawned task that calls this would wait forever once its call has returned.
         poll_fn(|cx| match requested.as_mut().poll(cx) {
@@ -209,63 +245,62 @@ impl Context {
         .await;
     }
 
-    pub(crate) fn new(parts: ContextParts) -> Self {
-        let inner = Inner {
-            parts,
-            lifetime: CallLifetime::default(),
-            progress: ProgressLimiter::default(),
-            client_wait: ClientWait::default(),
-        };
-        Self { inner: Arc::new(inner) }
+    pub(crate) fn new(shared: SharedCall) -> Self {
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub(crate) fn call(&self) -> &Call {
+        &self.shared.call
+    }
+
+    pub(crate) fn shared(&self) -> &SharedCall {
+        &self.shared
+    }
+
+    /// Returns whether both are the context of the same call.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// Makes the function independent of the request that started it: [`cancel`](Self::cancel) and [`end`](Self::end)
     /// have no effect until [`attach`](Self::attach).
     pub(crate) fn detach(&self) {
-        self.inner.lifetime.set_detached(true);
+        self.shared.lifetime.set_detached(true);
     }
 
     /// Reverses [`detach`](Self::detach).
     pub(crate) fn attach(&self) {
-        self.inner.lifetime.set_detached(false);
+        self.shared.lifetime.set_detached(false);
     }
 
     /// Marks the call as cancelled and wakes the tasks that wait for its end.
     pub(crate) fn cancel(&self) {
-        self.inner.lifetime.cancel();
+        self.shared.lifetime.cancel();
     }
 
     /// Marks the call as completed: nothing may be sent after its response.
     pub(crate) fn end(&self) {
-        self.inner.lifetime.complete();
-    }
-
-    pub(crate) fn requester(&self) -> Option<&Arc<dyn ClientRequester>> {
-        self.inner.parts.requester.as_ref()
+        self.shared.lifetime.complete();
     }
 
     /// Returns the head of the request, if the transport has one.
     pub(crate) fn head(&self) -> Option<&dyn RequestHead> {
-        self.inner.parts.caller.head.as_deref()
-    }
-
-    pub(crate) fn handoff(&self) -> Option<&Arc<dyn TaskHandoff>> {
-        self.inner.parts.handoff.as_ref()
+        self.shared.caller.head.as_deref()
     }
 
     /// Returns the last fault that tells the client what the call requires.
     pub(crate) fn unmet_requirement(&self) -> Option<Fault> {
-        self.inner.client_wait.unmet_requirement()
+        self.shared.client_wait.unmet_requirement()
     }
 
     /// Returns whether the function has sent any request to its client.
     pub(crate) fn has_asked(&self) -> bool {
-        self.inner.client_wait.has_asked()
+        self.shared.client_wait.has_asked()
     }
 
     /// Returns how long the call has waited for its client. This time does not count towards the timeout of the call.
     pub(crate) fn waited(&self) -> Duration {
-        self.inner.client_wait.elapsed()
+        self.shared.client_wait.elapsed()
     }
 }
 
@@ -274,8 +309,6 @@ impl fmt::Debug for Context {
         f.debug_struct("Context").field("id", &self.request_id()).field("name", &self.name()).finish_non_exhaustive()
     }
 }
-
-use std::cell::RefCell;
 
 thread_local! {
     static CURRENT: RefCell<Option<Context>> = const { RefCell::new(None) };
@@ -298,7 +331,7 @@ pub(crate) fn current_call() -> Option<Context> {
 /// Runs code as part of a call: until it returns, [`current_call`] is that call, if its log events are sent to the
 /// client. `None` does not change the current call.
 pub(crate) fn enter_call<T>(context: Option<&Context>, run: impl FnOnce() -> T) -> T {
-    let Some(context) = context.filter(|context| context.inner.parts.log_targets.is_some()) else { return run() };
+    let Some(context) = context.filter(|context| context.shared.log_targets.is_some()) else { return run() };
     let _restore = RestoreCurrent(CURRENT.replace(Some(context.clone())));
     run()
 }

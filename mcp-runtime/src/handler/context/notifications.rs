@@ -4,9 +4,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Amount, Context,
-    log::{self, LogThreshold},
-    progress,
+    Context,
+    messages::{Amount, LogThreshold, log_notification, progress_notification},
 };
 use crate::{model::Level, revision::Feature};
 
@@ -43,20 +42,20 @@ impl Context {
         message: &str,
         meta: &Map<String, Value>,
     ) {
-        let parts = &self.inner.parts;
-        if let Some(status) = &parts.task_status
+        let shared = &self.shared;
+        if let Some(task) = &shared.task
             && !message.is_empty()
         {
-            status.set(message);
+            task.set_status(message);
         }
-        let Some(token) = &parts.progress_token else { return };
+        let Some(token) = shared.progress_token() else { return };
         let Some(done) = done.filter(|done| done.is_finite()) else { return };
         let total = total.filter(|total| total.is_finite());
-        if self.inner.lifetime.has_ended() || !self.inner.progress.admits(done, total) {
+        if self.shared.lifetime.has_ended() || !self.shared.progress.admits(done, total) {
             return;
         }
-        let message = if parts.dialect.has(Feature::ProgressMessage) { message } else { "" };
-        parts.peer.notify(&progress::notification(token, done, total, message, meta));
+        let message = if self.call().encoding.dialect.has(Feature::ProgressMessage) { message } else { "" };
+        shared.connection().notify(&progress_notification(token, done, total, message, meta));
     }
 
     /// Sends a log message to the client if the client asked for messages of this level.
@@ -85,13 +84,13 @@ impl Context {
     }
 
     pub(super) fn send_log(&self, logger: &str, level: Level, data: impl Serialize, meta: &Map<String, Value>) {
-        let parts = &self.inner.parts;
-        if self.inner.lifetime.has_ended() || !self.logs(level) || !parts.peer.admits_log_message() {
+        let shared = &self.shared;
+        if self.shared.lifetime.has_ended() || !self.logs(level) || !shared.connection().admits_log_message() {
             return;
         }
-        match log::notification(logger, level, &data, meta) {
+        match log_notification(logger, level, &data, meta) {
             Ok(message) => {
-                parts.peer.notify(&message);
+                shared.connection().notify(&message);
             }
             Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
         }
@@ -147,8 +146,8 @@ impl Context {
     /// # }
     /// ```
     pub fn logs(&self, level: Level) -> bool {
-        match self.inner.parts.log {
-            LogThreshold::Session => level >= self.inner.parts.peer.session_level(),
+        match self.shared.log {
+            LogThreshold::Session => level >= self.shared.connection().session_level(),
             LogThreshold::Request(threshold) => threshold.is_some_and(|threshold| level >= threshold),
         }
     }
@@ -159,7 +158,7 @@ impl Context {
         let is_inside = |module: &String| {
             target.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         };
-        self.inner.parts.log_targets.as_deref().is_some_and(|modules| modules.iter().any(is_inside))
+        self.shared.log_targets.as_deref().is_some_and(|modules| modules.iter().any(is_inside))
     }
 }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Context, Inner};
+use super::{Context, SharedCall};
 use crate::{
     error::Fault,
     handler::{
@@ -262,7 +262,9 @@ impl Context {
         key: impl Into<String>,
         future: impl Future<Output = T>,
     ) -> Result<T, Fault> {
-        self.client_requests().once(key.into(), future).await
+        // A task continues with the values of its call.
+        let requester = self.shared.requester.as_deref();
+        ClientRequests { requester, ..self.client_requests() }.once(key.into(), future).await
     }
 
     /// Returns whether the client supports requests that need a capability: it has declared the capability, and its
@@ -335,22 +337,21 @@ impl Context {
     /// Returns a fault in stateless revisions, which have no sessions: there, every message of the server belongs to a
     /// request of the client. Also returns one in functions that list or complete values, and if the session has ended.
     pub fn session(&self) -> Result<Session, Fault> {
-        let Inner { parts, .. } = &*self.inner;
-        if !parts.dialect.has(Feature::Handshake) {
-            let version = parts.dialect.name();
+        if !self.call().encoding.dialect.has(Feature::Handshake) {
+            let version = self.call().encoding.dialect.name();
             return Err(Fault::internal(format!(
                 "protocol version {version} has no sessions, so the server sends messages only during calls"
             )));
         }
-        let session = parts.requester.as_ref().and_then(|requester| requester.session());
+        let session = self.shared.requester().and_then(|requester| requester.session());
         session.map(Session::new).ok_or_else(|| Fault::internal("the call has no session, or its session has ended"))
     }
 
     fn client_requests(&self) -> ClientRequests<'_> {
-        let Inner { parts, lifetime, client_wait, .. } = &*self.inner;
+        let SharedCall { lifetime, client_wait, .. } = &*self.shared;
         ClientRequests {
-            requester: parts.requester.as_deref(),
-            features: parts.dialect.features(),
+            requester: self.shared.requester(),
+            features: self.call().encoding.dialect.features(),
             call: Some(CallRequests { lifetime, wait: client_wait }),
         }
     }

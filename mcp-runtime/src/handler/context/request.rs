@@ -16,12 +16,12 @@ use crate::{
 impl Context {
     /// Returns the id of the request, as JSON. Log records of the call carry the same id.
     pub fn request_id(&self) -> &str {
-        self.inner.parts.id.as_json()
+        self.call().id.as_json()
     }
 
     /// Returns the name of the tool or prompt, or the URI of the resource.
     pub fn name(&self) -> &str {
-        &self.inner.parts.name
+        &self.call().subject
     }
 
     /// Returns the protocol revision of the request.
@@ -35,12 +35,12 @@ impl Context {
     /// # }
     /// ```
     pub fn revision(&self) -> Revision {
-        self.inner.parts.dialect.revision()
+        self.call().encoding.dialect.revision()
     }
 
     /// Returns the name and version that the client reports about itself. They are not verified.
     pub fn client(&self) -> Option<&ClientInfo> {
-        self.inner.parts.caller.client()
+        self.shared.caller.client()
     }
 
     /// Returns the name of the authenticated caller: that of its [`identity`](Self::identity), or the `Principal` that
@@ -55,7 +55,7 @@ impl Context {
     /// }
     /// ```
     pub fn principal(&self) -> Option<&str> {
-        self.inner.parts.caller.principal()
+        self.shared.caller.principal()
     }
 
     /// Returns one value of the request's `_meta`, such as `traceparent`. Of duplicate members, the last one counts.
@@ -69,7 +69,7 @@ impl Context {
     /// }
     /// ```
     pub fn meta(&self, key: &str) -> Option<serde_json::Value> {
-        let value = raw::member(self.inner.parts.meta.as_deref()?, key)?;
+        let value = raw::member(self.shared.meta.as_deref()?, key)?;
         serde_json::from_str(value).ok()
     }
 
@@ -99,7 +99,7 @@ impl Context {
     ///
     /// See [Extension negotiation](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning).
     pub fn client_extension(&self, name: &str) -> Option<Value> {
-        if self.inner.parts.dialect.has(Feature::Extensions) {
+        if self.call().encoding.dialect.has(Feature::Extensions) {
             self.client_capability("extensions", name)
         } else {
             None
@@ -108,10 +108,10 @@ impl Context {
 
     /// Returns an object in a member of the client's capabilities.
     fn client_capability(&self, member: &str, name: &str) -> Option<Value> {
-        let parts = &self.inner.parts;
-        let capabilities = match &parts.capabilities {
+        let shared = &self.shared;
+        let capabilities = match &shared.capabilities {
             Some(capabilities) => &**capabilities,
-            None => object_member(parts.meta.as_deref()?, "io.modelcontextprotocol/clientCapabilities")?,
+            None => object_member(shared.meta.as_deref()?, "io.modelcontextprotocol/clientCapabilities")?,
         };
         let declared = object_member(object_member(capabilities, member)?, name)?;
         serde_json::from_str(declared).ok()
@@ -129,7 +129,7 @@ impl Context {
     /// ```
     #[cfg(feature = "http")]
     pub fn headers(&self) -> Option<&http::HeaderMap> {
-        self.inner.parts.caller.headers()
+        self.shared.caller.headers()
     }
 
     /// Returns the value of type `T` that a middleware inserted into the extensions of the HTTP request.
@@ -155,7 +155,7 @@ impl Context {
     /// ```
     #[cfg(feature = "http")]
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.inner.parts.caller.extension()
+        self.shared.caller.extension()
     }
 
     /// Returns the address of the sender of the HTTP request: that which the function set with
@@ -166,7 +166,7 @@ impl Context {
     /// address is `None`, as it is at a Unix socket.
     #[cfg(feature = "http")]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
-        self.inner.parts.caller.peer_addr()
+        self.shared.caller.peer_addr()
     }
 
     /// Closes the SSE stream that would carry the response, which frees the connection during a long call.
@@ -176,8 +176,8 @@ impl Context {
     ///
     /// See [Sending messages](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#sending-messages-to-the-server).
     pub fn close_sse_stream(&self, retry: Duration) {
-        if self.inner.parts.dialect.has(Feature::StreamPolling) && !self.inner.lifetime.has_ended() {
-            self.inner.parts.peer.close_sse_stream(retry);
+        if self.call().encoding.dialect.has(Feature::StreamPolling) && !self.shared.lifetime.has_ended() {
+            self.shared.connection().close_sse_stream(retry);
         }
     }
 }
@@ -197,7 +197,7 @@ impl Context {
     /// }
     /// ```
     pub fn identity(&self) -> Option<&Identity> {
-        self.inner.parts.caller.identity()
+        self.shared.caller.identity()
     }
 
     /// Decodes the claims of the caller, like [`Identity::claims`].
@@ -249,14 +249,15 @@ impl Context {
     ///
     /// Returns [`Fault::InsufficientScope`], which the function should return.
     pub fn require_scopes(&self, scopes: impl Into<Scopes>) -> Result<(), Fault> {
-        let parts = &self.inner.parts;
+        let shared = &self.shared;
         let Some(head) = self.head() else { return Ok(()) };
         let (demanded, identity) = (scopes.into(), head.identity());
-        if parts.access.as_ref().is_some_and(|rules| rules.grants(identity, &demanded)) {
+        if shared.access.as_ref().is_some_and(|rules| rules.grants(identity, &demanded)) {
             return Ok(());
         }
-        let all = parts.scopes.as_deref().cloned().unwrap_or_default().and(demanded);
-        let required = match &parts.access {
+        let declared = self.call().function.as_ref().and_then(|function| function.scopes.clone());
+        let all = declared.unwrap_or_default().and(demanded);
+        let required = match &shared.access {
             Some(rules) => rules.to_request(identity, all),
             None => Hierarchy::default().to_request(None, &all),
         };

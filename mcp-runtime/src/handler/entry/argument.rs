@@ -5,7 +5,10 @@ use serde::Serialize;
 
 use super::rule::{ArgumentDefault, Rule};
 use crate::handler::{
-    Argument, CallEnv, Dependency, map_keys::has_structured_keys, output::ToolOutput, server_fn::ServerFnFuture,
+    Argument, Dependency,
+    map_keys::has_structured_keys,
+    output::ToolOutput,
+    server_fn::{ServerFnFuture, ServerFnInput},
     slot::is_optional,
 };
 
@@ -79,7 +82,7 @@ pub struct ServerFnEntry {
     /// Appends the parameters of the function to the list.
     pub dependencies: fn(&mut Vec<Dependency>),
     /// Calls the function.
-    pub call: fn(CallEnv) -> ServerFnFuture,
+    pub call: fn(ServerFnInput) -> ServerFnFuture,
 }
 
 impl fmt::Debug for ServerFnEntry {

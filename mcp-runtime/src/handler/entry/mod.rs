@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mcp_runtime_uri_template::Operator;
 
-use super::{CallFuture, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
+use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
 use crate::model::{Icon, Role};
 
 pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
@@ -46,7 +46,8 @@ impl Entry {
     }
 
     pub(crate) fn info(&self) -> EntryInfo<'static> {
-        self.common().info(self.kind())
+        let common = self.common();
+        common.info(self.kind(), common.name)
     }
 }
 
@@ -283,8 +284,9 @@ pub struct CommonEntry {
 }
 
 impl CommonEntry {
-    pub(crate) fn info(&'static self, kind: EntryKind) -> EntryInfo<'static> {
-        let Self { name, tags, source, .. } = self;
+    /// Describes an entry of this kind that is registered under this name.
+    pub(crate) fn info(&'static self, kind: EntryKind, name: &'static str) -> EntryInfo<'static> {
+        let Self { tags, source, .. } = self;
         EntryInfo {
             kind,
             name,
@@ -390,7 +392,7 @@ pub enum Handler {
     /// A function that is called while the request is dispatched.
     Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),
     /// A function that runs as a future.
-    Async(for<'a> fn(Input<'a>) -> Result<CallFuture, HandlerError>),
+    Async(for<'a> fn(Input<'a>, Context) -> Result<CallFuture, HandlerError>),
 }
 
 /// Boxes the future of an async function's call.

@@ -102,6 +102,10 @@ impl RequestHead for HttpRequestSource {
         response::identity(&self.request)
     }
 
+    fn principal(&self) -> Option<&str> {
+        response::principal(&self.request)
+    }
+
     fn demand_scopes(&self, scopes: &[String]) {
         *self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner) = scopes.to_vec();
     }
@@ -171,10 +175,6 @@ impl RequestSource for HttpRequestSource {
 
     fn admit_listener(&self) -> Result<Permit, Fault> {
         self.limits.admit_listener(&self.peer)
-    }
-
-    fn principal(&self) -> Option<&str> {
-        response::principal(&self.request)
     }
 }
 

@@ -11,9 +11,13 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{
     super::batch::{Batch, Sink},
-    InFlight, InFlightCall, Permit, SequenceNumber,
+    InFlight,
 };
-use crate::{engine::outbox::Outbox, jsonrpc::Id};
+use crate::{
+    engine::{outbox::Outbox, request::source::Permit},
+    handler::Context,
+    jsonrpc::Id,
+};
 
 /// The number of interleavings of the scenarios that have too many to try them all.
 const RANDOM: usize = 20_000;
@@ -34,24 +38,16 @@ impl Fixture {
     }
 
     /// Starts a call. Returns `None` if its id is in use.
-    fn start(&self, id: &'static str, sink: &Sink) -> Option<SequenceNumber> {
-        let mut started = None;
+    fn start(&self, id: &'static str, batch: Option<&Arc<Batch>>) -> Option<Context> {
+        let context = Context::with_id(key(id));
         let permit: Permit = Box::new(Arc::clone(&self.permits));
-        self.table.start(key(id), |number| {
-            started = Some(number);
-            if let Sink::Batch(batch) = sink {
-                batch.expect();
-            }
-            let abort = self.runtime.spawn(std::future::pending::<()>()).abort_handle();
-            let (outbox, sink) = (Arc::clone(&self.outbox), sink.clone());
-            let dialect = crate::revision::newest();
-            InFlightCall { number, abort, context: None, dialect, outbox, sink, _permit: Some(permit) }
-        });
-        started
+        let sink = Sink { outbox: Arc::clone(&self.outbox), batch: batch.cloned(), _permit: Some(permit) };
+        let spawn = || self.runtime.spawn(std::future::pending::<()>()).abort_handle();
+        self.table.start(&context, sink, spawn).then_some(context)
     }
 
-    fn finish(&self, id: &'static str, number: SequenceNumber, response: &str) {
-        self.table.finish(&key(id), number, response.as_bytes().to_vec(), None);
+    fn finish(&self, call: &Context, response: &str) {
+        self.table.finish(call, response.as_bytes().to_vec(), None);
     }
 
     /// Takes output until no call is in flight, as a transport does.
@@ -72,7 +68,7 @@ impl Fixture {
     }
 }
 
-fn key(id: &str) -> Id<'_> {
+fn key(id: &str) -> Id {
     Id::from_json(id).unwrap()
 }
 
@@ -89,8 +85,8 @@ fn a_call_that_ends_while_it_is_cancelled_has_a_response_or_none() {
     check_dfs(
         || {
             let fixture = Fixture::new();
-            let number = fixture.start("1", &Sink::Line).unwrap();
-            let finishing = spawn(&fixture, move |it| it.finish("1", number, "response"));
+            let call = fixture.start("1", None).unwrap();
+            let finishing = spawn(&fixture, move |it| it.finish(&call, "response"));
             let is_cancelled = fixture.table.cancel(&key("1"));
             finishing.join().unwrap();
             assert_eq!(fixture.drain(), if is_cancelled { "" } else { "response\n" });
@@ -105,12 +101,12 @@ fn the_end_of_a_call_is_not_taken_for_that_of_a_later_one_with_its_id() {
     check_random(
         || {
             let fixture = Fixture::new();
-            let first = fixture.start("1", &Sink::Line).unwrap();
-            let finishing = spawn(&fixture, move |it| it.finish("1", first, "first"));
+            let first = fixture.start("1", None).unwrap();
+            let finishing = spawn(&fixture, move |it| it.finish(&first, "first"));
             let is_cancelled = fixture.table.cancel(&key("1"));
-            let second = fixture.start("1", &Sink::Line).expect("the first call has left the table");
+            let second = fixture.start("1", None).expect("the first call has left the table");
             let cancelling = spawn(&fixture, |it| it.table.cancel_all());
-            fixture.finish("1", second, "second");
+            fixture.finish(&second, "second");
             finishing.join().unwrap();
             cancelling.join().unwrap();
             let output = fixture.drain();
@@ -127,13 +123,13 @@ fn a_call_that_starts_while_all_are_cancelled_is_cancelled_or_has_a_response() {
     check_dfs(
         || {
             let fixture = Fixture::new();
-            fixture.start("1", &Sink::Line).unwrap();
+            fixture.start("1", None).unwrap();
             let cancelling = spawn(&fixture, |it| it.table.cancel_all());
-            let second = fixture.start("2", &Sink::Line).unwrap();
+            let second = fixture.start("2", None).unwrap();
             cancelling.join().unwrap();
             let is_in_flight = fixture.table.has(&key("2"));
             assert_eq!(fixture.table.count(), usize::from(is_in_flight));
-            fixture.finish("2", second, "second");
+            fixture.finish(&second, "second");
             assert_eq!(fixture.drain(), if is_in_flight { "second\n" } else { "" });
             fixture.check_empty();
         },
@@ -146,11 +142,11 @@ fn one_of_two_calls_with_the_same_id_is_refused() {
     check_dfs(
         || {
             let fixture = Fixture::new();
-            let other = spawn(&fixture, |it| it.start("1", &Sink::Line));
-            let started = [fixture.start("1", &Sink::Line), other.join().unwrap()];
-            let numbers: Vec<_> = started.into_iter().flatten().collect();
-            assert_eq!(numbers.len(), 1);
-            fixture.finish("1", numbers[0], "response");
+            let other = spawn(&fixture, |it| it.start("1", None));
+            let started = [fixture.start("1", None), other.join().unwrap()];
+            let calls: Vec<_> = started.into_iter().flatten().collect();
+            assert_eq!(calls.len(), 1);
+            fixture.finish(&calls[0], "response");
             assert_eq!(fixture.drain(), "response\n");
             fixture.check_empty();
         },
@@ -164,11 +160,10 @@ fn a_batch_has_one_response_however_its_calls_end() {
         || {
             let fixture = Fixture::new();
             let batch = Arc::new(Batch::new());
-            let sink = Sink::Batch(Arc::clone(&batch));
-            let first = fixture.start("1", &sink).unwrap();
-            let second = fixture.start("2", &sink).unwrap();
-            let finishing = spawn(&fixture, move |it| it.finish("1", first, "1"));
-            let other = spawn(&fixture, move |it| it.finish("2", second, "2"));
+            let first = fixture.start("1", Some(&batch)).unwrap();
+            let second = fixture.start("2", Some(&batch)).unwrap();
+            let finishing = spawn(&fixture, move |it| it.finish(&first, "1"));
+            let other = spawn(&fixture, move |it| it.finish(&second, "2"));
             let cancelling = spawn(&fixture, |it| it.table.cancel(&key("2")));
             let mut output = Vec::new();
             batch.skip(&mut output);
@@ -189,10 +184,10 @@ fn a_transport_that_waits_is_woken_by_the_end_of_a_call() {
     check_random(
         || {
             let fixture = Fixture::new();
-            let first = fixture.start("1", &Sink::Line).unwrap();
-            let second = fixture.start("2", &Sink::Line).unwrap();
-            let one = spawn(&fixture, move |it| it.finish("1", first, "first"));
-            let other = spawn(&fixture, move |it| it.finish("2", second, "second"));
+            let first = fixture.start("1", None).unwrap();
+            let second = fixture.start("2", None).unwrap();
+            let one = spawn(&fixture, move |it| it.finish(&first, "first"));
+            let other = spawn(&fixture, move |it| it.finish(&second, "second"));
             let mut output = Vec::new();
             while output.iter().filter(|byte| **byte == b'\n').count() < 2 {
                 // A wake-up that is lost is a deadlock, which shuttle reports.

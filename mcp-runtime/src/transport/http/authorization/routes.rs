@@ -209,7 +209,7 @@ fn describe(resource: &ProtectedResource, identifier: &str, engine: &Engine) -> 
 /// Returns every scope that requests or functions of a server require, sorted.
 fn required_scopes(engine: &Engine) -> Vec<String> {
     let registry = engine.registry();
-    let functions = registry.functions().filter_map(|(function, _)| function.scopes.as_deref());
+    let functions = registry.functions().filter_map(|(function, _)| function.scopes.as_ref());
     let names = functions.chain([&engine.profile.access.base]).flat_map(|scopes| scopes.names());
     names.map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -115,7 +115,7 @@ impl HttpSession {
     }
 
     /// Returns the requests whose responses a stream is going to carry, if other processes must know them.
-    pub(crate) fn stream_calls(&self, ids: &RequestIds<'_>, is_batch: bool) -> StreamCalls {
+    pub(crate) fn stream_calls(&self, ids: &RequestIds, is_batch: bool) -> StreamCalls {
         match &self.shared {
             Some(_) => StreamCalls { ids: ids.iter().map(|id| id.as_json().to_owned()).collect(), is_batch },
             None => StreamCalls::default(),

@@ -1,22 +1,64 @@
-//! `notifications/progress`.
+//! Progress and log messages: their limits, and their encoding.
 
 use std::{
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::log::write_meta;
-use crate::jsonrpc::write;
+use crate::{jsonrpc::write, model::Level};
+
+/// The level that a log message of a call must reach to be sent to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogThreshold {
+    /// The level that the client set for the session or, in a stateless revision, for the connection.
+    Session,
+    /// The level in the request. `None` disables log messages: the client did not ask for any.
+    Request(Option<Level>),
+}
+
+/// Encodes a log message. An empty logger name and an empty `_meta` are omitted.
+///
+/// # Errors
+///
+/// Returns an error if `data` cannot be serialized.
+pub(crate) fn log_notification(
+    logger: &str,
+    level: Level,
+    data: &impl Serialize,
+    meta: &Map<String, Value>,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut out = Vec::with_capacity(128);
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#);
+    write::string(&mut out, level.as_str());
+    if !logger.is_empty() {
+        out.extend_from_slice(br#","logger":"#);
+        write::string(&mut out, logger);
+    }
+    out.extend_from_slice(br#","data":"#);
+    write::value(&mut out, data)?;
+    write_meta(&mut out, meta);
+    out.extend_from_slice(b"}}");
+    Ok(out)
+}
+
+/// Writes `_meta` after another member, unless it is empty.
+fn write_meta(out: &mut Vec<u8>, meta: &Map<String, Value>) {
+    if !meta.is_empty() {
+        out.extend_from_slice(br#","_meta":"#);
+        write::plain(out, meta);
+    }
+}
 
 /// The minimum time between two progress notifications of one call.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The rate limiter for the progress notifications of a call.
 #[derive(Debug, Default)]
-pub(super) struct ProgressLimiter(Mutex<Option<Sent>>);
+pub(crate) struct ProgressLimiter(Mutex<Option<Sent>>);
 
 /// The last notification that was sent.
 #[derive(Debug)]
@@ -45,7 +87,7 @@ impl ProgressLimiter {
 }
 
 /// Encodes a notification. `token` is JSON; an empty message and an empty `_meta` are omitted.
-pub(super) fn notification(
+pub(super) fn progress_notification(
     token: &str,
     done: f64,
     total: Option<f64>,
