@@ -12,13 +12,12 @@ use super::{
     configured_client::ConfiguredClient,
     cookies::Cookies,
     documents::{Documents, MAX_DOCUMENT},
-    ended::EndedGrants,
+    grants::EndedGrants,
     inner::Inner,
     keys::SigningKeys,
     options::{Endpoint, Endpoints, Options},
     page::ConsentPage,
     random,
-    refreshing::Refreshing,
     routes::Routes,
     seal::Sealer,
     store::Store,
@@ -72,8 +71,9 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///   days for the same user, client, redirect URI and scopes in the same browser, but never for a redirect URI on the
 ///   loopback interface.
 /// - Access tokens are JWTs that the server signs with keys of its own, which it replaces every day. They expire after
-///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends. A refresh also asks the provider
-///   whether the login still exists.
+///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends, except that a client that repeats
+///   its last refresh within 30 seconds gets the same tokens. A refresh also asks the provider whether the login still
+///   exists.
 /// - Clients register dynamically, are identified by the URL of a metadata document, or are
 ///   [configured](AuthorizationServerBuilder::client).
 ///
@@ -291,7 +291,6 @@ impl AuthorizationServerBuilder {
             audience: Audience::new(resource.clone()),
             cookies: Cookies { is_secure: options.origin.starts_with("https:") },
             ended: EndedGrants::default(),
-            refreshing: Refreshing::default(),
             options,
             upstream,
             clients,

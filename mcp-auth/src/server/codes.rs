@@ -1,15 +1,12 @@
-//! Authorization codes, and the grants for which they are exchanged.
+//! Authorization codes.
 
 use std::time::Duration;
 
 use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{
-    client::Client, inner::Inner, login::Tokens, oauth_error::OAuthError, random, request::AuthorizationRequest,
-    seal::Purpose,
-};
+use super::{grants::end, inner::Inner, login::Tokens, oauth_error::OAuthError, random, request::AuthorizationRequest};
 
 /// The time for which a code is valid.
 pub(super) const CODE_LIFETIME: Duration = Duration::from_secs(60);
@@ -37,27 +34,6 @@ enum StoredCode {
     Valid(Box<Code>),
     /// The grant for which it was exchanged.
     Used(String),
-}
-
-/// The approval of a user for a client, from which access tokens are issued until it ends.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Grant {
-    pub(super) client: String,
-    pub(super) subject: String,
-    pub(super) scopes: Vec<String>,
-    pub(super) claims: Map<String, Value>,
-    /// The number of the only refresh token that is valid.
-    pub(super) generation: u64,
-    pub(super) tokens: Tokens,
-    /// Seconds since the Unix epoch.
-    pub(super) expires: f64,
-}
-
-/// A refresh token, which is sealed. Its text reveals nothing, and nobody can invent one.
-#[derive(Serialize, Deserialize)]
-pub(super) struct RefreshToken {
-    pub(super) grant: String,
-    pub(super) generation: u64,
 }
 
 /// Stores a code.
@@ -126,44 +102,4 @@ pub(super) async fn mark_used(
 
 fn invalid() -> OAuthError {
     OAuthError::new("invalid_grant", "the code is unknown, was used before or has expired")
-}
-
-/// Ends a grant. Its access tokens are rejected by this process at once, and by others when they expire.
-pub(super) async fn end(server: &Inner, grant: &str) -> Result<(), BackendError> {
-    server.ended.insert(grant);
-    server.store.delete("grant", grant).await.map(|_| ())
-}
-
-/// Signs an access token.
-pub(super) async fn access_token(
-    server: &Inner,
-    subject: &str,
-    client: &Client,
-    scopes: &[String],
-    claims: &Map<String, Value>,
-    grant: Option<&str>,
-) -> Result<String, OAuthError> {
-    let (options, now) = (&server.options, server.clock.unix().floor());
-    let mut token = claims.clone();
-    let expires = now + options.access_token_lifetime.as_secs_f64();
-    let own = json!({
-        "iss": options.issuer,
-        "aud": options.resource,
-        "sub": subject,
-        "client_id": client.id,
-        "scope": scopes.join(" "),
-        "iat": now as u64,
-        "exp": expires as u64,
-        "jti": random::token()?,
-    });
-    token.extend(own.as_object().cloned().unwrap_or_default());
-    if let Some(grant) = grant {
-        token.insert("grant".to_owned(), json!(grant));
-    }
-    Ok(server.keys.sign(&Value::Object(token)).await)
-}
-
-pub(super) fn refresh_token(server: &Inner, grant: &str, generation: u64) -> Result<String, OAuthError> {
-    let token = RefreshToken { grant: grant.to_owned(), generation };
-    Ok(server.sealer.seal_text(Purpose::RefreshToken, &token)?)
 }

@@ -35,6 +35,9 @@ const MIN_INTERVAL: Duration = Duration::from_secs(5);
 /// The number of attempts if other processes change the keys at the same time.
 const ATTEMPTS: usize = 5;
 
+/// The longest pause between these attempts.
+const MAX_PAUSE: Duration = Duration::from_millis(200);
+
 /// The keys of the server. All processes with the same store have the same keys.
 pub(super) struct SigningKeys {
     store: Store,
@@ -177,6 +180,7 @@ async fn read(store: &Store, clock: &Clock) -> Result<State, Error> {
         if written {
             return state_of(&keys, clock);
         }
+        random::pause(MAX_PAUSE).await;
     }
     Err(Error::options("the signing keys in the store keep changing".to_owned()))
 }

@@ -11,7 +11,7 @@ mod codes;
 mod configured_client;
 mod cookies;
 mod documents;
-mod ended;
+mod grants;
 mod inner;
 mod keys;
 mod login;
@@ -22,7 +22,6 @@ mod page;
 mod parameters;
 mod random;
 mod redirect_uri;
-mod refreshing;
 mod registration;
 mod reply;
 mod request;
@@ -38,8 +37,9 @@ mod users;
 pub use self::{
     builder::{AuthorizationServer, AuthorizationServerBuilder},
     configured_client::ConfiguredClient,
+    login::UpstreamTokenError,
     options::Endpoint,
     page::{ConsentPage, html_escape},
     upstream::Upstream,
-    upstream_tokens::{UpstreamTokenError, UpstreamTokens},
+    upstream_tokens::UpstreamTokens,
 };

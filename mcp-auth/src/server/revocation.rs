@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     client::Client,
-    codes::{self, Grant, RefreshToken},
+    grants::{self, RefreshToken},
     inner::Inner,
     oauth_error::OAuthError,
     parameters::Parameters,
@@ -23,7 +23,7 @@ pub(super) async fn revoke(server: &Inner, body: &[u8], headers: &HeaderMap) -> 
     let client = server.clients.authenticate(headers, &form).await?;
     let token = form.get("token").ok_or_else(|| OAuthError::new("invalid_request", "`token` is missing"))?;
     if let Some(grant) = grant_of(server, &client, token).await? {
-        codes::end(server, &grant).await?;
+        grants::end(server, &grant).await?;
     }
     Ok(reply::empty(StatusCode::OK))
 }
@@ -31,7 +31,7 @@ pub(super) async fn revoke(server: &Inner, body: &[u8], headers: &HeaderMap) -> 
 /// Returns the grant of a token that was issued to a client.
 async fn grant_of(server: &Inner, client: &Client, token: &str) -> Result<Option<String>, OAuthError> {
     if let Some(RefreshToken { grant, .. }) = server.sealer.open_text(Purpose::RefreshToken, token) {
-        let found = server.store.get::<Grant>("grant", &grant).await?;
+        let found = grants::get(server, &grant).await?;
         return Ok(found.filter(|(found, _)| found.client == client.id).map(|_| grant));
     }
     let Some(claims) = verified_claims(server, token).await else { return Ok(None) };

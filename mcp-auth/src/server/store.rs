@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::backend::{BackendError, Insertion, RecordCondition, RecordQuota, RecordVersion, Records};
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
 
 use super::{
     random,
@@ -18,8 +19,14 @@ const PREFIX: &str = "authorization-server/1";
 /// The number of attempts to change a record while other requests change it, too.
 const ATTEMPTS: usize = 16;
 
-/// The longest pause between these attempts. Pauses are random, so that the next attempts do not coincide.
+/// The longest pause between these attempts.
 const MAX_PAUSE: Duration = Duration::from_millis(20);
+
+/// The time after which a lock expires: longer than two requests to the provider take.
+const MAX_LOCK: Duration = Duration::from_secs(20);
+
+/// The longest pause between two attempts to get a lock.
+const MAX_LOCK_PAUSE: Duration = Duration::from_millis(500);
 
 /// The maximum number of events within a time window, for each account and in total.
 #[derive(Debug, Clone, Copy)]
@@ -97,8 +104,7 @@ impl Store {
             if self.set(kind, id, condition, &value, ttl).await? {
                 return Ok(());
             }
-            let [random] = random::bytes().map_err(unavailable)?;
-            tokio::time::sleep(MAX_PAUSE * u32::from(random) / 256).await;
+            random::pause(MAX_PAUSE).await;
         }
         Err(BackendError::Unavailable(format!("`{}` keeps changing", key(kind, id))))
     }
@@ -113,9 +119,43 @@ impl Store {
         Ok(!matches!(inserted, Insertion::Full { .. }))
     }
 
+    /// Waits until no other request, at whatever process, has a lock with this name. A process that does not release it
+    /// loses it after [`MAX_LOCK`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails, or if the lock is not released in that time.
+    pub(super) async fn lock(&self, name: &str) -> Result<Lock, BackendError> {
+        let key = key("lock", name);
+        let (deadline, mut longest) = (Instant::now() + MAX_LOCK, MAX_PAUSE);
+        while Instant::now() < deadline {
+            if let Some(version) = self.records.set(&key, RecordCondition::Absent, Vec::new(), MAX_LOCK).await? {
+                return Ok(Lock { records: Arc::clone(&self.records), key, version });
+            }
+            random::pause(longest).await;
+            longest = (longest * 2).min(MAX_LOCK_PAUSE);
+        }
+        Err(BackendError::Unavailable(format!("`{key}` remains locked")))
+    }
+
     /// Returns whether a record was deleted.
     pub(super) async fn delete(&self, kind: &str, id: &str) -> Result<bool, BackendError> {
         self.records.delete(&key(kind, id), RecordCondition::Always).await
+    }
+}
+
+/// A lock that this process has.
+pub(super) struct Lock {
+    records: Arc<dyn Records>,
+    key: String,
+    version: RecordVersion,
+}
+
+impl Lock {
+    pub(super) async fn release(self) {
+        if let Err(error) = self.records.delete(&self.key, RecordCondition::Version(self.version)).await {
+            tracing::debug!(%error, "a lock remains until it expires");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::backend::BackendError;
 use serde::{Deserialize, Serialize};
 
-use super::{codes, inner::Inner, random};
+use super::{grants, inner::Inner, random};
 
 /// The maximum number of logins of a user in this time.
 const MAX_LOGINS: usize = 60;
@@ -57,7 +57,7 @@ pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Res
     })
     .await?;
     match excess {
-        Some(oldest) => codes::end(server, &oldest).await,
+        Some(oldest) => grants::end(server, &oldest).await,
         None => Ok(()),
     }
 }

@@ -6,6 +6,7 @@ mod consent;
 mod flow;
 mod provider;
 pub(crate) mod records;
+mod refresh;
 mod store;
 mod tokens;
 
@@ -19,6 +20,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use mcp_runtime::auth::{Authenticator as _, AuthorizationRoutes};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use self::records::TestRecords;
 use super::{RESOURCE, Signer, TestIssuer, issuer::Reply, signer::now};
@@ -38,6 +40,8 @@ struct Provider {
     /// Replaces the response of the token endpoint.
     token: Option<(u16, Value)>,
     hangs: bool,
+    /// Delays the response of the token endpoint.
+    held: Option<Arc<Notify>>,
     claims: Value,
     has_refresh_tokens: bool,
 }
@@ -118,6 +122,7 @@ impl World {
             nonce: String::new(),
             token: None,
             hangs: false,
+            held: None,
             claims: json!({}),
             has_refresh_tokens: true,
         };
@@ -302,27 +307,32 @@ fn respond(issuer: &TestIssuer, signer: Signer, provider: Arc<Mutex<Provider>>) 
             })),
             "/keys" => Reply::Json(json!({"keys": [signer.jwk()]})),
             _ if provider.hangs => Reply::Never,
-            "/token" => match provider.token {
-                Some((200, body)) => Reply::Json(body),
-                Some((status, body)) => Reply::Raw(format!("HTTP/1.1 {status} Error"), body.to_string().into_bytes()),
-                None => {
-                    let mut claims = json!({
-                        "iss": url, "aud": "notes", "sub": provider.subject, "iat": now(), "exp": now() + 300,
-                        "nonce": provider.nonce, "email": "ada@example.com",
-                    });
-                    for (name, value) in provider.claims.as_object().unwrap() {
-                        claims[name] = value.clone();
+            "/token" => hold(
+                provider.held,
+                match provider.token {
+                    Some((200, body)) => Reply::Json(body),
+                    Some((status, body)) => {
+                        Reply::Raw(format!("HTTP/1.1 {status} Error"), body.to_string().into_bytes())
                     }
-                    let mut tokens = json!({
-                        "access_token": "upstream-access", "token_type": "Bearer", "expires_in": 3600,
-                        "id_token": signer.token_with(json!({"typ": "JWT"}), &claims),
-                    });
-                    if provider.has_refresh_tokens {
-                        tokens["refresh_token"] = json!("upstream-refresh");
+                    None => {
+                        let mut claims = json!({
+                            "iss": url, "aud": "notes", "sub": provider.subject, "iat": now(), "exp": now() + 300,
+                            "nonce": provider.nonce, "email": "ada@example.com",
+                        });
+                        for (name, value) in provider.claims.as_object().unwrap() {
+                            claims[name] = value.clone();
+                        }
+                        let mut tokens = json!({
+                            "access_token": "upstream-access", "token_type": "Bearer", "expires_in": 3600,
+                            "id_token": signer.token_with(json!({"typ": "JWT"}), &claims),
+                        });
+                        if provider.has_refresh_tokens {
+                            tokens["refresh_token"] = json!("upstream-refresh");
+                        }
+                        Reply::Json(tokens)
                     }
-                    Reply::Json(tokens)
-                }
-            },
+                },
+            ),
             "/me" => match provider.token {
                 Some((401, _)) => Reply::Raw("HTTP/1.1 401 Unauthorized".to_owned(), Vec::new()),
                 _ => Reply::Json(json!({"sub": provider.subject})),
@@ -330,4 +340,11 @@ fn respond(issuer: &TestIssuer, signer: Signer, provider: Arc<Mutex<Provider>>) 
             _ => super::issuer::not_found(),
         }
     });
+}
+
+fn hold(held: Option<Arc<Notify>>, reply: Reply) -> Reply {
+    match held {
+        Some(held) => Reply::After(held, Box::new(reply)),
+        None => reply,
+    }
 }
