@@ -109,7 +109,9 @@ impl ClaimRules {
             Some(name) => claims.get(name),
         };
         match claim {
-            Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),
+            Some(Value::String(scopes)) => {
+                scopes.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect()
+            }
             Some(Value::Array(scopes)) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         }

@@ -41,6 +41,31 @@ pub(crate) struct Response {
     pub(crate) max_age: Option<Duration>,
 }
 
+/// Why there is no usable response, for the operator.
+#[derive(Debug)]
+pub(crate) struct FetchError {
+    pub(crate) reason: String,
+    /// Whether the host does not respond, or only for now.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "metadata documents need it"))]
+    pub(crate) is_outage: bool,
+}
+
+impl FetchError {
+    fn outage(reason: String) -> Self {
+        Self { reason, is_outage: true }
+    }
+
+    pub(crate) fn unusable(reason: String) -> Self {
+        Self { reason, is_outage: false }
+    }
+}
+
+impl From<FetchError> for String {
+    fn from(error: FetchError) -> Self {
+        error.reason
+    }
+}
+
 impl Fetcher {
     pub(crate) fn new() -> Self {
         Self::with(Resolver { only_public: false }, MAX_RESPONSE)
@@ -61,8 +86,8 @@ impl Fetcher {
 
     /// # Errors
     ///
-    /// Returns what is wrong with the response, for the operator.
-    pub(crate) async fn get(&self, url: &SecureUrl) -> Result<Response, String> {
+    /// Returns what is wrong with the response.
+    pub(crate) async fn get(&self, url: &SecureUrl) -> Result<Response, FetchError> {
         self.send(Method::GET, url, HeaderMap::new(), Bytes::new()).await
     }
 
@@ -70,8 +95,13 @@ impl Fetcher {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong with the response, for the operator.
-    pub(crate) async fn post(&self, url: &SecureUrl, mut headers: HeaderMap, form: String) -> Result<Response, String> {
+    /// Returns what is wrong with the response.
+    pub(crate) async fn post(
+        &self,
+        url: &SecureUrl,
+        mut headers: HeaderMap,
+        form: String,
+    ) -> Result<Response, FetchError> {
         let form_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(header::CONTENT_TYPE, form_type);
         self.send(Method::POST, url, headers, form.into()).await
@@ -81,23 +111,32 @@ impl Fetcher {
     ///
     /// # Errors
     ///
-    /// Returns why there is no response, for the operator.
+    /// Returns why there is no response.
     #[cfg(feature = "server")]
     pub(crate) async fn post_form(
         &self,
         url: &SecureUrl,
         mut headers: HeaderMap,
         form: String,
-    ) -> Result<(StatusCode, Bytes), String> {
+    ) -> Result<(StatusCode, Bytes), FetchError> {
         let form_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(header::CONTENT_TYPE, form_type);
         self.exchange(Method::POST, url, headers, form.into()).await.map(|(status, response)| (status, response.body))
     }
 
-    async fn send(&self, method: Method, url: &SecureUrl, headers: HeaderMap, body: Bytes) -> Result<Response, String> {
+    async fn send(
+        &self,
+        method: Method,
+        url: &SecureUrl,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, FetchError> {
         match self.exchange(method, url, headers, body).await? {
             (StatusCode::OK, response) => Ok(response),
-            (status, _) => Err(format!("the response has the status {status}")),
+            (status, _) => Err(FetchError {
+                reason: format!("the response has the status {status}"),
+                is_outage: status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS,
+            }),
         }
     }
 
@@ -108,32 +147,38 @@ impl Fetcher {
         url: &SecureUrl,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<(StatusCode, Response), String> {
+    ) -> Result<(StatusCode, Response), FetchError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = url.uri().clone();
         *request.headers_mut() = headers;
         request.headers_mut().insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
         let response = tokio::time::timeout(self.timeout, self.receive(url, request)).await;
-        response.map_err(|_| format!("no response within {} ms", self.timeout.as_millis()))?
+        let late = |_| FetchError::outage(format!("no response within {} ms", self.timeout.as_millis()));
+        response.map_err(late)?
     }
 
-    async fn receive(&self, url: &SecureUrl, request: Request<Full<Bytes>>) -> Result<(StatusCode, Response), String> {
+    async fn receive(
+        &self,
+        url: &SecureUrl,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Response), FetchError> {
         let response = if url.is_https() {
-            let client = self.tls.as_ref().map_err(|error| format!("TLS is not available: {error}"))?;
+            let unavailable = |error| FetchError::outage(format!("TLS is not available: {error}"));
+            let client = self.tls.as_ref().map_err(unavailable)?;
             client.request(request).await
         } else {
             self.plain.request(request).await
         };
-        let response = response.map_err(|error| with_causes(&error))?;
+        let response = response.map_err(|error| FetchError::outage(with_causes(&error)))?;
         let (status, max_age) = (response.status(), max_age(response.headers()));
         if status.is_redirection() {
-            return Err(format!("the response is a redirect ({status}), which is not followed"));
+            return Err(FetchError::unusable(format!("the response is a redirect ({status}), which is not followed")));
         }
         let body = Limited::new(response.into_body(), self.max_response).collect().await;
         let body = body.map_err(|error| match error.downcast_ref::<http_body_util::LengthLimitError>() {
-            Some(_) => format!("the response is larger than {}", size(self.max_response)),
-            None => with_causes(&*error),
+            Some(_) => FetchError::unusable(format!("the response is larger than {}", size(self.max_response))),
+            None => FetchError::outage(with_causes(&*error)),
         })?;
         Ok((status, Response { body: body.to_bytes(), max_age }))
     }

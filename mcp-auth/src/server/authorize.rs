@@ -17,7 +17,6 @@ use super::{
     request::AuthorizationRequest,
     seal::Purpose,
 };
-use crate::url::SecureUrl;
 
 /// The time in which a user must decide and log in, in seconds.
 const MAX_DURATION: u64 = 10 * 60;
@@ -142,12 +141,7 @@ fn check_parameters(server: &Inner, parameters: &Parameters<'_>) -> Result<(Stri
 ///
 /// See [RFC 8707](https://www.rfc-editor.org/rfc/rfc8707#section-2).
 pub(super) fn check_resource(server: &Inner, parameters: &Parameters<'_>) -> Result<(), OAuthError> {
-    let own = &server.options.resource;
-    let is_same = |resource: &str| {
-        let (Ok(own), Ok(other)) = (SecureUrl::parse(own), SecureUrl::parse(resource)) else { return false };
-        own.identifies_same(&other) && own.uri().query() == other.uri().query()
-    };
-    let accepts = |resource: &str| server.audience.check(Some(&Value::from(resource))).is_ok() || is_same(resource);
+    let accepts = |resource: &str| server.audience.check(Some(&Value::from(resource))).is_ok();
     if parameters.all("resource").all(accepts) {
         return Ok(());
     }

@@ -124,8 +124,8 @@ impl AuthorizationServer {
 
     async fn identify(&self, request: &Parts) -> Result<mcp_runtime::auth::Identity, AuthenticationError> {
         let identity = self.jwt.authenticate(request).await?;
-        let grant = identity.claim("grant").and_then(Value::as_str);
-        if grant.is_some_and(|grant| self.inner.ended.contains(grant)) {
+        let ids = ["grant", "jti"].map(|name| identity.claim(name).and_then(Value::as_str));
+        if ids.into_iter().flatten().any(|id| self.inner.ended.contains(id)) {
             return Err(AuthenticationError::invalid("the token was revoked"));
         }
         Ok(identity)

@@ -173,7 +173,8 @@ pub(super) fn refresh_token(server: &Inner, grant: &str, generation: u64) -> Res
     Ok(server.sealer.seal_text(Purpose::RefreshToken, &token)?)
 }
 
-/// The grants that this process has ended, whose access tokens may not have expired yet.
+/// The grants that this process has ended, whose access tokens may not have expired yet, and the identifiers of the tokens
+/// of machines that were revoked.
 pub(super) struct EndedGrants(Mutex<LruCache<String, ()>>);
 
 impl Default for EndedGrants {
@@ -183,7 +184,7 @@ impl Default for EndedGrants {
 }
 
 impl EndedGrants {
-    fn insert(&self, grant: &str) {
+    pub(super) fn insert(&self, grant: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).put(grant.to_owned(), ());
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::random;
-use crate::Error;
+use crate::{Error, fetch::FetchError};
 
 /// A user who has logged in.
 #[derive(Debug)]
@@ -41,6 +41,12 @@ pub(super) enum UpstreamError {
     Refused(String),
     /// The provider does not respond, or not as it should.
     Unavailable(String),
+}
+
+impl From<FetchError> for UpstreamError {
+    fn from(error: FetchError) -> Self {
+        Self::Unavailable(error.reason)
+    }
 }
 
 impl fmt::Display for UpstreamError {

@@ -110,7 +110,7 @@ impl Options {
         let known = |scope: &&str| self.scopes.iter().any(|(name, _)| name == scope);
         let Some(requested) = requested else { return Ok(self.scopes.iter().map(|(name, _)| name.clone()).collect()) };
         let mut granted: Vec<String> = Vec::new();
-        for scope in requested.split_ascii_whitespace().filter(known) {
+        for scope in requested.split(' ').filter(known) {
             if granted.iter().all(|granted| granted != scope) {
                 granted.push(scope.to_owned());
             }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode, header};
 use mcp_runtime::backend::BackendError;
 use serde_json::{Map, Value, json};
 
@@ -43,10 +43,17 @@ fn network(address: IpAddr) -> IpAddr {
 /// Registers a client.
 pub(super) async fn register(
     clients: &Clients,
+    headers: &HeaderMap,
     body: &[u8],
     sender: Option<IpAddr>,
 ) -> Result<Response<Bytes>, OAuthError> {
     let invalid = |description: &'static str| OAuthError::new("invalid_client_metadata", description);
+    // Web pages can send other types without asking this server first.
+    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()?.split(';').next());
+    if !media_type.is_some_and(|found| found.trim().eq_ignore_ascii_case("application/json")) {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(OAuthError { status, ..invalid("the content type is not `application/json`") });
+    }
     let metadata = parse_object(body).map_err(|_| invalid("expected a JSON object with unique names"))?;
     let (client, secret) = describe(&metadata)?;
     if !admit(&clients.store, sender).await? {

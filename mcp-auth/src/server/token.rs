@@ -156,7 +156,7 @@ async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>) -> 
 /// Returns the requested scopes, which must be granted, or else all of them.
 fn narrowed(granted: &[String], requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
     let Some(requested) = requested else { return Ok(granted.to_vec()) };
-    let requested: Vec<String> = requested.split_ascii_whitespace().map(str::to_owned).collect();
+    let requested: Vec<String> = requested.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect();
     if requested.iter().all(|scope| granted.contains(scope)) {
         return Ok(requested);
     }

@@ -248,8 +248,7 @@ impl Upstream {
 
     async fn request_tokens(&self, parameters: &[(&str, &str)]) -> Result<Map<String, Value>, UpstreamError> {
         let (headers, form) = self.credentials.authenticate(form(parameters));
-        let (status, body) =
-            self.fetcher.post_form(&self.token, headers, form).await.map_err(UpstreamError::Unavailable)?;
+        let (status, body) = self.fetcher.post_form(&self.token, headers, form).await?;
         let response = parse_object(&body).map_err(UpstreamError::Unavailable)?;
         let error = response.get("error").map(excerpt);
         match (status, error) {
@@ -272,8 +271,7 @@ impl Upstream {
             .map_err(|_| UpstreamError::Unavailable("the access token is malformed".to_owned()))?;
         value.set_sensitive(true);
         let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-        let response = self.fetcher.exchange(Method::GET, url, headers, bytes::Bytes::new()).await;
-        let (status, body) = response.map_err(UpstreamError::Unavailable)?;
+        let (status, body) = self.fetcher.exchange(Method::GET, url, headers, bytes::Bytes::new()).await?;
         match status {
             StatusCode::OK => parse_object(&body.body).map_err(UpstreamError::Unavailable),
             StatusCode::UNAUTHORIZED => Err(UpstreamError::Refused("the access token is invalid".to_owned())),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Browser, ISSUER, REDIRECT, VERIFIER, World, authorize_path, form, hash, records::age_records};
+use super::{Browser, ISSUER, JSON, REDIRECT, VERIFIER, World, authorize_path, form, hash, records::age_records};
 
 /// Open redirects and manipulated redirect URIs: the user sees a page, and is not redirected.
 #[tokio::test]
@@ -53,6 +53,8 @@ async fn invalid_requests_are_answered_to_the_client() {
         (&[("code_challenge", &other[..42])], "invalid_request"),
         (&[("code_challenge", ""), ("code_challenge_method", "")], "invalid_request"),
         (&[("scope", "notes:admin")], "invalid_scope"),
+        (&[("scope", "notes:read\tnotes:write")], "invalid_scope"),
+        (&[("scope", "notes:read\nx")], "invalid_scope"),
         (&[("resource", "https://evil.example/mcp")], "invalid_target"),
         (&[("resource", "https://mcp.example.com/other")], "invalid_target"),
     ] {
@@ -275,7 +277,8 @@ async fn a_user_prolongs_a_limited_number_of_registrations() {
     let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
     let mut clients = Vec::new();
     for index in 0..52 {
-        let registered = world.send_from(&format!("198.51.100.{index}:1"), "POST", "/register", &[], &metadata).await;
+        let registered =
+            world.send_from(&format!("198.51.100.{index}:1"), "POST", "/register", &[JSON], &metadata).await;
         let id = registered.json()["client_id"].as_str().unwrap().to_owned();
         assert!(world.log_in(&mut Browser::default(), &[("client_id", &id)]).await.parameter("code").is_some());
         clients.push(id);

@@ -188,3 +188,18 @@ async fn records_need_a_secret_and_secrets_are_long_and_can_be_replaced() {
     let replaced = build(&[[8; 32], [7; 32]]).await.unwrap();
     assert!(bearer(&replaced, tokens["access_token"].as_str().unwrap()).await.is_ok());
 }
+
+/// HEAD is GET without its body, except where GET has an effect.
+#[tokio::test]
+async fn head_is_answered_like_get() {
+    let world = World::new().await;
+    let authorize = super::authorize_path(&[]);
+    for (path, status) in [
+        ("/.well-known/oauth-authorization-server", 200),
+        (authorize.as_str(), 200),
+        ("/authorize/callback?code=x&state=y", 405),
+        ("/token", 405),
+    ] {
+        assert_eq!(world.send("HEAD", path, &[], "").await.status, status, "{path}");
+    }
+}

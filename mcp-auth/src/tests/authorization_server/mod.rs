@@ -32,6 +32,8 @@ pub(super) const ISSUER: &str = "https://mcp.example.com";
 pub(super) const REDIRECT: &str = "https://app.example/callback";
 pub(super) const VERIFIER: &str = "a-verifier-with-at-least-forty-three-characters";
 
+pub(super) const JSON: (&str, &str) = ("content-type", "application/json");
+
 /// The next action of the provider.
 #[derive(Clone)]
 struct Provider {
@@ -261,7 +263,7 @@ impl World {
     }
 
     pub(super) async fn register(&self, metadata: &Value) -> Reaction {
-        self.send("POST", "/register", &[], &metadata.to_string()).await
+        self.send("POST", "/register", &[JSON], &metadata.to_string()).await
     }
 
     /// Returns whether the server accepts an access token.

@@ -47,7 +47,7 @@ async fn a_client_revokes_its_own_tokens_only() {
             async move { world.send("POST", "/revoke", &[], &body).await.status }
         };
         for (client, token, status) in
-            [("other", token, 200), ("app", "unknown", 200), ("app", "", 400), ("unknown", token, 401)]
+            [("other", token, 400), ("app", "unknown", 200), ("app", "", 400), ("unknown", token, 401)]
         {
             assert_eq!(revoke(client, token).await, status, "{client}");
             assert!(world.accepts(&tokens["access_token"]).await);
@@ -58,6 +58,18 @@ async fn a_client_revokes_its_own_tokens_only() {
         assert_eq!(refreshed.json()["error"], "invalid_grant");
         assert_eq!(revoke("app", token).await, 200);
     }
+}
+
+#[tokio::test]
+async fn a_machine_revokes_its_token() {
+    let world = World::new().await;
+    let credentials = [("client_id", "robot"), ("client_secret", "a robot secret")];
+    let request = form(&[&credentials[..], &[("grant_type", "client_credentials")]].concat());
+    let token = async || world.send("POST", "/token", &[], &request).await.json()["access_token"].clone();
+    let (revoked, other) = (token().await, token().await);
+    let body = form(&[&credentials[..], &[("token", revoked.as_str().unwrap())]].concat());
+    assert_eq!(world.send("POST", "/revoke", &[], &body).await.status, 200);
+    assert_eq!((world.accepts(&revoked).await, world.accepts(&other).await), (false, true));
 }
 
 #[tokio::test]
