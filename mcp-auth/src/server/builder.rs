@@ -73,7 +73,7 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// - Access tokens are JWTs that the server signs with keys of its own, which it replaces every day. They expire after
 ///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends, except that a client that repeats
 ///   its last refresh within 30 seconds gets the same tokens. A refresh also asks the provider whether the login still
-///   exists.
+///   exists, and what it says about the user now.
 /// - Clients register dynamically, are identified by the URL of a metadata document, or are
 ///   [configured](AuthorizationServerBuilder::client).
 ///
@@ -169,15 +169,16 @@ impl AuthorizationServerBuilder {
         self
     }
 
-    /// Copies claims of the user from the provider, such as `email`, into access tokens, which clients can read. Claims of
-    /// more than 1 KiB are left out.
+    /// Copies claims of the user from the provider, such as `email`, into access tokens, which clients can read. They are
+    /// renewed at each refresh. Claims of more than 1 KiB are left out.
     pub fn claims(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.options.claims.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Sets a function that decides by the claims of the provider whether a user may use the server. By default,
-    /// everybody may who can log in at the provider.
+    /// Sets a function that decides by the claims of the provider whether a user may use the server: at the login, and at
+    /// each refresh by the newest identity token or, without one, by what the user endpoint says in addition to the claims
+    /// of the login. By default, everybody may who can log in at the provider.
     ///
     /// ```no_run
     /// # fn configure(server: mcp_auth::AuthorizationServerBuilder) -> mcp_auth::AuthorizationServerBuilder {

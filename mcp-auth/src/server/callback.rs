@@ -82,9 +82,9 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
         server.clients.prolong(&client, lifetime).await?;
     }
     let code = random::token()?;
-    let claims = server.options.copied_claims(&login.claims);
     let expires = server.clock.unix() + codes::CODE_LIFETIME.as_secs_f64();
-    let issued = Code { request: request.clone(), subject: login.subject, claims, tokens: login.tokens, expires };
+    let Login { subject, claims, tokens } = login;
+    let issued = Code { request: request.clone(), subject, claims, tokens, expires };
     codes::insert(server, &code, issued).await?;
     let mut response = vec![("code", code.as_str())];
     response.extend(request.state.as_deref().map(|state| ("state", state)));

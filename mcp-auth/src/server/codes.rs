@@ -22,7 +22,7 @@ pub(super) const MACHINE: &str = "client:";
 pub(super) struct Code {
     pub(super) request: AuthorizationRequest,
     pub(super) subject: String,
-    /// The claims of the user that are copied into access tokens.
+    /// The claims of the user at the provider.
     pub(super) claims: Map<String, Value>,
     pub(super) tokens: Tokens,
     /// Seconds since the Unix epoch.

@@ -34,6 +34,7 @@ pub(super) struct Grant {
     pub(super) client: String,
     pub(super) subject: String,
     pub(super) scopes: Vec<String>,
+    /// The claims of the user at the provider.
     pub(super) claims: Map<String, Value>,
     /// The number of the only refresh token that is valid.
     pub(super) generation: u64,
@@ -107,30 +108,46 @@ pub(super) async fn exclusively<T: Send + 'static>(
     work.await.map_err(|error| BackendError::Unavailable(error.to_string()))
 }
 
-/// Renews the tokens of a grant at the provider, which has ended if the provider refuses. Returns `None` if the grant was
-/// changed meanwhile, so that it must be read again.
+/// Renews the tokens and claims of a grant at the provider. It ends if the provider refuses, or if the user may no longer
+/// use the server. Returns `None` if the grant was changed meanwhile, so that it must be read again.
 pub(super) async fn renew(
     server: &Inner,
     id: &str,
     mut grant: Grant,
     version: RecordVersion,
 ) -> Result<Option<Grant>, UpstreamTokenError> {
-    match server.upstream.refresh(&grant.tokens, server.clock.unix()).await {
-        Ok(tokens) => grant.tokens = tokens,
+    let upstream = &server.upstream;
+    let is_new = grant.tokens.refresh.is_some();
+    let renewed = async {
+        let (tokens, identity) = upstream.refresh(&grant.tokens, server.clock.unix()).await?;
+        grant.tokens = tokens;
+        // Without new tokens, the user endpoint is the only way to find out whether the login still exists.
+        if !is_new || (server.options.uses_claims() && (identity.is_some() || upstream.has_users())) {
+            grant.claims = upstream.newest_claims(&grant.claims, &grant.tokens.access, identity).await?;
+        }
+        Ok::<_, UpstreamError>(())
+    };
+    let reason = match renewed.await {
+        Ok(()) if server.options.admits(&Value::Object(grant.claims.clone())) => return Ok(Some(grant)),
+        Ok(()) => "the user may no longer use the server".to_owned(),
         Err(UpstreamError::Refused(reason)) => {
             if get(server, id).await?.is_some_and(|(_, current)| current != version) {
                 return Ok(None);
             }
-            tracing::info!(reason, "the login at the provider has ended, so the grant ends");
-            end(server, id).await?;
-            return Err(UpstreamTokenError::Ended);
+            reason
         }
         Err(error) => {
             tracing::warn!(%error, "a login at the provider cannot be checked");
+            if is_new {
+                // The provider may have replaced the tokens before it has failed.
+                replace(server, id, version, &grant).await?;
+            }
             return Err(UpstreamTokenError::Unavailable);
         }
-    }
-    Ok(Some(grant))
+    };
+    tracing::info!(reason, "the login at the provider has ended, so the grant ends");
+    end(server, id).await?;
+    Err(UpstreamTokenError::Ended)
 }
 
 /// Ends a grant. Its access tokens are rejected by this process at once, and by others when they expire.

@@ -138,6 +138,11 @@ impl Options {
         REGISTRATION_LIFETIME.max(self.login_lifetime)
     }
 
+    /// Returns whether anything depends on the claims of users.
+    pub(super) fn uses_claims(&self) -> bool {
+        self.admission.is_some() || !self.claims.is_empty()
+    }
+
     /// Returns whether a user may use the server.
     pub(super) fn admits(&self, claims: &Value) -> bool {
         self.admission.as_ref().is_none_or(|admits| admits(claims))

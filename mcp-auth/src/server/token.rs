@@ -171,7 +171,8 @@ async fn respond(
     scopes: &[String],
     is_refreshed: bool,
 ) -> Result<Value, OAuthError> {
-    let token = grants::access_token(server, &grant.subject, client, scopes, &grant.claims, Some(id)).await?;
+    let claims = server.options.copied_claims(&grant.claims);
+    let token = grants::access_token(server, &grant.subject, client, scopes, &claims, Some(id)).await?;
     let mut response = response(server, &token, scopes);
     if is_refreshed {
         response["refresh_token"] = json!(grants::refresh_token(server, id, grant.generation)?);

@@ -45,6 +45,8 @@ struct Provider {
     /// Delays the response of the token endpoint.
     held: Option<Arc<Notify>>,
     claims: Value,
+    /// The response of the user endpoint.
+    user: Value,
     has_refresh_tokens: bool,
 }
 
@@ -126,6 +128,7 @@ impl World {
             hangs: false,
             held: None,
             claims: json!({}),
+            user: json!({"sub": "ada"}),
             has_refresh_tokens: true,
         };
         let provider = Arc::new(Mutex::new(provider));
@@ -318,7 +321,7 @@ fn respond(issuer: &TestIssuer, signer: Signer, provider: Arc<Mutex<Provider>>) 
                     }
                     None => {
                         let mut claims = json!({
-                            "iss": url, "aud": "notes", "sub": provider.subject, "iat": now(), "exp": now() + 300,
+                            "iss": url, "aud": "notes", "sub": provider.subject, "iat": now(), "exp": now() + 30 * 24 * 3600,
                             "nonce": provider.nonce, "email": "ada@example.com",
                         });
                         for (name, value) in provider.claims.as_object().unwrap() {
@@ -337,7 +340,7 @@ fn respond(issuer: &TestIssuer, signer: Signer, provider: Arc<Mutex<Provider>>) 
             ),
             "/me" => match provider.token {
                 Some((401, _)) => Reply::Raw("HTTP/1.1 401 Unauthorized".to_owned(), Vec::new()),
-                _ => Reply::Json(json!({"sub": provider.subject})),
+                _ => Reply::Json(provider.user),
             },
             _ => super::issuer::not_found(),
         }
