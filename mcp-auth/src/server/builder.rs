@@ -11,7 +11,7 @@ use super::{
     clients::Clients,
     configured_client::ConfiguredClient,
     cookies::Cookies,
-    documents::{Documents, MAX_DOCUMENT},
+    documents::{Documents, MAX_DOCUMENT, Policy},
     grants::EndedGrants,
     inner::Inner,
     keys::SigningKeys,
@@ -94,7 +94,7 @@ pub struct AuthorizationServerBuilder {
     records: Option<Arc<dyn Records>>,
     secrets: Vec<Vec<u8>>,
     clients: Vec<ConfiguredClient>,
-    documents: bool,
+    documents: Option<Box<Policy>>,
     clock: Clock,
 }
 
@@ -112,7 +112,7 @@ impl AuthorizationServer {
             records: None,
             secrets: Vec::new(),
             clients: Vec::new(),
-            documents: true,
+            documents: Some(Box::new(|_| true)),
             clock: Clock::default(),
         })
     }
@@ -205,7 +205,20 @@ impl AuthorizationServerBuilder {
     /// Sets whether clients can be identified by the URL of a metadata document, which the server fetches. Default:
     /// `true`. Documents on addresses that are not public are never fetched.
     pub fn client_documents(mut self, is_enabled: bool) -> Self {
-        self.documents = is_enabled;
+        self.documents = is_enabled.then(|| Box::new(|_: &str| true) as _);
+        self
+    }
+
+    /// Sets a function that decides by the URL of its metadata document whether a client may use the server. By default,
+    /// every client may that a user approves.
+    ///
+    /// ```no_run
+    /// # fn configure(server: mcp_auth::AuthorizationServerBuilder) -> mcp_auth::AuthorizationServerBuilder {
+    /// server.admit_documents(|url| url.starts_with("https://app.example.com/"))
+    /// # }
+    /// ```
+    pub fn admit_documents(mut self, admits: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.documents = Some(Box::new(admits));
         self
     }
 
@@ -225,7 +238,8 @@ impl AuthorizationServerBuilder {
     /// Sets where clients, grants and keys are stored. Default: in memory, so users log in again when the server
     /// restarts.
     ///
-    /// Everything that is stored is encrypted with the [secret](Self::secret), which is then required.
+    /// Everything that is stored is encrypted with the [secret](Self::secret), which is then required, and bound to the
+    /// issuer, the resource and the provider: servers that differ in one of them can share records and secret.
     pub fn records(mut self, records: impl Records) -> Self {
         self.records = Some(Arc::new(records));
         self
@@ -277,14 +291,16 @@ impl AuthorizationServerBuilder {
             (None, true) => secrets.push(random::bytes::<32>()?.to_vec()),
             _ => {}
         }
-        let sealer = Sealer::new(&secrets)?;
+        let server = format!("{} {} {}", options.issuer, options.resource, upstream.name());
+        let sealer = Sealer::new(&secrets, &server)?;
         let records = records.unwrap_or_else(|| Arc::new(MemoryRecords::default()));
-        let store = Store::new(records, sealer.clone());
+        let store = Store::new(records, sealer.clone(), &server);
         let keys = Arc::new(SigningKeys::load(store.clone(), clock.clone()).await?);
         let clients = Clients {
             configured: clients.into_iter().map(|client| client.0).collect(),
             documents: Documents::new(Fetcher::public(MAX_DOCUMENT), clock.clone(), documents),
             store: store.clone(),
+            is_https: options.origin.starts_with("https:"),
         };
         let (issuer, resource) = (options.issuer.clone(), options.resource.clone());
         let jwt = Jwt::unbound(issuer, Keys::Shared(Arc::clone(&keys) as _), clock.clone());

@@ -15,6 +15,18 @@ pub(super) struct Client {
     /// The scopes of a machine, which obtains tokens without a user.
     pub(super) machine_scopes: Option<Vec<String>>,
     pub(super) source: ClientSource,
+    #[serde(default)]
+    pub(super) approvers: Approvers,
+}
+
+/// The users who have approved a registered client.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Approvers {
+    #[default]
+    None,
+    /// The hash of the subject of the only one.
+    One(String),
+    Several,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -32,8 +32,11 @@ pub(super) struct Code {
 #[derive(Serialize, Deserialize)]
 enum StoredCode {
     Valid(Box<Code>),
-    /// The grant for which it was exchanged.
-    Used(String),
+    Used {
+        /// The grant for which it was exchanged.
+        grant: String,
+        request: Box<AuthorizationRequest>,
+    },
 }
 
 /// Stores a code.
@@ -54,7 +57,7 @@ pub(super) struct ValidCode {
 /// # Errors
 ///
 /// Returns an error if the code is unknown, has expired, is not for this client, or was used before. In the last case,
-/// its grant ends, since either of the two may be an attacker.
+/// its grant ends, since either of the two may be an attacker; nobody can end it without the verifier.
 ///
 /// See [RFC 6749, 4.1.2](https://www.rfc-editor.org/rfc/rfc6749#section-4.1.2).
 pub(super) async fn find(
@@ -67,7 +70,8 @@ pub(super) async fn find(
     let code = match stored {
         StoredCode::Valid(code) if code.expires <= server.clock.unix() => return Err(invalid()),
         StoredCode::Valid(code) => *code,
-        StoredCode::Used(grant) => {
+        StoredCode::Used { grant, request } => {
+            is_valid(&request)?;
             tracing::warn!("a code was used twice, so its grant ends");
             end(server, &grant).await?;
             return Err(invalid());
@@ -87,14 +91,16 @@ pub(super) async fn mark_used(
     key: &str,
     version: RecordVersion,
     grant: &str,
+    request: AuthorizationRequest,
 ) -> Result<(), OAuthError> {
-    let (used, condition) = (StoredCode::Used(grant.to_owned()), RecordCondition::Version(version));
+    let used = StoredCode::Used { grant: grant.to_owned(), request: Box::new(request) };
+    let condition = RecordCondition::Version(version);
     if server.store.set("code", key, condition, &used, USED_LIFETIME).await? {
         return Ok(());
     }
     tracing::warn!("a code was used twice at the same time, so its grants end");
     end(server, grant).await?;
-    if let Some((StoredCode::Used(other), _)) = server.store.get::<StoredCode>("code", key).await? {
+    if let Some((StoredCode::Used { grant: other, .. }, _)) = server.store.get::<StoredCode>("code", key).await? {
         end(server, &other).await?;
     }
     Err(invalid())

@@ -1,5 +1,5 @@
 use super::{
-    client::{Client, ClientSource},
+    client::{Approvers, Client, ClientSource},
     random, redirect_uri,
 };
 use crate::Error;
@@ -40,6 +40,7 @@ impl ConfiguredClient {
             wants_refresh_tokens: true,
             machine_scopes: None,
             source: ClientSource::Configured,
+            approvers: Approvers::None,
         }))
     }
 
@@ -72,6 +73,7 @@ impl ConfiguredClient {
             wants_refresh_tokens: false,
             machine_scopes: Some(scopes.into_iter().map(Into::into).collect()),
             source: ClientSource::Configured,
+            approvers: Approvers::None,
         })
     }
 }

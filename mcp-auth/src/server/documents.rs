@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::{
-    client::{Client, ClientSource},
+    client::{Approvers, Client, ClientSource},
     client_metadata::{self, MAX_NAME},
     oauth_error::OAuthError,
 };
@@ -54,8 +54,12 @@ pub(super) struct Documents {
     clock: Clock,
     state: Mutex<State>,
     waiting: Semaphore,
-    is_enabled: bool,
+    /// Absent if documents are not accepted.
+    policy: Option<Box<Policy>>,
 }
+
+/// Decides whether the client with this document may use the server.
+pub(super) type Policy = dyn Fn(&str) -> bool + Send + Sync;
 
 struct State {
     known: LruCache<String, Known>,
@@ -73,14 +77,14 @@ struct Known {
 
 impl Documents {
     /// `fetcher` must refuse addresses that are not public.
-    pub(super) fn new(fetcher: Fetcher, clock: Clock, is_enabled: bool) -> Self {
+    pub(super) fn new(fetcher: Fetcher, clock: Clock, policy: Option<Box<Policy>>) -> Self {
         let state =
             State { known: LruCache::new(MAX_CACHED), failed: LruCache::new(MAX_CACHED), turns: HashMap::new() };
-        Self { fetcher, clock, state: Mutex::new(state), waiting: Semaphore::new(MAX_WAITING), is_enabled }
+        Self { fetcher, clock, state: Mutex::new(state), waiting: Semaphore::new(MAX_WAITING), policy }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
-        self.is_enabled
+        self.policy.is_some()
     }
 
     /// Returns the client that a document describes. While its host does not respond, the last document remains in use.
@@ -89,11 +93,14 @@ impl Documents {
     ///
     /// Returns an error if the document is not available or does not describe the client.
     pub(super) async fn client(&self, id: &str) -> Result<Client, OAuthError> {
-        if !self.is_enabled {
+        let Some(admits) = &self.policy else {
             return Err(OAuthError::invalid_client("clients with metadata documents are not accepted"));
-        }
+        };
         // In tests, documents are on the loopback interface.
         let url = document_url(id, cfg!(test)).map_err(OAuthError::invalid_client)?;
+        if !admits(id) {
+            return Err(OAuthError::invalid_client("the operator does not accept the client"));
+        }
         if let Some(cached) = self.lock().cached(id, self.clock.unix()) {
             return cached;
         }
@@ -202,6 +209,7 @@ fn describe(id: &str, document: &Map<String, Value>) -> Result<Client, String> {
         wants_refresh_tokens: client_metadata::wants_refresh_tokens(document),
         machine_scopes: None,
         source: ClientSource::Document,
+        approvers: Approvers::None,
     })
 }
 

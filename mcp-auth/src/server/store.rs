@@ -42,11 +42,18 @@ pub(super) struct Limits {
 pub(super) struct Store {
     records: Arc<dyn Records>,
     sealer: Sealer,
+    prefix: Arc<str>,
 }
 
 impl Store {
-    pub(super) fn new(records: Arc<dyn Records>, sealer: Sealer) -> Self {
-        Self { records, sealer }
+    /// Creates a store for one authorization server of those that share the records.
+    pub(super) fn new(records: Arc<dyn Records>, sealer: Sealer, server: &str) -> Self {
+        let prefix = format!("{PREFIX}/{}", &random::hash(server)[..22]);
+        Self { records, sealer, prefix: prefix.into() }
+    }
+
+    fn key(&self, kind: &str, id: &str) -> String {
+        format!("{}/{kind}/{id}", self.prefix)
     }
 
     pub(super) fn records(&self) -> &dyn Records {
@@ -61,7 +68,7 @@ impl Store {
         kind: &str,
         id: &str,
     ) -> Result<Option<(T, RecordVersion)>, BackendError> {
-        let key = key(kind, id);
+        let key = self.key(kind, id);
         let Some(record) = self.records.get(&key).await? else { return Ok(None) };
         let value = self.sealer.open(Purpose::Record(&key), &record.value);
         let unreadable = || BackendError::Unavailable(format!("`{key}` was written with another secret"));
@@ -77,7 +84,7 @@ impl Store {
         value: &impl Serialize,
         ttl: Duration,
     ) -> Result<bool, BackendError> {
-        let key = key(kind, id);
+        let key = self.key(kind, id);
         let sealed = self.sealer.seal(Purpose::Record(&key), value).map_err(unavailable)?;
         Ok(self.records.set(&key, condition, sealed, ttl).await?.is_some())
     }
@@ -106,7 +113,7 @@ impl Store {
             }
             random::pause(MAX_PAUSE).await;
         }
-        Err(BackendError::Unavailable(format!("`{}` keeps changing", key(kind, id))))
+        Err(BackendError::Unavailable(format!("`{}` keeps changing", self.key(kind, id))))
     }
 
     /// Counts an event of an account, as an empty record that expires. Returns `false` if there are too many within the
@@ -115,7 +122,8 @@ impl Store {
         let Limits { per_account, total, window } = limits;
         let name = random::token().map_err(unavailable)?;
         let quota = RecordQuota { account, per_account, total };
-        let inserted = self.records.insert(&format!("{PREFIX}/{kind}"), &name, Vec::new(), window, quota).await?;
+        let inserted =
+            self.records.insert(&format!("{}/{kind}", self.prefix), &name, Vec::new(), window, quota).await?;
         Ok(!matches!(inserted, Insertion::Full { .. }))
     }
 
@@ -126,7 +134,7 @@ impl Store {
     ///
     /// Returns an error if the store fails, or if the lock is not released in that time.
     pub(super) async fn lock(&self, name: &str) -> Result<Lock, BackendError> {
-        let key = key("lock", name);
+        let key = self.key("lock", name);
         let (deadline, mut longest) = (Instant::now() + MAX_LOCK, MAX_PAUSE);
         while Instant::now() < deadline {
             if let Some(version) = self.records.set(&key, RecordCondition::Absent, Vec::new(), MAX_LOCK).await? {
@@ -140,7 +148,7 @@ impl Store {
 
     /// Returns whether a record was deleted.
     pub(super) async fn delete(&self, kind: &str, id: &str) -> Result<bool, BackendError> {
-        self.records.delete(&key(kind, id), RecordCondition::Always).await
+        self.records.delete(&self.key(kind, id), RecordCondition::Always).await
     }
 }
 
@@ -159,10 +167,6 @@ impl Lock {
     }
 }
 
-fn key(kind: &str, id: &str) -> String {
-    format!("{PREFIX}/{kind}/{id}")
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
 fn unavailable(error: Error) -> BackendError {
     BackendError::Unavailable(error.to_string())
@@ -177,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn changes_at_the_same_moment_are_all_made() {
-        let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]]).unwrap());
+        let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]], "").unwrap(), "");
         let mut changes = JoinSet::new();
         for number in 0..30 {
             let store = store.clone();

@@ -76,11 +76,11 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
     let is_refreshed = client.wants_refresh_tokens && server.upstream.can_check(&tokens);
     let lifetime = if is_refreshed { options.login_lifetime } else { options.access_token_lifetime };
     let expires = server.clock.unix() + lifetime.as_secs_f64();
-    let (client_id, scopes) = (client.id.clone(), request.scopes);
+    let (client_id, scopes) = (client.id.clone(), request.scopes.clone());
     let grant = Grant { client: client_id, subject, scopes, claims, generation: 0, answer: None, tokens, expires };
     let grant_id = random::token()?;
     server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
-    codes::mark_used(server, &key, version, &grant_id).await?;
+    codes::mark_used(server, &key, version, &grant_id, request).await?;
     users::add_grant(server, &grant.subject, &grant_id).await?;
     respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await
 }

@@ -274,6 +274,11 @@ impl Upstream {
         Ok(claims)
     }
 
+    /// Returns what distinguishes the provider from others, whose users may have the same subjects.
+    pub(super) fn name(&self) -> &str {
+        self.issuer.as_ref().map_or_else(|| self.token.as_str(), |issuer| &*issuer.rules.issuer)
+    }
+
     pub(super) fn has_users(&self) -> bool {
         self.userinfo.is_some()
     }

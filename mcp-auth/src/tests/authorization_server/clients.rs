@@ -6,8 +6,14 @@ use mcp_runtime::backend::{RecordCondition, Records as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{Browser, JSON, REDIRECT, VERIFIER, World, records::age_records};
-use crate::tests::issuer::{Reply, TestIssuer};
+use super::{
+    Browser, JSON, REDIRECT, VERIFIER, World,
+    records::{age_records, stored},
+};
+use crate::tests::{
+    RESOURCE,
+    issuer::{Reply, TestIssuer},
+};
 
 #[tokio::test]
 async fn registrations_are_checked() {
@@ -119,11 +125,30 @@ async fn registrations_are_limited_by_address_and_in_total() {
     assert_eq!(register("203.0.113.1:1".to_owned()).await.status, 201);
 }
 
+/// A server with an `https` URL has a proxy in front of it. Its address says nothing about the sender.
+#[tokio::test]
+async fn registrations_from_a_proxy_are_not_those_of_one_sender() {
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    for (resource, sender, status) in [
+        (RESOURCE, "127.0.0.1:1", 201),
+        (RESOURCE, "[::ffff:10.0.0.1]:1", 201),
+        (RESOURCE, "[fd00::1]:1", 201),
+        (RESOURCE, "198.51.100.1:1", 429),
+        ("http://localhost/mcp", "127.0.0.1:1", 429),
+    ] {
+        let world = World::start(resource, [7; 32], |builder| builder).await;
+        for index in 0..22 {
+            let response = world.send_from(sender, "POST", "/register", &[JSON], &metadata).await;
+            assert_eq!(response.status, if index < 20 { 201 } else { status }, "{resource} {sender} {index}");
+        }
+    }
+}
+
 /// An attacker gains nothing from registering at several processes.
 #[tokio::test]
 async fn processes_that_share_a_store_count_registrations_together() {
     let first = World::new().await;
-    let second = World::with(|builder| builder.records(Arc::clone(&first.records))).await;
+    let second = first.replica(RESOURCE, [7; 32], |builder| builder).await;
     let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
     let register = async |world: &World, sender: &str| {
         world.send_from(sender, "POST", "/register", &[JSON], &metadata).await.status
@@ -144,7 +169,7 @@ async fn processes_that_share_a_store_count_registrations_together() {
 #[tokio::test]
 async fn clients_register_at_several_processes_at_the_same_moment() {
     let first = World::new().await;
-    let second = World::with(|builder| builder.records(Arc::clone(&first.records))).await;
+    let second = first.replica(RESOURCE, [7; 32], |builder| builder).await;
     let worlds = [Arc::new(first), Arc::new(second)];
     let mut requests = JoinSet::new();
     for index in 0..40 {
@@ -179,15 +204,16 @@ async fn clients_register_after_the_secret_was_lost() {
     let old = World::new().await;
     let metadata = json!({"redirect_uris": [REDIRECT]});
     assert_eq!(old.register(&metadata).await.status, 201);
-    let keys = "authorization-server/1/keys/signing";
+    let stored = stored(&old.records).await;
+    let (keys, _) = stored.iter().find(|(key, _)| key.ends_with("/keys/signing")).unwrap();
     assert_eq!(old.records.reliable().delete(keys, RecordCondition::Always).await, Ok(true));
-    let new = World::with_secret([8; 32], |builder| builder.records(Arc::clone(&old.records))).await;
+    let new = old.replica(RESOURCE, [8; 32], |builder| builder).await;
     let registered = new.register(&metadata).await;
     assert_eq!(registered.status, 201, "{registered:?}");
 }
 
 /// Serves a metadata document at `/client.json`.
-async fn document(change: impl Fn(&mut Value) + Send + Sync + 'static) -> (TestIssuer, String) {
+pub(super) async fn document(change: impl Fn(&mut Value) + Send + Sync + 'static) -> (TestIssuer, String) {
     let host = TestIssuer::start().await;
     let id = format!("{}/client.json", host.url);
     let url = id.clone();
@@ -210,7 +236,10 @@ async fn a_client_with_a_metadata_document_logs_in_and_the_document_is_cached() 
     let (host, id) = document(|_| {}).await;
     let mut browser = Browser::default();
     let page = world.authorize(&mut browser, &[("client_id", &id)]).await;
-    assert!(page.body.contains("<dt>Published by</dt><dd>127.0.0.1</dd>"), "{page:?}");
+    assert!(
+        page.body.contains("<dt>Published at</dt><dd><code>") && page.body.contains(&format!("<code>{id}</code>")),
+        "{page:?}"
+    );
     let code = world.code(&[("client_id", &id)]).await;
     assert_eq!(world.exchange(&code, &[("client_id", &id)]).await.status, 200);
     assert_eq!(host.received("/client.json").len(), 1, "the document is fetched once");
@@ -219,9 +248,16 @@ async fn a_client_with_a_metadata_document_logs_in_and_the_document_is_cached() 
     assert_eq!(host.received("/client.json").len(), 2, "after an hour, it is fetched again");
     let other = [("client_id", id.as_str()), ("redirect_uri", "https://evil.example/")];
     assert_eq!(world.authorize(&mut browser, &other).await.status, 400);
-    let disabled = World::with(|builder| builder.client_documents(false)).await;
-    assert_eq!(disabled.authorize(&mut browser, &[("client_id", &id)]).await.status, 400);
-    assert_eq!(host.received("/client.json").len(), 2);
+    for disabled in [
+        World::with(|builder| builder.client_documents(false)).await,
+        World::with(|builder| builder.admit_documents(|url| url.starts_with("https://app.example/"))).await,
+    ] {
+        assert_eq!(disabled.authorize(&mut browser, &[("client_id", &id)]).await.status, 400);
+    }
+    let own = id.clone();
+    let admitting = World::with(move |builder| builder.admit_documents(move |url| url == own)).await;
+    assert_eq!(admitting.authorize(&mut browser, &[("client_id", &id)]).await.status, 200);
+    assert_eq!(host.received("/client.json").len(), 3);
 }
 
 #[tokio::test]

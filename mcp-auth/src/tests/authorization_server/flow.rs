@@ -138,7 +138,7 @@ async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
     let payload = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, payload).unwrap();
     assert!(!String::from_utf8(payload).unwrap().contains("upstream"));
     let stored = stored(&world.records).await;
-    let kinds: Vec<&str> = stored.iter().filter_map(|(key, _)| key.split('/').nth(2)).collect();
+    let kinds: Vec<&str> = stored.iter().filter_map(|(key, _)| key.split('/').nth(3)).collect();
     assert_eq!(kinds, ["browser", "code", "grant", "keys", "login", "user"]);
     for (key, record) in &stored {
         let text = String::from_utf8_lossy(&record.value);
@@ -150,8 +150,7 @@ async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
 #[tokio::test]
 async fn two_processes_with_the_same_records_accept_each_others_tokens() {
     let one = World::new().await;
-    let records = std::sync::Arc::clone(&one.records);
-    let two = World::with(|builder| builder.records(records)).await;
+    let two = one.replica(crate::tests::RESOURCE, [7; 32], |builder| builder).await;
     let tokens = one.tokens().await;
     assert!(two.accepts(&tokens["access_token"]).await);
     let refreshed = two.refresh(tokens["refresh_token"].as_str().unwrap()).await.json();

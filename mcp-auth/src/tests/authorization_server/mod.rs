@@ -111,11 +111,12 @@ impl World {
 
     /// Starts a server with further options.
     pub(super) async fn with(configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder) -> Self {
-        Self::with_secret([7; 32], configure).await
+        Self::start(RESOURCE, [7; 32], configure).await
     }
 
-    /// Starts a server with another secret for its records.
-    async fn with_secret(
+    /// Starts a server with another resource, or another secret for its records.
+    async fn start(
+        resource: &str,
         secret: [u8; 32],
         configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder,
     ) -> Self {
@@ -133,12 +134,33 @@ impl World {
         };
         let provider = Arc::new(Mutex::new(provider));
         respond(&issuer, signer, Arc::clone(&provider));
+        Self::serve(issuer, provider, Arc::default(), resource, secret, configure).await
+    }
+
+    /// Starts another server with the same records and the same provider.
+    async fn replica(
+        &self,
+        resource: &str,
+        secret: [u8; 32],
+        configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder,
+    ) -> Self {
+        let (provider, records) = (Arc::clone(&self.provider), Arc::clone(&self.records));
+        Self::serve(self.issuer.clone(), provider, records, resource, secret, configure).await
+    }
+
+    async fn serve(
+        issuer: TestIssuer,
+        provider: Arc<Mutex<Provider>>,
+        records: Arc<TestRecords>,
+        resource: &str,
+        secret: [u8; 32],
+        configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder,
+    ) -> Self {
         let clock = Clock::default();
         let credentials = ClientCredentials::basic("notes", "a secret");
         let upstream = Upstream::discover_with(issuer.url.clone(), credentials, clock.of_system()).await.unwrap();
         let upstream = upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]);
-        let records = Arc::<TestRecords>::default();
-        let builder = AuthorizationServer::builder(RESOURCE, upstream).unwrap();
+        let builder = AuthorizationServer::builder(resource, upstream).unwrap();
         let builder = builder
             .clock(clock.clone())
             .records(Arc::clone(&records))
@@ -207,10 +229,24 @@ impl World {
         self.visit(browser, "GET", &authorize_path(changes), "").await
     }
 
-    /// Answers a consent page.
+    /// Answers a consent page, with all scopes.
     pub(super) async fn answer(&self, browser: &mut Browser, page: &Reaction, decision: &str) -> Reaction {
-        let body = form(&[("request", &page.sealed()), ("decision", decision)]);
-        self.visit(browser, "POST", "/authorize", &body).await
+        let scopes: Vec<&str> = page.body.split("type=\"checkbox\" name=\"").skip(1).map(|rest| &rest[..7]).collect();
+        self.answer_with(browser, page, decision, &scopes).await
+    }
+
+    /// Answers a consent page with these fields.
+    pub(super) async fn answer_with(
+        &self,
+        browser: &mut Browser,
+        page: &Reaction,
+        decision: &str,
+        scopes: &[&str],
+    ) -> Reaction {
+        let sealed = page.sealed();
+        let mut fields = vec![("request", sealed.as_str()), ("decision", decision)];
+        fields.extend(scopes.iter().map(|scope| (*scope, "yes")));
+        self.visit(browser, "POST", "/authorize", &form(&fields)).await
     }
 
     /// Returns from the provider with these parameters beside `state`.
