@@ -3,7 +3,7 @@
 use mcp_runtime::auth::AuthenticationError;
 use serde_json::Value;
 
-use crate::{excerpt::excerpt, url::SecureUrl};
+use crate::{json::excerpt, url::SecureUrl};
 
 /// The audiences that are accepted.
 #[derive(Debug, Clone)]

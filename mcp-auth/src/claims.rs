@@ -8,7 +8,7 @@ use std::{
 use mcp_runtime::auth::{AuthenticationError, Identity, Principal};
 use serde_json::{Map, Value};
 
-use crate::{audience::Audience, clock::Clock, excerpt::excerpt};
+use crate::{audience::Audience, clock::Clock, json::excerpt};
 
 /// The latest time that is accepted, the end of the year 9999.
 const MAX_TIME: f64 = 253_402_300_799.0;

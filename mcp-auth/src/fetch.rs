@@ -33,7 +33,7 @@ pub(crate) struct Fetcher {
     max_response: usize,
 }
 
-/// A response with the status 200.
+/// The content of a response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) body: Bytes,
@@ -48,6 +48,19 @@ pub(crate) struct FetchError {
     /// Whether the host does not respond, or only for now.
     #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "metadata documents need it"))]
     pub(crate) is_outage: bool,
+}
+
+impl Response {
+    /// # Errors
+    ///
+    /// Returns an error if the status is not 200.
+    pub(crate) fn expect_ok(self, status: StatusCode) -> Result<Self, FetchError> {
+        let is_outage = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        match status {
+            StatusCode::OK => Ok(self),
+            _ => Err(FetchError { reason: format!("the response has the status {status}"), is_outage }),
+        }
+    }
 }
 
 impl FetchError {
@@ -88,56 +101,24 @@ impl Fetcher {
     ///
     /// Returns what is wrong with the response.
     pub(crate) async fn get(&self, url: &SecureUrl) -> Result<Response, FetchError> {
-        self.send(Method::GET, url, HeaderMap::new(), Bytes::new()).await
+        let (status, response) = self.exchange(Method::GET, url, HeaderMap::new(), Bytes::new()).await?;
+        response.expect_ok(status)
     }
 
-    /// Sends a form.
+    /// Sends a form, and returns the response with any status that is not a redirect.
     ///
     /// # Errors
     ///
-    /// Returns what is wrong with the response.
+    /// Returns why there is no response.
     pub(crate) async fn post(
         &self,
         url: &SecureUrl,
         mut headers: HeaderMap,
         form: String,
-    ) -> Result<Response, FetchError> {
+    ) -> Result<(StatusCode, Response), FetchError> {
         let form_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(header::CONTENT_TYPE, form_type);
-        self.send(Method::POST, url, headers, form.into()).await
-    }
-
-    /// Sends a form, and returns the response with any status.
-    ///
-    /// # Errors
-    ///
-    /// Returns why there is no response.
-    #[cfg(feature = "server")]
-    pub(crate) async fn post_form(
-        &self,
-        url: &SecureUrl,
-        mut headers: HeaderMap,
-        form: String,
-    ) -> Result<(StatusCode, Bytes), FetchError> {
-        let form_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
-        headers.insert(header::CONTENT_TYPE, form_type);
-        self.exchange(Method::POST, url, headers, form.into()).await.map(|(status, response)| (status, response.body))
-    }
-
-    async fn send(
-        &self,
-        method: Method,
-        url: &SecureUrl,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Response, FetchError> {
-        match self.exchange(method, url, headers, body).await? {
-            (StatusCode::OK, response) => Ok(response),
-            (status, _) => Err(FetchError {
-                reason: format!("the response has the status {status}"),
-                is_outage: status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS,
-            }),
-        }
+        self.exchange(Method::POST, url, headers, form.into()).await
     }
 
     /// Sends a request, and returns the response with any status that is not a redirect.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::backend::{BackendError, RecordCondition};
 use serde::{Deserialize, Serialize};
 
-use super::{inner::Inner, request::AuthorizationRequest, users};
+use super::{codes::AuthorizationRequest, inner::Inner, users};
 
 /// The time for which an approval is remembered.
 const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);

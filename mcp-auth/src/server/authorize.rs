@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::{
     approvals,
     client::ClientSource,
+    codes::AuthorizationRequest,
     inner::Inner,
     login::Attempt,
     oauth_error::OAuthError,
     page::{self, ConsentPage},
     parameters::{Parameters, with_parameters},
     random, redirect_uri, reply,
-    request::AuthorizationRequest,
     seal::Purpose,
 };
 use crate::url::SecureUrl;

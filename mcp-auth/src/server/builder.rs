@@ -8,8 +8,8 @@ use mcp_runtime::{
 use serde_json::Value;
 
 use super::{
+    client::ConfiguredClient,
     clients::Clients,
-    configured_client::ConfiguredClient,
     cookies::Cookies,
     documents::{Documents, MAX_DOCUMENT, Policy},
     grants::EndedGrants,

@@ -11,18 +11,17 @@ use super::{
     approvals,
     authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
     client::{Client, ClientSource},
-    codes::{self, Code},
+    codes::{self, AuthorizationRequest, Code},
     inner::Inner,
     login::{Login, UpstreamError},
     oauth_error::OAuthError,
     page,
     parameters::{Parameters, with_parameters},
     random, reply,
-    request::AuthorizationRequest,
     seal::Purpose,
     users,
 };
-use crate::excerpt::excerpt;
+use crate::json::excerpt;
 
 /// The time for which the state of a login that has ended is remembered: longer than a login can take.
 const USED_LIFETIME: Duration = Duration::from_secs(11 * 60);

@@ -1,4 +1,4 @@
-//! Authorization codes.
+//! Authorization requests, and the codes that answer them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{grants::end, inner::Inner, login::Tokens, oauth_error::OAuthError, random, request::AuthorizationRequest};
+use super::{grants::end, inner::Inner, login::Tokens, oauth_error::OAuthError, random};
 
 /// The time for which a code is valid.
 pub(super) const CODE_LIFETIME: Duration = Duration::from_secs(60);
@@ -16,6 +16,16 @@ const USED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 
 /// The beginning of the subject of a machine, which no user has.
 pub(super) const MACHINE: &str = "client:";
+
+/// A request whose client and redirect URI are valid.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct AuthorizationRequest {
+    pub(super) client: String,
+    pub(super) redirect_uri: String,
+    pub(super) state: Option<String>,
+    pub(super) challenge: String,
+    pub(super) scopes: Vec<String>,
+}
 
 /// The grant that a code stands for.
 #[derive(Serialize, Deserialize)]

@@ -14,15 +14,13 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::{
-    client::{Approvers, Client, ClientSource},
-    client_metadata::{self, MAX_NAME},
+    client::{self, Approvers, Client, ClientSource, MAX_NAME},
     oauth_error::OAuthError,
 };
 use crate::{
     clock::Clock,
-    excerpt::excerpt,
     fetch::{FetchError, Fetcher},
-    json::parse_object,
+    json::{excerpt, parse_object},
     url::SecureUrl,
 };
 
@@ -200,13 +198,13 @@ fn describe(id: &str, document: &Map<String, Value>) -> Result<Client, String> {
         return Err("the client authenticates in a way that is not supported".to_owned());
     }
     let name = text("client_name").filter(|name| !name.trim().is_empty()).ok_or("the document has no `client_name`")?;
-    let redirect_uris = client_metadata::redirect_uris(document).map_err(|error| error.description.into_owned())?;
+    let redirect_uris = client::redirect_uris(document).map_err(|error| error.description.into_owned())?;
     Ok(Client {
         id: id.to_owned(),
         name: Some(name.chars().take(MAX_NAME).collect()),
         redirect_uris,
         secret_hash: None,
-        wants_refresh_tokens: client_metadata::wants_refresh_tokens(document),
+        wants_refresh_tokens: client::wants_refresh_tokens(document),
         machine_scopes: None,
         source: ClientSource::Document,
         approvers: Approvers::None,

@@ -117,12 +117,12 @@ pub(super) async fn renew(
     version: RecordVersion,
 ) -> Result<Option<Grant>, UpstreamTokenError> {
     let upstream = &server.upstream;
-    let is_new = grant.tokens.refresh.is_some();
+    let can_refresh = grant.tokens.refresh.is_some();
     let renewed = async {
         let (tokens, identity) = upstream.refresh(&grant.tokens, server.clock.unix()).await?;
         grant.tokens = tokens;
         // Without new tokens, the user endpoint is the only way to find out whether the login still exists.
-        if !is_new || (server.options.uses_claims() && (identity.is_some() || upstream.has_users())) {
+        if !can_refresh || (server.options.uses_claims() && (identity.is_some() || upstream.has_users())) {
             grant.claims = upstream.newest_claims(&grant.claims, &grant.tokens.access, identity).await?;
         }
         Ok::<_, UpstreamError>(())
@@ -138,7 +138,7 @@ pub(super) async fn renew(
         }
         Err(error) => {
             tracing::warn!(%error, "a login at the provider cannot be checked");
-            if is_new {
+            if can_refresh {
                 // The provider may have replaced the tokens before it has failed.
                 replace(server, id, version, &grant).await?;
             }

@@ -5,10 +5,8 @@ mod authorize;
 mod builder;
 mod callback;
 mod client;
-mod client_metadata;
 mod clients;
 mod codes;
-mod configured_client;
 mod cookies;
 mod documents;
 mod grants;
@@ -24,7 +22,6 @@ mod random;
 mod redirect_uri;
 mod registration;
 mod reply;
-mod request;
 mod revocation;
 mod routes;
 mod seal;
@@ -36,7 +33,7 @@ mod users;
 
 pub use self::{
     builder::{AuthorizationServer, AuthorizationServerBuilder},
-    configured_client::ConfiguredClient,
+    client::ConfiguredClient,
     login::UpstreamTokenError,
     options::Endpoint,
     page::{ConsentPage, html_escape},

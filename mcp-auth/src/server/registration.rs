@@ -14,8 +14,7 @@ use mcp_runtime::backend::BackendError;
 use serde_json::{Map, Value, json};
 
 use super::{
-    client::{Approvers, Client, ClientSource},
-    client_metadata::{self, MAX_NAME, list, wants_refresh_tokens},
+    client::{self, Approvers, Client, ClientSource, MAX_NAME, list, wants_refresh_tokens},
     clients::Clients,
     oauth_error::OAuthError,
     random, reply,
@@ -106,7 +105,7 @@ pub(super) async fn register(
 /// Returns the client that metadata describe, and its secret. Members that have no effect, such as logos, are ignored.
 fn describe(metadata: &Map<String, Value>) -> Result<(Client, Option<String>), OAuthError> {
     let invalid = |description: &'static str| OAuthError::new("invalid_client_metadata", description);
-    let redirect_uris = client_metadata::redirect_uris(metadata)?;
+    let redirect_uris = client::redirect_uris(metadata)?;
     if list(metadata, "response_types").is_some_and(|types| types != ["code"]) {
         return Err(invalid("`response_types` must be [\"code\"]"));
     }

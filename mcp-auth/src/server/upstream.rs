@@ -9,8 +9,15 @@ use super::{
     random,
 };
 use crate::{
-    ClientCredentials, Error, claims::ClaimRules, clock::Clock, discovery::Metadata, excerpt::excerpt, fetch::Fetcher,
-    issuer_keys::IssuerKeys, jose::Jws, json::parse_object, url::SecureUrl,
+    ClientCredentials, Error,
+    claims::ClaimRules,
+    clock::Clock,
+    discovery::Metadata,
+    fetch::Fetcher,
+    issuer_keys::IssuerKeys,
+    jose::Jws,
+    json::{excerpt, parse_object},
+    url::SecureUrl,
 };
 
 /// The maximum size of the description of a user in bytes, which is stored with each grant.
@@ -285,8 +292,8 @@ impl Upstream {
 
     async fn request_tokens(&self, parameters: &[(&str, &str)]) -> Result<Map<String, Value>, UpstreamError> {
         let (headers, form) = self.credentials.authenticate(form(parameters));
-        let (status, body) = self.fetcher.post_form(&self.token, headers, form).await?;
-        let response = parse_object(&body).map_err(UpstreamError::Unavailable)?;
+        let (status, response) = self.fetcher.post(&self.token, headers, form).await?;
+        let response = parse_object(&response.body).map_err(UpstreamError::Unavailable)?;
         let error = response.get("error").map(excerpt);
         match (status, error) {
             // Some providers report errors with status 200.
