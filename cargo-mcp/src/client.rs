@@ -13,6 +13,7 @@ use tokio::process::Command;
 use crate::{
     authorization::{AuthorizedClient, access_token, authorized_client},
     failure::Failure,
+    output::escape_line,
     program::{ProcessObserver, Program},
     refusal::{Refusal, has_token},
     revision::Revision,
@@ -216,7 +217,7 @@ fn http_failure(
         return Failure::connection(format_args!("no server is listening at `{url}`"))
             .help("start the server with `--http` and this address");
     }
-    let cause = messages.last().map_or("", String::as_str);
+    let cause = escape_line(messages.last().map_or("", String::as_str));
     let failure = Failure::connection(format_args!("cannot reach `{url}`: {cause}"));
     match revision {
         Some(_) if !contains("onnect") => failure.help(OMIT_REVISION),
@@ -246,7 +247,7 @@ pub(crate) fn request_failure(what: &str, error: ServiceError) -> Failure {
                 None => failure,
             }
         }
-        error => Failure::connection(format_args!("{what}: {error}")),
+        error => Failure::connection(format_args!("{what}: {}", escape_line(&error.to_string()))),
     }
 }
 

@@ -3,7 +3,7 @@
 use mcp_runtime::auth::AuthenticationError;
 use serde_json::Value;
 
-use crate::excerpt::excerpt;
+use crate::{json::excerpt, url::SecureUrl};
 
 /// The audiences that are accepted.
 #[derive(Debug, Clone)]
@@ -49,17 +49,13 @@ impl Audience {
     }
 }
 
-/// Compares exactly, except that a URL without a path equals the one with the path `/`, as many clients write it.
+/// Compares URLs after normalizing what does not distinguish resources: the case of scheme and host, the default port, and
+/// the path `/` of an URL without one, as many clients write them. Other texts are compared exactly.
 fn same_resource(resource: &str, audience: &str) -> bool {
-    let without_slash = |url: &'_ str| -> Option<usize> {
-        let (scheme, rest) = url.split_once("://")?;
-        let host = rest.strip_suffix('/').unwrap_or(rest);
-        (!host.contains(['/', '?', '#'])).then(|| scheme.len() + 3 + host.len())
+    let is_same = |(left, right): (SecureUrl, SecureUrl)| {
+        left.identifies_same(&right) && left.uri().query() == right.uri().query()
     };
-    resource == audience
-        || without_slash(resource)
-            .zip(without_slash(audience))
-            .is_some_and(|(left, right)| resource[..left] == audience[..right])
+    resource == audience || SecureUrl::parse(resource).ok().zip(SecureUrl::parse(audience).ok()).is_some_and(is_same)
 }
 
 #[cfg(test)]
@@ -85,6 +81,10 @@ mod tests {
             (&with_path, json!([["https://mcp.example.com/mcp"]]), false),
             (&with_path, json!({"https://mcp.example.com/mcp": true}), false),
             (&with_path, Value::Null, false),
+            (&with_path, json!("HTTPS://MCP.example.com:443/mcp"), true),
+            (&with_path, json!("https://mcp.example.com:444/mcp"), false),
+            (&with_path, json!("http://mcp.example.com/mcp"), false),
+            (&with_path, json!("API://notes"), false),
             (&origin, json!("https://mcp.example.com"), true),
             (&origin, json!("https://mcp.example.com/"), true),
             (&origin, json!("https://mcp.example.com//"), false),

@@ -8,7 +8,7 @@ use std::{
 use mcp_runtime::auth::{AuthenticationError, Identity, Principal};
 use serde_json::{Map, Value};
 
-use crate::{audience::Audience, clock::Clock, excerpt::excerpt};
+use crate::{audience::Audience, clock::Clock, json::excerpt};
 
 /// The latest time that is accepted, the end of the year 9999.
 const MAX_TIME: f64 = 253_402_300_799.0;
@@ -109,7 +109,9 @@ impl ClaimRules {
             Some(name) => claims.get(name),
         };
         match claim {
-            Some(Value::String(scopes)) => scopes.split_ascii_whitespace().map(str::to_owned).collect(),
+            Some(Value::String(scopes)) => {
+                scopes.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect()
+            }
             Some(Value::Array(scopes)) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
         }

@@ -33,12 +33,50 @@ pub(crate) struct Fetcher {
     max_response: usize,
 }
 
-/// A response with the status 200.
+/// The content of a response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) body: Bytes,
     /// The time for which `Cache-Control` allows to reuse the response.
     pub(crate) max_age: Option<Duration>,
+}
+
+/// Why there is no usable response, for the operator.
+#[derive(Debug)]
+pub(crate) struct FetchError {
+    pub(crate) reason: String,
+    /// Whether the host does not respond, or only for now.
+    #[cfg_attr(not(feature = "server"), expect(dead_code, reason = "metadata documents need it"))]
+    pub(crate) is_outage: bool,
+}
+
+impl Response {
+    /// # Errors
+    ///
+    /// Returns an error if the status is not 200.
+    pub(crate) fn expect_ok(self, status: StatusCode) -> Result<Self, FetchError> {
+        let is_outage = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        match status {
+            StatusCode::OK => Ok(self),
+            _ => Err(FetchError { reason: format!("the response has the status {status}"), is_outage }),
+        }
+    }
+}
+
+impl FetchError {
+    fn outage(reason: String) -> Self {
+        Self { reason, is_outage: true }
+    }
+
+    pub(crate) fn unusable(reason: String) -> Self {
+        Self { reason, is_outage: false }
+    }
+}
+
+impl From<FetchError> for String {
+    fn from(error: FetchError) -> Self {
+        error.reason
+    }
 }
 
 impl Fetcher {
@@ -61,44 +99,26 @@ impl Fetcher {
 
     /// # Errors
     ///
-    /// Returns what is wrong with the response, for the operator.
-    pub(crate) async fn get(&self, url: &SecureUrl) -> Result<Response, String> {
-        self.send(Method::GET, url, HeaderMap::new(), Bytes::new()).await
+    /// Returns what is wrong with the response.
+    pub(crate) async fn get(&self, url: &SecureUrl) -> Result<Response, FetchError> {
+        let (status, response) = self.exchange(Method::GET, url, HeaderMap::new(), Bytes::new()).await?;
+        response.expect_ok(status)
     }
 
-    /// Sends a form.
+    /// Sends a form, and returns the response with any status that is not a redirect.
     ///
     /// # Errors
     ///
-    /// Returns what is wrong with the response, for the operator.
-    pub(crate) async fn post(&self, url: &SecureUrl, mut headers: HeaderMap, form: String) -> Result<Response, String> {
-        let form_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
-        headers.insert(header::CONTENT_TYPE, form_type);
-        self.send(Method::POST, url, headers, form.into()).await
-    }
-
-    /// Sends a form, and returns the response with any status.
-    ///
-    /// # Errors
-    ///
-    /// Returns why there is no response, for the operator.
-    #[cfg(feature = "server")]
-    pub(crate) async fn post_form(
+    /// Returns why there is no response.
+    pub(crate) async fn post(
         &self,
         url: &SecureUrl,
         mut headers: HeaderMap,
         form: String,
-    ) -> Result<(StatusCode, Bytes), String> {
+    ) -> Result<(StatusCode, Response), FetchError> {
         let form_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(header::CONTENT_TYPE, form_type);
-        self.exchange(Method::POST, url, headers, form.into()).await.map(|(status, response)| (status, response.body))
-    }
-
-    async fn send(&self, method: Method, url: &SecureUrl, headers: HeaderMap, body: Bytes) -> Result<Response, String> {
-        match self.exchange(method, url, headers, body).await? {
-            (StatusCode::OK, response) => Ok(response),
-            (status, _) => Err(format!("the response has the status {status}")),
-        }
+        self.exchange(Method::POST, url, headers, form.into()).await
     }
 
     /// Sends a request, and returns the response with any status that is not a redirect.
@@ -108,32 +128,38 @@ impl Fetcher {
         url: &SecureUrl,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<(StatusCode, Response), String> {
+    ) -> Result<(StatusCode, Response), FetchError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.uri_mut() = url.uri().clone();
         *request.headers_mut() = headers;
         request.headers_mut().insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
         let response = tokio::time::timeout(self.timeout, self.receive(url, request)).await;
-        response.map_err(|_| format!("no response within {} ms", self.timeout.as_millis()))?
+        let late = |_| FetchError::outage(format!("no response within {} ms", self.timeout.as_millis()));
+        response.map_err(late)?
     }
 
-    async fn receive(&self, url: &SecureUrl, request: Request<Full<Bytes>>) -> Result<(StatusCode, Response), String> {
+    async fn receive(
+        &self,
+        url: &SecureUrl,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Response), FetchError> {
         let response = if url.is_https() {
-            let client = self.tls.as_ref().map_err(|error| format!("TLS is not available: {error}"))?;
+            let unavailable = |error| FetchError::outage(format!("TLS is not available: {error}"));
+            let client = self.tls.as_ref().map_err(unavailable)?;
             client.request(request).await
         } else {
             self.plain.request(request).await
         };
-        let response = response.map_err(|error| with_causes(&error))?;
+        let response = response.map_err(|error| FetchError::outage(with_causes(&error)))?;
         let (status, max_age) = (response.status(), max_age(response.headers()));
         if status.is_redirection() {
-            return Err(format!("the response is a redirect ({status}), which is not followed"));
+            return Err(FetchError::unusable(format!("the response is a redirect ({status}), which is not followed")));
         }
         let body = Limited::new(response.into_body(), self.max_response).collect().await;
         let body = body.map_err(|error| match error.downcast_ref::<http_body_util::LengthLimitError>() {
-            Some(_) => format!("the response is larger than {}", size(self.max_response)),
-            None => with_causes(&*error),
+            Some(_) => FetchError::unusable(format!("the response is larger than {}", size(self.max_response))),
+            None => FetchError::outage(with_causes(&*error)),
         })?;
         Ok((status, Response { body: body.to_bytes(), max_age }))
     }

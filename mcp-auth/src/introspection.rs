@@ -239,7 +239,9 @@ impl Introspection {
     async fn ask(&self, token: &str) -> Result<(Identity, Option<f64>, usize), AuthenticationError> {
         let form = format!("token={}&token_type_hint=access_token", encode(token));
         let (headers, form) = self.credentials.authenticate(form);
-        let response = self.fetcher.post(&self.endpoint, headers, form).await.map_err(unavailable)?;
+        let sent = self.fetcher.post(&self.endpoint, headers, form).await;
+        let response = sent.and_then(|(status, response)| response.expect_ok(status));
+        let response = response.map_err(|error| unavailable(error.reason))?;
         let claims = parse_object(&response.body).map_err(unavailable)?;
         let (identity, expiry) = self.check(claims)?;
         Ok((identity, expiry, 512 + response.body.len() * 4))

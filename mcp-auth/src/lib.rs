@@ -10,7 +10,6 @@ mod credentials;
 mod discovery;
 mod dpop;
 mod error;
-mod excerpt;
 mod fetch;
 mod introspection;
 mod issuer_keys;

@@ -18,7 +18,7 @@ use axum::{
 use tokio::{net::TcpListener, sync::oneshot};
 use url::Url;
 
-use crate::output::errln;
+use crate::output::{errln, escape_line};
 
 /// The path to which the browser is redirected.
 const PATH: &str = "/callback";
@@ -65,7 +65,7 @@ impl Callback {
     /// Fails if nobody logs in in time.
     pub(crate) async fn authorize(self, request: &str, limit: Duration) -> io::Result<Url> {
         let state = parameter(request, "state").unwrap_or_default();
-        errln!("log in with your browser at:\n  {request}");
+        errln!("log in with your browser at:\n  {}", escape_line(request));
         open(request);
         self.wait(state, limit).await
     }

@@ -18,10 +18,15 @@ use tokio::sync::Mutex;
 
 use super::{
     browser::Callback,
-    login::{authorization_failure, check_endpoints, finish},
+    http::manager,
+    login::{authorization_failure, discover, finish},
     store::TokenStore,
 };
-use crate::{failure::Failure, http_client::http_client, output::errln};
+use crate::{
+    failure::Failure,
+    http_client::http_client,
+    output::{errln, escape_line},
+};
 
 /// How often a call may ask for more scopes. A server that is never satisfied must not ask forever.
 const MAX_STEPS: usize = 3;
@@ -68,9 +73,8 @@ async fn stored(url: &str) -> Result<Option<(AuthorizationManager, TokenStore)>,
     if store.get().map_err(|error| failed(AuthError::CredentialStoreError(error.to_string())))?.is_none() {
         return Ok(None);
     }
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut manager = AuthorizationManager::new_allowing_private_addresses(url).await.map_err(failed)?;
-    manager.set_credential_store(store.clone());
+    let mut manager = manager(url, store.clone()).await.map_err(failed)?;
+    discover(&mut manager, None).await.map_err(failed)?;
     Ok(manager.initialize_from_store().await.map_err(failed)?.then_some((manager, store)))
 }
 
@@ -106,13 +110,15 @@ impl AuthorizedClient {
                 scopes.push(scope.to_owned());
             }
         }
-        errln!("the server requires the scope `{required}`");
+        errln!("the server requires the scope `{}`", escape_line(&required));
         let callback = Callback::listen(0).await?;
-        let mut manager = AuthorizationManager::new_allowing_private_addresses(self.store.url()).await?;
-        manager.set_credential_store(self.store.clone());
-        let resolution = manager.resolve_metadata_from_challenge(Some(&error.www_authenticate_header)).await?;
-        check_endpoints(&resolution.metadata)?;
-        manager.set_metadata(resolution.metadata);
+        let mut manager = manager(self.store.url(), self.store.clone()).await?;
+        let issuer = discover(&mut manager, Some(&error.www_authenticate_header)).await?;
+        if issuer != stored.issuer {
+            // The client is registered with another one, which must not receive its codes.
+            let [expected_issuer, received_issuer] = [stored.issuer, issuer].map(Option::unwrap_or_default);
+            return Err(AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer }.into());
+        }
         manager.configure_client(
             OAuthClientConfig::new(stored.client_id, callback.redirect_uri()).with_scopes(scopes.clone()),
         )?;

@@ -1,18 +1,19 @@
 //! Logging in to a server.
 
-use std::time::Duration;
+use std::{error::Error as _, time::Duration};
 
 use reqwest::header::WWW_AUTHENTICATE;
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationRequest, AuthorizationSession,
+    AuthError, AuthorizationManager, AuthorizationMetadataResolution, AuthorizationRequest, AuthorizationSession,
 };
-use url::{Host, Url};
+use url::Url;
 
 use super::{
     browser::{Callback, parameter},
+    http::{is_secure, manager},
     store::TokenStore,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, http_client::http_client, output::escape_line, raw_connection::root_cause};
 
 /// The time for the server to respond with its challenge.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,8 +41,7 @@ pub(crate) struct Login<'a> {
 /// Fails if the server requires no authorization or cannot be reached, if the authorization server refuses, or if
 /// nobody logs in.
 pub(crate) async fn login(login: &Login<'_>) -> Result<Vec<String>, Failure> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    if !is_secure(login.url) {
+    if !Url::parse(login.url).is_ok_and(|url| is_secure(&url)) {
         return Err(Failure::usage(format_args!("anybody on the way could read the tokens for `{}`", login.url))
             .help("use an `https` URL; `http` is accepted for servers on this machine"));
     }
@@ -52,11 +52,8 @@ pub(crate) async fn login(login: &Login<'_>) -> Result<Vec<String>, Failure> {
         Failure::usage(format_args!("cannot listen on port {}: {error}", login.port)).help("`--port` chooses another")
     })?;
 
-    let mut manager = AuthorizationManager::new_allowing_private_addresses(login.url).await.map_err(failed)?;
-    manager.set_credential_store(store.clone());
-    let resolution = manager.resolve_metadata_from_challenge(challenge.as_deref()).await.map_err(failed)?;
-    check_endpoints(&resolution.metadata).map_err(failed)?;
-    manager.set_metadata(resolution.metadata);
+    let mut manager = manager(login.url, store.clone()).await.map_err(failed)?;
+    discover(&mut manager, challenge.as_deref()).await.map_err(failed)?;
     let mut request = AuthorizationRequest::new(callback.redirect_uri())
         .with_client_name("cargo mcp")
         .with_scopes(login.scopes)
@@ -77,33 +74,34 @@ pub(crate) async fn login(login: &Login<'_>) -> Result<Vec<String>, Failure> {
     Ok(stored.map(|stored| stored.granted_scopes).unwrap_or_default())
 }
 
-/// Checks that the endpoints to which the user and the tokens are sent are those of a website. A server could otherwise
-/// make the browser open a file or start a program, or make the client send codes and tokens without encryption.
+/// Finds the authorization server of a server. Returns its issuer.
 ///
 /// # Errors
 ///
-/// Fails if an endpoint uses neither `https` nor `http` on this machine.
-pub(super) fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), AuthError> {
+/// Fails if it announces no PKCE, or if an endpoint to which the user and the tokens are sent is not that of a website: a
+/// server could otherwise make the browser open a file or start a program, or make the client send codes and tokens
+/// without encryption.
+pub(super) async fn discover(
+    manager: &mut AuthorizationManager,
+    challenge: Option<&str>,
+) -> Result<Option<String>, AuthError> {
+    let AuthorizationMetadataResolution { metadata, source, .. } =
+        manager.resolve_metadata_from_challenge(challenge).await?;
     for (name, url) in [("authorization", &metadata.authorization_endpoint), ("token", &metadata.token_endpoint)] {
-        if !is_secure(url) {
+        if !Url::parse(url).is_ok_and(|url| is_secure(&url)) {
             let message =
                 format!("the {name} endpoint of the authorization server is `{url}`, expected an `https` URL");
             return Err(AuthError::MetadataError(message));
         }
     }
-    Ok(())
-}
-
-/// Returns whether a URL uses `https`, or `http` on this machine.
-fn is_secure(url: &str) -> bool {
-    let Ok(url) = Url::parse(url) else { return false };
-    let is_local = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    };
-    url.scheme() == "https" || (url.scheme() == "http" && is_local)
+    let has_pkce = |methods: &Vec<String>| methods.iter().any(|method| method == "S256");
+    // Without metadata, the endpoints are those of servers of 2025-03-26, which requires PKCE.
+    if source.is_discovered() && !metadata.code_challenge_methods_supported.as_ref().is_some_and(has_pkce) {
+        return Err(AuthError::PkceUnsupported);
+    }
+    let issuer = metadata.issuer.clone();
+    manager.set_metadata(metadata);
+    Ok(issuer)
 }
 
 /// Exchanges the code of an authorization response for tokens, which the manager stores.
@@ -122,7 +120,11 @@ pub(super) async fn finish(session: &AuthorizationSession, redirected: &Url) -> 
 
 /// Describes why a user is not authorized.
 pub(super) fn authorization_failure(url: &str, error: &AuthError) -> Failure {
-    let failure = Failure::connection(format_args!("cannot log in to `{url}`: {error}"));
+    let mut reason = escape_line(&error.to_string());
+    if let Some(source) = error.source() {
+        reason = format!("{reason}: {}", escape_line(&root_cause(source)));
+    }
+    let failure = Failure::connection(format_args!("cannot log in to `{url}`: {reason}"));
     match error {
         AuthError::RegistrationFailed(_) => failure.help(
             "if the authorization server does not register clients by itself, register one and pass its `--client-id`",
@@ -134,15 +136,12 @@ pub(super) fn authorization_failure(url: &str, error: &AuthError) -> Failure {
 
 /// Sends a request without a token. Returns the challenge of the response, if it contains one.
 async fn challenge(url: &str) -> Result<Option<String>, Failure> {
-    let client = reqwest::Client::builder()
-        .redirect(reqwest::redirect::Policy::none())
-        .timeout(PROBE_TIMEOUT)
-        .build()
-        .map_err(Failure::connection)?;
     // Valid in every revision, and without effect.
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    let request = client
+    let request = http_client()
+        .map_err(Failure::connection)?
         .post(url)
+        .timeout(PROBE_TIMEOUT)
         .header("Content-Type", "application/json")
         .header("Accept", "application/json, text/event-stream")
         .body(body);

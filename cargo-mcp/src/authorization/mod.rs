@@ -5,6 +5,7 @@
 
 mod browser;
 mod client;
+mod http;
 mod login;
 mod store;
 

@@ -103,7 +103,13 @@ impl CredentialStore for TokenStore {
         self.get().map_err(|error| self.failed(&error))
     }
 
+    /// Refuses tokens of other types: a token with a key must not be sent as if it had none.
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        let response = serde_json::to_value(&credentials.token_response).unwrap_or_default();
+        let kind = response["token_type"].as_str().unwrap_or("bearer");
+        if !kind.eq_ignore_ascii_case("bearer") {
+            return Err(AuthError::InvalidTokenType(format!("`{kind}`, expected `Bearer`")));
+        }
         self.update(|all| drop(all.insert(self.url.clone(), credentials))).map_err(|error| self.failed(&error))
     }
 

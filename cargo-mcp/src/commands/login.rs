@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     authorization::{self, Login, TokenStore},
     failure::Failure,
-    output::errln,
+    output::{errln, escape_line},
     target::is_url,
 };
 
@@ -55,7 +55,10 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         limit: Duration::from_secs(args.timeout),
     };
     let scopes = authorization::login(&login).await?;
-    let scopes = if scopes.is_empty() { String::new() } else { format!(" with the scopes {}", scopes.join(" ")) };
+    let scopes = match escape_line(&scopes.join(" ")) {
+        none if none.is_empty() => none,
+        scopes => format!(" with the scopes {scopes}"),
+    };
     errln!("logged in to {}{scopes}", args.url);
     Ok(())
 }

@@ -131,10 +131,15 @@ impl User {
 
     /// Stores a token for a server.
     fn log_in(&self, server: &Server) {
+        self.store(server, 3600);
+    }
+
+    /// Stores a token for a server that expires after this many seconds.
+    fn store(&self, server: &Server, expires_in: u64) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
         let credentials = json!({
             "client_id": "client",
-            "token_response": {"access_token": "access", "token_type": "bearer", "expires_in": 3600},
+            "token_response": {"access_token": "access", "token_type": "bearer", "expires_in": expires_in, "refresh_token": "refresh"},
             "token_received_at": now,
             "issuer": server.origin,
         });
@@ -171,6 +176,111 @@ fn only_websites_are_opened_and_receive_codes() {
         assert!(error.contains(&expected), "{error}");
         assert!(!user.0.path().join("opened").exists(), "{url}");
     }
+}
+
+/// Codes could be stolen from a client that an authorization server does not identify by PKCE.
+#[test]
+fn an_authorization_server_without_pkce_is_refused() {
+    for methods in [json!(null), json!([]), json!(["plain"])] {
+        let server = Server::start(move |origin, target| match target {
+            RESOURCE => found(&resource(origin)),
+            METADATA => found(&metadata(origin, &json!({"code_challenge_methods_supported": methods}))),
+            MESSAGE => response("401 Unauthorized", "www-authenticate: Bearer\r\n", ""),
+            _ => not_found(),
+        });
+        let user = User::new();
+        let error = user.run(&["login", &server.url(), "--client-id", "client", "--timeout", "2"]).expect_failure(3);
+        assert!(error.contains("PKCE"), "{error}");
+        assert!(!user.0.path().join("opened").exists());
+    }
+}
+
+/// Somebody on the way could name another authorization server.
+#[test]
+fn metadata_are_not_read_without_encryption() {
+    let id = "http://id.example.com";
+    for (issuer, challenge) in [(id, ""), ("", "http://id.example.com/resource")] {
+        let server = Server::start(move |origin, target| match target {
+            RESOURCE if !issuer.is_empty() => {
+                found(&json!({"resource": format!("{origin}/mcp"), "authorization_servers": [issuer]}))
+            }
+            RESOURCE => not_found(),
+            MESSAGE => {
+                let link =
+                    if challenge.is_empty() { String::new() } else { format!(" resource_metadata=\"{challenge}\"") };
+                response("401 Unauthorized", &format!("www-authenticate: Bearer{link}\r\n"), "")
+            }
+            _ => not_found(),
+        });
+        let user = User::new();
+        let error = user.run(&["login", &server.url(), "--client-id", "client", "--timeout", "2"]).expect_failure(3);
+        assert!(error.contains(id) && error.contains("expected an `https` URL"), "{error}");
+        assert!(!user.0.path().join("opened").exists());
+    }
+}
+
+#[test]
+fn a_registration_does_not_follow_a_redirect_to_another_origin() {
+    for status in ["307 Temporary Redirect", "308 Permanent Redirect", "302 Found"] {
+        let other = Server::start(|_, _| not_found());
+        let location = format!("location: {}/register\r\n", other.origin);
+        let server = Server::start(move |origin, target| match target {
+            RESOURCE => found(&resource(origin)),
+            METADATA => found(&metadata(origin, &json!({"registration_endpoint": format!("{origin}/register")}))),
+            MESSAGE => response("401 Unauthorized", "www-authenticate: Bearer\r\n", ""),
+            "POST /register" => response(status, &location, ""),
+            _ => not_found(),
+        });
+        let error = User::new().run(&["login", &server.url(), "--timeout", "2"]).expect_failure(3);
+        assert!(error.contains("cannot log in"), "{error}");
+        assert_eq!(other.requests(), [""; 0], "{status}");
+    }
+}
+
+/// Metadata may change after the login.
+#[test]
+fn a_refresh_token_is_not_sent_without_encryption() {
+    let server = Server::start(|origin, target| match target {
+        RESOURCE => found(&resource(origin)),
+        METADATA => found(&metadata(origin, &json!({"token_endpoint": "http://id.example.com/token"}))),
+        _ => not_found(),
+    });
+    let user = User::new();
+    user.store(&server, 0);
+    for command in ["list", "check"] {
+        let error = user.run(&[command, &server.url()]).expect_failure(3);
+        assert!(
+            error.contains("the token endpoint of the authorization server is `http://id.example.com/token`"),
+            "{error}"
+        );
+    }
+}
+
+/// Another authorization server could use the code of a client that it has not registered.
+#[test]
+fn scopes_are_asked_for_only_where_the_user_has_logged_in() {
+    let other = Server::start(|origin, target| match target {
+        METADATA => found(&metadata(origin, &json!({}))),
+        _ => not_found(),
+    });
+    let issuer = other.origin.clone();
+    let server = Server::start(move |origin, target| match target {
+        RESOURCE => found(&resource(origin)),
+        METADATA => found(&metadata(origin, &json!({}))),
+        "GET /other" => found(&json!({"resource": format!("{origin}/mcp"), "authorization_servers": [issuer]})),
+        MESSAGE => {
+            let challenge = format!(
+                "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"write\", resource_metadata=\"{origin}/other\"\r\n"
+            );
+            response("403 Forbidden", &challenge, "")
+        }
+        _ => not_found(),
+    });
+    let user = User::new();
+    user.log_in(&server);
+    let error = user.run(&["list", &server.url()]).expect_failure(3);
+    assert!(error.contains("issuer mismatch"), "{error}");
+    assert!(!user.0.path().join("opened").exists(), "{error}");
 }
 
 #[test]

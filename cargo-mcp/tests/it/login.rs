@@ -88,3 +88,37 @@ fn tokens_are_stored_refreshed_extended_and_removed() {
     let error = user.run(&["logout", &url]).expect_failure(2);
     assert!(error.contains("there are no tokens for"), "{error}");
 }
+
+/// A token that is bound to a key must not be used without it.
+#[test]
+fn only_bearer_tokens_are_used() {
+    for token_type in ["DPoP", "mac", "N_A"] {
+        let server = ProtectedServer::start(Behaviour { token_type, ..Behaviour::default() });
+        let user = User { home: tempfile::tempdir().expect("a directory") };
+        let error = user.run(&["login", &server.url()]).expect_failure(3).to_lowercase();
+        let expected = format!("invalid token type: `{}`, expected `bearer`", token_type.to_lowercase());
+        assert!(error.contains(&expected), "{error}");
+        assert!(!user.token_file().exists(), "{token_type}");
+    }
+}
+
+/// Lines of this program begin with words that a server could send.
+#[test]
+fn text_of_a_server_begins_no_line() {
+    let forged = "\nerror: forged\nhelp: forged";
+    let server = ProtectedServer::start(Behaviour { granted: Some("a\nerror: forged"), ..Behaviour::default() });
+    let user = User { home: tempfile::tempdir().expect("a directory") };
+    let mut outputs = vec![user.run(&["login", &server.url()]).stderr];
+    for member in ["issuer", "authorization_endpoint", "token_endpoint"] {
+        let mut behaviour = Behaviour::default();
+        behaviour.issuer[member] = format!("http://id.example.com/{forged}").into();
+        let server = ProtectedServer::start(behaviour);
+        outputs.push(user.run(&["login", &server.url()]).expect_failure(3).to_owned());
+    }
+    let server = ProtectedServer::start(Behaviour { token_type: "x\nerror: forged", ..Behaviour::default() });
+    outputs.push(user.run(&["login", &server.url()]).expect_failure(3).to_owned());
+    for output in outputs {
+        let is_forged = |line: &str| line.starts_with("error: forged") || line.starts_with("help: forged");
+        assert!(output.contains("forged") && !output.lines().any(is_forged), "{output}");
+    }
+}

@@ -33,6 +33,9 @@ pub(crate) struct Behaviour {
     /// Whether a token that was not issued is valid.
     pub(crate) accepts: fn(&str) -> bool,
     pub(crate) accepts_query: bool,
+    /// The type and the scopes of tokens, if not those that were requested.
+    pub(crate) token_type: &'static str,
+    pub(crate) granted: Option<&'static str>,
     /// The lifetime of tokens in seconds.
     pub(crate) lifetime: u64,
 }
@@ -57,6 +60,8 @@ impl Default for Behaviour {
             restriction: (403, Some(MISSING_SCOPE)),
             accepts: |token| token == "valid",
             accepts_query: false,
+            token_type: "Bearer",
+            granted: None,
             lifetime: 3600,
         }
     }
@@ -180,9 +185,9 @@ fn token(state: &mut State, request: &BTreeMap<String, String>) -> Response {
             let tokens = json!({
                 "access_token": state.issue("access", &scopes),
                 "refresh_token": state.issue("refresh", &scopes),
-                "token_type": "Bearer",
+                "token_type": state.behaviour.token_type,
                 "expires_in": state.behaviour.lifetime,
-                "scope": scopes,
+                "scope": state.behaviour.granted.unwrap_or(&scopes),
             });
             (StatusCode::OK, tokens)
         }

@@ -4,10 +4,13 @@ mod nonces;
 mod proof;
 mod replays;
 
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, request::Parts};
-use mcp_runtime::auth::{AuthenticationError, Challenge};
+use mcp_runtime::{
+    auth::{AuthenticationError, Challenge},
+    backend::Records,
+};
 
 use self::{nonces::Nonces, proof::Proof, replays::Replays};
 use crate::{Error, clock::Clock, jose::Algorithm, url::SecureUrl};
@@ -28,7 +31,7 @@ const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 /// within a minute of its creation, so a stolen access token is useless, and so is a recorded request.
 ///
 /// See [RFC 9449](https://www.rfc-editor.org/rfc/rfc9449).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use]
 pub struct Dpop {
     required: bool,
@@ -36,12 +39,13 @@ pub struct Dpop {
     max_age: Duration,
     max_proofs: usize,
     nonces: Option<Option<[u8; 32]>>,
+    records: Option<Arc<dyn Records>>,
 }
 
 impl Dpop {
     /// Accepts tokens that are bound to a key with a proof, and other tokens without.
     pub fn optional() -> Self {
-        Self { required: false, url: None, max_age: DEFAULT_AGE, max_proofs: MAX_PROOFS, nonces: None }
+        Self { required: false, url: None, max_age: DEFAULT_AGE, max_proofs: MAX_PROOFS, nonces: None, records: None }
     }
 
     /// Accepts only tokens that are bound to a key.
@@ -74,6 +78,13 @@ impl Dpop {
         self
     }
 
+    /// Sets where proofs are remembered, so that one that was used at a replica, or before a restart, is recognized at
+    /// others. Default: in memory. A store that fails causes the status 503.
+    pub fn records(mut self, records: impl Records) -> Self {
+        self.records = Some(Arc::new(records));
+        self
+    }
+
     /// Requires proofs to contain a nonce of the server, which changes every few minutes. This prevents clients from
     /// creating proofs for later, but it costs the first request of each client a repetition.
     ///
@@ -88,6 +99,13 @@ impl Dpop {
     pub fn nonces_with_key(mut self, key: [u8; 32]) -> Self {
         self.nonces = Some(Some(key));
         self
+    }
+}
+
+/// Omits the key of the nonces.
+impl fmt::Debug for Dpop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dpop").field("required", &self.required).field("url", &self.url).finish_non_exhaustive()
     }
 }
 
@@ -112,7 +130,7 @@ impl Proofs {
             required: options.required,
             max_age: options.max_age,
             nonces,
-            replays: Replays::new(options.max_age * 2, options.max_proofs),
+            replays: Replays::new(options.max_age * 2, options.max_proofs, options.records),
             clock,
         })
     }
@@ -133,7 +151,7 @@ impl Proofs {
     /// # Errors
     ///
     /// Returns an error if the proof is absent or invalid.
-    pub(crate) fn verify(
+    pub(crate) async fn verify(
         &self,
         request: &Parts,
         token: &[u8],
@@ -152,7 +170,7 @@ impl Proofs {
             refusal("use_dpop_nonce", "the proof must contain the nonce of the server")
                 .with_response_header(DPOP_NONCE, nonce)
         })?;
-        self.replays.add(principal, thumbprint, &proof.id, self.clock.monotonic())?;
+        self.replays.add(principal, thumbprint, &proof.id, self.clock.monotonic()).await?;
         Ok(next.flatten().map(|nonce| (DPOP_NONCE, nonce)))
     }
 }

@@ -1,13 +1,23 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use mcp_runtime::auth::AuthenticationError;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use mcp_runtime::{
+    auth::AuthenticationError,
+    backend::{Insertion, RecordQuota, Records},
+};
 
 use super::invalid_proof;
 use crate::token_cache::TokenHash;
+
+/// The group of the records of proofs.
+const GROUP: &str = "mcp-runtime-auth/1/proofs";
+
+/// The time after which a client may repeat a request whose proof could not be remembered.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The proofs that were accepted, for as long as they would be accepted again.
 ///
@@ -17,6 +27,8 @@ pub(super) struct Replays {
     proofs: Mutex<Seen>,
     lifetime: Duration,
     max: usize,
+    /// Where the proofs are instead, if processes share them.
+    records: Option<Arc<dyn Records>>,
 }
 
 #[derive(Default)]
@@ -28,8 +40,8 @@ struct Seen {
 }
 
 impl Replays {
-    pub(super) fn new(lifetime: Duration, max: usize) -> Self {
-        Self { proofs: Mutex::default(), lifetime, max }
+    pub(super) fn new(lifetime: Duration, max: usize, records: Option<Arc<dyn Records>>) -> Self {
+        Self { proofs: Mutex::default(), lifetime, max, records }
     }
 
     /// Remembers the proof of a principal's key.
@@ -37,7 +49,7 @@ impl Replays {
     /// # Errors
     ///
     /// Returns an error if it was accepted before, or if there is no space.
-    pub(super) fn add(
+    pub(super) async fn add(
         &self,
         principal: &str,
         thumbprint: &str,
@@ -47,24 +59,53 @@ impl Replays {
         // The thumbprint contains no space.
         let proof = TokenHash::of(&format!("{thumbprint} {id}"));
         let principal = TokenHash::of(principal);
+        match &self.records {
+            None => self.add_here(proof, principal, now),
+            Some(records) => self.add_to(&**records, proof, principal).await,
+        }
+    }
+
+    async fn add_to(
+        &self,
+        records: &dyn Records,
+        proof: TokenHash,
+        principal: TokenHash,
+    ) -> Result<(), AuthenticationError> {
+        let [name, account] = [proof, principal].map(|hash| BASE64_URL_SAFE_NO_PAD.encode(hash.as_bytes()));
+        let quota = RecordQuota { account: &account, per_account: self.max - self.max / 4, total: self.max };
+        match records.insert(GROUP, &name, Vec::new(), self.lifetime, quota).await {
+            Ok(Insertion::Inserted(_)) => Ok(()),
+            Ok(Insertion::Exists) => Err(used()),
+            Ok(Insertion::Full { .. }) => Err(full()),
+            Err(error) => Err(AuthenticationError::unavailable(RETRY_AFTER, "the proof cannot be remembered")
+                .with_detail(error.to_string())),
+        }
+    }
+
+    fn add_here(&self, proof: TokenHash, principal: TokenHash, now: Instant) -> Result<(), AuthenticationError> {
         let mut seen = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
         seen.forget(now);
         if seen.proofs.contains(&proof) {
-            return Err(invalid_proof("the proof was used before"));
+            return Err(used());
         }
         let own = seen.per_principal.get(&principal).copied().unwrap_or(0);
         let left_by_others = self.max.saturating_sub(seen.proofs.len() - own);
         if own >= left_by_others - left_by_others / 4 {
-            return Err(AuthenticationError::unavailable(
-                Duration::from_secs(1),
-                "too many proofs within a short time",
-            ));
+            return Err(full());
         }
         seen.proofs.insert(proof);
         seen.order.push_back((now + self.lifetime, proof, principal));
         *seen.per_principal.entry(principal).or_default() += 1;
         Ok(())
     }
+}
+
+fn used() -> AuthenticationError {
+    invalid_proof("the proof was used before")
+}
+
+fn full() -> AuthenticationError {
+    AuthenticationError::unavailable(RETRY_AFTER, "too many proofs within a short time")
 }
 
 impl Seen {
@@ -88,12 +129,12 @@ mod tests {
 
     use super::Replays;
 
-    #[test]
-    fn proofs_are_bounded_in_total_and_for_each_principal() {
-        let (replays, start) = (Replays::new(Duration::from_secs(120), 8), Instant::now());
-        let add = |principal: &str, key: &str, id: &str, seconds| {
+    #[tokio::test]
+    async fn proofs_are_bounded_in_total_and_for_each_principal() {
+        let (replays, start) = (Replays::new(Duration::from_secs(120), 8, None), Instant::now());
+        let add = async |principal: &str, key: &str, id: &str, seconds| {
             let now = start + Duration::from_secs(seconds);
-            let result = replays.add(principal, key, id, now);
+            let result = replays.add(principal, key, id, now).await;
             result.map_err(|error| error.message().to_owned())
         };
         let (repeated, full) = ("the proof was used before", "too many proofs within a short time");
@@ -120,7 +161,7 @@ mod tests {
             ("ada", "a", "1", 121, Ok(())),
         ] {
             let expected = expected.map_err(str::to_owned);
-            assert_eq!(add(principal, key, id, seconds), expected, "{principal} {key} {id} {seconds}");
+            assert_eq!(add(principal, key, id, seconds).await, expected, "{principal} {key} {id} {seconds}");
         }
         let seen = replays.proofs.lock().unwrap();
         assert_eq!((seen.proofs.len(), seen.order.len(), seen.per_principal.len()), (2, 2, 2));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::backend::{BackendError, RecordCondition};
 use serde::{Deserialize, Serialize};
 
-use super::{inner::Inner, request::AuthorizationRequest, users};
+use super::{codes::AuthorizationRequest, inner::Inner, users};
 
 /// The time for which an approval is remembered.
 const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -13,11 +13,18 @@ const LIFETIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The maximum number of approvals of a browser. The oldest is forgotten first.
 const MAX_APPROVALS: usize = 20;
 
+/// The maximum number of logins of a browser without a question in this time. Any website can start one; afterwards, the
+/// user is asked.
+const MAX_SILENT: usize = 20;
+const WINDOW: f64 = 60.0 * 60.0;
+
 /// The approvals of the user of a browser.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Approvals {
     subject: String,
     clients: Vec<Approval>,
+    /// The times of logins without a question, in seconds since the Unix epoch.
+    silent: Vec<f64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -27,6 +34,14 @@ struct Approval {
     scopes: Vec<String>,
     /// Seconds since the Unix epoch.
     until: f64,
+}
+
+impl Approvals {
+    /// Returns whether the user need not be asked about a request.
+    fn cover(&self, request: &AuthorizationRequest, now: f64) -> bool {
+        let recent = self.silent.iter().filter(|at| now - **at < WINDOW).count();
+        recent < MAX_SILENT && self.clients.iter().any(|approval| approval.covers(request, now))
+    }
 }
 
 impl Approval {
@@ -45,20 +60,25 @@ pub(super) async fn are_remembered(
     request: &AuthorizationRequest,
 ) -> Result<bool, BackendError> {
     let found = server.store.get::<Approvals>("browser", browser).await?;
-    let now = server.clock.unix();
-    Ok(found.is_some_and(|(approvals, _)| approvals.clients.iter().any(|approval| approval.covers(request, now))))
+    Ok(found.is_some_and(|(approvals, _)| approvals.cover(request, server.clock.unix())))
 }
 
-/// Returns whether the user who has logged in is the one who has approved a request in this browser.
-pub(super) async fn are_of(
+/// Counts a login without a question. Returns whether the user who has logged in is the one who has approved the request in
+/// this browser.
+pub(super) async fn use_silently(
     server: &Inner,
     browser: &str,
     subject: &str,
     request: &AuthorizationRequest,
 ) -> Result<bool, BackendError> {
-    let Some((approvals, _)) = server.store.get::<Approvals>("browser", browser).await? else { return Ok(false) };
-    let now = server.clock.unix();
-    Ok(approvals.subject == subject && approvals.clients.iter().any(|approval| approval.covers(request, now)))
+    let (now, mut is_approved) = (server.clock.unix(), false);
+    let change = |approvals: &mut Approvals| {
+        is_approved = approvals.subject == subject && approvals.cover(request, now);
+        approvals.silent.retain(|at| now - at < WINDOW);
+        approvals.silent.push(now);
+    };
+    server.store.update("browser", browser, LIFETIME, change).await?;
+    Ok(is_approved)
 }
 
 /// Forgets what was approved in a browser.
@@ -76,13 +96,14 @@ pub(super) async fn remember(
     let found = server.store.get::<Approvals>("browser", browser).await?;
     let (mut approvals, condition) = match found {
         Some((approvals, version)) => (approvals, RecordCondition::Version(version)),
-        None => (Approvals { subject: String::new(), clients: Vec::new() }, RecordCondition::Absent),
+        None => (Approvals::default(), RecordCondition::Absent),
     };
     if approvals.subject != subject {
-        approvals = Approvals { subject: subject.to_owned(), clients: Vec::new() };
+        approvals = Approvals { subject: subject.to_owned(), ..Approvals::default() };
     }
     let is_same =
         |approval: &Approval| approval.client == request.client && approval.redirect_uri == request.redirect_uri;
+    approvals.silent.clear();
     approvals.clients.retain(|approval| !is_same(approval));
     if approvals.clients.len() >= MAX_APPROVALS {
         approvals.clients.remove(0);

@@ -8,13 +8,14 @@ use serde_json::Value;
 
 use super::{
     approvals,
+    client::ClientSource,
+    codes::AuthorizationRequest,
     inner::Inner,
     login::Attempt,
     oauth_error::OAuthError,
     page::{self, ConsentPage},
     parameters::{Parameters, with_parameters},
     random, redirect_uri, reply,
-    request::AuthorizationRequest,
     seal::Purpose,
 };
 use crate::url::SecureUrl;
@@ -27,6 +28,13 @@ const MAX_STATE: usize = 1024;
 
 /// The maximum length of a cookie that all browsers accept, without its name and attributes.
 const MAX_COOKIE: usize = 3900;
+
+/// The maximum length of the cookies of all logins of a browser that are in progress. The oldest end first: with longer
+/// cookies, the head of each request would be too long.
+const MAX_LOGIN_COOKIES: usize = 2 * MAX_COOKIE;
+
+/// The beginning of the names of these cookies.
+const LOGIN: &str = "login-";
 
 /// The time for which the cookie that identifies a browser is kept, in seconds.
 const BROWSER_LIFETIME: u64 = 30 * 24 * 60 * 60;
@@ -58,15 +66,18 @@ pub(super) struct Pending {
 
 /// Handles a request for authorization.
 pub(super) async fn start(server: &Inner, query: &str, headers: &HeaderMap) -> Response<Bytes> {
-    let request = match check(server, query).await {
-        Ok(request) => request,
+    let (request, is_trusted) = match check(server, query).await {
+        Ok(checked) => checked,
         Err(Rejection::Page(error)) => return page::error(error.status, &error.description),
         Err(Rejection::Redirect { redirect_uri, state, error, is_trusted }) => {
             let response = respond_with_error(server, &redirect_uri, state.as_deref(), &error);
             return if is_trusted { response } else { page::instead_of(&response, &error.description) };
         }
     };
-    continue_or_fail(server, &request, ask(server, &request, headers).await)
+    match ask(server, &request, headers).await {
+        Err(error) if !is_trusted => page::error(error.status, &error.description),
+        response => continue_or_fail(server, &request, response),
+    }
 }
 
 /// Turns a failure into an authorization response.
@@ -89,7 +100,8 @@ enum Rejection {
     Redirect { redirect_uri: String, state: Option<String>, error: OAuthError, is_trusted: bool },
 }
 
-async fn check(server: &Inner, query: &str) -> Result<AuthorizationRequest, Rejection> {
+/// Returns the request, and whether the user may be sent to the client without being asked.
+async fn check(server: &Inner, query: &str) -> Result<(AuthorizationRequest, bool), Rejection> {
     let to_user = |code, description: &'static str| Rejection::Page(OAuthError::new(code, description));
     let parameters = Parameters::parse(query.as_bytes()).map_err(|why| to_user("invalid_request", why))?;
     let id = parameters.get("client_id").ok_or_else(|| to_user("invalid_request", "The request names no client."))?;
@@ -114,7 +126,8 @@ async fn check(server: &Inner, query: &str) -> Result<AuthorizationRequest, Reje
         return Err(to_user("invalid_request", "The `state` of the request is too long."));
     }
     let (challenge, scopes) = request.map_err(to_client)?;
-    Ok(AuthorizationRequest { client: client.id, redirect_uri: redirect.to_owned(), state, challenge, scopes })
+    let redirect_uri = redirect.to_owned();
+    Ok((AuthorizationRequest { client: client.id, redirect_uri, state, challenge, scopes }, is_trusted))
 }
 
 /// Returns the challenge and the scopes of a request.
@@ -142,12 +155,7 @@ fn check_parameters(server: &Inner, parameters: &Parameters<'_>) -> Result<(Stri
 ///
 /// See [RFC 8707](https://www.rfc-editor.org/rfc/rfc8707#section-2).
 pub(super) fn check_resource(server: &Inner, parameters: &Parameters<'_>) -> Result<(), OAuthError> {
-    let own = &server.options.resource;
-    let is_same = |resource: &str| {
-        let (Ok(own), Ok(other)) = (SecureUrl::parse(own), SecureUrl::parse(resource)) else { return false };
-        own.identifies_same(&other) && own.uri().query() == other.uri().query()
-    };
-    let accepts = |resource: &str| server.audience.check(Some(&Value::from(resource))).is_ok() || is_same(resource);
+    let accepts = |resource: &str| server.audience.check(Some(&Value::from(resource))).is_ok();
     if parameters.all("resource").all(accepts) {
         return Ok(());
     }
@@ -169,11 +177,11 @@ async fn ask(
     if let Some(browser) = &known
         && approvals::are_remembered(server, &random::hash(browser), request).await?
     {
-        return log_in(server, request.clone(), random::hash(browser), true);
+        return log_in(server, request.clone(), random::hash(browser), true, headers);
     }
     let browser = known.map_or_else(random::token, Ok)?;
     let client = server.clients.find(&request.client).await?;
-    let (client_name, client_host, redirect_host, is_local) = page::describe(&client, &request.redirect_uri);
+    let (client_name, redirect_host, is_local) = page::describe(&client, &request.redirect_uri);
     let question = Question {
         request: request.clone(),
         browser: random::hash(&browser),
@@ -183,7 +191,8 @@ async fn ask(
     let page = ConsentPage {
         service: options.service_name.clone(),
         client_name,
-        client_host,
+        client_url: (client.source == ClientSource::Document).then(|| client.id.clone()),
+        is_configured: client.source == ClientSource::Configured,
         redirect_host,
         redirect_uri: request.redirect_uri.clone(),
         is_local,
@@ -216,7 +225,14 @@ pub(super) fn decide(server: &Inner, body: &[u8], headers: &HeaderMap) -> Respon
     }
     match form.get("decision") {
         Some("approve") => {
-            let response = log_in(server, request.clone(), browser, false);
+            let mut request = request;
+            let (asked, mut index) = (request.scopes.len(), 0..);
+            let mut is_chosen = || form.get(&page::scope_field(index.next().unwrap_or_default())).is_some();
+            request.scopes.retain(|_| is_chosen());
+            if request.scopes.is_empty() && asked > 0 {
+                return refuse("Nothing was allowed.");
+            }
+            let response = log_in(server, request.clone(), browser, false, headers);
             continue_or_fail(server, &request, response)
         }
         Some("deny") => {
@@ -227,11 +243,21 @@ pub(super) fn decide(server: &Inner, body: &[u8], headers: &HeaderMap) -> Respon
     }
 }
 
-/// Returns whether a form was sent from a page of this server. Some browsers do not state it.
+/// Returns whether a form was sent from a page of this server. Some browsers do not state it, which is accepted if no other
+/// server can set its cookies.
 fn is_same_origin(server: &Inner, headers: &HeaderMap) -> bool {
     let is_foreign_site = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
-    let is_foreign = headers.get(header::ORIGIN).is_some_and(|origin| origin != server.options.origin.as_str());
-    !is_foreign && !is_foreign_site
+    let parse = |origin: &str| SecureUrl::parse(origin).ok();
+    let own = parse(&server.options.origin);
+    let is_own = match headers.get(header::ORIGIN) {
+        Some(origin) => {
+            let stated = origin.to_str().ok().and_then(parse);
+            stated.zip(own).is_some_and(|(stated, own)| stated.identifies_same(&own))
+        }
+        // Without TLS, pages of other ports of this host can set cookies.
+        None => server.cookies.is_secure,
+    };
+    is_own && !is_foreign_site
 }
 
 /// Sends the user to the provider.
@@ -240,6 +266,7 @@ fn log_in(
     request: AuthorizationRequest,
     browser: String,
     is_remembered: bool,
+    headers: &HeaderMap,
 ) -> Result<Response<Bytes>, OAuthError> {
     let expires = server.clock.unix() + MAX_DURATION as f64;
     let pending = Pending { request, attempt: Attempt::new()?, browser, is_remembered, expires };
@@ -250,13 +277,22 @@ fn log_in(
     let scopes = &pending.request.scopes;
     let url = server.upstream.authorization_url(&pending.attempt, &server.options.callback_url(), scopes);
     let mut response = reply::redirect(&url);
+    // Browsers send the oldest one first.
+    let others = server.cookies.starting_with(headers, LOGIN);
+    let mut length = sealed.len() + others.iter().map(|(_, value)| value.len()).sum::<usize>();
+    for (name, value) in others {
+        if length > MAX_LOGIN_COOKIES {
+            length -= value.len();
+            server.cookies.set(&mut response, name, "", 0);
+        }
+    }
     server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), &sealed, MAX_DURATION);
     Ok(response)
 }
 
 /// Returns the name of the cookie of a login, so that several can be in progress.
 pub(super) fn cookie_of(state: &str) -> String {
-    format!("login-{}", &random::hash(state)[..12])
+    format!("{LOGIN}{}", &random::hash(state)[..12])
 }
 
 /// Redirects to a client with an error.

@@ -8,17 +8,16 @@ use mcp_runtime::{
 use serde_json::Value;
 
 use super::{
+    client::ConfiguredClient,
     clients::Clients,
-    configured_client::ConfiguredClient,
     cookies::Cookies,
-    documents::{Documents, MAX_DOCUMENT},
-    ended::EndedGrants,
+    documents::{Documents, MAX_DOCUMENT, Policy},
+    grants::EndedGrants,
     inner::Inner,
     keys::SigningKeys,
     options::{Endpoint, Endpoints, Options},
     page::ConsentPage,
     random,
-    refreshing::Refreshing,
     routes::Routes,
     seal::Sealer,
     store::Store,
@@ -72,8 +71,9 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///   days for the same user, client, redirect URI and scopes in the same browser, but never for a redirect URI on the
 ///   loopback interface.
 /// - Access tokens are JWTs that the server signs with keys of its own, which it replaces every day. They expire after
-///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends. A refresh also asks the provider
-///   whether the login still exists.
+///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends, except that a client that repeats
+///   its last refresh within 30 seconds gets the same tokens. A refresh also asks the provider whether the login still
+///   exists, and what it says about the user now.
 /// - Clients register dynamically, are identified by the URL of a metadata document, or are
 ///   [configured](AuthorizationServerBuilder::client).
 ///
@@ -94,7 +94,7 @@ pub struct AuthorizationServerBuilder {
     records: Option<Arc<dyn Records>>,
     secrets: Vec<Vec<u8>>,
     clients: Vec<ConfiguredClient>,
-    documents: bool,
+    documents: Option<Box<Policy>>,
     clock: Clock,
 }
 
@@ -112,7 +112,7 @@ impl AuthorizationServer {
             records: None,
             secrets: Vec::new(),
             clients: Vec::new(),
-            documents: true,
+            documents: Some(Box::new(|_| true)),
             clock: Clock::default(),
         })
     }
@@ -124,8 +124,8 @@ impl AuthorizationServer {
 
     async fn identify(&self, request: &Parts) -> Result<mcp_runtime::auth::Identity, AuthenticationError> {
         let identity = self.jwt.authenticate(request).await?;
-        let grant = identity.claim("grant").and_then(Value::as_str);
-        if grant.is_some_and(|grant| self.inner.ended.contains(grant)) {
+        let ids = ["grant", "jti"].map(|name| identity.claim(name).and_then(Value::as_str));
+        if ids.into_iter().flatten().any(|id| self.inner.ended.contains(id)) {
             return Err(AuthenticationError::invalid("the token was revoked"));
         }
         Ok(identity)
@@ -169,15 +169,16 @@ impl AuthorizationServerBuilder {
         self
     }
 
-    /// Copies claims of the user from the provider, such as `email`, into access tokens, which clients can read. Claims of
-    /// more than 1 KiB are left out.
+    /// Copies claims of the user from the provider, such as `email`, into access tokens, which clients can read. They are
+    /// renewed at each refresh. Claims of more than 1 KiB are left out.
     pub fn claims(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.options.claims.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Sets a function that decides by the claims of the provider whether a user may use the server. By default,
-    /// everybody may who can log in at the provider.
+    /// Sets a function that decides by the claims of the provider whether a user may use the server: at the login, and at
+    /// each refresh by the newest identity token or, without one, by what the user endpoint says in addition to the claims
+    /// of the login. By default, everybody may who can log in at the provider.
     ///
     /// ```no_run
     /// # fn configure(server: mcp_auth::AuthorizationServerBuilder) -> mcp_auth::AuthorizationServerBuilder {
@@ -204,7 +205,20 @@ impl AuthorizationServerBuilder {
     /// Sets whether clients can be identified by the URL of a metadata document, which the server fetches. Default:
     /// `true`. Documents on addresses that are not public are never fetched.
     pub fn client_documents(mut self, is_enabled: bool) -> Self {
-        self.documents = is_enabled;
+        self.documents = is_enabled.then(|| Box::new(|_: &str| true) as _);
+        self
+    }
+
+    /// Sets a function that decides by the URL of its metadata document whether a client may use the server. By default,
+    /// every client may that a user approves.
+    ///
+    /// ```no_run
+    /// # fn configure(server: mcp_auth::AuthorizationServerBuilder) -> mcp_auth::AuthorizationServerBuilder {
+    /// server.admit_documents(|url| url.starts_with("https://app.example.com/"))
+    /// # }
+    /// ```
+    pub fn admit_documents(mut self, admits: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.documents = Some(Box::new(admits));
         self
     }
 
@@ -224,7 +238,8 @@ impl AuthorizationServerBuilder {
     /// Sets where clients, grants and keys are stored. Default: in memory, so users log in again when the server
     /// restarts.
     ///
-    /// Everything that is stored is encrypted with the [secret](Self::secret), which is then required.
+    /// Everything that is stored is encrypted with the [secret](Self::secret), which is then required, and bound to the
+    /// issuer, the resource and the provider: servers that differ in one of them can share records and secret.
     pub fn records(mut self, records: impl Records) -> Self {
         self.records = Some(Arc::new(records));
         self
@@ -276,14 +291,16 @@ impl AuthorizationServerBuilder {
             (None, true) => secrets.push(random::bytes::<32>()?.to_vec()),
             _ => {}
         }
-        let sealer = Sealer::new(&secrets)?;
+        let server = format!("{} {} {}", options.issuer, options.resource, upstream.name());
+        let sealer = Sealer::new(&secrets, &server)?;
         let records = records.unwrap_or_else(|| Arc::new(MemoryRecords::default()));
-        let store = Store::new(records, sealer.clone());
+        let store = Store::new(records, sealer.clone(), &server);
         let keys = Arc::new(SigningKeys::load(store.clone(), clock.clone()).await?);
         let clients = Clients {
             configured: clients.into_iter().map(|client| client.0).collect(),
             documents: Documents::new(Fetcher::public(MAX_DOCUMENT), clock.clone(), documents),
             store: store.clone(),
+            is_https: options.origin.starts_with("https:"),
         };
         let (issuer, resource) = (options.issuer.clone(), options.resource.clone());
         let jwt = Jwt::unbound(issuer, Keys::Shared(Arc::clone(&keys) as _), clock.clone());
@@ -291,7 +308,6 @@ impl AuthorizationServerBuilder {
             audience: Audience::new(resource.clone()),
             cookies: Cookies { is_secure: options.origin.starts_with("https:") },
             ended: EndedGrants::default(),
-            refreshing: Refreshing::default(),
             options,
             upstream,
             clients,

@@ -11,18 +11,17 @@ use super::{
     approvals,
     authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
     client::{Client, ClientSource},
-    codes::{self, Code},
+    codes::{self, AuthorizationRequest, Code},
     inner::Inner,
     login::{Login, UpstreamError},
     oauth_error::OAuthError,
     page,
     parameters::{Parameters, with_parameters},
     random, reply,
-    request::AuthorizationRequest,
     seal::Purpose,
     users,
 };
-use crate::excerpt::excerpt;
+use crate::json::excerpt;
 
 /// The time for which the state of a login that has ended is remembered: longer than a login can take.
 const USED_LIFETIME: Duration = Duration::from_secs(11 * 60);
@@ -63,28 +62,30 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
     if !server.options.admits(&Value::Object(login.claims.clone())) {
         return Err(OAuthError::new("access_denied", "the user may not use this server"));
     }
-    if !users::admit_login(server, &login.subject).await? {
+    if pending.is_remembered {
+        if !approvals::use_silently(server, &pending.browser, &login.subject, request).await? {
+            // Somebody else has logged in, who has not been asked.
+            approvals::forget(server, &pending.browser).await?;
+            return Ok(reply::redirect(&restart_url(server, request)));
+        }
+    } else if !users::admit_login(server, &login.subject).await? {
         return Err(OAuthError::new("temporarily_unavailable", "the user has logged in too often within an hour"));
-    }
-    if pending.is_remembered && !approvals::are_of(server, &pending.browser, &login.subject, request).await? {
-        // Somebody else has logged in, who has not been asked.
-        approvals::forget(server, &pending.browser).await?;
-        return Ok(reply::redirect(&restart_url(server, request)));
     }
     let client = server.clients.find(&request.client).await?;
     if !pending.is_remembered && Client::may_be_remembered(&request.redirect_uri) {
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
     let lifetime = server.options.registration_lifetime();
-    if client.source == ClientSource::Registered
-        && users::add_client(server, &login.subject, &client.id, lifetime).await?
-    {
-        server.clients.prolong(&client, lifetime).await?;
+    if client.source == ClientSource::Registered {
+        server.clients.prolong(client, &login.subject, lifetime).await?;
+        if let Some(oldest) = users::add_client(server, &login.subject, &request.client, lifetime).await? {
+            server.clients.shorten(&oldest, &login.subject).await?;
+        }
     }
     let code = random::token()?;
-    let claims = server.options.copied_claims(&login.claims);
     let expires = server.clock.unix() + codes::CODE_LIFETIME.as_secs_f64();
-    let issued = Code { request: request.clone(), subject: login.subject, claims, tokens: login.tokens, expires };
+    let Login { subject, claims, tokens } = login;
+    let issued = Code { request: request.clone(), subject, claims, tokens, expires };
     codes::insert(server, &code, issued).await?;
     let mut response = vec![("code", code.as_str())];
     response.extend(request.state.as_deref().map(|state| ("state", state)));

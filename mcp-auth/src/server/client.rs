@@ -1,6 +1,16 @@
-use serde::{Deserialize, Serialize};
+//! Clients, and their metadata.
 
-use super::redirect_uri;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{oauth_error::OAuthError, random, redirect_uri};
+use crate::Error;
+
+/// The maximum number of redirect URIs of a client.
+const MAX_REDIRECT_URIS: usize = 10;
+
+/// The maximum length of the name of a client in characters. Longer ones are cut.
+pub(super) const MAX_NAME: usize = 100;
 
 /// A client that the server knows.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -15,6 +25,18 @@ pub(super) struct Client {
     /// The scopes of a machine, which obtains tokens without a user.
     pub(super) machine_scopes: Option<Vec<String>>,
     pub(super) source: ClientSource,
+    #[serde(default)]
+    pub(super) approvers: Approvers,
+}
+
+/// The users who have approved a registered client.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Approvers {
+    #[default]
+    None,
+    /// The hash of the subject of the only one.
+    One(String),
+    Several,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,4 +66,99 @@ impl Client {
     pub(super) fn may_be_remembered(redirect: &str) -> bool {
         !redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri))
     }
+}
+
+/// A client that an [`AuthorizationServer`](crate::AuthorizationServer) knows in advance.
+///
+/// ```
+/// use mcp_auth::ConfiguredClient;
+///
+/// let app = ConfiguredClient::public("app", "The app", ["https://app.example/callback"])?;
+/// let robot = ConfiguredClient::machine("robot", "a long random secret", ["notes:read"]);
+/// # Ok::<(), mcp_auth::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ConfiguredClient(pub(super) Client);
+
+impl ConfiguredClient {
+    /// A client that acts for users and cannot keep a secret, such as an application on the user's machine.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a redirect URI is neither `https` nor on the loopback interface.
+    pub fn public(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        redirect_uris: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self, Error> {
+        let redirect_uris: Vec<String> = redirect_uris.into_iter().map(Into::into).collect();
+        for uri in &redirect_uris {
+            redirect_uri::parse(uri).map_err(|problem| Error::url(uri, problem))?;
+        }
+        Ok(Self(Client {
+            id: id.into(),
+            name: Some(name.into()),
+            redirect_uris,
+            secret_hash: None,
+            wants_refresh_tokens: true,
+            machine_scopes: None,
+            source: ClientSource::Configured,
+            approvers: Approvers::None,
+        }))
+    }
+
+    /// A client that acts for users and authenticates with a secret.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a redirect URI is neither `https` nor on the loopback interface.
+    pub fn confidential(
+        id: impl Into<String>,
+        secret: &str,
+        name: impl Into<String>,
+        redirect_uris: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self, Error> {
+        let mut client = Self::public(id, name, redirect_uris)?;
+        client.0.secret_hash = Some(random::hash(secret));
+        Ok(client)
+    }
+
+    /// A program that acts in its own name, with these scopes and without a user. Its principal has the subject
+    /// `client:ID`.
+    ///
+    /// The secret should have 32 random bytes: it is compared by its hash.
+    pub fn machine(id: impl Into<String>, secret: &str, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self(Client {
+            id: id.into(),
+            name: None,
+            redirect_uris: Vec::new(),
+            secret_hash: Some(random::hash(secret)),
+            wants_refresh_tokens: false,
+            machine_scopes: Some(scopes.into_iter().map(Into::into).collect()),
+            source: ClientSource::Configured,
+            approvers: Approvers::None,
+        })
+    }
+}
+
+/// Returns the redirect URIs of the metadata of a client.
+pub(super) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>, OAuthError> {
+    let invalid = |description: String| OAuthError::new("invalid_redirect_uri", description);
+    let uris = list(metadata, "redirect_uris").filter(|uris| (1..=MAX_REDIRECT_URIS).contains(&uris.len()));
+    let uris = uris.ok_or_else(|| invalid(format!("`redirect_uris` must have 1 to {MAX_REDIRECT_URIS} URIs")))?;
+    for uri in &uris {
+        redirect_uri::parse(uri).map_err(|problem| invalid(format!("a redirect URI {problem}")))?;
+    }
+    Ok(uris.into_iter().map(str::to_owned).collect())
+}
+
+pub(super) fn wants_refresh_tokens(metadata: &Map<String, Value>) -> bool {
+    list(metadata, "grant_types").is_some_and(|types| types.contains(&"refresh_token"))
+}
+
+/// Returns an array of strings. Anything else is an empty list.
+pub(super) fn list<'a>(metadata: &'a Map<String, Value>, name: &str) -> Option<Vec<&'a str>> {
+    let strings = metadata.get(name)?.as_array().and_then(|list| list.iter().map(Value::as_str).collect());
+    Some(strings.unwrap_or_default())
 }

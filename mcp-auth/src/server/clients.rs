@@ -8,7 +8,12 @@ use mcp_runtime::backend::RecordCondition;
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    client::Client, documents::Documents, oauth_error::OAuthError, parameters::Parameters, random, store::Store,
+    client::{Approvers, Client},
+    documents::Documents,
+    oauth_error::OAuthError,
+    parameters::Parameters,
+    random,
+    store::Store,
 };
 
 /// The time after which a registration expires that no user has approved.
@@ -22,6 +27,8 @@ pub(super) struct Clients {
     pub(super) configured: Vec<Client>,
     pub(super) documents: Documents,
     pub(super) store: Store,
+    /// Whether the server has an `https` URL, and so a proxy in front of it.
+    pub(super) is_https: bool,
 }
 
 impl Clients {
@@ -54,8 +61,29 @@ impl Clients {
     }
 
     /// Prolongs the registration of a registered client that a user has approved.
-    pub(super) async fn prolong(&self, client: &Client, lifetime: Duration) -> Result<(), OAuthError> {
-        self.store.set("client", &client.id, RecordCondition::Always, client, lifetime).await.map(|_| ())?;
+    pub(super) async fn prolong(
+        &self,
+        mut client: Client,
+        subject: &str,
+        lifetime: Duration,
+    ) -> Result<(), OAuthError> {
+        let user = random::hash(subject);
+        client.approvers = match client.approvers {
+            Approvers::None => Approvers::One(user),
+            Approvers::One(other) if other == user => Approvers::One(other),
+            _ => Approvers::Several,
+        };
+        self.store.set("client", &client.id, RecordCondition::Always, &client, lifetime).await?;
+        Ok(())
+    }
+
+    /// Lets a registration expire soon, unless another user has approved the client, too.
+    pub(super) async fn shorten(&self, id: &str, subject: &str) -> Result<(), OAuthError> {
+        if let Some((client, version)) = self.store.get::<Client>("client", id).await?
+            && matches!(&client.approvers, Approvers::One(user) if *user == random::hash(subject))
+        {
+            self.store.set("client", id, RecordCondition::Version(version), &client, UNUSED_LIFETIME).await?;
+        }
         Ok(())
     }
 

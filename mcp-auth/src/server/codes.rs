@@ -1,15 +1,12 @@
-//! Authorization codes, and the grants for which they are exchanged.
+//! Authorization requests, and the codes that answer them.
 
 use std::time::Duration;
 
 use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{
-    client::Client, inner::Inner, login::Tokens, oauth_error::OAuthError, random, request::AuthorizationRequest,
-    seal::Purpose,
-};
+use super::{grants::end, inner::Inner, login::Tokens, oauth_error::OAuthError, random};
 
 /// The time for which a code is valid.
 pub(super) const CODE_LIFETIME: Duration = Duration::from_secs(60);
@@ -20,12 +17,22 @@ const USED_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// The beginning of the subject of a machine, which no user has.
 pub(super) const MACHINE: &str = "client:";
 
+/// A request whose client and redirect URI are valid.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct AuthorizationRequest {
+    pub(super) client: String,
+    pub(super) redirect_uri: String,
+    pub(super) state: Option<String>,
+    pub(super) challenge: String,
+    pub(super) scopes: Vec<String>,
+}
+
 /// The grant that a code stands for.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Code {
     pub(super) request: AuthorizationRequest,
     pub(super) subject: String,
-    /// The claims of the user that are copied into access tokens.
+    /// The claims of the user at the provider.
     pub(super) claims: Map<String, Value>,
     pub(super) tokens: Tokens,
     /// Seconds since the Unix epoch.
@@ -35,29 +42,11 @@ pub(super) struct Code {
 #[derive(Serialize, Deserialize)]
 enum StoredCode {
     Valid(Box<Code>),
-    /// The grant for which it was exchanged.
-    Used(String),
-}
-
-/// The approval of a user for a client, from which access tokens are issued until it ends.
-#[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Grant {
-    pub(super) client: String,
-    pub(super) subject: String,
-    pub(super) scopes: Vec<String>,
-    pub(super) claims: Map<String, Value>,
-    /// The number of the only refresh token that is valid.
-    pub(super) generation: u64,
-    pub(super) tokens: Tokens,
-    /// Seconds since the Unix epoch.
-    pub(super) expires: f64,
-}
-
-/// A refresh token, which is sealed. Its text reveals nothing, and nobody can invent one.
-#[derive(Serialize, Deserialize)]
-pub(super) struct RefreshToken {
-    pub(super) grant: String,
-    pub(super) generation: u64,
+    Used {
+        /// The grant for which it was exchanged.
+        grant: String,
+        request: Box<AuthorizationRequest>,
+    },
 }
 
 /// Stores a code.
@@ -78,7 +67,7 @@ pub(super) struct ValidCode {
 /// # Errors
 ///
 /// Returns an error if the code is unknown, has expired, is not for this client, or was used before. In the last case,
-/// its grant ends, since either of the two may be an attacker.
+/// its grant ends, since either of the two may be an attacker; nobody can end it without the verifier.
 ///
 /// See [RFC 6749, 4.1.2](https://www.rfc-editor.org/rfc/rfc6749#section-4.1.2).
 pub(super) async fn find(
@@ -91,7 +80,8 @@ pub(super) async fn find(
     let code = match stored {
         StoredCode::Valid(code) if code.expires <= server.clock.unix() => return Err(invalid()),
         StoredCode::Valid(code) => *code,
-        StoredCode::Used(grant) => {
+        StoredCode::Used { grant, request } => {
+            is_valid(&request)?;
             tracing::warn!("a code was used twice, so its grant ends");
             end(server, &grant).await?;
             return Err(invalid());
@@ -111,14 +101,16 @@ pub(super) async fn mark_used(
     key: &str,
     version: RecordVersion,
     grant: &str,
+    request: AuthorizationRequest,
 ) -> Result<(), OAuthError> {
-    let (used, condition) = (StoredCode::Used(grant.to_owned()), RecordCondition::Version(version));
+    let used = StoredCode::Used { grant: grant.to_owned(), request: Box::new(request) };
+    let condition = RecordCondition::Version(version);
     if server.store.set("code", key, condition, &used, USED_LIFETIME).await? {
         return Ok(());
     }
     tracing::warn!("a code was used twice at the same time, so its grants end");
     end(server, grant).await?;
-    if let Some((StoredCode::Used(other), _)) = server.store.get::<StoredCode>("code", key).await? {
+    if let Some((StoredCode::Used { grant: other, .. }, _)) = server.store.get::<StoredCode>("code", key).await? {
         end(server, &other).await?;
     }
     Err(invalid())
@@ -126,44 +118,4 @@ pub(super) async fn mark_used(
 
 fn invalid() -> OAuthError {
     OAuthError::new("invalid_grant", "the code is unknown, was used before or has expired")
-}
-
-/// Ends a grant. Its access tokens are rejected by this process at once, and by others when they expire.
-pub(super) async fn end(server: &Inner, grant: &str) -> Result<(), BackendError> {
-    server.ended.insert(grant);
-    server.store.delete("grant", grant).await.map(|_| ())
-}
-
-/// Signs an access token.
-pub(super) async fn access_token(
-    server: &Inner,
-    subject: &str,
-    client: &Client,
-    scopes: &[String],
-    claims: &Map<String, Value>,
-    grant: Option<&str>,
-) -> Result<String, OAuthError> {
-    let (options, now) = (&server.options, server.clock.unix().floor());
-    let mut token = claims.clone();
-    let expires = now + options.access_token_lifetime.as_secs_f64();
-    let own = json!({
-        "iss": options.issuer,
-        "aud": options.resource,
-        "sub": subject,
-        "client_id": client.id,
-        "scope": scopes.join(" "),
-        "iat": now as u64,
-        "exp": expires as u64,
-        "jti": random::token()?,
-    });
-    token.extend(own.as_object().cloned().unwrap_or_default());
-    if let Some(grant) = grant {
-        token.insert("grant".to_owned(), json!(grant));
-    }
-    Ok(server.keys.sign(&Value::Object(token)).await)
-}
-
-pub(super) fn refresh_token(server: &Inner, grant: &str, generation: u64) -> Result<String, OAuthError> {
-    let token = RefreshToken { grant: grant.to_owned(), generation };
-    Ok(server.sealer.seal_text(Purpose::RefreshToken, &token)?)
 }

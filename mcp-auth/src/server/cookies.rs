@@ -19,10 +19,15 @@ impl Cookies {
     /// Returns the value of a cookie, unless it occurs more than once.
     pub(super) fn get<'a>(self, headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
         let name = self.name(name);
-        let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let mut values = pairs.filter(|(found, _)| *found == name).map(|(_, value)| value);
+        let mut values = pairs(headers).filter(|(found, _)| *found == name).map(|(_, value)| value);
         values.next().filter(|_| values.next().is_none())
+    }
+
+    /// Returns the cookies whose names have this beginning, in the order of the browser.
+    pub(super) fn starting_with<'a>(self, headers: &'a HeaderMap, beginning: &str) -> Vec<(&'a str, &'a str)> {
+        let (prefix, beginning) = (self.name(""), self.name(beginning));
+        let found = pairs(headers).filter(|(name, _)| name.starts_with(&beginning));
+        found.map(|(name, value)| (&name[prefix.len()..], value)).collect()
     }
 
     /// Sets a cookie for this many seconds; with 0, deletes it.
@@ -34,4 +39,9 @@ impl Cookies {
             response.headers_mut().append(header::SET_COOKIE, cookie);
         }
     }
+}
+
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='))
 }

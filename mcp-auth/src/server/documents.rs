@@ -3,26 +3,40 @@
 //! See [Client ID metadata documents](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration).
 
 use std::{
+    collections::HashMap,
     num::NonZeroUsize,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use lru::LruCache;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use super::{
-    client::{Client, ClientSource},
-    client_metadata::{self, MAX_NAME},
+    client::{self, Approvers, Client, ClientSource, MAX_NAME},
     oauth_error::OAuthError,
 };
-use crate::{clock::Clock, excerpt::excerpt, fetch::Fetcher, json::parse_object, url::SecureUrl};
+use crate::{
+    clock::Clock,
+    fetch::{FetchError, Fetcher},
+    json::{excerpt, parse_object},
+    url::SecureUrl,
+};
 
 /// The maximum size of a document in bytes.
 pub(super) const MAX_DOCUMENT: usize = 16 << 10;
 
-/// The maximum number of cached documents. Those that were not used for the longest time are evicted.
-const MAX_CACHED: usize = 1000;
+/// The maximum number of cached documents, and of remembered failures. Those that were not used for the longest time are
+/// evicted.
+const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
+
+/// The maximum number of requests that wait for documents. Further ones are refused, and leave the other endpoints to those
+/// that need no document.
+const MAX_WAITING: usize = 32;
+
+/// The additional time for which a document is used whose host does not respond.
+const MAX_STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The bounds of the time for which a document is cached, and its default.
 const MIN_LIFETIME: Duration = Duration::from_secs(60);
@@ -32,71 +46,127 @@ const DEFAULT_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// The time for which a failure is remembered, so that requests do not become a flood towards another host.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// Fetches and caches metadata documents. The runtime bounds how many requests of a peer, and so fetches, are in progress.
+/// Fetches and caches metadata documents, one request at a time for each of them.
 pub(super) struct Documents {
     fetcher: Fetcher,
     clock: Clock,
-    cache: Mutex<LruCache<String, Cached>>,
-    is_enabled: bool,
+    state: Mutex<State>,
+    waiting: Semaphore,
+    /// Absent if documents are not accepted.
+    policy: Option<Box<Policy>>,
 }
 
-struct Cached {
-    client: Result<Client, OAuthError>,
+/// Decides whether the client with this document may use the server.
+pub(super) type Policy = dyn Fn(&str) -> bool + Send + Sync;
+
+struct State {
+    known: LruCache<String, Known>,
+    /// Separate, so that invented clients do not evict documents: errors, and until when they are remembered.
+    failed: LruCache<String, (OAuthError, f64)>,
+    /// Held by the request that fetches a document.
+    turns: HashMap<String, Weak<tokio::sync::Mutex<()>>>,
+}
+
+struct Known {
+    client: Client,
     /// Seconds since the Unix epoch.
     until: f64,
 }
 
 impl Documents {
     /// `fetcher` must refuse addresses that are not public.
-    pub(super) fn new(fetcher: Fetcher, clock: Clock, is_enabled: bool) -> Self {
-        let capacity = NonZeroUsize::new(MAX_CACHED).unwrap_or(NonZeroUsize::MIN);
-        Self { fetcher, clock, cache: Mutex::new(LruCache::new(capacity)), is_enabled }
+    pub(super) fn new(fetcher: Fetcher, clock: Clock, policy: Option<Box<Policy>>) -> Self {
+        let state =
+            State { known: LruCache::new(MAX_CACHED), failed: LruCache::new(MAX_CACHED), turns: HashMap::new() };
+        Self { fetcher, clock, state: Mutex::new(state), waiting: Semaphore::new(MAX_WAITING), policy }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
-        self.is_enabled
+        self.policy.is_some()
     }
 
-    /// Returns the client that a document describes.
+    /// Returns the client that a document describes. While its host does not respond, the last document remains in use.
     ///
     /// # Errors
     ///
     /// Returns an error if the document is not available or does not describe the client.
     pub(super) async fn client(&self, id: &str) -> Result<Client, OAuthError> {
-        if !self.is_enabled {
+        let Some(admits) = &self.policy else {
             return Err(OAuthError::invalid_client("clients with metadata documents are not accepted"));
-        }
+        };
         // In tests, documents are on the loopback interface.
         let url = document_url(id, cfg!(test)).map_err(OAuthError::invalid_client)?;
-        if let Some(known) = self.cached(id) {
-            return known;
+        if !admits(id) {
+            return Err(OAuthError::invalid_client("the operator does not accept the client"));
         }
-        let (client, lifetime) = match self.fetch(id, &url).await {
-            Ok((client, lifetime)) => (Ok(client), lifetime),
-            Err(reason) => {
-                let reason = excerpt(&Value::String(reason));
-                let client = excerpt(&Value::from(id));
-                tracing::info!(client, reason, "a metadata document is unusable");
-                let error = OAuthError::invalid_client("the metadata document of the client is unusable");
-                (Err(error), FAILURE_LIFETIME)
-            }
+        if let Some(cached) = self.lock().cached(id, self.clock.unix()) {
+            return cached;
+        }
+        let Ok(_waiting) = self.waiting.try_acquire() else {
+            return self.lock().stale(id, self.clock.unix()).ok_or_else(OAuthError::unavailable);
         };
-        let until = self.clock.unix() + lifetime.as_secs_f64();
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.put(id.to_owned(), Cached { client: client.clone(), until });
-        client
+        let turn = self.lock().turn(id);
+        let _turn = turn.lock().await;
+        if let Some(cached) = self.lock().cached(id, self.clock.unix()) {
+            return cached;
+        }
+        let fetched = self.fetch(id, &url).await;
+        let now = self.clock.unix();
+        let mut state = self.lock();
+        match fetched {
+            Ok((client, lifetime)) => {
+                state.failed.pop(id);
+                state.known.put(id.to_owned(), Known { client: client.clone(), until: now + lifetime.as_secs_f64() });
+                Ok(client)
+            }
+            Err(error) => {
+                let (client, reason) = (excerpt(&Value::from(id)), excerpt(&Value::String(error.reason)));
+                tracing::info!(client, reason, "a metadata document is unusable");
+                let unusable = if error.is_outage {
+                    OAuthError::unavailable()
+                } else {
+                    state.known.pop(id);
+                    OAuthError::invalid_client("the metadata document of the client is unusable")
+                };
+                state.failed.put(id.to_owned(), (unusable.clone(), now + FAILURE_LIFETIME.as_secs_f64()));
+                state.stale(id, now).ok_or(unusable)
+            }
+        }
     }
 
-    fn cached(&self, id: &str) -> Option<Result<Client, OAuthError>> {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let cached = cache.get(id).filter(|cached| self.clock.unix() < cached.until)?;
-        Some(cached.client.clone())
-    }
-
-    async fn fetch(&self, id: &str, url: &SecureUrl) -> Result<(Client, Duration), String> {
+    async fn fetch(&self, id: &str, url: &SecureUrl) -> Result<(Client, Duration), FetchError> {
         let response = self.fetcher.get(url).await?;
-        let client = describe(id, &parse_object(&response.body)?)?;
+        let document = parse_object(&response.body).map_err(FetchError::unusable)?;
+        let client = describe(id, &document).map_err(FetchError::unusable)?;
         Ok((client, response.max_age.unwrap_or(DEFAULT_LIFETIME).clamp(MIN_LIFETIME, MAX_LIFETIME)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Returns what is known about a client, unless its document is to be fetched.
+    fn cached(&mut self, id: &str, now: f64) -> Option<Result<Client, OAuthError>> {
+        if let Some(known) = self.known.get(id).filter(|known| now < known.until) {
+            return Some(Ok(known.client.clone()));
+        }
+        let (error, _) = self.failed.get(id).filter(|(_, until)| now < *until)?.clone();
+        Some(self.stale(id, now).ok_or(error))
+    }
+
+    /// Returns the client of a document that is to be fetched again, but not too old.
+    fn stale(&mut self, id: &str, now: f64) -> Option<Client> {
+        let known = self.known.get(id).filter(|known| now < known.until + MAX_STALE.as_secs_f64())?;
+        Some(known.client.clone())
+    }
+
+    fn turn(&mut self, id: &str) -> Arc<tokio::sync::Mutex<()>> {
+        self.turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = self.turns.get(id).and_then(Weak::upgrade).unwrap_or_default();
+        self.turns.insert(id.to_owned(), Arc::downgrade(&turn));
+        turn
     }
 }
 
@@ -127,15 +197,17 @@ fn describe(id: &str, document: &Map<String, Value>) -> Result<Client, String> {
     if text("token_endpoint_auth_method").is_some_and(|method| method != "none") {
         return Err("the client authenticates in a way that is not supported".to_owned());
     }
-    let redirect_uris = client_metadata::redirect_uris(document).map_err(|error| error.description.into_owned())?;
+    let name = text("client_name").filter(|name| !name.trim().is_empty()).ok_or("the document has no `client_name`")?;
+    let redirect_uris = client::redirect_uris(document).map_err(|error| error.description.into_owned())?;
     Ok(Client {
         id: id.to_owned(),
-        name: text("client_name").map(|name| name.chars().take(MAX_NAME).collect()),
+        name: Some(name.chars().take(MAX_NAME).collect()),
         redirect_uris,
         secret_hash: None,
-        wants_refresh_tokens: client_metadata::wants_refresh_tokens(document),
+        wants_refresh_tokens: client::wants_refresh_tokens(document),
         machine_scopes: None,
         source: ClientSource::Document,
+        approvers: Approvers::None,
     })
 }
 
@@ -155,6 +227,8 @@ mod tests {
             (json!({"client_id": "https://app.example/other.json"}), Some("`client_id` is not the URL")),
             (json!({"client_id": null}), Some("`client_id` is not the URL")),
             (json!({"client_secret": "x"}), Some("contains a secret")),
+            (json!({"client_name": null}), Some("no `client_name`")),
+            (json!({"client_name": " "}), Some("no `client_name`")),
             (json!({"token_endpoint_auth_method": "private_key_jwt"}), Some("not supported")),
             (json!({"redirect_uris": []}), Some("redirect_uris")),
             (json!({"redirect_uris": ["http://app.example/"]}), Some("redirect URI")),
@@ -202,7 +276,7 @@ mod tests {
         for url in ["https://localhost/a", "https://2130706433/a", "https://0x7f000001/a", "https://127.1/a"] {
             let url = document_url(url, false).unwrap();
             let error = fetcher.get(&url).await.unwrap_err();
-            assert!(expected.iter().any(|expected| error.contains(expected)), "{url}: {error}");
+            assert!(expected.iter().any(|expected| error.reason.contains(expected)), "{url}: {error:?}");
         }
     }
 }

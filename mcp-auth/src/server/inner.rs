@@ -1,8 +1,8 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    clients::Clients, cookies::Cookies, ended::EndedGrants, keys::SigningKeys, options::Options,
-    refreshing::Refreshing, seal::Sealer, store::Store, upstream::Upstream,
+    clients::Clients, cookies::Cookies, grants::EndedGrants, keys::SigningKeys, options::Options, seal::Sealer,
+    store::Store, upstream::Upstream,
 };
 use crate::{audience::Audience, clock::Clock};
 
@@ -14,7 +14,6 @@ pub(super) struct Inner {
     pub(super) clients: Clients,
     pub(super) keys: Arc<SigningKeys>,
     pub(super) ended: EndedGrants,
-    pub(super) refreshing: Refreshing,
     pub(super) store: Store,
     pub(super) sealer: Sealer,
     pub(super) cookies: Cookies,

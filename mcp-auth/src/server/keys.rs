@@ -29,11 +29,14 @@ const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// The time for which a key verifies tokens after another has replaced it: longer than any token is valid.
 const OVERLAP: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// The minimum time between two attempts to find an unknown key in the store.
+/// The minimum time between two attempts to read the keys.
 const MIN_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The number of attempts if other processes change the keys at the same time.
 const ATTEMPTS: usize = 5;
+
+/// The longest pause between these attempts.
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 
 /// The keys of the server. All processes with the same store have the same keys.
 pub(super) struct SigningKeys {
@@ -47,7 +50,10 @@ struct State {
     public: Arc<JwkSet>,
     /// Changes with the keys.
     generation: u64,
-    loaded_at: Instant,
+    /// The time of the last attempt to read the keys.
+    attempted_at: Instant,
+    /// Whether that attempt has failed, or has not ended yet.
+    is_failing: bool,
 }
 
 struct SigningKey {
@@ -96,36 +102,38 @@ impl SigningKeys {
         format!("{signed}.{signature}")
     }
 
-    async fn reload(&self) -> Result<(), Error> {
+    /// Reads the keys again, unless the last attempt was just now. Returns whether it has.
+    async fn reload(&self) -> Result<bool, Error> {
+        {
+            let (now, mut state) = (self.clock.monotonic(), self.lock());
+            if now.duration_since(state.attempted_at) < MIN_INTERVAL {
+                return Ok(false);
+            }
+            (state.attempted_at, state.is_failing) = (now, true);
+        }
         let read = read(&self.store, &self.clock).await?;
         let mut state = self.lock();
         let generation = state.generation + u64::from(read.public != state.public);
         *state = State { generation, ..read };
-        Ok(())
+        Ok(true)
     }
 
     /// Verifies a token, and looks for its key in the store if it is unknown: another process may have created it.
     async fn find_and_verify(&self, token: &Jws<'_>) -> Result<u64, AuthenticationError> {
-        let (public, generation, age) = {
+        let known = || {
             let state = self.lock();
-            let age = self.clock.monotonic().duration_since(state.loaded_at);
-            (Arc::clone(&state.public), state.generation, age)
+            (Arc::clone(&state.public), state.generation)
         };
+        let (public, generation) = known();
         if let Some(result) = public.verify(token) {
             return result.map(|()| generation).map_err(AuthenticationError::invalid);
         }
         let unknown = || AuthenticationError::invalid("the key of the token is unknown");
-        if age < MIN_INTERVAL {
-            return Err(unknown());
+        let unavailable = || AuthenticationError::unavailable(MIN_INTERVAL, "the keys are temporarily unavailable");
+        if !self.reload().await.map_err(|error| unavailable().with_detail(error.to_string()))? {
+            return Err(if self.lock().is_failing { unavailable() } else { unknown() });
         }
-        self.reload().await.map_err(|error| {
-            AuthenticationError::unavailable(MIN_INTERVAL, "the keys are temporarily unavailable")
-                .with_detail(error.to_string())
-        })?;
-        let (public, generation) = {
-            let state = self.lock();
-            (Arc::clone(&state.public), state.generation)
-        };
+        let (public, generation) = known();
         public.verify(token).ok_or_else(unknown)?.map(|()| generation).map_err(AuthenticationError::invalid)
     }
 
@@ -177,6 +185,7 @@ async fn read(store: &Store, clock: &Clock) -> Result<State, Error> {
         if written {
             return state_of(&keys, clock);
         }
+        random::pause(MAX_PAUSE).await;
     }
     Err(Error::options("the signing keys in the store keep changing".to_owned()))
 }
@@ -202,5 +211,11 @@ fn state_of(keys: &StoredKeys, clock: &Clock) -> Result<State, Error> {
     });
     let public = json!({"keys": public.collect::<Vec<_>>()}).to_string().parse()?;
     let newest = pairs.into_iter().last().ok_or_else(broken)?;
-    Ok(State { newest: Arc::new(newest), public: Arc::new(public), generation: 0, loaded_at: clock.monotonic() })
+    Ok(State {
+        newest: Arc::new(newest),
+        public: Arc::new(public),
+        generation: 0,
+        attempted_at: clock.monotonic(),
+        is_failing: false,
+    })
 }

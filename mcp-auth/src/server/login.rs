@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use mcp_runtime::backend::BackendError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::random;
-use crate::Error;
+use crate::{Error, fetch::FetchError};
 
 /// A user who has logged in.
 #[derive(Debug)]
@@ -42,12 +43,49 @@ pub(super) enum UpstreamError {
     Unavailable(String),
 }
 
+impl From<FetchError> for UpstreamError {
+    fn from(error: FetchError) -> Self {
+        Self::Unavailable(error.reason)
+    }
+}
+
 impl fmt::Display for UpstreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(reason) => write!(f, "the provider refused: {reason}"),
             Self::Unavailable(reason) => write!(f, "the provider is unavailable: {reason}"),
         }
+    }
+}
+
+/// Why there is no token of a user at the provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UpstreamTokenError {
+    /// The caller has not logged in at the provider: it is a machine, or identified in another way.
+    NoLogin,
+    /// The login has ended. The client has to authorize again.
+    Ended,
+    /// The provider or the store does not respond.
+    Unavailable,
+}
+
+impl fmt::Display for UpstreamTokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoLogin => "the caller has not logged in at the provider",
+            Self::Ended => "the login at the provider has ended: authorize again",
+            Self::Unavailable => "the token of the provider is temporarily unavailable",
+        })
+    }
+}
+
+impl std::error::Error for UpstreamTokenError {}
+
+impl From<BackendError> for UpstreamTokenError {
+    fn from(error: BackendError) -> Self {
+        tracing::error!(%error, "the token of a user at the provider cannot be read");
+        Self::Unavailable
     }
 }
 

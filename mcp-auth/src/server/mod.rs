@@ -5,13 +5,11 @@ mod authorize;
 mod builder;
 mod callback;
 mod client;
-mod client_metadata;
 mod clients;
 mod codes;
-mod configured_client;
 mod cookies;
 mod documents;
-mod ended;
+mod grants;
 mod inner;
 mod keys;
 mod login;
@@ -22,10 +20,8 @@ mod page;
 mod parameters;
 mod random;
 mod redirect_uri;
-mod refreshing;
 mod registration;
 mod reply;
-mod request;
 mod revocation;
 mod routes;
 mod seal;
@@ -37,9 +33,10 @@ mod users;
 
 pub use self::{
     builder::{AuthorizationServer, AuthorizationServerBuilder},
-    configured_client::ConfiguredClient,
+    client::ConfiguredClient,
+    login::UpstreamTokenError,
     options::Endpoint,
     page::{ConsentPage, html_escape},
     upstream::Upstream,
-    upstream_tokens::{UpstreamTokenError, UpstreamTokens},
+    upstream_tokens::UpstreamTokens,
 };

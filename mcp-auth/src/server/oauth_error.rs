@@ -5,7 +5,7 @@ use http::{Response, StatusCode, header};
 use mcp_runtime::backend::BackendError;
 use serde_json::json;
 
-use super::reply;
+use super::{login::UpstreamTokenError, reply};
 use crate::Error;
 
 /// An error response of an endpoint for clients.
@@ -51,6 +51,17 @@ impl From<BackendError> for OAuthError {
     fn from(error: BackendError) -> Self {
         tracing::error!(%error, "the authorization server cannot use its records");
         Self::unavailable()
+    }
+}
+
+impl From<UpstreamTokenError> for OAuthError {
+    fn from(error: UpstreamTokenError) -> Self {
+        match error {
+            UpstreamTokenError::Unavailable => Self::unavailable(),
+            UpstreamTokenError::Ended | UpstreamTokenError::NoLogin => {
+                Self::new("invalid_grant", "the login at the provider has ended")
+            }
+        }
     }
 }
 

@@ -110,7 +110,7 @@ impl Options {
         let known = |scope: &&str| self.scopes.iter().any(|(name, _)| name == scope);
         let Some(requested) = requested else { return Ok(self.scopes.iter().map(|(name, _)| name.clone()).collect()) };
         let mut granted: Vec<String> = Vec::new();
-        for scope in requested.split_ascii_whitespace().filter(known) {
+        for scope in requested.split(' ').filter(known) {
             if granted.iter().all(|granted| granted != scope) {
                 granted.push(scope.to_owned());
             }
@@ -136,6 +136,11 @@ impl Options {
     /// Returns the time after which a registration that a user has approved expires. It outlives the login.
     pub(super) fn registration_lifetime(&self) -> Duration {
         REGISTRATION_LIFETIME.max(self.login_lifetime)
+    }
+
+    /// Returns whether anything depends on the claims of users.
+    pub(super) fn uses_claims(&self) -> bool {
+        self.admission.is_some() || !self.claims.is_empty()
     }
 
     /// Returns whether a user may use the server.

@@ -3,10 +3,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use http::{Response, StatusCode, Uri, header};
 
-use super::{
-    client::{Client, ClientSource},
-    random, redirect_uri, reply,
-};
+use super::{client::Client, random, redirect_uri, reply};
 use crate::Error;
 
 /// The maximum number of characters of a client's name that are displayed.
@@ -17,7 +14,7 @@ const STYLE: &str = "\
 body{font:1rem/1.5 system-ui,sans-serif;margin:0;padding:1rem;color:#1b1b1f;background:#f4f4f6}\
 main{max-width:32rem;margin:2rem auto;padding:1.5rem;background:#fff;border:1px solid #8a8a94;border-radius:.5rem}\
 h1{font-size:1.375rem;line-height:1.3;margin:0 0 1rem;overflow-wrap:anywhere}\
-dt{font-weight:600}dd{margin:0 0 .75rem;overflow-wrap:anywhere}\
+label{display:block;margin:.5rem 0;overflow-wrap:anywhere}dt{font-weight:600}dd{margin:0 0 .75rem;overflow-wrap:anywhere}\
 .warning{border-left:.25rem solid #b3261e;padding-left:.75rem}\
 .actions{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1.5rem}\
 button{font:inherit;padding:.625rem 1.25rem;border:1px solid #5c5c66;border-radius:.375rem;background:#fff;color:#1b1b1f;cursor:pointer}\
@@ -48,7 +45,8 @@ button{background:#222226;color:#ececf1}button:focus-visible{outline-color:#9ec1
 pub struct ConsentPage {
     pub(super) service: String,
     pub(super) client_name: String,
-    pub(super) client_host: Option<String>,
+    pub(super) client_url: Option<String>,
+    pub(super) is_configured: bool,
     pub(super) redirect_host: String,
     pub(super) redirect_uri: String,
     pub(super) is_local: bool,
@@ -72,9 +70,15 @@ impl ConsentPage {
         &self.client_name
     }
 
-    /// Returns the host that vouches for the client, if it is identified by the URL of a metadata document.
-    pub fn client_host(&self) -> Option<&str> {
-        self.client_host.as_deref()
+    /// Returns the URL of the metadata document that identifies the client, if it has one. The whole URL vouches for the
+    /// client: a host may have the documents of many publishers.
+    pub fn client_url(&self) -> Option<&str> {
+        self.client_url.as_deref()
+    }
+
+    /// Returns whether the operator of the server has configured the client.
+    pub fn is_configured(&self) -> bool {
+        self.is_configured
     }
 
     /// Returns the host to which the answer is sent.
@@ -108,10 +112,23 @@ impl ConsentPage {
         &self.nonce
     }
 
-    /// Returns the form with which the user answers, with the labels of its two buttons. Every page must contain it.
+    /// Returns the form with which the user chooses scopes and answers, with the labels of its two buttons. Every page must
+    /// contain it.
     pub fn form(&self, approve: &str, deny: &str) -> String {
+        let mut scopes = String::new();
+        for (index, (name, description)) in self.scopes().enumerate() {
+            let (field, name) = (scope_field(index), html_escape(name));
+            let text = match description {
+                "" => format!("<code>{name}</code>"),
+                text => format!("{} (<code>{name}</code>)", html_escape(text)),
+            };
+            let _ = write!(
+                scopes,
+                "<label><input type=\"checkbox\" name=\"{field}\" value=\"yes\" checked> {text}</label>"
+            );
+        }
         format!(
-            "<form method=\"post\" action=\"{}\"><input type=\"hidden\" name=\"request\" value=\"{}\">\
+            "<form method=\"post\" action=\"{}\"><input type=\"hidden\" name=\"request\" value=\"{}\">{scopes}\
              <div class=\"actions\"><button name=\"decision\" value=\"approve\">{}</button>\
              <button name=\"decision\" value=\"deny\">{}</button></div></form>",
             html_escape(&self.action),
@@ -125,9 +142,12 @@ impl ConsentPage {
     pub(super) fn default_html(&self) -> String {
         let (client, service) = (html_escape(&self.client_name), html_escape(&self.service));
         let mut body = format!("<h1>Allow <q>{client}</q> to use {service} for you?</h1><dl>");
-        match &self.client_host {
-            Some(host) => {
-                let _ = write!(body, "<dt>Published by</dt><dd>{}</dd>", html_escape(host));
+        match &self.client_url {
+            Some(url) => {
+                let _ = write!(body, "<dt>Published at</dt><dd><code>{}</code></dd>", html_escape(url));
+            }
+            None if self.is_configured => {
+                let _ = write!(body, "<dt>Application</dt><dd>The operator of {service} has set it up.</dd>");
             }
             None => body.push_str(
                 "<dt>Application</dt><dd>It has chosen its name itself, and nobody has verified who it is.</dd>",
@@ -135,17 +155,8 @@ impl ConsentPage {
         }
         let (host, uri) = (html_escape(&self.redirect_host), html_escape(&self.redirect_uri));
         let _ = write!(body, "<dt>The answer is sent to</dt><dd>{host}<br><code>{uri}</code></dd>");
-        body.push_str("<dt>It will be able to</dt>");
-        if self.scopes.is_empty() {
-            body.push_str("<dd>Use the server in your name</dd>");
-        }
-        for (name, description) in self.scopes() {
-            let name = html_escape(name);
-            let _ = match description {
-                "" => write!(body, "<dd><code>{name}</code></dd>"),
-                text => write!(body, "<dd>{} (<code>{name}</code>)</dd>", html_escape(text)),
-            };
-        }
+        let scopes = if self.scopes.is_empty() { "Use the server in your name" } else { "Do what you select below" };
+        let _ = write!(body, "<dt>It will be able to</dt><dd>{scopes}</dd>");
         if !self.upstream_scopes.is_empty() {
             let scopes = html_escape(&self.upstream_scopes.join(" "));
             let _ = write!(body, "<dt>The login will ask for</dt><dd><code>{scopes}</code></dd>");
@@ -164,15 +175,16 @@ impl ConsentPage {
     }
 }
 
+/// Returns the name of the field that is sent if the user allows a scope.
+pub(super) fn scope_field(index: usize) -> String {
+    format!("scope-{index}")
+}
+
 /// Describes a client to a user.
-pub(super) fn describe(client: &Client, redirect: &str) -> (String, Option<String>, String, bool) {
+pub(super) fn describe(client: &Client, redirect: &str) -> (String, String, bool) {
     let uri = redirect_uri::parse(redirect).unwrap_or_default();
     let authority = uri.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
-    let client_host = match client.source {
-        ClientSource::Document => client.id.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)),
-        _ => None,
-    };
-    (display_name(client.name.as_deref()), client_host, authority, redirect_uri::is_loopback(&uri))
+    (display_name(client.name.as_deref()), authority, redirect_uri::is_loopback(&uri))
 }
 
 /// Returns a name without characters that are invisible or change the direction of text.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The maximum number of parameters.
-const MAX_PARAMETERS: usize = 50;
+const MAX_PARAMETERS: usize = 200;
 
 /// Parameters in the form of `application/x-www-form-urlencoded`.
 #[derive(Debug)]

@@ -4,17 +4,17 @@
 
 use std::{
     net::{IpAddr, Ipv6Addr},
+    sync::Once,
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode, header};
 use mcp_runtime::backend::BackendError;
 use serde_json::{Map, Value, json};
 
 use super::{
-    client::{Client, ClientSource},
-    client_metadata::{self, MAX_NAME, list, wants_refresh_tokens},
+    client::{self, Approvers, Client, ClientSource, MAX_NAME, list, wants_refresh_tokens},
     clients::Clients,
     oauth_error::OAuthError,
     random, reply,
@@ -26,10 +26,30 @@ use crate::json::parse_object;
 /// expires.
 const LIMITS: Limits = Limits { per_account: 20, total: 1000, window: Duration::from_secs(60 * 60) };
 
-/// Counts a registration. Returns `false` if there are too many.
-async fn admit(store: &Store, sender: Option<IpAddr>) -> Result<bool, BackendError> {
-    let sender = sender.map(network).map_or_else(String::new, |network| network.to_string());
+/// Counts a registration. Returns `false` if there are too many. A sender that can only be the proxy of the server counts
+/// in total.
+async fn admit(store: &Store, sender: Option<IpAddr>, is_https: bool) -> Result<bool, BackendError> {
+    let sender = sender.map(network).filter(|network| !(is_https && is_internal(*network)));
+    if is_https && sender.is_none() {
+        static WARNING: Once = Once::new();
+        WARNING.call_once(|| {
+            tracing::warn!(
+                "registrations are not limited for each sender, since they come from a proxy\n\
+                 help: read the address of the sender with `HttpOptions::peer_addr`"
+            );
+        });
+        return store.count("registrations", "", LIMITS).await;
+    }
+    let sender = sender.map_or_else(String::new, |network| network.to_string());
     store.count("registrations", &random::hash(&sender), LIMITS).await
+}
+
+/// Returns whether an address is of this machine or of a private network.
+fn is_internal(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
+    }
 }
 
 /// Returns the address, or the network of 64 bits that one sender of IPv6 usually has.
@@ -43,13 +63,20 @@ fn network(address: IpAddr) -> IpAddr {
 /// Registers a client.
 pub(super) async fn register(
     clients: &Clients,
+    headers: &HeaderMap,
     body: &[u8],
     sender: Option<IpAddr>,
 ) -> Result<Response<Bytes>, OAuthError> {
     let invalid = |description: &'static str| OAuthError::new("invalid_client_metadata", description);
+    // Web pages can send other types without asking this server first.
+    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()?.split(';').next());
+    if !media_type.is_some_and(|found| found.trim().eq_ignore_ascii_case("application/json")) {
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(OAuthError { status, ..invalid("the content type is not `application/json`") });
+    }
     let metadata = parse_object(body).map_err(|_| invalid("expected a JSON object with unique names"))?;
     let (client, secret) = describe(&metadata)?;
-    if !admit(&clients.store, sender).await? {
+    if !admit(&clients.store, sender, clients.is_https).await? {
         let error = OAuthError::new("temporarily_unavailable", "too many clients were registered within an hour");
         return Err(OAuthError { status: StatusCode::TOO_MANY_REQUESTS, ..error });
     }
@@ -78,7 +105,7 @@ pub(super) async fn register(
 /// Returns the client that metadata describe, and its secret. Members that have no effect, such as logos, are ignored.
 fn describe(metadata: &Map<String, Value>) -> Result<(Client, Option<String>), OAuthError> {
     let invalid = |description: &'static str| OAuthError::new("invalid_client_metadata", description);
-    let redirect_uris = client_metadata::redirect_uris(metadata)?;
+    let redirect_uris = client::redirect_uris(metadata)?;
     if list(metadata, "response_types").is_some_and(|types| types != ["code"]) {
         return Err(invalid("`response_types` must be [\"code\"]"));
     }
@@ -103,6 +130,7 @@ fn describe(metadata: &Map<String, Value>) -> Result<(Client, Option<String>), O
         wants_refresh_tokens: wants_refresh_tokens(metadata),
         machine_scopes: None,
         source: ClientSource::Registered,
+        approvers: Approvers::None,
     };
     Ok((client, secret))
 }

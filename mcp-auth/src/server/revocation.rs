@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     client::Client,
-    codes::{self, Grant, RefreshToken},
+    grants::{self, RefreshToken},
     inner::Inner,
     oauth_error::OAuthError,
     parameters::Parameters,
@@ -17,26 +17,37 @@ use super::{
 };
 use crate::{jose::Jws, jwt::KeySource as _};
 
-/// Ends the grant of a refresh or access token. Unknown tokens need no revocation, so they are no errors.
+/// Ends the grant of a refresh or access token, or the access token of a machine. Unknown tokens need no revocation, so they are no errors.
 pub(super) async fn revoke(server: &Inner, body: &[u8], headers: &HeaderMap) -> Result<Response<Bytes>, OAuthError> {
     let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
     let client = server.clients.authenticate(headers, &form).await?;
     let token = form.get("token").ok_or_else(|| OAuthError::new("invalid_request", "`token` is missing"))?;
-    if let Some(grant) = grant_of(server, &client, token).await? {
-        codes::end(server, &grant).await?;
+    if let Some(RefreshToken { grant: id, .. }) = server.sealer.open_text(Purpose::RefreshToken, token) {
+        if let Some((grant, _)) = grants::get(server, &id).await? {
+            check(&client, Some(&grant.client))?;
+            grants::end(server, &id).await?;
+        }
+    } else if let Some(claims) = verified_claims(server, token).await {
+        let text = |name: &str| claims.get(name).and_then(Value::as_str);
+        check(&client, text("client_id"))?;
+        match (text("grant"), text("jti")) {
+            (Some(grant), _) => grants::end(server, grant).await?,
+            // The token of a machine.
+            (None, Some(id)) => server.ended.insert(id),
+            (None, None) => {}
+        }
     }
     Ok(reply::empty(StatusCode::OK))
 }
 
-/// Returns the grant of a token that was issued to a client.
-async fn grant_of(server: &Inner, client: &Client, token: &str) -> Result<Option<String>, OAuthError> {
-    if let Some(RefreshToken { grant, .. }) = server.sealer.open_text(Purpose::RefreshToken, token) {
-        let found = server.store.get::<Grant>("grant", &grant).await?;
-        return Ok(found.filter(|(found, _)| found.client == client.id).map(|_| grant));
+/// # Errors
+///
+/// Returns an error if a token was issued to another client.
+fn check(client: &Client, owner: Option<&str>) -> Result<(), OAuthError> {
+    if owner == Some(&client.id) {
+        return Ok(());
     }
-    let Some(claims) = verified_claims(server, token).await else { return Ok(None) };
-    let text = |name: &str| claims.get(name).and_then(Value::as_str);
-    Ok(text("grant").filter(|_| text("client_id") == Some(&client.id)).map(str::to_owned))
+    Err(OAuthError::new("invalid_grant", "the token was issued to another client"))
 }
 
 async fn verified_claims(server: &Inner, token: &str) -> Option<Map<String, Value>> {

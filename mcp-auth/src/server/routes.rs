@@ -20,11 +20,13 @@ impl Routes {
         let (query, headers) = (request.uri().query().unwrap_or_default(), request.headers());
         let is_callback = request.uri().path() == self.0.options.endpoints.callback;
         match *request.method() {
+            // It would use up the code of the provider.
+            Method::HEAD if is_callback => reply::method_not_allowed("GET"),
             Method::GET if is_callback => callback::handle(&self.0, query, headers).await,
-            Method::GET => authorize::start(&self.0, query, headers).await,
+            Method::GET | Method::HEAD => authorize::start(&self.0, query, headers).await,
             Method::POST if !is_callback => authorize::decide(&self.0, request.body(), headers),
             _ if is_callback => reply::method_not_allowed("GET"),
-            _ => reply::method_not_allowed("GET, POST"),
+            _ => reply::method_not_allowed("GET, HEAD, POST"),
         }
     }
 
@@ -34,8 +36,8 @@ impl Routes {
         let is_metadata = metadata::serves(&self.0, path);
         let response = match *request.method() {
             Method::OPTIONS => reply::preflight(),
-            Method::GET if is_metadata => metadata::respond(&self.0),
-            _ if is_metadata => reply::method_not_allowed("GET, OPTIONS"),
+            Method::GET | Method::HEAD if is_metadata => metadata::respond(&self.0),
+            _ if is_metadata => reply::method_not_allowed("GET, HEAD, OPTIONS"),
             Method::POST => {
                 let response = self.post(path, request.headers(), request.body(), peer).await;
                 response.unwrap_or_else(|error| error.response())
@@ -59,7 +61,7 @@ impl Routes {
             revocation::revoke(&self.0, body, headers).await
         } else {
             let sender = peer.map(|address| address.ip());
-            registration::register(&self.0.clients, body, sender).await
+            registration::register(&self.0.clients, headers, body, sender).await
         }
     }
 }

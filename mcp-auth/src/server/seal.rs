@@ -54,19 +54,22 @@ impl KeyType for KeyLength {
 }
 
 impl Sealer {
-    /// Derives keys from secrets.
+    /// Derives keys from secrets, for one authorization server: another one with the same secrets has other keys.
     ///
     /// # Errors
     ///
     /// Returns an error if there is no secret, or if one is too short.
-    pub(super) fn new(secrets: &[Vec<u8>]) -> Result<Self, Error> {
+    pub(super) fn new(secrets: &[Vec<u8>], server: &str) -> Result<Self, Error> {
         if secrets.is_empty() || secrets.iter().any(|secret| secret.len() < MIN_SECRET) {
             return Err(Error::options(format!("a secret has fewer than {MIN_SECRET} bytes")));
         }
         let salt = Salt::new(HKDF_SHA256, b"mcp-runtime-auth authorization server");
         let derive = |secret: &Vec<u8>| {
             let mut key = [0; 32];
-            let derived = salt.extract(secret).expand(&[b"seal"], KeyLength).and_then(|okm| okm.fill(&mut key));
+            let derived = salt
+                .extract(secret)
+                .expand(&[b"seal ", server.as_bytes()], KeyLength)
+                .and_then(|okm| okm.fill(&mut key));
             derived.map_err(|_| Error::Random)?;
             Ok(XChaCha20Poly1305::new(&key.into()))
         };

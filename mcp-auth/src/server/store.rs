@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::backend::{BackendError, Insertion, RecordCondition, RecordQuota, RecordVersion, Records};
 use serde::{Serialize, de::DeserializeOwned};
+use tokio::time::Instant;
 
 use super::{
     random,
@@ -18,8 +19,14 @@ const PREFIX: &str = "authorization-server/1";
 /// The number of attempts to change a record while other requests change it, too.
 const ATTEMPTS: usize = 16;
 
-/// The longest pause between these attempts. Pauses are random, so that the next attempts do not coincide.
+/// The longest pause between these attempts.
 const MAX_PAUSE: Duration = Duration::from_millis(20);
+
+/// The time after which a lock expires: longer than two requests to the provider take.
+const MAX_LOCK: Duration = Duration::from_secs(20);
+
+/// The longest pause between two attempts to get a lock.
+const MAX_LOCK_PAUSE: Duration = Duration::from_millis(500);
 
 /// The maximum number of events within a time window, for each account and in total.
 #[derive(Debug, Clone, Copy)]
@@ -35,11 +42,18 @@ pub(super) struct Limits {
 pub(super) struct Store {
     records: Arc<dyn Records>,
     sealer: Sealer,
+    prefix: Arc<str>,
 }
 
 impl Store {
-    pub(super) fn new(records: Arc<dyn Records>, sealer: Sealer) -> Self {
-        Self { records, sealer }
+    /// Creates a store for one authorization server of those that share the records.
+    pub(super) fn new(records: Arc<dyn Records>, sealer: Sealer, server: &str) -> Self {
+        let prefix = format!("{PREFIX}/{}", &random::hash(server)[..22]);
+        Self { records, sealer, prefix: prefix.into() }
+    }
+
+    fn key(&self, kind: &str, id: &str) -> String {
+        format!("{}/{kind}/{id}", self.prefix)
     }
 
     pub(super) fn records(&self) -> &dyn Records {
@@ -54,7 +68,7 @@ impl Store {
         kind: &str,
         id: &str,
     ) -> Result<Option<(T, RecordVersion)>, BackendError> {
-        let key = key(kind, id);
+        let key = self.key(kind, id);
         let Some(record) = self.records.get(&key).await? else { return Ok(None) };
         let value = self.sealer.open(Purpose::Record(&key), &record.value);
         let unreadable = || BackendError::Unavailable(format!("`{key}` was written with another secret"));
@@ -70,7 +84,7 @@ impl Store {
         value: &impl Serialize,
         ttl: Duration,
     ) -> Result<bool, BackendError> {
-        let key = key(kind, id);
+        let key = self.key(kind, id);
         let sealed = self.sealer.seal(Purpose::Record(&key), value).map_err(unavailable)?;
         Ok(self.records.set(&key, condition, sealed, ttl).await?.is_some())
     }
@@ -97,10 +111,9 @@ impl Store {
             if self.set(kind, id, condition, &value, ttl).await? {
                 return Ok(());
             }
-            let [random] = random::bytes().map_err(unavailable)?;
-            tokio::time::sleep(MAX_PAUSE * u32::from(random) / 256).await;
+            random::pause(MAX_PAUSE).await;
         }
-        Err(BackendError::Unavailable(format!("`{}` keeps changing", key(kind, id))))
+        Err(BackendError::Unavailable(format!("`{}` keeps changing", self.key(kind, id))))
     }
 
     /// Counts an event of an account, as an empty record that expires. Returns `false` if there are too many within the
@@ -109,18 +122,49 @@ impl Store {
         let Limits { per_account, total, window } = limits;
         let name = random::token().map_err(unavailable)?;
         let quota = RecordQuota { account, per_account, total };
-        let inserted = self.records.insert(&format!("{PREFIX}/{kind}"), &name, Vec::new(), window, quota).await?;
+        let inserted =
+            self.records.insert(&format!("{}/{kind}", self.prefix), &name, Vec::new(), window, quota).await?;
         Ok(!matches!(inserted, Insertion::Full { .. }))
+    }
+
+    /// Waits until no other request, at whatever process, has a lock with this name. A process that does not release it
+    /// loses it after [`MAX_LOCK`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails, or if the lock is not released in that time.
+    pub(super) async fn lock(&self, name: &str) -> Result<Lock, BackendError> {
+        let key = self.key("lock", name);
+        let (deadline, mut longest) = (Instant::now() + MAX_LOCK, MAX_PAUSE);
+        while Instant::now() < deadline {
+            if let Some(version) = self.records.set(&key, RecordCondition::Absent, Vec::new(), MAX_LOCK).await? {
+                return Ok(Lock { records: Arc::clone(&self.records), key, version });
+            }
+            random::pause(longest).await;
+            longest = (longest * 2).min(MAX_LOCK_PAUSE);
+        }
+        Err(BackendError::Unavailable(format!("`{key}` remains locked")))
     }
 
     /// Returns whether a record was deleted.
     pub(super) async fn delete(&self, kind: &str, id: &str) -> Result<bool, BackendError> {
-        self.records.delete(&key(kind, id), RecordCondition::Always).await
+        self.records.delete(&self.key(kind, id), RecordCondition::Always).await
     }
 }
 
-fn key(kind: &str, id: &str) -> String {
-    format!("{PREFIX}/{kind}/{id}")
+/// A lock that this process has.
+pub(super) struct Lock {
+    records: Arc<dyn Records>,
+    key: String,
+    version: RecordVersion,
+}
+
+impl Lock {
+    pub(super) async fn release(self) {
+        if let Err(error) = self.records.delete(&self.key, RecordCondition::Version(self.version)).await {
+            tracing::debug!(%error, "a lock remains until it expires");
+        }
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
@@ -137,7 +181,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn changes_at_the_same_moment_are_all_made() {
-        let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]]).unwrap());
+        let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]], "").unwrap(), "");
         let mut changes = JoinSet::new();
         for number in 0..30 {
             let store = store.clone();

@@ -2,7 +2,7 @@
 //!
 //! See [RFC 6749, 3.2](https://www.rfc-editor.org/rfc/rfc6749#section-3.2).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
@@ -12,9 +12,9 @@ use serde_json::{Map, Value, json};
 use super::{
     authorize::check_resource,
     client::Client,
-    codes::{self, Code, Grant, MACHINE, RefreshToken, ValidCode},
+    codes::{self, Code, MACHINE, ValidCode},
+    grants::{self, Grant, RefreshToken},
     inner::Inner,
-    login::UpstreamError,
     oauth_error::OAuthError,
     parameters::Parameters,
     random, reply,
@@ -25,8 +25,16 @@ use super::{
 /// The bounds of the length of a PKCE verifier.
 const VERIFIER: std::ops::RangeInclusive<usize> = 43..=128;
 
+/// The number of attempts if a grant is changed at the same time, and the longest pause between them.
+const ATTEMPTS: usize = 3;
+const MAX_PAUSE: Duration = Duration::from_millis(100);
+
 /// Issues tokens.
-pub(super) async fn issue(server: &Inner, body: &[u8], headers: &HeaderMap) -> Result<Response<Bytes>, OAuthError> {
+pub(super) async fn issue(
+    server: &Arc<Inner>,
+    body: &[u8],
+    headers: &HeaderMap,
+) -> Result<Response<Bytes>, OAuthError> {
     let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
     let client = server.clients.authenticate(headers, &form).await?;
     check_resource(server, &form)?;
@@ -68,59 +76,70 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
     let is_refreshed = client.wants_refresh_tokens && server.upstream.can_check(&tokens);
     let lifetime = if is_refreshed { options.login_lifetime } else { options.access_token_lifetime };
     let expires = server.clock.unix() + lifetime.as_secs_f64();
-    let (client_id, scopes) = (client.id.clone(), request.scopes);
-    let grant = Grant { client: client_id, subject, scopes, claims, generation: 0, tokens, expires };
+    let (client_id, scopes) = (client.id.clone(), request.scopes.clone());
+    let grant = Grant { client: client_id, subject, scopes, claims, generation: 0, answer: None, tokens, expires };
     let grant_id = random::token()?;
     server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
-    codes::mark_used(server, &key, version, &grant_id).await?;
+    codes::mark_used(server, &key, version, &grant_id, request).await?;
     users::add_grant(server, &grant.subject, &grant_id).await?;
     respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await
 }
 
-/// Replaces a refresh token. A token that was replaced before ends the grant, since it or its successor was stolen.
+/// Replaces a refresh token. A repetition within a few seconds by the same client gets the same tokens. Otherwise, a token
+/// that was replaced before ends the grant, since it or its successor was stolen.
 ///
 /// See [RFC 9700, 4.14.2](https://www.rfc-editor.org/rfc/rfc9700#section-4.14.2).
-async fn refresh(server: &Inner, client: &Client, form: &Parameters<'_>) -> Result<Value, OAuthError> {
-    let invalid = || OAuthError::new("invalid_grant", "the refresh token is invalid, was used before or has expired");
+async fn refresh(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>) -> Result<Value, OAuthError> {
     let token = form.get("refresh_token").unwrap_or_default();
     let token: RefreshToken = server.sealer.open_text(Purpose::RefreshToken, token).ok_or_else(invalid)?;
-    // Functions that use the tokens of the provider may refresh them at the same time.
-    let _refreshing = server.refreshing.lock(&token.grant).await;
-    let found = server.store.get::<Grant>("grant", &token.grant).await?;
-    let (mut grant, version) = found.ok_or_else(invalid)?;
-    if grant.client != client.id {
-        return Err(OAuthError::new("invalid_grant", "the refresh token was issued to another client"));
-    }
-    let remaining = grant.expires - server.clock.unix();
-    if remaining <= 0.0 {
-        return Err(invalid());
-    }
-    if grant.generation != token.generation {
-        tracing::warn!("a refresh token was used twice, so its grant ends");
-        codes::end(server, &token.grant).await?;
-        return Err(invalid());
-    }
-    let scopes = narrowed(&grant.scopes, form.get("scope"))?;
-    grant.tokens = match server.upstream.refresh(&grant.tokens, server.clock.unix()).await {
-        Ok(tokens) => tokens,
-        Err(UpstreamError::Refused(reason)) => {
-            tracing::info!(reason, "the login at the provider has ended, so the grant ends");
-            codes::end(server, &token.grant).await?;
-            return Err(OAuthError::new("invalid_grant", "the login has ended"));
+    let (id, scope) = (token.grant.clone(), form.get("scope").map(str::to_owned));
+    let (shared, client) = (Arc::clone(server), client.clone());
+    grants::exclusively(server, &id, async move { replace(&shared, &client, &token, scope.as_deref()).await }).await?
+}
+
+fn invalid() -> OAuthError {
+    OAuthError::new("invalid_grant", "the refresh token is invalid, was used before or has expired")
+}
+
+async fn replace(
+    server: &Inner,
+    client: &Client,
+    token: &RefreshToken,
+    scope: Option<&str>,
+) -> Result<Value, OAuthError> {
+    let id = &token.grant;
+    for _ in 0..ATTEMPTS {
+        let (grant, version) = grants::get(server, id).await?.ok_or_else(invalid)?;
+        let now = server.clock.unix();
+        if grant.expires <= now {
+            return Err(invalid());
         }
-        Err(error) => {
-            tracing::warn!(%error, "a login at the provider cannot be checked");
-            return Err(OAuthError::unavailable());
+        let scopes = narrowed(&grant.scopes, scope);
+        if grant.generation != token.generation {
+            if let Ok(scopes) = &scopes
+                && let Some(answer) = grant.repeated(token, client, scopes, now)
+            {
+                return Ok(answer);
+            }
+            tracing::warn!("a refresh token was used twice, so its grant ends");
+            grants::end(server, id).await?;
+            return Err(invalid());
         }
-    };
-    grant.generation += 1;
-    let (condition, lifetime) = (RecordCondition::Version(version), Duration::from_secs_f64(remaining));
-    if !server.store.set("grant", &token.grant, condition, &grant, lifetime).await? {
-        tracing::warn!("a refresh token was used twice at the same time, so its grant ends");
-        codes::end(server, &token.grant).await?;
-        return Err(invalid());
+        if grant.client != client.id {
+            return Err(OAuthError::new("invalid_grant", "the refresh token was issued to another client"));
+        }
+        let scopes = scopes?;
+        if let Some(mut grant) = grants::renew(server, id, grant, version).await? {
+            grant.generation += 1;
+            let tokens = respond(server, client, &grant, id, &scopes, true).await?;
+            grant.remember(&tokens, server.clock.unix());
+            if grants::replace(server, id, version, &grant).await? {
+                return Ok(tokens);
+            }
+        }
+        random::pause(MAX_PAUSE).await;
     }
-    respond(server, client, &grant, &token.grant, &scopes, true).await
+    Err(OAuthError::unavailable())
 }
 
 /// Issues a token to a machine, in its own name.
@@ -130,14 +149,14 @@ async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>) -> 
     };
     let scopes = narrowed(scopes, form.get("scope"))?;
     let subject = format!("{MACHINE}{}", client.id);
-    let token = codes::access_token(server, &subject, client, &scopes, &Map::new(), None).await?;
+    let token = grants::access_token(server, &subject, client, &scopes, &Map::new(), None).await?;
     Ok(response(server, &token, &scopes))
 }
 
 /// Returns the requested scopes, which must be granted, or else all of them.
 fn narrowed(granted: &[String], requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
     let Some(requested) = requested else { return Ok(granted.to_vec()) };
-    let requested: Vec<String> = requested.split_ascii_whitespace().map(str::to_owned).collect();
+    let requested: Vec<String> = requested.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect();
     if requested.iter().all(|scope| granted.contains(scope)) {
         return Ok(requested);
     }
@@ -152,10 +171,11 @@ async fn respond(
     scopes: &[String],
     is_refreshed: bool,
 ) -> Result<Value, OAuthError> {
-    let token = codes::access_token(server, &grant.subject, client, scopes, &grant.claims, Some(id)).await?;
+    let claims = server.options.copied_claims(&grant.claims);
+    let token = grants::access_token(server, &grant.subject, client, scopes, &claims, Some(id)).await?;
     let mut response = response(server, &token, scopes);
     if is_refreshed {
-        response["refresh_token"] = json!(codes::refresh_token(server, id, grant.generation)?);
+        response["refresh_token"] = json!(grants::refresh_token(server, id, grant.generation)?);
     }
     Ok(response)
 }

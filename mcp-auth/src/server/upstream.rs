@@ -9,9 +9,19 @@ use super::{
     random,
 };
 use crate::{
-    ClientCredentials, Error, claims::ClaimRules, clock::Clock, discovery::Metadata, excerpt::excerpt, fetch::Fetcher,
-    issuer_keys::IssuerKeys, jose::Jws, json::parse_object, url::SecureUrl,
+    ClientCredentials, Error,
+    claims::ClaimRules,
+    clock::Clock,
+    discovery::Metadata,
+    fetch::Fetcher,
+    issuer_keys::IssuerKeys,
+    jose::Jws,
+    json::{excerpt, parse_object},
+    url::SecureUrl,
 };
+
+/// The maximum size of the description of a user in bytes, which is stored with each grant.
+const MAX_USER: usize = 32 << 10;
 
 /// The identity provider at which users log in, of which an [`AuthorizationServer`](crate::AuthorizationServer) is a
 /// client.
@@ -224,7 +234,7 @@ impl Upstream {
             Some(issuer) => {
                 let token = response.get("id_token").and_then(Value::as_str);
                 let token = token.ok_or_else(|| UpstreamError::Unavailable("no identity token".to_owned()))?;
-                issuer.verify(token, &attempt.nonce, self.credentials.id(), &self.clock).await?
+                issuer.verify(token, Some(&attempt.nonce), self.credentials.id(), &self.clock).await?
             }
             None => self.user(&tokens.access).await?,
         };
@@ -236,21 +246,54 @@ impl Upstream {
         Ok(Login { subject, claims, tokens })
     }
 
-    /// Checks that a user is still logged in, and renews the tokens if the provider has issued a refresh token.
-    pub(super) async fn refresh(&self, old: &Tokens, now: f64) -> Result<Tokens, UpstreamError> {
-        let Some(refresh) = &old.refresh else {
-            self.user(&old.access).await?;
-            return Ok(old.clone());
-        };
+    /// Renews the tokens of a user. Returns them with the identity token of the response, if it has one. Without a refresh
+    /// token, the tokens stay as they are.
+    pub(super) async fn refresh(&self, old: &Tokens, now: f64) -> Result<(Tokens, Option<String>), UpstreamError> {
+        let Some(refresh) = &old.refresh else { return Ok((old.clone(), None)) };
         let response = self.request_tokens(&[("grant_type", "refresh_token"), ("refresh_token", refresh)]).await?;
-        tokens(&response, Some(refresh), now)
+        let identity = response.get("id_token").and_then(Value::as_str).map(str::to_owned);
+        Ok((tokens(&response, Some(refresh), now)?, identity))
+    }
+
+    /// Returns what the provider says about a user now: all claims of an identity token or, without one, those of the user
+    /// endpoint in addition to those that the login has revealed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the provider refuses, or describes another user.
+    pub(super) async fn newest_claims(
+        &self,
+        known: &Map<String, Value>,
+        access: &str,
+        identity: Option<String>,
+    ) -> Result<Map<String, Value>, UpstreamError> {
+        let claims = match (&self.issuer, identity) {
+            (Some(issuer), Some(token)) => issuer.verify(&token, None, self.credentials.id(), &self.clock).await?,
+            _ => {
+                let mut claims = known.clone();
+                claims.extend(self.user(access).await?);
+                claims
+            }
+        };
+        if claims.get(&self.subject) != known.get(&self.subject) {
+            return Err(UpstreamError::Refused("the tokens are of another user".to_owned()));
+        }
+        Ok(claims)
+    }
+
+    /// Returns what distinguishes the provider from others, whose users may have the same subjects.
+    pub(super) fn name(&self) -> &str {
+        self.issuer.as_ref().map_or_else(|| self.token.as_str(), |issuer| &*issuer.rules.issuer)
+    }
+
+    pub(super) fn has_users(&self) -> bool {
+        self.userinfo.is_some()
     }
 
     async fn request_tokens(&self, parameters: &[(&str, &str)]) -> Result<Map<String, Value>, UpstreamError> {
         let (headers, form) = self.credentials.authenticate(form(parameters));
-        let (status, body) =
-            self.fetcher.post_form(&self.token, headers, form).await.map_err(UpstreamError::Unavailable)?;
-        let response = parse_object(&body).map_err(UpstreamError::Unavailable)?;
+        let (status, response) = self.fetcher.post(&self.token, headers, form).await?;
+        let response = parse_object(&response.body).map_err(UpstreamError::Unavailable)?;
         let error = response.get("error").map(excerpt);
         match (status, error) {
             // Some providers report errors with status 200.
@@ -272,9 +315,11 @@ impl Upstream {
             .map_err(|_| UpstreamError::Unavailable("the access token is malformed".to_owned()))?;
         value.set_sensitive(true);
         let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
-        let response = self.fetcher.exchange(Method::GET, url, headers, bytes::Bytes::new()).await;
-        let (status, body) = response.map_err(UpstreamError::Unavailable)?;
+        let (status, body) = self.fetcher.exchange(Method::GET, url, headers, bytes::Bytes::new()).await?;
         match status {
+            StatusCode::OK if body.body.len() > MAX_USER => {
+                Err(UpstreamError::Unavailable(format!("the user has more than {MAX_USER} bytes")))
+            }
             StatusCode::OK => parse_object(&body.body).map_err(UpstreamError::Unavailable),
             StatusCode::UNAUTHORIZED => Err(UpstreamError::Refused("the access token is invalid".to_owned())),
             status => Err(UpstreamError::Unavailable(format!("the response has the status {status}"))),
@@ -292,13 +337,13 @@ fn tokens(response: &Map<String, Value>, refresh: Option<&str>, now: f64) -> Res
 }
 
 impl Issuer {
-    /// Verifies an identity token.
+    /// Verifies an identity token. After a refresh, it has no nonce.
     ///
     /// See [OpenID Connect Core, 3.1.3.7](https://openid.net/specs/openid-connect-core-1_0.html#IDTokenValidation).
     async fn verify(
         &self,
         token: &str,
-        nonce: &str,
+        nonce: Option<&str>,
         client: &str,
         clock: &Clock,
     ) -> Result<Map<String, Value>, UpstreamError> {
@@ -314,7 +359,7 @@ impl Issuer {
         if expiry.is_none() {
             return Err(invalid("it does not expire"));
         }
-        if claims.get("nonce").and_then(Value::as_str) != Some(nonce) {
+        if nonce.is_some() && claims.get("nonce").and_then(Value::as_str) != nonce {
             return Err(invalid("it is of another login"));
         }
         if claims.get("azp").is_some_and(|party| party != client) {

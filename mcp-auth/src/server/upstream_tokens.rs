@@ -1,14 +1,22 @@
 use std::{fmt, sync::Arc, time::Duration};
 
-use mcp_runtime::{Context, backend::RecordCondition};
+use mcp_runtime::Context;
 
-use super::{codes, codes::Grant, inner::Inner, login::UpstreamError};
+use super::{
+    grants::{self, Grant},
+    inner::Inner,
+    login::UpstreamTokenError,
+    random,
+};
 
 /// The time before its expiry at which a token is replaced, in seconds.
 const MARGIN: f64 = 30.0;
 
-/// The number of attempts if the client refreshes its own tokens at the same time.
+/// The number of attempts if the grant is changed at the same time.
 const ATTEMPTS: usize = 3;
+
+/// The longest pause between these attempts.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// The access tokens that users have at the provider, for functions that call its services in the name of the user.
 ///
@@ -33,30 +41,6 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone)]
 pub struct UpstreamTokens(pub(super) Arc<Inner>);
 
-/// Why there is no token of a user at the provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum UpstreamTokenError {
-    /// The caller has not logged in at the provider: it is a machine, or identified in another way.
-    NoLogin,
-    /// The login has ended. The client has to authorize again.
-    Ended,
-    /// The provider or the store does not respond.
-    Unavailable,
-}
-
-impl fmt::Display for UpstreamTokenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoLogin => "the caller has not logged in at the provider",
-            Self::Ended => "the login at the provider has ended: authorize again",
-            Self::Unavailable => "the token of the provider is temporarily unavailable",
-        })
-    }
-}
-
-impl std::error::Error for UpstreamTokenError {}
-
 impl UpstreamTokens {
     /// Returns the access token of the caller at the provider, which is refreshed first if it is about to expire.
     ///
@@ -68,43 +52,35 @@ impl UpstreamTokens {
         let text = |name: &str| identity.claim(name).and_then(serde_json::Value::as_str);
         let is_own = text("iss") == Some(&self.0.options.issuer);
         let grant = text("grant").filter(|_| is_own).ok_or(UpstreamTokenError::NoLogin)?;
-        for _ in 0..ATTEMPTS {
-            if let Some(token) = self.current(grant).await? {
-                return Ok(token);
-            }
+        let (found, _) = grants::get(&self.0, grant).await?.ok_or(UpstreamTokenError::Ended)?;
+        if is_fresh(&self.0, &found) {
+            return Ok(found.tokens.access);
         }
-        Err(UpstreamTokenError::Unavailable)
+        let (server, id) = (Arc::clone(&self.0), grant.to_owned());
+        grants::exclusively(&self.0, grant, async move { renewed(&server, &id).await }).await?
     }
+}
 
-    /// Returns the token of a grant, or `None` if the grant was changed at the same time.
-    async fn current(&self, id: &str) -> Result<Option<String>, UpstreamTokenError> {
-        let server = &*self.0;
-        let _refreshing = server.refreshing.lock(id).await;
-        let unavailable = |error: mcp_runtime::backend::BackendError| {
-            tracing::error!(%error, "the token of a user at the provider cannot be read");
-            UpstreamTokenError::Unavailable
-        };
-        let found = server.store.get::<Grant>("grant", id).await.map_err(unavailable)?;
-        let (mut grant, version) = found.ok_or(UpstreamTokenError::Ended)?;
-        let now = server.clock.unix();
-        if grant.tokens.refresh.is_none() || grant.tokens.expires.is_none_or(|expires| now + MARGIN < expires) {
-            return Ok(Some(grant.tokens.access));
+/// Returns whether the token of a grant does not expire soon, or cannot be renewed.
+fn is_fresh(server: &Inner, grant: &Grant) -> bool {
+    let soon = server.clock.unix() + MARGIN;
+    grant.tokens.refresh.is_none() || grant.tokens.expires.is_none_or(|expires| soon < expires)
+}
+
+async fn renewed(server: &Inner, id: &str) -> Result<String, UpstreamTokenError> {
+    for _ in 0..ATTEMPTS {
+        let (grant, version) = grants::get(server, id).await?.ok_or(UpstreamTokenError::Ended)?;
+        if is_fresh(server, &grant) {
+            return Ok(grant.tokens.access);
         }
-        grant.tokens = match server.upstream.refresh(&grant.tokens, now).await {
-            Ok(tokens) => tokens,
-            Err(UpstreamError::Refused(_)) => {
-                codes::end(server, id).await.map_err(unavailable)?;
-                return Err(UpstreamTokenError::Ended);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the token of a user at the provider cannot be refreshed");
-                return Err(UpstreamTokenError::Unavailable);
-            }
-        };
-        let lifetime = Duration::from_secs_f64((grant.expires - now).max(0.0));
-        let written = server.store.set("grant", id, RecordCondition::Version(version), &grant, lifetime).await;
-        Ok(written.map_err(unavailable)?.then_some(grant.tokens.access))
+        if let Some(grant) = grants::renew(server, id, grant, version).await?
+            && grants::replace(server, id, version, &grant).await?
+        {
+            return Ok(grant.tokens.access);
+        }
+        random::pause(MAX_PAUSE).await;
     }
+    Err(UpstreamTokenError::Unavailable)
 }
 
 impl fmt::Debug for UpstreamTokens {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_runtime::backend::BackendError;
 use serde::{Deserialize, Serialize};
 
-use super::{codes, inner::Inner, random};
+use super::{grants, inner::Inner, random};
 
 /// The maximum number of logins of a user in this time.
 const MAX_LOGINS: usize = 60;
@@ -57,7 +57,7 @@ pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Res
     })
     .await?;
     match excess {
-        Some(oldest) => codes::end(server, &oldest).await,
+        Some(oldest) => grants::end(server, &oldest).await,
         None => Ok(()),
     }
 }
@@ -74,24 +74,22 @@ pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) ->
     Ok(excess)
 }
 
-/// Adds a registered client that the user has approved. Returns `false` if the user has approved too many.
+/// Adds a registered client that the user has approved. Returns the one that was approved first if there are too many.
 pub(super) async fn add_client(
     server: &Inner,
     subject: &str,
     client: &str,
     lifetime: Duration,
-) -> Result<bool, BackendError> {
+) -> Result<Option<String>, BackendError> {
     let now = server.clock.unix();
-    let mut is_admitted = false;
+    let mut excess = None;
     update(server, subject, |user| {
         user.clients.retain(|(other, expires)| other != client && now < *expires);
-        is_admitted = user.clients.len() < MAX_CLIENTS;
-        if is_admitted {
-            user.clients.push((client.to_owned(), now + lifetime.as_secs_f64()));
-        }
+        excess = (user.clients.len() >= MAX_CLIENTS).then(|| user.clients.remove(0).0);
+        user.clients.push((client.to_owned(), now + lifetime.as_secs_f64()));
     })
     .await?;
-    Ok(is_admitted)
+    Ok(excess)
 }
 
 async fn update(server: &Inner, subject: &str, change: impl FnMut(&mut User)) -> Result<(), BackendError> {

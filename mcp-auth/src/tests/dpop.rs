@@ -1,6 +1,9 @@
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _};
+use mcp_runtime::{
+    auth::{AuthenticationErrorKind as Kind, Authenticator as _},
+    backend::MemoryRecords,
+};
 use ring::digest;
 use serde_json::{Value, json};
 
@@ -22,9 +25,13 @@ struct Setup {
 
 fn setup(options: Dpop) -> Setup {
     let (issuer, clock) = (Signer::p256("issuer"), Clock::default());
-    let keys = Keys::Fixed(json!({"keys": [issuer.jwk()]}).to_string().parse().unwrap());
-    let jwt = Jwt::unbound(ISSUER.to_owned(), keys, clock.clone()).resource(RESOURCE).dpop(options).unwrap();
+    let jwt = jwt(&issuer, &clock, options);
     Setup { issuer, client: Signer::ed25519("client").without_id(), clock, jwt }
+}
+
+fn jwt(issuer: &Signer, clock: &Clock, options: Dpop) -> Jwt {
+    let keys = Keys::Fixed(json!({"keys": [issuer.jwk()]}).to_string().parse().unwrap());
+    Jwt::unbound(ISSUER.to_owned(), keys, clock.clone()).resource(RESOURCE).dpop(options).unwrap()
 }
 
 fn thumbprint(signer: &Signer) -> String {
@@ -215,4 +222,26 @@ fn replicas_with_one_key_share_nonces_and_an_invalid_resource_is_an_error() {
     let error = unbound().resource("mcp").dpop(Dpop::required()).unwrap_err();
     assert_eq!(error.to_string(), "the URL `mcp` is not absolute: expected `https://…`");
     unbound().resource("urn:notes").dpop(Dpop::required().url("https://mcp.example.com/mcp")).unwrap();
+}
+
+/// A proof that was used at one replica is known at the others, and after a restart.
+#[tokio::test]
+async fn proofs_are_remembered_in_shared_records() {
+    let records = Arc::new(MemoryRecords::default());
+    let options = || Dpop::required().records(Arc::clone(&records)).max_proofs(4);
+    let mut setup = setup(options());
+    let mut other = jwt(&setup.issuer, &setup.clock, options());
+    let token = setup.token();
+    for (id, expected) in [
+        ("1", None),
+        ("1", Some("the proof was used before")),
+        ("2", None),
+        ("2", Some("the proof was used before")),
+        ("3", None),
+        ("4", Some("too many proofs within a short time")),
+    ] {
+        let refusal = setup.refusal(&token, &[&setup.proof(&token, id, json!({}))]).await;
+        assert_eq!(refusal.as_ref().map(|(_, message, _)| message.as_str()), expected, "{id}");
+        std::mem::swap(&mut setup.jwt, &mut other);
+    }
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::Notify,
 };
 
 use super::Signer;
@@ -37,6 +38,8 @@ pub(super) enum Reply {
     Json(Value),
     /// Status line and headers, and a body.
     Raw(String, Vec<u8>),
+    /// The response is sent after a notification.
+    After(Arc<Notify>, Box<Reply>),
     /// The connection stays open without a response.
     Never,
     /// The connection is closed without a response.
@@ -95,10 +98,15 @@ impl TestIssuer {
         let respond = Arc::clone(&self.shared.lock().unwrap().respond);
         let path = received.path.clone();
         self.shared.lock().unwrap().received.push(received);
-        let (head, body) = match respond(&path) {
+        let mut reply = respond(&path);
+        if let Reply::After(notify, held) = reply {
+            notify.notified().await;
+            reply = *held;
+        }
+        let (head, body) = match reply {
             Reply::Json(body) => ("HTTP/1.1 200 OK".to_owned(), body.to_string().into_bytes()),
             Reply::Raw(head, body) => (head, body),
-            Reply::Never => std::future::pending().await,
+            Reply::Never | Reply::After(..) => std::future::pending().await,
             Reply::Close => return,
         };
         let head = format!("{head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());

@@ -53,8 +53,9 @@ impl TokenFile {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read or written, or if it contains anything but one token of
-    /// [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750#section-2.1): letters, digits and `-._~+/`, and `=` at the end.
+    /// Returns an error if the file cannot be read or written, if it belongs to another user (on Unix), or if it contains
+    /// anything but one token of [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750#section-2.1): letters, digits and
+    /// `-._~+/`, and `=` at the end.
     pub fn open(path: impl Into<PathBuf>) -> io::Result<Self> {
         let path = path.into();
         let token = read_or_generate(&path)
@@ -102,12 +103,14 @@ fn read_or_generate(path: &Path) -> io::Result<String> {
 
 /// Reads the token of a file. Returns `None` if the file is missing or empty.
 fn read(path: &Path) -> io::Result<Option<String>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    match text.trim() {
+    #[cfg(unix)]
+    check_owner(&file)?;
+    match io::read_to_string(file)?.trim() {
         "" => Ok(None),
         token if is_token68(token) => Ok(Some(token.to_owned())),
         _ => Err(io::Error::new(
@@ -115,6 +118,16 @@ fn read(path: &Path) -> io::Result<Option<String>> {
             "expected one token of letters, digits and `-._~+/`\nhelp: delete the file to generate a token",
         )),
     }
+}
+
+/// Checks that a file belongs to the user of the process or to root: any other owner knows the token.
+#[cfg(unix)]
+fn check_owner(file: &fs::File) -> io::Result<()> {
+    let owner = std::os::unix::fs::MetadataExt::uid(&file.metadata()?);
+    if [0, rustix::process::geteuid().as_raw()].contains(&owner) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user, who knows the token"))
 }
 
 /// Generates a token and writes it to a file.
@@ -204,6 +217,19 @@ mod tests {
             });
             let kept: [u8; 32] = Sha256::digest(fs::read_to_string(&path).unwrap().trim()).into();
             assert!(digests.iter().all(|digest| *digest == kept), "round {round}");
+        }
+    }
+
+    /// Only root can give files away, so nothing is tested for other users.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_of_another_user_is_refused() {
+        let directory = Directory::new();
+        let path = directory.0.join("token");
+        fs::write(&path, "abc").unwrap();
+        if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
+            let error = TokenFile::open(&path).unwrap_err();
+            assert!(error.to_string().ends_with("it belongs to another user, who knows the token"), "{error}");
         }
     }
 

@@ -6,8 +6,14 @@ use mcp_runtime::backend::{RecordCondition, Records as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::{Browser, REDIRECT, VERIFIER, World, records::age_records};
-use crate::tests::issuer::{Reply, TestIssuer};
+use super::{
+    Browser, JSON, REDIRECT, VERIFIER, World,
+    records::{age_records, stored},
+};
+use crate::tests::{
+    RESOURCE,
+    issuer::{Reply, TestIssuer},
+};
 
 #[tokio::test]
 async fn registrations_are_checked() {
@@ -46,8 +52,17 @@ async fn registrations_are_checked() {
         assert_eq!((response.status, &response.json()["error"]), (status, &error), "{metadata}");
     }
     let duplicate = r#"{"redirect_uris": ["https://a.example/"], "redirect_uris": ["https://b.example/"]}"#;
-    assert_eq!(world.send("POST", "/register", &[], duplicate).await.status, 400);
+    assert_eq!(world.send("POST", "/register", &[JSON], duplicate).await.status, 400);
     assert_eq!(world.send("GET", "/register", &[], "").await.status, 405);
+    let valid = json!({"redirect_uris": [REDIRECT]}).to_string();
+    for (headers, status) in [
+        (&[] as &[(&str, &str)], 415),
+        (&[("content-type", "text/plain")], 415),
+        (&[("content-type", "application/x-www-form-urlencoded")], 415),
+        (&[("content-type", "Application/JSON; charset=utf-8")], 201),
+    ] {
+        assert_eq!(world.send("POST", "/register", headers, &valid).await.status, status, "{headers:?}");
+    }
     let preflight = world.send("OPTIONS", "/register", &[("origin", "https://inspector.example")], "").await;
     assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (204, "*"));
 }
@@ -93,7 +108,7 @@ async fn registrations_are_limited_by_address_and_in_total() {
     let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
     let register = |sender: String| {
         let (world, metadata) = (&world, &metadata);
-        async move { world.send_from(&sender, "POST", "/register", &[], metadata).await }
+        async move { world.send_from(&sender, "POST", "/register", &[JSON], metadata).await }
     };
     for index in 0..25 {
         // One network of IPv6 is one sender.
@@ -110,14 +125,34 @@ async fn registrations_are_limited_by_address_and_in_total() {
     assert_eq!(register("203.0.113.1:1".to_owned()).await.status, 201);
 }
 
+/// A server with an `https` URL has a proxy in front of it. Its address says nothing about the sender.
+#[tokio::test]
+async fn registrations_from_a_proxy_are_not_those_of_one_sender() {
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    for (resource, sender, status) in [
+        (RESOURCE, "127.0.0.1:1", 201),
+        (RESOURCE, "[::ffff:10.0.0.1]:1", 201),
+        (RESOURCE, "[fd00::1]:1", 201),
+        (RESOURCE, "198.51.100.1:1", 429),
+        ("http://localhost/mcp", "127.0.0.1:1", 429),
+    ] {
+        let world = World::start(resource, [7; 32], |builder| builder).await;
+        for index in 0..22 {
+            let response = world.send_from(sender, "POST", "/register", &[JSON], &metadata).await;
+            assert_eq!(response.status, if index < 20 { 201 } else { status }, "{resource} {sender} {index}");
+        }
+    }
+}
+
 /// An attacker gains nothing from registering at several processes.
 #[tokio::test]
 async fn processes_that_share_a_store_count_registrations_together() {
     let first = World::new().await;
-    let second = World::with(|builder| builder.records(Arc::clone(&first.records))).await;
+    let second = first.replica(RESOURCE, [7; 32], |builder| builder).await;
     let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
-    let register =
-        async |world: &World, sender: &str| world.send_from(sender, "POST", "/register", &[], &metadata).await.status;
+    let register = async |world: &World, sender: &str| {
+        world.send_from(sender, "POST", "/register", &[JSON], &metadata).await.status
+    };
     for index in 0..30 {
         let status = register([&first, &second][index % 2], "198.51.100.1:1").await;
         assert_eq!(status, if index < 20 { 201 } else { 429 }, "{index}");
@@ -134,14 +169,14 @@ async fn processes_that_share_a_store_count_registrations_together() {
 #[tokio::test]
 async fn clients_register_at_several_processes_at_the_same_moment() {
     let first = World::new().await;
-    let second = World::with(|builder| builder.records(Arc::clone(&first.records))).await;
+    let second = first.replica(RESOURCE, [7; 32], |builder| builder).await;
     let worlds = [Arc::new(first), Arc::new(second)];
     let mut requests = JoinSet::new();
     for index in 0..40 {
         let world = Arc::clone(&worlds[index % 2]);
         requests.spawn(async move {
             let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
-            world.send_from(&format!("198.51.100.{index}:1"), "POST", "/register", &[], &metadata).await
+            world.send_from(&format!("198.51.100.{index}:1"), "POST", "/register", &[JSON], &metadata).await
         });
     }
     for response in requests.join_all().await {
@@ -169,15 +204,16 @@ async fn clients_register_after_the_secret_was_lost() {
     let old = World::new().await;
     let metadata = json!({"redirect_uris": [REDIRECT]});
     assert_eq!(old.register(&metadata).await.status, 201);
-    let keys = "authorization-server/1/keys/signing";
+    let stored = stored(&old.records).await;
+    let (keys, _) = stored.iter().find(|(key, _)| key.ends_with("/keys/signing")).unwrap();
     assert_eq!(old.records.reliable().delete(keys, RecordCondition::Always).await, Ok(true));
-    let new = World::with_secret([8; 32], |builder| builder.records(Arc::clone(&old.records))).await;
+    let new = old.replica(RESOURCE, [8; 32], |builder| builder).await;
     let registered = new.register(&metadata).await;
     assert_eq!(registered.status, 201, "{registered:?}");
 }
 
 /// Serves a metadata document at `/client.json`.
-async fn document(change: impl Fn(&mut Value) + Send + Sync + 'static) -> (TestIssuer, String) {
+pub(super) async fn document(change: impl Fn(&mut Value) + Send + Sync + 'static) -> (TestIssuer, String) {
     let host = TestIssuer::start().await;
     let id = format!("{}/client.json", host.url);
     let url = id.clone();
@@ -200,7 +236,10 @@ async fn a_client_with_a_metadata_document_logs_in_and_the_document_is_cached() 
     let (host, id) = document(|_| {}).await;
     let mut browser = Browser::default();
     let page = world.authorize(&mut browser, &[("client_id", &id)]).await;
-    assert!(page.body.contains("<dt>Published by</dt><dd>127.0.0.1</dd>"), "{page:?}");
+    assert!(
+        page.body.contains("<dt>Published at</dt><dd><code>") && page.body.contains(&format!("<code>{id}</code>")),
+        "{page:?}"
+    );
     let code = world.code(&[("client_id", &id)]).await;
     assert_eq!(world.exchange(&code, &[("client_id", &id)]).await.status, 200);
     assert_eq!(host.received("/client.json").len(), 1, "the document is fetched once");
@@ -209,9 +248,16 @@ async fn a_client_with_a_metadata_document_logs_in_and_the_document_is_cached() 
     assert_eq!(host.received("/client.json").len(), 2, "after an hour, it is fetched again");
     let other = [("client_id", id.as_str()), ("redirect_uri", "https://evil.example/")];
     assert_eq!(world.authorize(&mut browser, &other).await.status, 400);
-    let disabled = World::with(|builder| builder.client_documents(false)).await;
-    assert_eq!(disabled.authorize(&mut browser, &[("client_id", &id)]).await.status, 400);
-    assert_eq!(host.received("/client.json").len(), 2);
+    for disabled in [
+        World::with(|builder| builder.client_documents(false)).await,
+        World::with(|builder| builder.admit_documents(|url| url.starts_with("https://app.example/"))).await,
+    ] {
+        assert_eq!(disabled.authorize(&mut browser, &[("client_id", &id)]).await.status, 400);
+    }
+    let own = id.clone();
+    let admitting = World::with(move |builder| builder.admit_documents(move |url| url == own)).await;
+    assert_eq!(admitting.authorize(&mut browser, &[("client_id", &id)]).await.status, 200);
+    assert_eq!(host.received("/client.json").len(), 3);
 }
 
 #[tokio::test]
@@ -234,6 +280,59 @@ async fn unusable_documents_are_refused_and_not_asked_for_again_at_once() {
         assert_eq!(host.received(path).len(), 1, "{id}");
     }
     assert!(other.received("/client.json").is_empty(), "redirects are not followed");
+}
+
+/// Clients forget their credentials after `invalid_client`, and an outage of their own website is no reason.
+#[tokio::test]
+async fn the_last_document_remains_in_use_while_its_host_does_not_respond() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let world = World::new().await;
+    let (host, id) = document(|_| {}).await;
+    let status = async || world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status;
+    assert_eq!(status().await, 200);
+    for reply in [
+        (|| Reply::Close) as fn() -> Reply,
+        || Reply::Raw("HTTP/1.1 503 Service Unavailable".to_owned(), Vec::new()),
+        || Reply::Raw("HTTP/1.1 429 Too Many Requests".to_owned(), Vec::new()),
+    ] {
+        host.respond(move |_| reply());
+        world.clock.advance(HOUR + Duration::from_secs(1));
+        assert_eq!(status().await, 200);
+        let asked = host.received("/client.json").len();
+        assert_eq!((status().await, host.received("/client.json").len()), (200, asked), "not asked again at once");
+    }
+    world.clock.advance(24 * HOUR);
+    assert_eq!(status().await, 503);
+    let response = world.exchange("x", &[("client_id", &id)]).await;
+    assert_eq!((response.status, response.json()["error"].clone()), (503, json!("temporarily_unavailable")));
+    world.clock.advance(HOUR);
+    host.respond(|_| crate::tests::issuer::not_found());
+    assert_eq!(status().await, 400);
+}
+
+/// Strangers can invent clients whose hosts hang, which must not block others.
+#[tokio::test]
+async fn documents_that_hang_hold_up_few_requests_and_evict_nothing() {
+    let world = Arc::new(World::new().await);
+    let (host, id) = document(|_| {}).await;
+    assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status, 200);
+    for index in 0..1100 {
+        let invented = format!("{}/{index}.json", host.url);
+        assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &invented)]).await.status, 400);
+    }
+    let hanging = format!("{}/hangs.json", host.url);
+    let mut waiting = JoinSet::new();
+    for _ in 0..32 {
+        let (world, hanging) = (Arc::clone(&world), hanging.clone());
+        waiting.spawn(async move { world.authorize(&mut Browser::default(), &[("client_id", &hanging)]).await.status });
+    }
+    while host.received("/hangs.json").is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &hanging)]).await.status, 503);
+    assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status, 200);
+    assert_eq!(host.received("/client.json").len(), 1, "the document is still cached");
+    assert_eq!(host.received("/hangs.json").len(), 1, "one request at a time for each document");
 }
 
 /// A program on the user's machine could use the id of another one, so the user is always asked.

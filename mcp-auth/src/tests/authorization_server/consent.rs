@@ -14,9 +14,9 @@ async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
         "<h1>Allow <q>The App</q> to use Notes for you?</h1>",
         "<dd>app.example<br><code>https://app.example/callback</code></dd>",
         "<dd><code>openid email notes.edit</code></dd>",
-        "<dd>Read your notes (<code>notes:read</code>)</dd>",
-        "<dd>Change your notes (<code>notes:write</code>)</dd>",
-        "nobody has verified who it is",
+        "<label><input type=\"checkbox\" name=\"scope-0\" value=\"yes\" checked> Read your notes (<code>notes:read</code>)</label>",
+        "name=\"scope-1\" value=\"yes\" checked> Change your notes (<code>notes:write</code>)</label>",
+        "The operator of Notes has set it up.",
         "<form method=\"post\" action=\"/authorize\">",
         "value=\"approve\">Allow</button>",
         "value=\"deny\">Cancel</button>",
@@ -58,6 +58,7 @@ async fn hostile_names_are_shown_as_text() {
         page.body
     );
     assert!(!page.body.contains("<script") && !page.body.contains("evil.example"), "{}", page.body);
+    assert!(page.body.contains("nobody has verified who it is"), "{}", page.body);
     assert!(!page.body.contains('\u{202e}') && !page.body.contains(&"x".repeat(61)), "{}", page.body);
     // The answer goes to a program on the user's machine, which everybody can have started.
     assert!(page.body.contains("<dd>127.0.0.1:5000<br>") && page.body.contains("a program on this computer"));
@@ -73,6 +74,30 @@ async fn the_user_who_says_no_is_sent_back() {
     assert_eq!(response.parameter("error").as_deref(), Some("access_denied"));
     assert_eq!(response.parameter("state").as_deref(), Some("a state"));
     assert!(!browser.0.keys().any(|name| name.contains("login")), "{browser:?}");
+}
+
+#[tokio::test]
+async fn the_user_can_allow_fewer_scopes() {
+    let world = World::new().await;
+    let both = [("scope", "notes:read notes:write")];
+    for (chosen, expected) in [
+        (&["scope-0", "scope-1"] as &[&str], "notes:read notes:write"),
+        (&["scope-1"], "notes:write"),
+        (&["scope-0", "scope-2"], "notes:read"),
+    ] {
+        let mut browser = Browser::default();
+        let page = world.authorize(&mut browser, &both).await;
+        let login = world.answer_with(&mut browser, &page, "approve", chosen).await;
+        let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+        let tokens = world.exchange(&response.parameter("code").unwrap(), &[]).await.json();
+        assert_eq!(tokens["scope"], expected, "{chosen:?}");
+        let is_asked = world.authorize(&mut browser, &both).await.status == 200;
+        assert_eq!(is_asked, chosen.len() < 2 || expected == "notes:read", "what was refused is not remembered");
+    }
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &both).await;
+    assert_eq!(world.answer_with(&mut browser, &page, "approve", &[]).await.status, 400);
+    assert_eq!(world.answer_with(&mut browser, &page, "approve", &["scope-2"]).await.status, 400);
 }
 
 /// The confused deputy: the provider would let everybody pass who is logged in, so each client needs its own approval.

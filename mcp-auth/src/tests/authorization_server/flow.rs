@@ -138,7 +138,7 @@ async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
     let payload = base64::Engine::decode(&base64::prelude::BASE64_URL_SAFE_NO_PAD, payload).unwrap();
     assert!(!String::from_utf8(payload).unwrap().contains("upstream"));
     let stored = stored(&world.records).await;
-    let kinds: Vec<&str> = stored.iter().filter_map(|(key, _)| key.split('/').nth(2)).collect();
+    let kinds: Vec<&str> = stored.iter().filter_map(|(key, _)| key.split('/').nth(3)).collect();
     assert_eq!(kinds, ["browser", "code", "grant", "keys", "login", "user"]);
     for (key, record) in &stored {
         let text = String::from_utf8_lossy(&record.value);
@@ -150,8 +150,7 @@ async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
 #[tokio::test]
 async fn two_processes_with_the_same_records_accept_each_others_tokens() {
     let one = World::new().await;
-    let records = std::sync::Arc::clone(&one.records);
-    let two = World::with(|builder| builder.records(records)).await;
+    let two = one.replica(crate::tests::RESOURCE, [7; 32], |builder| builder).await;
     let tokens = one.tokens().await;
     assert!(two.accepts(&tokens["access_token"]).await);
     let refreshed = two.refresh(tokens["refresh_token"].as_str().unwrap()).await.json();
@@ -187,4 +186,19 @@ async fn records_need_a_secret_and_secrets_are_long_and_can_be_replaced() {
     assert!(error.ends_with("was written with another secret"), "{error}");
     let replaced = build(&[[8; 32], [7; 32]]).await.unwrap();
     assert!(bearer(&replaced, tokens["access_token"].as_str().unwrap()).await.is_ok());
+}
+
+/// HEAD is GET without its body, except where GET has an effect.
+#[tokio::test]
+async fn head_is_answered_like_get() {
+    let world = World::new().await;
+    let authorize = super::authorize_path(&[]);
+    for (path, status) in [
+        ("/.well-known/oauth-authorization-server", 200),
+        (authorize.as_str(), 200),
+        ("/authorize/callback?code=x&state=y", 405),
+        ("/token", 405),
+    ] {
+        assert_eq!(world.send("HEAD", path, &[], "").await.status, status, "{path}");
+    }
 }

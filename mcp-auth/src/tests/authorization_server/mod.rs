@@ -6,6 +6,7 @@ mod consent;
 mod flow;
 mod provider;
 pub(crate) mod records;
+mod refresh;
 mod store;
 mod tokens;
 
@@ -19,6 +20,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use mcp_runtime::auth::{Authenticator as _, AuthorizationRoutes};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use self::records::TestRecords;
 use super::{RESOURCE, Signer, TestIssuer, issuer::Reply, signer::now};
@@ -30,6 +32,8 @@ pub(super) const ISSUER: &str = "https://mcp.example.com";
 pub(super) const REDIRECT: &str = "https://app.example/callback";
 pub(super) const VERIFIER: &str = "a-verifier-with-at-least-forty-three-characters";
 
+pub(super) const JSON: (&str, &str) = ("content-type", "application/json");
+
 /// The next action of the provider.
 #[derive(Clone)]
 struct Provider {
@@ -38,7 +42,11 @@ struct Provider {
     /// Replaces the response of the token endpoint.
     token: Option<(u16, Value)>,
     hangs: bool,
+    /// Delays the response of the token endpoint.
+    held: Option<Arc<Notify>>,
     claims: Value,
+    /// The response of the user endpoint.
+    user: Value,
     has_refresh_tokens: bool,
 }
 
@@ -103,11 +111,12 @@ impl World {
 
     /// Starts a server with further options.
     pub(super) async fn with(configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder) -> Self {
-        Self::with_secret([7; 32], configure).await
+        Self::start(RESOURCE, [7; 32], configure).await
     }
 
-    /// Starts a server with another secret for its records.
-    async fn with_secret(
+    /// Starts a server with another resource, or another secret for its records.
+    async fn start(
+        resource: &str,
         secret: [u8; 32],
         configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder,
     ) -> Self {
@@ -118,17 +127,40 @@ impl World {
             nonce: String::new(),
             token: None,
             hangs: false,
+            held: None,
             claims: json!({}),
+            user: json!({"sub": "ada"}),
             has_refresh_tokens: true,
         };
         let provider = Arc::new(Mutex::new(provider));
         respond(&issuer, signer, Arc::clone(&provider));
+        Self::serve(issuer, provider, Arc::default(), resource, secret, configure).await
+    }
+
+    /// Starts another server with the same records and the same provider.
+    async fn replica(
+        &self,
+        resource: &str,
+        secret: [u8; 32],
+        configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder,
+    ) -> Self {
+        let (provider, records) = (Arc::clone(&self.provider), Arc::clone(&self.records));
+        Self::serve(self.issuer.clone(), provider, records, resource, secret, configure).await
+    }
+
+    async fn serve(
+        issuer: TestIssuer,
+        provider: Arc<Mutex<Provider>>,
+        records: Arc<TestRecords>,
+        resource: &str,
+        secret: [u8; 32],
+        configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder,
+    ) -> Self {
         let clock = Clock::default();
         let credentials = ClientCredentials::basic("notes", "a secret");
         let upstream = Upstream::discover_with(issuer.url.clone(), credentials, clock.of_system()).await.unwrap();
         let upstream = upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]);
-        let records = Arc::<TestRecords>::default();
-        let builder = AuthorizationServer::builder(RESOURCE, upstream).unwrap();
+        let builder = AuthorizationServer::builder(resource, upstream).unwrap();
         let builder = builder
             .clock(clock.clone())
             .records(Arc::clone(&records))
@@ -197,10 +229,24 @@ impl World {
         self.visit(browser, "GET", &authorize_path(changes), "").await
     }
 
-    /// Answers a consent page.
+    /// Answers a consent page, with all scopes.
     pub(super) async fn answer(&self, browser: &mut Browser, page: &Reaction, decision: &str) -> Reaction {
-        let body = form(&[("request", &page.sealed()), ("decision", decision)]);
-        self.visit(browser, "POST", "/authorize", &body).await
+        let scopes: Vec<&str> = page.body.split("type=\"checkbox\" name=\"").skip(1).map(|rest| &rest[..7]).collect();
+        self.answer_with(browser, page, decision, &scopes).await
+    }
+
+    /// Answers a consent page with these fields.
+    pub(super) async fn answer_with(
+        &self,
+        browser: &mut Browser,
+        page: &Reaction,
+        decision: &str,
+        scopes: &[&str],
+    ) -> Reaction {
+        let sealed = page.sealed();
+        let mut fields = vec![("request", sealed.as_str()), ("decision", decision)];
+        fields.extend(scopes.iter().map(|scope| (*scope, "yes")));
+        self.visit(browser, "POST", "/authorize", &form(&fields)).await
     }
 
     /// Returns from the provider with these parameters beside `state`.
@@ -256,7 +302,7 @@ impl World {
     }
 
     pub(super) async fn register(&self, metadata: &Value) -> Reaction {
-        self.send("POST", "/register", &[], &metadata.to_string()).await
+        self.send("POST", "/register", &[JSON], &metadata.to_string()).await
     }
 
     /// Returns whether the server accepts an access token.
@@ -302,32 +348,44 @@ fn respond(issuer: &TestIssuer, signer: Signer, provider: Arc<Mutex<Provider>>) 
             })),
             "/keys" => Reply::Json(json!({"keys": [signer.jwk()]})),
             _ if provider.hangs => Reply::Never,
-            "/token" => match provider.token {
-                Some((200, body)) => Reply::Json(body),
-                Some((status, body)) => Reply::Raw(format!("HTTP/1.1 {status} Error"), body.to_string().into_bytes()),
-                None => {
-                    let mut claims = json!({
-                        "iss": url, "aud": "notes", "sub": provider.subject, "iat": now(), "exp": now() + 300,
-                        "nonce": provider.nonce, "email": "ada@example.com",
-                    });
-                    for (name, value) in provider.claims.as_object().unwrap() {
-                        claims[name] = value.clone();
+            "/token" => hold(
+                provider.held,
+                match provider.token {
+                    Some((200, body)) => Reply::Json(body),
+                    Some((status, body)) => {
+                        Reply::Raw(format!("HTTP/1.1 {status} Error"), body.to_string().into_bytes())
                     }
-                    let mut tokens = json!({
-                        "access_token": "upstream-access", "token_type": "Bearer", "expires_in": 3600,
-                        "id_token": signer.token_with(json!({"typ": "JWT"}), &claims),
-                    });
-                    if provider.has_refresh_tokens {
-                        tokens["refresh_token"] = json!("upstream-refresh");
+                    None => {
+                        let mut claims = json!({
+                            "iss": url, "aud": "notes", "sub": provider.subject, "iat": now(), "exp": now() + 30 * 24 * 3600,
+                            "nonce": provider.nonce, "email": "ada@example.com",
+                        });
+                        for (name, value) in provider.claims.as_object().unwrap() {
+                            claims[name] = value.clone();
+                        }
+                        let mut tokens = json!({
+                            "access_token": "upstream-access", "token_type": "Bearer", "expires_in": 3600,
+                            "id_token": signer.token_with(json!({"typ": "JWT"}), &claims),
+                        });
+                        if provider.has_refresh_tokens {
+                            tokens["refresh_token"] = json!("upstream-refresh");
+                        }
+                        Reply::Json(tokens)
                     }
-                    Reply::Json(tokens)
-                }
-            },
+                },
+            ),
             "/me" => match provider.token {
                 Some((401, _)) => Reply::Raw("HTTP/1.1 401 Unauthorized".to_owned(), Vec::new()),
-                _ => Reply::Json(json!({"sub": provider.subject})),
+                _ => Reply::Json(provider.user),
             },
             _ => super::issuer::not_found(),
         }
     });
+}
+
+fn hold(held: Option<Arc<Notify>>, reply: Reply) -> Reply {
+    match held {
+        Some(held) => Reply::After(held, Box::new(reply)),
+        None => reply,
+    }
 }

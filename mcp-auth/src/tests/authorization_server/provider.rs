@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Browser, REDIRECT, World};
+use crate::jose::Jws;
 
 /// Begins a login, and returns with these parameters.
 async fn outcome(world: &World, parameters: &[(&str, &str)]) -> Option<String> {
@@ -128,6 +129,71 @@ async fn a_refresh_asks_the_provider_whether_the_login_still_exists() {
         assert_eq!(world.refresh(token).await.json()["error"], "invalid_grant", "the grant has ended");
         assert!(!world.accepts(&refreshed["access_token"]).await);
     }
+}
+
+/// What the provider says at each refresh decides who may use the server, and what access tokens contain.
+#[tokio::test]
+async fn a_refresh_asks_again_who_may_use_the_server() {
+    let allowed = json!({"role": "staff", "email": "new@example.com"});
+    let removed = json!({"role": "none"});
+    let other = json!({"sub": "eve", "role": "staff"});
+    let email = |token: &Value| Jws::parse(token.as_str().unwrap()).unwrap().claims().unwrap()["email"].clone();
+    for (has_refresh_tokens, has_identity_token, claims, status, expected) in [
+        (true, true, &allowed, 200, "new@example.com"),
+        (true, true, &removed, 400, ""),
+        (true, true, &other, 400, ""),
+        (true, false, &allowed, 200, "new@example.com"),
+        (true, false, &removed, 400, ""),
+        (true, false, &other, 400, ""),
+        (true, false, &json!({}), 200, "ada@example.com"),
+        (false, false, &allowed, 200, "new@example.com"),
+        (false, false, &removed, 400, ""),
+        (false, false, &other, 400, ""),
+    ] {
+        let world = World::with(|builder| builder.admit(|claims| claims["role"] == "staff")).await;
+        world.provider(|provider| {
+            provider.has_refresh_tokens = has_refresh_tokens;
+            provider.claims = json!({"role": "staff"});
+        });
+        let tokens = world.tokens().await;
+        world.provider(|provider| {
+            provider.nonce = String::new();
+            for (name, claim) in claims.as_object().unwrap() {
+                provider.user[name] = claim.clone();
+                if has_identity_token {
+                    provider.claims[name] = claim.clone();
+                }
+            }
+            if !has_identity_token {
+                provider.token = Some((200, json!({"access_token": "next", "refresh_token": "next"})));
+            }
+        });
+        let case = format!("{has_refresh_tokens} {has_identity_token} {claims}");
+        let response = world.refresh(tokens["refresh_token"].as_str().unwrap()).await;
+        assert_eq!(response.status, status, "{case}");
+        if status == 200 {
+            assert_eq!(email(&response.json()["access_token"]), expected, "{case}");
+        } else {
+            assert_eq!(response.json()["error"], "invalid_grant", "{case}");
+            assert!(!world.accepts(&tokens["access_token"]).await, "{case}");
+        }
+    }
+}
+
+/// A provider that has replaced its refresh token before it fails must not be asked with the old one.
+#[tokio::test]
+async fn tokens_of_a_provider_that_fails_halfway_are_kept() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    world.provider(|provider| {
+        provider.token = Some((200, json!({"access_token": "next", "refresh_token": "the-next-one"})));
+        provider.user = json!("no object");
+    });
+    let refresh = || world.refresh(tokens["refresh_token"].as_str().unwrap());
+    assert_eq!(refresh().await.status, 503);
+    world.provider(|provider| provider.user = json!({"sub": "ada"}));
+    assert_eq!(refresh().await.status, 200);
+    assert!(world.issuer.received("/token").last().unwrap().body.contains("refresh_token=the-next-one"));
 }
 
 /// A provider that does not respond delays the login by the time-out of the request, and then ends it.

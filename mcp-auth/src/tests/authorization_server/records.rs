@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -20,6 +20,8 @@ pub(crate) type TestRecords = TestBackend<Outages, MemoryRecords>;
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     is_down: AtomicBool,
+    /// The number of operations that have failed.
+    failed: AtomicUsize,
     /// The keys that were set.
     keys: Mutex<BTreeSet<String>>,
 }
@@ -28,6 +30,10 @@ impl Outages {
     /// Makes every operation fail from now on, or succeed again.
     pub(in crate::tests) fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::Relaxed);
+    }
+
+    pub(in crate::tests) fn failed(&self) -> usize {
+        self.failed.load(Ordering::Relaxed)
     }
 }
 
@@ -38,6 +44,7 @@ impl BackendHook for Outages {
         run: BackendFuture<'a, T>,
     ) -> BackendFuture<'a, T> {
         if self.is_down.load(Ordering::Relaxed) {
+            self.failed.fetch_add(1, Ordering::Relaxed);
             return Box::pin(async { Err(BackendError::Unavailable("a secret of the store".to_owned())) });
         }
         if operation.method == BackendMethod::Set {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use mcp_runtime::auth::AuthenticationErrorKind;
 use serde_json::json;
 
-use super::{super::signer::now, Browser, REDIRECT, World, form};
+use super::{super::signer::now, Browser, REDIRECT, World, clients::document, form};
 use crate::jose::Jws;
 
 #[tokio::test]
@@ -18,6 +19,8 @@ async fn requests_that_need_the_store_fail_for_a_while_and_nothing_is_lost() {
     let page = world.authorize(&mut browser, &[]).await;
     let login = world.answer(&mut browser, &page, "approve").await;
     let refresh = tokens["refresh_token"].as_str().unwrap();
+    let mut asked = Browser::default();
+    world.authorize(&mut asked, &[]).await;
     let revocation = form(&[("client_id", "app"), ("token", refresh)]);
 
     world.records.set_down(true);
@@ -33,6 +36,11 @@ async fn requests_that_need_the_store_fail_for_a_while_and_nothing_is_lost() {
     }
     let page = world.authorize(&mut Browser::default(), &[("client_id", &registered)]).await;
     assert_eq!(page.status, 503, "{page:?}");
+    // A redirect could take a user to a website that registered itself.
+    let (_host, document) = document(|_| {}).await;
+    let remembering = [("client_id", document.as_str())];
+    let page = world.authorize(&mut asked, &remembering).await;
+    assert_eq!((page.status, page.header("location")), (503, ""), "{page:?}");
     let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
     assert_eq!(response.parameter("error").as_deref(), Some("temporarily_unavailable"), "{response:?}");
     assert!(world.accepts(&tokens["access_token"]).await, "access tokens need no store");
@@ -58,4 +66,19 @@ async fn times_are_those_of_the_store() {
     assert!(issued.abs_diff(expected) < 30, "{issued}, expected {expected}");
     assert!(world.accepts(&tokens["access_token"]).await);
     assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status, 200);
+}
+
+/// Invented keys in tokens cost no operation each.
+#[tokio::test]
+async fn signing_keys_are_looked_up_once_while_the_store_fails() {
+    let (world, other) = (World::new().await, World::with(|builder| builder.secret([8; 32])).await);
+    let foreign = other.tokens().await["access_token"].as_str().unwrap().to_owned();
+    world.clock.advance(Duration::from_secs(60));
+    world.records.set_down(true);
+    let before = world.records.failed();
+    for _ in 0..10 {
+        let error = crate::tests::bearer(&world.server, &foreign).await.unwrap_err();
+        assert!(matches!(error.kind(), AuthenticationErrorKind::Unavailable { .. }), "{error:?}");
+    }
+    assert_eq!(world.records.failed() - before, 1);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_runtime::{Context, Revision, Server, tool};
+use mcp_runtime::{Context, Revision, Server, auth::Identity, tool};
 use serde_json::{Value, json};
 
 use super::{ISSUER, World, form};
@@ -47,7 +47,7 @@ async fn a_client_revokes_its_own_tokens_only() {
             async move { world.send("POST", "/revoke", &[], &body).await.status }
         };
         for (client, token, status) in
-            [("other", token, 200), ("app", "unknown", 200), ("app", "", 400), ("unknown", token, 401)]
+            [("other", token, 400), ("app", "unknown", 200), ("app", "", 400), ("unknown", token, 401)]
         {
             assert_eq!(revoke(client, token).await, status, "{client}");
             assert!(world.accepts(&tokens["access_token"]).await);
@@ -58,6 +58,18 @@ async fn a_client_revokes_its_own_tokens_only() {
         assert_eq!(refreshed.json()["error"], "invalid_grant");
         assert_eq!(revoke("app", token).await, 200);
     }
+}
+
+#[tokio::test]
+async fn a_machine_revokes_its_token() {
+    let world = World::new().await;
+    let credentials = [("client_id", "robot"), ("client_secret", "a robot secret")];
+    let request = form(&[&credentials[..], &[("grant_type", "client_credentials")]].concat());
+    let token = async || world.send("POST", "/token", &[], &request).await.json()["access_token"].clone();
+    let (revoked, other) = (token().await, token().await);
+    let body = form(&[&credentials[..], &[("token", revoked.as_str().unwrap())]].concat());
+    assert_eq!(world.send("POST", "/revoke", &[], &body).await.status, 200);
+    assert_eq!((world.accepts(&revoked).await, world.accepts(&other).await), (false, true));
 }
 
 #[tokio::test]
@@ -114,19 +126,20 @@ async fn upstream_token(tokens: &UpstreamTokens, ctx: &Context) -> Result<String
     tokens.of(ctx).await.map_err(|error| error.to_string())
 }
 
+/// Returns what a function gets that a caller calls.
+pub(super) async fn upstream_token_of(world: &World, identity: Identity) -> String {
+    let server = Server::empty("notes", "1.0.0").with::<upstream_token>();
+    let server = server.with_state(world.server.upstream_tokens()).stdio_identity(identity);
+    let mut client = server.test_client(Revision::V2026_07_28);
+    client.call("upstream_token", ()).await.unwrap().text().to_owned()
+}
+
 #[tokio::test]
 async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
     let world = World::new().await;
     let tokens = world.tokens().await;
     let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
-    let call = |identity: mcp_runtime::auth::Identity| {
-        let server = Server::empty("notes", "1.0.0").with::<upstream_token>();
-        let server = server.with_state(world.server.upstream_tokens()).stdio_identity(identity);
-        async move {
-            let mut client = server.test_client(Revision::V2026_07_28);
-            client.call("upstream_token", ()).await.unwrap().text().to_owned()
-        }
-    };
+    let call = |identity| upstream_token_of(&world, identity);
     assert_eq!(call(identity.0.clone()).await, "upstream-access");
     world.clock.advance(Duration::from_secs(3600));
     world.provider(|provider| provider.token = Some((200, json!({"access_token": "renewed", "expires_in": 3600}))));
@@ -137,7 +150,6 @@ async fn functions_get_the_token_of_the_provider_if_the_author_says_so() {
     assert_eq!(call(identity.0.clone()).await, "the token of the provider is temporarily unavailable");
     world.provider(|provider| provider.token = Some((400, json!({"error": "invalid_grant"}))));
     assert_eq!(call(identity.0.clone()).await, "the login at the provider has ended: authorize again");
-    let stranger =
-        mcp_runtime::auth::Identity::new("ada").with_claims(json!({"iss": "https://x.example", "grant": "x"}));
+    let stranger = Identity::new("ada").with_claims(json!({"iss": "https://x.example", "grant": "x"}));
     assert_eq!(call(stranger).await, "the caller has not logged in at the provider");
 }

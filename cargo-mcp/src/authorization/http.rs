@@ -1,0 +1,70 @@
+use std::sync::Arc;
+
+use http::Response;
+use reqwest::Client;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
+};
+use url::{Host, Url};
+
+use super::store::TokenStore;
+use crate::http_client::http_client;
+
+/// The maximum size of a response in bytes.
+const MAX_RESPONSE_BYTES: usize = 256 << 10;
+
+/// Sends the requests of a login, whose addresses the server chooses, only where nobody on the way can read them.
+/// Redirects are followed only within an origin.
+struct OAuthClient {
+    client: Client,
+    /// Whether the server is on this machine. Only then, the others may be, too.
+    is_local: bool,
+}
+
+/// Returns rmcp's flow for a server.
+pub(super) async fn manager(url: &str, store: TokenStore) -> Result<AuthorizationManager, AuthError> {
+    let client = OAuthClient { client: http_client()?, is_local: Url::parse(url).is_ok_and(|url| is_local(&url)) };
+    let mut manager = AuthorizationManager::new_with_oauth_http_client(url, Arc::new(client)).await?;
+    manager.set_credential_store(store);
+    Ok(manager)
+}
+
+impl OAuthHttpClient for OAuthClient {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(async move {
+            let mut sent = reqwest::Request::try_from(request.request)?;
+            let url = sent.url();
+            if !is_secure(url) || (url.scheme() == "http" && !self.is_local) {
+                return Err(format!("the URL is `{url}`, expected an `https` URL").into());
+            }
+            *sent.timeout_mut() = request.timeout;
+            let mut received = self.client.execute(sent).await?;
+            let mut response = Response::builder().status(received.status());
+            for (name, value) in received.headers() {
+                response = response.header(name, value);
+            }
+            let mut body = Vec::new();
+            while let Some(chunk) = received.chunk().await? {
+                body.extend_from_slice(&chunk);
+                if body.len() > MAX_RESPONSE_BYTES {
+                    return Err(format!("the response exceeds {MAX_RESPONSE_BYTES} bytes").into());
+                }
+            }
+            response.body(body).map_err(OAuthHttpClientError::from)
+        })
+    }
+}
+
+/// Returns whether a URL uses `https`, or `http` on this machine.
+pub(super) fn is_secure(url: &Url) -> bool {
+    url.scheme() == "https" || (url.scheme() == "http" && is_local(url))
+}
+
+fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}

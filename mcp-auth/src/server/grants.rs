@@ -1,0 +1,211 @@
+//! Grants: what users have allowed clients to do.
+
+use std::{
+    num::NonZeroUsize,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use lru::LruCache;
+use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{
+    client::Client,
+    inner::Inner,
+    login::{Tokens, UpstreamError, UpstreamTokenError},
+    oauth_error::OAuthError,
+    random,
+    seal::Purpose,
+};
+
+/// The maximum number of ended grants that are remembered. The access tokens of older ones are accepted until they
+/// expire.
+const MAX_ENDED: usize = 10_000;
+
+/// The time in which a client that repeats a refresh gets the same answer: its requests were sent at the same moment, or
+/// the first answer was lost.
+const REPETITION: Duration = Duration::from_secs(30);
+
+/// The approval of a user for a client, from which access tokens are issued until it ends.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Grant {
+    pub(super) client: String,
+    pub(super) subject: String,
+    pub(super) scopes: Vec<String>,
+    /// The claims of the user at the provider.
+    pub(super) claims: Map<String, Value>,
+    /// The number of the only refresh token that is valid.
+    pub(super) generation: u64,
+    /// The answer to the refresh that has created this generation.
+    pub(super) answer: Option<Answer>,
+    pub(super) tokens: Tokens,
+    /// Seconds since the Unix epoch.
+    pub(super) expires: f64,
+}
+
+/// The tokens that a client has received last, which it receives once more if it repeats the request.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Answer {
+    tokens: Value,
+    /// Seconds since the Unix epoch.
+    until: f64,
+}
+
+/// A refresh token, which is sealed. Its text reveals nothing, and nobody can invent one.
+#[derive(Serialize, Deserialize)]
+pub(super) struct RefreshToken {
+    pub(super) grant: String,
+    pub(super) generation: u64,
+}
+
+impl Grant {
+    /// Returns the answer to a refresh that was answered a moment ago.
+    pub(super) fn repeated(&self, token: &RefreshToken, client: &Client, scopes: &[String], now: f64) -> Option<Value> {
+        let answer = self.answer.as_ref().filter(|answer| now < answer.until)?;
+        let is_same = token.generation + 1 == self.generation
+            && self.client == client.id
+            && answer.tokens["scope"] == scopes.join(" ");
+        is_same.then(|| answer.tokens.clone())
+    }
+
+    /// Remembers the answer to a refresh.
+    pub(super) fn remember(&mut self, tokens: &Value, now: f64) {
+        self.answer = Some(Answer { tokens: tokens.clone(), until: now + REPETITION.as_secs_f64() });
+    }
+}
+
+/// Reads a grant.
+pub(super) async fn get(server: &Inner, id: &str) -> Result<Option<(Grant, RecordVersion)>, BackendError> {
+    server.store.get("grant", id).await
+}
+
+/// Replaces a grant. Returns `false` if it was changed meanwhile.
+pub(super) async fn replace(
+    server: &Inner,
+    id: &str,
+    version: RecordVersion,
+    grant: &Grant,
+) -> Result<bool, BackendError> {
+    let lifetime = Duration::from_secs_f64((grant.expires - server.clock.unix()).max(0.0));
+    server.store.set("grant", id, RecordCondition::Version(version), grant, lifetime).await
+}
+
+/// Runs `work` while no other request, at whatever process, renews the tokens of a grant: most providers accept a refresh
+/// token once, and end the login if it is used again. The work is finished even if the client disconnects.
+pub(super) async fn exclusively<T: Send + 'static>(
+    server: &Inner,
+    id: &str,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, BackendError> {
+    let lock = server.store.lock(id).await?;
+    let work = tokio::spawn(async move {
+        let result = work.await;
+        lock.release().await;
+        result
+    });
+    work.await.map_err(|error| BackendError::Unavailable(error.to_string()))
+}
+
+/// Renews the tokens and claims of a grant at the provider. It ends if the provider refuses, or if the user may no longer
+/// use the server. Returns `None` if the grant was changed meanwhile, so that it must be read again.
+pub(super) async fn renew(
+    server: &Inner,
+    id: &str,
+    mut grant: Grant,
+    version: RecordVersion,
+) -> Result<Option<Grant>, UpstreamTokenError> {
+    let upstream = &server.upstream;
+    let can_refresh = grant.tokens.refresh.is_some();
+    let renewed = async {
+        let (tokens, identity) = upstream.refresh(&grant.tokens, server.clock.unix()).await?;
+        grant.tokens = tokens;
+        // Without new tokens, the user endpoint is the only way to find out whether the login still exists.
+        if !can_refresh || (server.options.uses_claims() && (identity.is_some() || upstream.has_users())) {
+            grant.claims = upstream.newest_claims(&grant.claims, &grant.tokens.access, identity).await?;
+        }
+        Ok::<_, UpstreamError>(())
+    };
+    let reason = match renewed.await {
+        Ok(()) if server.options.admits(&Value::Object(grant.claims.clone())) => return Ok(Some(grant)),
+        Ok(()) => "the user may no longer use the server".to_owned(),
+        Err(UpstreamError::Refused(reason)) => {
+            if get(server, id).await?.is_some_and(|(_, current)| current != version) {
+                return Ok(None);
+            }
+            reason
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a login at the provider cannot be checked");
+            if can_refresh {
+                // The provider may have replaced the tokens before it has failed.
+                replace(server, id, version, &grant).await?;
+            }
+            return Err(UpstreamTokenError::Unavailable);
+        }
+    };
+    tracing::info!(reason, "the login at the provider has ended, so the grant ends");
+    end(server, id).await?;
+    Err(UpstreamTokenError::Ended)
+}
+
+/// Ends a grant. Its access tokens are rejected by this process at once, and by others when they expire.
+pub(super) async fn end(server: &Inner, grant: &str) -> Result<(), BackendError> {
+    server.ended.insert(grant);
+    server.store.delete("grant", grant).await.map(|_| ())
+}
+
+/// Signs an access token.
+pub(super) async fn access_token(
+    server: &Inner,
+    subject: &str,
+    client: &Client,
+    scopes: &[String],
+    claims: &Map<String, Value>,
+    grant: Option<&str>,
+) -> Result<String, OAuthError> {
+    let (options, now) = (&server.options, server.clock.unix().floor());
+    let mut token = claims.clone();
+    let expires = now + options.access_token_lifetime.as_secs_f64();
+    let own = json!({
+        "iss": options.issuer,
+        "aud": options.resource,
+        "sub": subject,
+        "client_id": client.id,
+        "scope": scopes.join(" "),
+        "iat": now as u64,
+        "exp": expires as u64,
+        "jti": random::token()?,
+    });
+    token.extend(own.as_object().cloned().unwrap_or_default());
+    if let Some(grant) = grant {
+        token.insert("grant".to_owned(), json!(grant));
+    }
+    Ok(server.keys.sign(&Value::Object(token)).await)
+}
+
+pub(super) fn refresh_token(server: &Inner, grant: &str, generation: u64) -> Result<String, OAuthError> {
+    let token = RefreshToken { grant: grant.to_owned(), generation };
+    Ok(server.sealer.seal_text(Purpose::RefreshToken, &token)?)
+}
+
+/// The grants that this process has ended, whose access tokens may not have expired yet, and the identifiers of the tokens
+/// of machines that were revoked.
+pub(super) struct EndedGrants(Mutex<LruCache<String, ()>>);
+
+impl Default for EndedGrants {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(NonZeroUsize::new(MAX_ENDED).unwrap_or(NonZeroUsize::MIN))))
+    }
+}
+
+impl EndedGrants {
+    pub(super) fn insert(&self, grant: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).put(grant.to_owned(), ());
+    }
+
+    pub(super) fn contains(&self, grant: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(grant)
+    }
+}

@@ -1,0 +1,144 @@
+//! Refresh tokens that are used several times.
+
+use std::{sync::Arc, time::Duration};
+
+use mcp_runtime::{
+    auth::Identity,
+    backend::{RecordCondition, Records as _},
+};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::{Reaction, World, records::stored, tokens::upstream_token_of};
+use crate::tests::{RESOURCE, bearer};
+
+/// Two processes with the same records.
+async fn replicas() -> [Arc<World>; 2] {
+    let first = World::new().await;
+    let second = first.replica(RESOURCE, [7; 32], |builder| builder).await;
+    [Arc::new(first), Arc::new(second)]
+}
+
+fn refresh_token(tokens: &Value) -> &str {
+    tokens["refresh_token"].as_str().unwrap()
+}
+
+/// Requests for new tokens that arrived at the provider, beside that of the login.
+fn renewals(world: &World) -> usize {
+    world.issuer.received("/token").len() - 1
+}
+
+/// Current SDKs refresh once for each call that finds an expired token.
+#[tokio::test]
+async fn parallel_refreshes_get_the_same_tokens() {
+    let worlds = replicas().await;
+    let tokens = worlds[0].tokens().await;
+    let refresh = async |index: usize| worlds[index].refresh(refresh_token(&tokens)).await;
+    let responses: [Reaction; 5] = tokio::join!(refresh(0), refresh(1), refresh(0), refresh(1), refresh(0)).into();
+    for response in &responses {
+        assert_eq!((response.status, &response.body), (200, &responses[0].body), "{response:?}");
+    }
+    assert_eq!(renewals(&worlds[0]), 1);
+    let renewed = responses[0].json();
+    assert!(worlds[1].accepts(&renewed["access_token"]).await);
+    assert_eq!(worlds[1].refresh(refresh_token(&renewed)).await.status, 200);
+}
+
+/// The same request gets the same answer for a moment. Everything else is a second use, which ends the grant.
+#[tokio::test]
+async fn only_a_repetition_of_the_last_refresh_is_answered() {
+    const SECRET: (&str, &str) = ("client_secret", "a web secret");
+    for (seconds, changes, refreshes, status) in [
+        (29, &[] as &[(&str, &str)], 1, 200),
+        (29, &[("scope", "notes:read")], 1, 200),
+        (31, &[], 1, 400),
+        (0, &[], 2, 400),
+        (0, &[("scope", "")], 1, 200),
+        (0, &[("scope", "notes:write")], 1, 400),
+        (0, &[("client_id", "other")], 1, 400),
+        (0, &[("client_id", "web"), SECRET], 1, 400),
+    ] {
+        let world = World::new().await;
+        let tokens = world.tokens().await;
+        let mut last = tokens.clone();
+        for _ in 0..refreshes {
+            last = world.refresh(refresh_token(&last)).await.json();
+        }
+        world.clock.advance(Duration::from_secs(seconds));
+        let valid = [("grant_type", "refresh_token"), ("client_id", "app"), ("refresh_token", refresh_token(&tokens))];
+        let response = world.token(&super::replaced(&valid, changes)).await;
+        let case = format!("{seconds} {changes:?} {refreshes}");
+        assert_eq!(response.status, status, "{case}");
+        if status == 200 {
+            assert_eq!(response.json(), last, "{case}");
+        } else {
+            assert_eq!(response.json()["error"], "invalid_grant", "{case}");
+        }
+        let after = world.refresh(refresh_token(&last)).await;
+        assert_eq!(after.status, status, "the grant has ended, or not: {case}");
+    }
+}
+
+/// A process that has waited too long is refused by the provider, and finds that another one has succeeded.
+#[tokio::test]
+async fn a_refused_refresh_gets_the_tokens_that_another_process_has_obtained() {
+    let worlds = replicas().await;
+    let [first, second] = &worlds;
+    let tokens = first.tokens().await;
+    let held = Arc::new(Notify::new());
+    first.provider(|provider| {
+        provider.held = Some(Arc::clone(&held));
+        provider.token = Some((400, json!({"error": "invalid_grant"})));
+    });
+    let (world, token) = (Arc::clone(first), refresh_token(&tokens).to_owned());
+    let refused = tokio::spawn(async move { world.refresh(&token).await });
+    while renewals(first) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    expire_locks(first).await;
+    first.provider(|provider| (provider.held, provider.token) = (None, None));
+    let renewed = second.refresh(refresh_token(&tokens)).await;
+    assert_eq!(renewed.status, 200, "{renewed:?}");
+    held.notify_one();
+    let answer = refused.await.unwrap();
+    assert_eq!((answer.status, &answer.body), (200, &renewed.body));
+    assert!(first.accepts(&renewed.json()["access_token"]).await);
+}
+
+async fn expire_locks(world: &World) {
+    for (key, _) in stored(&world.records).await.into_iter().filter(|(key, _)| key.contains("/lock/")) {
+        world.records.reliable().delete(&key, RecordCondition::Always).await.unwrap();
+    }
+}
+
+/// A client that disconnects while the provider answers has not lost the login.
+#[tokio::test]
+async fn an_abandoned_refresh_is_finished() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    let held = Arc::new(Notify::new());
+    world.provider(|provider| provider.held = Some(Arc::clone(&held)));
+    let abandoned = world.refresh(refresh_token(&tokens));
+    assert!(tokio::time::timeout(Duration::from_millis(200), abandoned).await.is_err());
+    world.provider(|provider| provider.token = Some((400, json!({"error": "invalid_grant"}))));
+    held.notify_one();
+    let repeated = world.refresh(refresh_token(&tokens)).await;
+    assert_eq!(repeated.status, 200, "{repeated:?}");
+    assert_eq!(world.issuer.received("/token").len(), 2);
+}
+
+#[tokio::test]
+async fn functions_at_several_processes_renew_the_token_of_the_provider_once() {
+    let worlds = replicas().await;
+    let tokens = worlds[0].tokens().await;
+    let renewed = json!({"access_token": "renewed", "expires_in": 3600, "refresh_token": "next"});
+    let identity: Identity = bearer(&worlds[0].server, tokens["access_token"].as_str().unwrap()).await.unwrap().0;
+    for world in &worlds {
+        world.clock.advance(Duration::from_secs(3600));
+        world.provider(|provider| provider.token = Some((200, renewed.clone())));
+    }
+    let call = async |index: usize| upstream_token_of(&worlds[index], identity.clone()).await;
+    let found: [String; 4] = tokio::join!(call(0), call(1), call(0), call(1)).into();
+    assert_eq!(found, ["renewed"; 4]);
+    assert_eq!(renewals(&worlds[0]), 1);
+}
