@@ -15,7 +15,7 @@ use std::{fs, path::PathBuf};
 use mcp_runtime_lock::{Change, Listing, Lock, Severity};
 
 use authorization::TokenArgs;
-use codes::{Code, Level};
+use codes::{Code, Explanation, Level};
 use conformance::{HandshakeOutcome, Inventory};
 use finding::{Findings, Subject};
 use report::Report;
@@ -262,7 +262,7 @@ fn rank(subject: &Subject) -> usize {
 }
 
 fn code(name: &str) -> Result<&'static Code, Failure> {
-    codes::named(name).ok_or_else(|| {
+    Code::named(name).ok_or_else(|| {
         let failure = Failure::usage(format_args!("unknown code `{name}`"));
         match nearest(name, codes::ALL.iter().map(|code| code.name)) {
             Some(near) => failure.help(format_args!("did you mean `{near}`?")),
@@ -275,13 +275,13 @@ fn explain(name: &str) -> Result<(), Failure> {
     if name == "list" {
         let width = codes::ALL.iter().map(|code| code.name.len()).max().unwrap_or_default();
         for code in codes::ALL {
-            outln!("{:7}  {:width$}  {}", code.level.as_str(), code.name, code.summary);
+            outln!("{:7}  {:width$}  {}", code.level.as_str(), code.name, code.explanation().summary);
         }
         return Ok(());
     }
-    let code = code(name)?;
-    let Code { name, level, summary, why, help } = code;
-    let frameworks = finding::affected(code).map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
+    let code @ Code { name, level } = code(name)?;
+    let Explanation { summary, why, frameworks, help } = code.explanation();
+    let frameworks = frameworks.map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
     outln!("{}[{name}]: {summary}\n\n{why}{frameworks}\n\nhelp: {help}", level.as_str());
     Ok(())
 }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use super::{
     authorization::Protection,
-    codes::Level,
+    codes::{Explanation, Level},
     conformance::{Handshake, HandshakeOutcome},
-    finding::{self, Finding, Findings, Subject},
+    finding::{Finding, Findings, Subject},
     tokens::{self, ToolTokens},
 };
 
@@ -78,10 +78,11 @@ impl Report<'_> {
                 outln!("  {style}{level}{style:#}[{code}]: {}", finding.message);
                 // All findings of a code share their frameworks and their help, which follow the last of them.
                 if found.get(index + 1).is_none_or(|next| next.code.name != code) {
-                    if let Some(frameworks) = finding::affected(finding.code) {
+                    let Explanation { frameworks, help, .. } = finding.code.explanation();
+                    if let Some(frameworks) = frameworks {
                         outln!("    frameworks: {frameworks}");
                     }
-                    outln!("    help: {}", finding.code.help);
+                    outln!("    help: {help}");
                 }
             }
             outln!();
@@ -163,7 +164,7 @@ impl Report<'_> {
                 Level::Warning => "warning",
                 Level::Note => "notice",
             };
-            let text = format!("{}: {}; {}", finding.subject, finding.message, finding.code.help);
+            let text = format!("{}: {}; {}", finding.subject, finding.message, finding.code.explanation().help);
             let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
             outln!("::{command} title={}::{text}", finding.code.name);
         }

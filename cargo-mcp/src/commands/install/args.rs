@@ -5,10 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    client::{Client, Scope},
-    clients::{self, CLIENTS},
-};
+use super::client::{self, CLIENTS, Client, Scope};
 use crate::{directories::Directories, failure::Failure, near::name_list, target::header, workspace::BuildArgs};
 
 /// Add a server to the configuration of Claude, Cursor, VS Code and other clients
@@ -114,7 +111,7 @@ impl ClientArgs {
     ///
     /// Fails if no client is named and there is no terminal, or if the user chooses none.
     pub(crate) fn select(&self, directories: &Directories, question: &str) -> Result<Vec<&'static Client>, Failure> {
-        let named: Vec<_> = self.client.iter().filter_map(|id| clients::named(id)).collect();
+        let named: Vec<_> = self.client.iter().filter_map(|id| client::named(id)).collect();
         if !named.is_empty() {
             let mut seen = std::collections::BTreeSet::new();
             return Ok(named.into_iter().filter(|client| seen.insert(client.id)).collect());

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::{
     args::Args,
-    client::{Client, Scope, project},
-    clients::CLIENTS,
+    client::{CLIENTS, Client, Scope, project},
     document::Document,
     file::File,
     server,
@@ -40,7 +39,7 @@ fn state(client: &Client, path: &Path, name: Option<&str>) -> String {
         Ok(file) => file,
         Err(_) => return "unreadable".to_owned(),
     };
-    let document = file.text().ok().and_then(|text| Document::parse(client, text).ok());
+    let document = file.text().ok().and_then(|text| Document::parse(client.syntax, client.object, text).ok());
     match (document.as_ref().map(Document::names), name) {
         (None, _) => "invalid".to_owned(),
         (Some(names), Some(name)) if names.contains(&name) => format!("has `{name}`"),

@@ -3,8 +3,8 @@
 mod args;
 mod change;
 pub(crate) mod client;
-mod clients;
-pub(crate) mod document;
+mod document;
+mod entry;
 pub(crate) mod file;
 mod json;
 mod list;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rmcp::model::ClientConfig;
 
-use self::{change::Change, document::Launch, server::ServerSpec};
+use self::{change::Change, entry::Launch, server::ServerSpec};
 use crate::{
     client::{connect, identity},
     directories::Directories,
