@@ -30,7 +30,7 @@ impl ListenRequest {
     /// Reads the filter of a request.
     pub(super) fn parse(id: &str, message: &Message<'_>) -> Self {
         let filter = message.param("notifications").unwrap_or("{}");
-        let is_requested = |capability: &Capability| member(filter, capability.filter_member()) == Some("true");
+        let is_requested = |capability: &Capability| member(filter, &capability.filter_member()) == Some("true");
         let resources = member(filter, "resourceSubscriptions").and_then(array_elements).unwrap_or_default();
         Self {
             id: serde_json::from_str(id).unwrap_or_default(),
@@ -71,7 +71,7 @@ impl ListenRequest {
             return Vec::new();
         }
         let lists = changed.intersection(&self.capabilities);
-        let lists = lists.map(|list| notification(list.changed_method(), Some(&json!({"_meta": self.meta()}))));
+        let lists = lists.map(|list| notification(&list.changed_method(), Some(&json!({"_meta": self.meta()}))));
         let uri = |uri: &String| serde_json::from_str::<Value>(uri).unwrap_or_default();
         let resources = self.resources.iter().map(|resource| {
             let params = json!({"_meta": self.meta(), "uri": uri(resource)});
@@ -90,7 +90,7 @@ impl ListenRequest {
     }
 
     fn with_list_changes(&self, mut filter: Map<String, Value>) -> Map<String, Value> {
-        let members = self.capabilities.iter().map(|list| (list.filter_member().to_owned(), Value::Bool(true)));
+        let members = self.capabilities.iter().map(|list| (list.filter_member(), Value::Bool(true)));
         filter.extend(members);
         filter
     }

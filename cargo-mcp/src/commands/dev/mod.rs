@@ -7,7 +7,7 @@ mod message;
 mod process;
 mod proxy;
 mod reporter;
-mod server_requests;
+mod session;
 mod snapshot;
 mod sources;
 mod stdio;

@@ -193,7 +193,7 @@ async fn send_log_messages(
 ) {
     while let Ok(message) = messages.recv().await {
         let Some(sender) = sender.upgrade() else { return };
-        let receives_errors = lock(&session.state).receives_errors();
+        let receives_errors = lock(&session.state).state.receives_errors();
         if receives_errors && sender.send(message_event(message)).await.is_err() {
             return;
         }

@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use super::{
     super::{
         message::{Message, RequestId, member, notification, replace_part},
-        proxy::capabilities_changed,
+        session::SessionState,
     },
     backend::Backend,
     respond::{PROTOCOL_VERSION, SESSION_ID, header_value, is_event_stream, message_of},
-    session::{Agreement, Session},
+    session::Session,
     state::{HttpProxy, SharedSession},
     sync::lock,
 };
@@ -56,38 +56,36 @@ pub(super) async fn join(proxy: &HttpProxy, session: &SharedSession, backend: &B
 
 /// Opens a session on a server and brings it to the state of the client's session.
 async fn replay(proxy: &HttpProxy, session: &SharedSession, backend: &Backend) -> Result<String, JoinError> {
-    let (mut parts, initialize, agreement) = {
+    let (mut parts, initialize, revision) = {
         let state = lock(&session.state);
-        (request_head(&state), state.initialize.clone(), state.agreement.clone())
+        (request_head(&state), state.state.initialize.clone(), state.state.revision.clone())
     };
-    let (headers, response) = exchange(backend, &parts, initialize).await.ok_or(JoinError::Unavailable)?;
+    let (headers, response) = exchange(backend, &parts, initialize.into()).await.ok_or(JoinError::Unavailable)?;
     let message = response.as_deref().and_then(Message::parse);
     let Some(result) = message.as_ref().and_then(|message| message.result) else {
         let why = message.and_then(|message| message.error_message()).unwrap_or_default();
         proxy.reporter.warn(format_args!("the new server rejected the `initialize` request of a session: {why}"));
         return Err(JoinError::Rejected);
     };
-    let new = Agreement::parse(result.get());
-    if new.revision != agreement.revision {
-        proxy.reporter.warn(format_args!(
-            "a session uses revision {}, but the new server offers {}",
-            agreement.revision, new.revision
-        ));
+    let new = SessionState::open(String::new(), result.get());
+    if new.revision != revision {
+        let offered = new.revision;
+        proxy.reporter.warn(format_args!("a session uses revision {revision}, but the new server offers {offered}"));
         return Err(JoinError::Rejected);
     }
-    if new.capabilities != agreement.capabilities {
-        let names = |agreement: &Agreement| agreement.capabilities.iter().cloned().collect::<Vec<_>>();
-        proxy.reporter.warn(capabilities_changed(&names(&agreement), &names(&new)));
+    let warning = lock(&session.state).state.capabilities_changed(&new);
+    if let Some(warning) = warning {
+        proxy.reporter.warn(warning);
     }
     let id = headers.get(&SESSION_ID).and_then(|id| id.to_str().ok()).ok_or(JoinError::Rejected)?.to_owned();
     parts.headers.insert(SESSION_ID, header_value(&id));
-    parts.headers.insert(PROTOCOL_VERSION, header_value(&agreement.revision));
+    parts.headers.insert(PROTOCOL_VERSION, header_value(&revision));
     let lines = {
-        let state = lock(&session.state);
-        let initialized = state.is_initialized.then(|| notification("notifications/initialized", None));
-        let requests = state.log_level.iter().chain(state.subscriptions.values()).enumerate();
-        let with_own_id = |(index, line): (usize, &String)| with_own_id(line, index);
-        initialized.into_iter().chain(requests.filter_map(with_own_id)).collect::<Vec<_>>()
+        let session = lock(&session.state);
+        let initialized = session.state.is_initialized.then(|| notification("notifications/initialized", None));
+        let requests = session.state.requests().into_iter().enumerate();
+        let requests = requests.filter_map(|(index, (_, line))| with_own_id(&line, index));
+        initialized.into_iter().chain(requests).collect::<Vec<_>>()
     };
     for line in lines {
         exchange(backend, &parts, line.into()).await.ok_or(JoinError::Unavailable)?;

@@ -1,17 +1,13 @@
 //! The state of a session, from which another server can continue it. Does no I/O.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use axum::http::{HeaderMap, Uri, request::Parts};
 use bytes::Bytes;
-use serde_json::{Value, json};
 
 use super::super::{
-    message::{
-        Generation, Message, MessageKind, RequestId, batch_elements, member, notification, parse_string, replace_part,
-    },
-    proxy::LEVELS_WITH_ERRORS,
-    server_requests::ServerRequests,
+    message::{Generation, Message, MessageKind, RequestId, batch_elements, replace_part},
+    session::{ServerRequests, SessionState},
     snapshot::Capability,
 };
 
@@ -22,14 +18,7 @@ pub(super) struct Session {
     pub(super) uri: Uri,
     /// The headers of the `initialize` request.
     pub(super) headers: HeaderMap,
-    /// The body of the `initialize` request.
-    pub(super) initialize: Bytes,
-    pub(super) agreement: Agreement,
-    pub(super) is_initialized: bool,
-    /// The last successful `logging/setLevel` request.
-    pub(super) log_level: Option<String>,
-    /// The successful `resources/subscribe` requests by URI.
-    pub(super) subscriptions: BTreeMap<String, String>,
+    pub(super) state: SessionState,
     /// The session's ids on the servers that know it.
     server_ids: HashMap<Generation, String>,
     server_requests: ServerRequests,
@@ -38,14 +27,6 @@ pub(super) struct Session {
     pending_changes: BTreeSet<Capability>,
     /// Whether a new build was activated since the client was notified.
     is_rebuilt: bool,
-}
-
-/// The revision and capabilities in the `initialize` result.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Agreement {
-    pub(super) revision: String,
-    /// The names of the server's capabilities.
-    pub(super) capabilities: BTreeSet<String>,
 }
 
 /// A request of the client without a response.
@@ -68,16 +49,6 @@ pub(super) struct RoutedBody {
     pub(super) requests: Vec<String>,
 }
 
-impl Agreement {
-    /// Reads the result of an `initialize` request.
-    pub(super) fn parse(result: &str) -> Self {
-        let capabilities = member(result, "capabilities").and_then(|json| serde_json::from_str(json).ok());
-        let capabilities: BTreeMap<String, Value> = capabilities.unwrap_or_default();
-        let revision = member(result, "protocolVersion").and_then(parse_string).unwrap_or_default();
-        Self { revision, capabilities: capabilities.into_keys().collect() }
-    }
-}
-
 impl Session {
     /// Creates the session that a successful `initialize` response opens. Returns `None` for an error response.
     pub(super) fn open(
@@ -91,8 +62,7 @@ impl Session {
         Some(Self {
             uri: request.uri.clone(),
             headers: request.headers.clone(),
-            initialize: initialize.clone(),
-            agreement: Agreement::parse(result),
+            state: SessionState::open(String::from_utf8_lossy(initialize).into_owned(), result),
             server_ids: HashMap::from([(server, id.to_owned())]),
             ..Self::default()
         })
@@ -144,7 +114,7 @@ impl Session {
                 unchanged(token.and_then(|token| self.server_requests.progress_receiver(token)))
             }
             MessageKind::Notification { method: "notifications/initialized" } => {
-                self.is_initialized = true;
+                self.state.is_initialized = true;
                 unchanged(None)
             }
             MessageKind::Request { id, .. } => {
@@ -189,28 +159,11 @@ impl Session {
                 self.calls.get(&id).filter(|call| call.server == server)?;
                 let call = self.calls.remove(&id)?;
                 if message.result.is_some() {
-                    self.update(&call.method, call.text);
+                    self.state.update(&call.method, &call.text);
                 }
                 Some(text.to_owned())
             }
             MessageKind::Notification { .. } | MessageKind::Other => Some(text.to_owned()),
-        }
-    }
-
-    /// Records session state that a successful request changed.
-    fn update(&mut self, method: &str, request: String) {
-        let uri = |request: &str| parse_string(Message::parse(request)?.param("uri")?);
-        match method {
-            "logging/setLevel" => self.log_level = Some(request),
-            "resources/subscribe" => {
-                if let Some(uri) = uri(&request) {
-                    self.subscriptions.insert(uri, request);
-                }
-            }
-            "resources/unsubscribe" => {
-                self.subscriptions.remove(&uri(&request).unwrap_or_default());
-            }
-            _ => {}
         }
     }
 
@@ -239,29 +192,14 @@ impl Session {
 
     /// Records that a new build was activated, and which lists changed.
     pub(super) fn record_rebuild(&mut self, changed: &BTreeSet<Capability>) {
-        let declared = changed.iter().filter(|capability| self.agreement.capabilities.contains(capability.name()));
-        self.pending_changes.extend(declared);
+        self.pending_changes.extend(changed);
         self.is_rebuilt = true;
     }
 
-    /// Returns the pending notifications: changed lists, and the resources, whose content may have changed.
+    /// Returns the notifications for the builds since the last call.
     pub(super) fn take_change_notifications(&mut self) -> Vec<String> {
         let changed = std::mem::take(&mut self.pending_changes);
-        let lists = changed.into_iter().map(|capability| notification(capability.changed_method(), None));
-        let resources = self.subscriptions.keys().filter(|_| self.is_rebuilt);
-        let updated = |uri: &String| notification("notifications/resources/updated", Some(&json!({"uri": uri})));
-        let notifications = lists.chain(resources.map(updated)).collect();
-        self.is_rebuilt = false;
-        notifications
-    }
-
-    /// Returns whether the client receives log messages about errors.
-    pub(super) fn receives_errors(&self) -> bool {
-        let level = |request: &str| parse_string(Message::parse(request)?.param("level")?);
-        let level = self.log_level.as_deref().and_then(level);
-        self.is_initialized
-            && self.agreement.capabilities.contains("logging")
-            && level.is_none_or(|level| LEVELS_WITH_ERRORS.contains(&&*level))
+        if std::mem::take(&mut self.is_rebuilt) { self.state.change_notifications(&changed) } else { Vec::new() }
     }
 
     /// Removes a server and its requests to the client.
@@ -335,8 +273,11 @@ mod tests {
         }
         session.handle_server_message(1, r#"{"id":1,"result":{}}"#);
         session.handle_server_message(1, r#"{"id":2,"error":{}}"#);
-        assert!(session.subscriptions.values().eq([subscribe]));
-        assert_eq!(session.log_level, None, "the server rejected it");
+        assert_eq!(
+            session.state.requests(),
+            [("resources/subscribe", subscribe.to_owned())],
+            "the server rejected the level"
+        );
         session.record_rebuild(&BTreeSet::from([Capability::Tools, Capability::Prompts]));
         let lists = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
         let resource = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a://b"}}"#;

@@ -18,8 +18,6 @@ use self::{
     state::{Phase, STDIN_CLOSED, Timer},
 };
 pub(crate) use self::{
-    reload::{LEVELS_WITH_ERRORS, build_failure_notification},
-    server::capabilities_changed,
     state::{Effect, Event, Proxy, ProxyConfig, Severity},
 };
 

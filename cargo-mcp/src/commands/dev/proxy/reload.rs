@@ -5,18 +5,14 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
-
 use super::{
     super::{
         message::{BuildId, Generation, Message, notification, replace_part},
+        session::{SessionState, build_failure_notification},
         snapshot::{Capability, List, Snapshot},
     },
     state::{Effect, InFlightCall, OwnRequest, Phase, Proxy, ServerState, Timer},
 };
-
-/// The log levels at which a client receives errors.
-pub(crate) const LEVELS_WITH_ERRORS: [&str; 5] = ["debug", "info", "notice", "warning", "error"];
 
 /// The maximum delay before a restart.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
@@ -44,10 +40,7 @@ pub(super) fn handle_build_failure(proxy: &mut Proxy, error: &str) {
     } else {
         proxy.warn("build failed; clients wait until a build succeeds");
     }
-    let Some(session) = proxy.session.as_ref().filter(|session| session.is_initialized) else { return };
-    let level = session.log_level.as_ref().map(|level| &*level.level);
-    let receives_errors = level.is_none_or(|level| LEVELS_WITH_ERRORS.contains(&level));
-    if session.capabilities.get("logging").is_some() && receives_errors {
+    if proxy.session.as_ref().is_some_and(SessionState::receives_errors) {
         proxy.send_to_client(build_failure_notification(error));
     }
 }
@@ -157,10 +150,7 @@ fn replay_session_state(proxy: &mut Proxy, server: Generation) {
     if session.is_initialized {
         proxy.effects.push(Effect::SendToServer(server, notification("notifications/initialized", None)));
     }
-    let level = session.log_level.iter().map(|level| ("logging/setLevel", level.request.clone()));
-    let subscriptions = session.subscriptions.values().map(|line| ("resources/subscribe", line.clone()));
-    let requests: Vec<_> = level.chain(subscriptions).collect();
-    for (method, line) in requests {
+    for (method, line) in session.requests() {
         replay(proxy, server, &line, OwnRequest::SessionState(method));
     }
 }
@@ -220,11 +210,7 @@ fn report_changes(
 fn notify_client(proxy: &mut Proxy, changed: &BTreeSet<Capability>) {
     let mut lines = Vec::new();
     if let Some(session) = proxy.session.as_ref().filter(|session| session.is_initialized) {
-        let declared = changed.iter().filter(|list| session.capabilities.get(list.name()).is_some());
-        lines.extend(declared.map(|list| notification(list.changed_method(), None)));
-        for uri in session.subscriptions.keys() {
-            lines.push(notification("notifications/resources/updated", Some(&json!({"uri": uri}))));
-        }
+        lines.extend(session.change_notifications(changed));
     }
     let mut calls: Vec<_> = proxy.calls.values().filter(|call| call.is_listening()).collect();
     calls.sort_by(|a, b| a.id.cmp(&b.id));
@@ -239,10 +225,4 @@ fn backoff(crashes: u32) -> Duration {
         0 | 1 => Duration::ZERO,
         more => MAX_BACKOFF.min(Duration::from_millis(500) * 2_u32.saturating_pow(more - 2)),
     }
-}
-
-/// Formats a log message about a failed build for clients.
-pub(crate) fn build_failure_notification(error: &str) -> String {
-    let params = json!({"level": "error", "logger": "cargo mcp dev", "data": format!("build failed: {error}")});
-    notification("notifications/message", Some(&params))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::{
     listen_request::ListenRequest,
     message::{BuildId, Generation, INTERNAL_ERROR, Message, RequestId, error_response, notification},
-    server_requests::ServerRequests,
+    session::{ServerRequests, SessionState},
     snapshot::{Capability, List, Snapshot},
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct Proxy {
     /// The number of crashes since the last response.
     pub(super) crashes: u32,
     pub(super) is_restart_scheduled: bool,
-    pub(super) session: Option<Session>,
+    pub(super) session: Option<SessionState>,
     pub(super) calls: HashMap<RequestId, InFlightCall>,
     /// Lines that wait for a server, with the ids of the requests in them.
     pub(super) queue: VecDeque<(String, Vec<RequestId>)>,
@@ -91,28 +91,6 @@ pub(super) enum OwnRequest {
     },
     /// Replays a request of the client with this method. Only an error response matters.
     SessionState(&'static str),
-}
-
-/// The session of the client, from which another server can continue it.
-#[derive(Debug)]
-pub(super) struct Session {
-    /// The `initialize` request.
-    pub(super) initialize: String,
-    pub(super) revision: String,
-    /// The capabilities that the client received.
-    pub(super) capabilities: Value,
-    pub(super) is_initialized: bool,
-    pub(super) log_level: Option<LogLevel>,
-    /// The `resources/subscribe` requests by URI.
-    pub(super) subscriptions: BTreeMap<String, String>,
-}
-
-/// A log level that the client set.
-#[derive(Debug)]
-pub(super) struct LogLevel {
-    /// The `logging/setLevel` request.
-    pub(super) request: String,
-    pub(super) level: String,
 }
 
 /// A request of the client without a response.
