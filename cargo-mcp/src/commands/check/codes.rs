@@ -65,7 +65,7 @@ impl Code {
     }
 }
 
-/// Joins the lines of a paragraph, except for those with URLs.
+/// Joins the lines of a paragraph. Lines with URLs remain separate.
 fn unwrapped(paragraph: &str) -> String {
     let mut text = String::new();
     for line in paragraph.lines() {

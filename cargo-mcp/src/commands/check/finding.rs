@@ -76,6 +76,11 @@ impl Findings {
         }
     }
 
+    /// Adds a finding about the server itself.
+    pub(crate) fn add_to_server(&mut self, code: &'static Code, message: impl Into<String>) {
+        self.add(code, &Subject::server(), message);
+    }
+
     pub(crate) fn count(&self, level: Level) -> usize {
         self.0.iter().filter(|finding| finding.code.level == level).count()
     }

@@ -8,7 +8,6 @@ mod finding;
 mod metadata;
 mod report;
 mod schemas;
-mod tokens;
 
 use std::{fs, path::PathBuf};
 
@@ -19,25 +18,19 @@ use codes::{Code, Explanation, Level};
 use conformance::{HandshakeOutcome, Inventory};
 use finding::{Findings, Subject};
 use report::Report;
-use tokens::TokenBudget;
 
 use super::lock;
 use crate::{
-    client::with_stored_token, failure::Failure, near::nearest, output::outln, revision::Revision, target::TargetArgs,
+    client::with_stored_token,
+    failure::{Failure, nearest},
+    output::outln,
+    revision::Revision,
+    target::TargetArgs,
 };
 
 /// Check a server for errors and for problems with known clients
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  cargo mcp check notes
-  cargo mcp check notes --deny warnings --allow no-hints --max-tokens 4000
-  cargo mcp check notes --locked --format github
-  cargo mcp check --explain schema-ref
-
-Checks the handshake of every protocol revision (or only `--revision`), and everything that the server lists in the \
-newest supported one. If a URL asks for authorization, also checks its challenge and metadata, and sends invalid tokens.
-Exit codes: 0 success, 1 denied findings, 2 invalid command line, 3 server unavailable.")]
+#[command(after_help = include_str!("help.txt").trim_end())]
 pub(crate) struct Args {
     /// Package of this workspace or URL [default: the only server here]
     server: Option<String>,
@@ -115,9 +108,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let mut tokens = Vec::new();
     if let Some(inventory) = newest {
         check_inventory(&mut findings, inventory);
-        tokens = tokens::estimate(&inventory.listing);
-        let budget = TokenBudget { total: args.max_tokens, per_tool: args.max_tool_tokens };
-        tokens::check(&mut findings, &tokens, &budget);
+        tokens = metadata::estimate_tokens(&inventory.listing);
+        metadata::token_budget(&mut findings, &tokens, args.max_tokens, args.max_tool_tokens);
     }
     let changes = lock.zip(newest).map(|(lock, now)| lock.changes(&Lock::of(&now.listing)));
     lock_changes(&mut findings, changes.as_deref().unwrap_or_default());

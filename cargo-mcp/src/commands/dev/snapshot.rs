@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::message::PROTOCOL_VERSION;
+use crate::output::counted;
 
 /// A list that a server offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,11 +52,6 @@ impl List {
             Self::Templates => ["resources/templates/list", "resourceTemplates", "uriTemplate", "template"],
             Self::Prompts => ["prompts/list", "prompts", "name", "prompt"],
         }
-    }
-
-    fn noun(self) -> &'static str {
-        let [.., noun] = self.names();
-        noun
     }
 
     fn capability(self) -> Capability {
@@ -115,7 +111,7 @@ impl Snapshot {
         let mut diff = SnapshotDiff::default();
         let keys: BTreeSet<_> = self.entries.keys().chain(before.entries.keys()).collect();
         for key @ (list, name) in keys {
-            let noun = list.noun();
+            let [.., noun] = list.names();
             let line = match (before.entries.get(key), self.entries.get(key)) {
                 (None, _) => format!("+ {noun} {name}"),
                 (_, None) => format!("- {noun} {name}"),
@@ -153,8 +149,7 @@ impl Display for Snapshot {
             let count = self.entries.keys().filter(|(of, _)| *of == list).count();
             if count > 0 {
                 let separator = if text.is_empty() { "" } else { ", " };
-                let plural = if count == 1 { "" } else { "s" };
-                write!(text, "{separator}{count} {}{plural}", list.noun())?;
+                write!(text, "{separator}{}", counted(count, list.names()[3]))?;
             }
         }
         f.write_str(if text.is_empty() { "no tools, resources or prompts" } else { &text })

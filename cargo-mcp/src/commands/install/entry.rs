@@ -47,7 +47,7 @@ pub(crate) enum Launch {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry(pub(crate) Map<String, Value>);
 
-/// The members that determine how a server is started or reached. All others belong to the user or the client.
+/// The members that determine how a server is started or reached. All other members belong to the user or the client.
 const LAUNCH_MEMBERS: [&str; 11] =
     ["type", "command", "args", "env", "cwd", "envFile", "url", "serverUrl", "httpUrl", "headers", "http_headers"];
 

@@ -1,19 +1,30 @@
-//! The state of a session, from which another server can continue it. Does no I/O.
+//! The session of a client, and how another server continues it: by replaying the requests of the client.
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
-use axum::http::{HeaderMap, Uri, request::Parts};
+use axum::http::{HeaderMap, Method, Request, Uri, request::Parts};
 use bytes::Bytes;
+use serde_json::json;
+use tokio::time::timeout;
 
-use super::super::{
-    message::{Generation, Message, MessageKind, RequestId, batch_elements, replace_part},
-    session::{ServerRequests, SessionState},
-    snapshot::Capability,
+use super::{
+    super::{
+        message::{Generation, Message, MessageKind, RequestId, batch_elements, notification, replace_part},
+        session::{ServerRequests, SessionState},
+        snapshot::Capability,
+    },
+    HttpProxy, SharedSession,
+    backend::Backend,
+    lock,
+    respond::{PROTOCOL_VERSION, SESSION_ID, header_value},
 };
 
 /// A session as its client sees it.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct HttpSession {
     /// The URI of the `initialize` request.
     pub(super) uri: Uri,
     /// The headers of the `initialize` request.
@@ -22,7 +33,7 @@ pub(super) struct Session {
     /// The session's ids on the servers that know it.
     server_ids: HashMap<Generation, String>,
     server_requests: ServerRequests,
-    calls: HashMap<RequestId, InFlightCall>,
+    calls: HashMap<RequestId, ForwardedCall>,
     /// The changed capabilities of which the client has not been notified.
     pending_changes: BTreeSet<Capability>,
     /// Whether a new build was activated since the client was notified.
@@ -31,7 +42,7 @@ pub(super) struct Session {
 
 /// A request of the client without a response.
 #[derive(Debug)]
-struct InFlightCall {
+struct ForwardedCall {
     server: Generation,
     id: String,
     method: String,
@@ -49,7 +60,7 @@ pub(super) struct RoutedBody {
     pub(super) requests: Vec<String>,
 }
 
-impl Session {
+impl HttpSession {
     /// Creates the session that a successful `initialize` response opens. Returns `None` for an error response.
     pub(super) fn open(
         request: &Parts,
@@ -132,7 +143,7 @@ impl Session {
                 && let Some(key) = RequestId::parse(id)
             {
                 let (id, method, text) = (id.to_owned(), method.to_owned(), text.to_owned());
-                self.calls.insert(key, InFlightCall { server, id, method, text, is_cancelled: false });
+                self.calls.insert(key, ForwardedCall { server, id, method, text, is_cancelled: false });
             }
         }
     }
@@ -174,7 +185,7 @@ impl Session {
         ids: Option<&[String]>,
         is_gone: impl Fn(Generation) -> bool,
     ) -> Vec<String> {
-        let is_selected = |call: &InFlightCall| is_gone(call.server) && ids.is_none_or(|ids| ids.contains(&call.id));
+        let is_selected = |call: &ForwardedCall| is_gone(call.server) && ids.is_none_or(|ids| ids.contains(&call.id));
         let mut ids: Vec<_> = self
             .calls
             .extract_if(|_, call| is_selected(call))
@@ -209,13 +220,101 @@ impl Session {
     }
 }
 
+/// The time that a server has to open a session.
+const REPLAY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a session could not be opened on a server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum JoinError {
+    /// The server rejected it. The session was removed.
+    Rejected,
+    /// The server exited or did not respond.
+    Unavailable,
+}
+
+/// Returns the id of a session on a server. Opens the session there if the server does not know it.
+///
+/// # Errors
+///
+/// Returns an error if the server rejects the session or exits.
+pub(super) async fn join(proxy: &HttpProxy, session: &SharedSession, backend: &Backend) -> Result<String, JoinError> {
+    let _opening = session.opening.lock().await;
+    let known = lock(&session.state).server_id(backend.generation);
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    let replay = replay(proxy, session, backend);
+    let joined = timeout(REPLAY_TIMEOUT, replay).await.unwrap_or(Err(JoinError::Unavailable));
+    match &joined {
+        Ok(id) => lock(&session.state).set_server_id(backend.generation, id.clone()),
+        Err(JoinError::Rejected) => proxy.remove_session(&session.id),
+        Err(JoinError::Unavailable) => {}
+    }
+    joined
+}
+
+/// Opens a session on a server and brings it to the state of the client's session.
+async fn replay(proxy: &HttpProxy, session: &SharedSession, backend: &Backend) -> Result<String, JoinError> {
+    let (mut parts, initialize, revision) = {
+        let state = lock(&session.state);
+        (request_head(&state), state.state.initialize.clone(), state.state.revision.clone())
+    };
+    let (headers, response) = backend.exchange(&parts, initialize).await.ok_or(JoinError::Unavailable)?;
+    let message = response.as_deref().and_then(Message::parse);
+    let Some(result) = message.as_ref().and_then(|message| message.result) else {
+        let why = message.and_then(|message| message.error_message()).unwrap_or_default();
+        proxy.reporter.warn(format_args!("the new server rejected the `initialize` request of a session: {why}"));
+        return Err(JoinError::Rejected);
+    };
+    let new = SessionState::open(String::new(), result.get());
+    if new.revision != revision {
+        let offered = new.revision;
+        proxy.reporter.warn(format_args!("a session uses revision {revision}, but the new server offers {offered}"));
+        return Err(JoinError::Rejected);
+    }
+    let warning = lock(&session.state).state.capabilities_changed(&new);
+    if let Some(warning) = warning {
+        proxy.reporter.warn(warning);
+    }
+    let id = headers.get(&SESSION_ID).and_then(|id| id.to_str().ok()).ok_or(JoinError::Rejected)?.to_owned();
+    parts.headers.insert(SESSION_ID, header_value(&id));
+    parts.headers.insert(PROTOCOL_VERSION, header_value(&revision));
+    let lines = {
+        let session = lock(&session.state);
+        let initialized = session.state.is_initialized.then(|| notification("notifications/initialized", None));
+        let requests = session.state.requests().into_iter().enumerate();
+        let requests = requests.filter_map(|(index, (_, line))| with_own_id(&line, index));
+        initialized.into_iter().chain(requests).collect::<Vec<_>>()
+    };
+    for line in lines {
+        backend.exchange(&parts, line).await.ok_or(JoinError::Unavailable)?;
+    }
+    Ok(id)
+}
+
+/// Replaces the id of a client's request. Nothing else uses the new session yet, so a simple id is unique.
+fn with_own_id(line: &str, index: usize) -> Option<String> {
+    let id = Message::parse(line)?.id?;
+    Some(replace_part(line, id.get(), &json!(format!("cargo-mcp-{index}")).to_string()))
+}
+
+/// Returns the head of a request with the URI and headers of the client's `initialize` request.
+fn request_head(session: &HttpSession) -> Parts {
+    let (mut parts, ()) = Request::new(()).into_parts();
+    parts.method = Method::POST;
+    parts.uri = session.uri.clone();
+    parts.headers = session.headers.clone();
+    parts.headers.remove(&SESSION_ID);
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn session() -> Session {
+    fn session() -> HttpSession {
         let response = r#"{"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
-        Session::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", response)
+        HttpSession::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", response)
             .expect("a session")
     }
 

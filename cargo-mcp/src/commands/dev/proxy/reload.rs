@@ -1,13 +1,11 @@
-//! Starts the server of a build, brings it to the state of the client's session, and makes it the active one.
+//! Starts the server of a build, brings it to the state of the client's session, makes it the active one, and handles
+//! servers that exit or do not start.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     super::{
-        message::{BuildId, Generation, Message, notification, replace_part},
+        message::{BuildId, Generation, Message, RequestId, notification, replace_part},
         session::{SessionState, build_failure_notification},
         snapshot::{Capability, List, Snapshot},
     },
@@ -68,14 +66,8 @@ pub(super) fn start_for_queue(proxy: &mut Proxy) {
 pub(super) fn start(proxy: &mut Proxy, build: BuildId) {
     proxy.last_generation += 1;
     let server = proxy.last_generation;
-    let state = ServerState {
-        build,
-        own_requests: HashMap::new(),
-        is_initialize_sent: false,
-        is_initialized: false,
-        snapshot: proxy.config.can_list.then(Snapshot::default),
-        pending_pages: 0,
-    };
+    let snapshot = proxy.config.can_list.then(Snapshot::default);
+    let state = ServerState { build, snapshot, ..ServerState::default() };
     proxy.servers.insert(server, state);
     proxy.candidate = Some(server);
     proxy.effect(Effect::StartServer(server, build));
@@ -93,7 +85,7 @@ pub(super) fn request_page(proxy: &mut Proxy, server: Generation, list: List, pa
     let (id, key) = proxy.next_own_id();
     let request = list.request(&id, cursor);
     if let Some(state) = proxy.servers.get_mut(&server) {
-        state.own_requests.insert(key, OwnRequest::List { list, page });
+        state.own_requests.insert(key, OwnRequest::List(list, page));
         state.pending_pages += 1;
     }
     proxy.send_to_server(server, request);
@@ -225,4 +217,92 @@ fn backoff(crashes: u32) -> Duration {
         0 | 1 => Duration::ZERO,
         more => MAX_BACKOFF.min(Duration::from_millis(500) * 2_u32.saturating_pow(more - 2)),
     }
+}
+
+/// The number of consecutive crashes after which an `initialize` request is answered with an error.
+const MAX_INITIALIZE_ATTEMPTS: u32 = 3;
+
+/// Handles a server that exited without being stopped.
+pub(super) fn handle_exit(proxy: &mut Proxy, server: Generation, how: &str) {
+    let Some(build) = proxy.servers.get(&server).map(|state| state.build) else { return };
+    proxy.forget(server);
+    if proxy.candidate == Some(server) {
+        proxy.candidate = None;
+        handle_failed_start(proxy, build, how);
+    } else if proxy.active == Some(server) {
+        proxy.active = None;
+        handle_crash(proxy, server, how);
+    } else {
+        let reason = format!("the previous server exited while processing this request ({how})");
+        proxy.fail_calls_of(server, &reason);
+    }
+    proxy.stop_idle_servers();
+}
+
+/// Handles a candidate that did not start in time.
+pub(super) fn handle_start_timeout(proxy: &mut Proxy, server: Generation) {
+    if let Some(state) = proxy.servers.get_mut(&server).filter(|state| state.is_initialized) {
+        // It accepted the session, so it serves clients even if it does not answer the requests for its lists.
+        state.snapshot = None;
+        return activate(proxy, server);
+    }
+    let why = format!("no response within {} s", proxy.config.start_timeout.as_secs());
+    reject_candidate(proxy, server, &why);
+}
+
+/// Stops a candidate that runs but cannot become active.
+pub(super) fn reject_candidate(proxy: &mut Proxy, server: Generation, why: &str) {
+    let Some(build) = proxy.servers.get(&server).map(|state| state.build) else { return };
+    proxy.stop(server);
+    proxy.candidate = None;
+    handle_failed_start(proxy, build, why);
+}
+
+fn handle_crash(proxy: &mut Proxy, server: Generation, how: &str) {
+    proxy.crashes += 1;
+    if proxy.phase == Phase::Running {
+        proxy.warn(format_args!("the server exited ({how}); the next request or change restarts it"));
+    }
+    requeue_initialize(proxy, server);
+    proxy.fail_calls_of(server, &format!("the server exited while processing this request ({how})"));
+    if !proxy.queue.is_empty() {
+        start_for_queue(proxy);
+    }
+}
+
+/// Puts an unanswered `initialize` request back into the queue.
+fn requeue_initialize(proxy: &mut Proxy, server: Generation) {
+    if proxy.crashes > MAX_INITIALIZE_ATTEMPTS || proxy.phase != Phase::Running {
+        return;
+    }
+    let is_initialize = |call: &InFlightCall| call.method == "initialize" && call.is_pending_on(server);
+    for call in proxy.calls.values_mut().filter(|call| is_initialize(call)) {
+        call.server = None;
+        proxy.queue.extend(RequestId::parse(&call.id).map(|id| (call.line.clone(), vec![id])));
+    }
+}
+
+/// Continues without a server that failed to start.
+fn handle_failed_start(proxy: &mut Proxy, build: BuildId, why: &str) {
+    if proxy.builds.newest == Some(build) {
+        proxy.builds.is_newest_broken = true;
+    }
+    if proxy.active.is_some() {
+        return proxy.warn(format_args!("the new server failed to start ({why}); still serving the previous one"));
+    }
+    match proxy.builds.working {
+        None => proxy.warn(format_args!("the server failed to start ({why}); clients wait for the next build")),
+        Some(working) if working != build => {
+            proxy.warn(format_args!("the new server failed to start ({why}); restarting the last successful build"));
+            if proxy.phase == Phase::Running {
+                start(proxy, working);
+            }
+        }
+        Some(_) => {
+            proxy.crashes += 1;
+            proxy.warn(format_args!("the server failed to start ({why}); the next request starts it again"));
+            proxy.fail_queue(&format!("the server failed to start ({why})"));
+        }
+    }
+    proxy.stop_idle_servers();
 }

@@ -2,16 +2,14 @@
 
 use super::{
     super::{
-        listen_request::ACKNOWLEDGED,
         message::{
             Generation, METHOD_NOT_FOUND, Message, MessageKind, RequestId, add_list_changed, batch_elements,
             replace_part,
         },
-        session::SessionState,
+        session::{ACKNOWLEDGED, SessionState},
         snapshot::{Capability, List},
     },
-    exit::reject_candidate,
-    reload::{advance_start, request_page},
+    reload::{advance_start, reject_candidate, request_page},
     state::{InFlightCall, OwnRequest, Proxy},
 };
 
@@ -115,7 +113,7 @@ fn handle_own_response(proxy: &mut Proxy, server: Generation, request: OwnReques
             return;
         }
         OwnRequest::Initialize => handle_initialize_result(proxy, server, message),
-        OwnRequest::List { list, page } => handle_page(proxy, server, list, page, message),
+        OwnRequest::List(list, page) => handle_page(proxy, server, list, page, message),
     }
     advance_start(proxy, server);
 }

@@ -8,9 +8,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::super::{
-    listen_request::ListenRequest,
     message::{BuildId, Generation, INTERNAL_ERROR, Message, RequestId, error_response, notification},
-    session::{ServerRequests, SessionState},
+    session::{ListenRequest, ServerRequests, SessionState},
     snapshot::{Capability, List, Snapshot},
 };
 
@@ -21,7 +20,7 @@ pub(super) const STDIN_CLOSED: &str = "stdin of `cargo mcp dev` was closed";
 ///
 /// The `active` server receives the client's messages. A `candidate` has been started and is brought to the state of
 /// the client's session before it becomes active. Servers that were replaced finish their calls and are then stopped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Proxy {
     pub(super) config: ProxyConfig,
     pub(super) effects: Vec<Effect>,
@@ -68,7 +67,7 @@ pub(super) struct Builds {
 }
 
 /// A server process and how far its start has progressed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ServerState {
     pub(super) build: BuildId,
     /// The proxy's own requests without a response.
@@ -85,10 +84,8 @@ pub(super) struct ServerState {
 #[derive(Debug)]
 pub(super) enum OwnRequest {
     Initialize,
-    List {
-        list: List,
-        page: u32,
-    },
+    /// Requests a page of a list.
+    List(List, u32),
     /// Replays a request of the client with this method. Only an error response matters.
     SessionState(&'static str),
 }
@@ -127,26 +124,7 @@ impl InFlightCall {
 
 impl Proxy {
     pub(crate) fn new(config: ProxyConfig) -> Self {
-        Self {
-            config,
-            effects: Vec::new(),
-            phase: Phase::Running,
-            own_requests: 0,
-            batches: 0,
-            last_generation: 0,
-            servers: BTreeMap::new(),
-            active: None,
-            candidate: None,
-            builds: Builds::default(),
-            crashes: 0,
-            is_restart_scheduled: false,
-            session: None,
-            calls: HashMap::new(),
-            queue: VecDeque::new(),
-            server_requests: ServerRequests::default(),
-            snapshot: None,
-            changed_since: BTreeSet::new(),
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Returns whether a build may be started again.
@@ -341,7 +319,7 @@ pub(crate) enum Severity {
 }
 
 /// The settings of a proxy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ProxyConfig {
     /// The prefix of the ids of the proxy's own requests. Random, so that no client uses it.
     pub(crate) id_prefix: String,
