@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use rmcp::{
     ClientHandler, RoleClient, ServiceError,
-    model::{ErrorData, Implementation, ProtocolVersion},
+    model::{ClientConfig, ErrorData, Implementation, ProtocolVersion},
     service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use tokio::process::Command;
 
 use crate::{
-    authorization::{AuthorizedClient, access_token, authorized_client},
+    authorization::{access_token, authorized_client},
     failure::Failure,
+    http_client::parse_headers,
     output::escape_line,
     program::{ProcessObserver, Program},
     refusal::{Refusal, has_token},
@@ -28,27 +29,24 @@ pub(crate) fn identity() -> Implementation {
     Implementation::new("cargo-mcp", env!("CARGO_PKG_VERSION"))
 }
 
-/// Starts a program or connects to a URL, and performs the handshake.
+/// Connects as [`connect_observed`] does, in any revision, as a client without capabilities.
+///
+/// # Errors
+///
+/// Returns an error as [`connect_observed`] does.
+pub(crate) async fn connect(target: &Target, timeout: Duration) -> Result<Connection<ClientConfig>, Failure> {
+    let config = ClientConfig::new(Default::default(), identity());
+    connect_observed(target, None, config, timeout, &ProcessObserver::default()).await
+}
+
+/// Starts a program or connects to a URL, and performs the handshake. The observer records how a program exits, and its
+/// output that is not a message.
 ///
 /// The handler's `get_info` must return the same revision, which goes into the `initialize` request.
 ///
 /// # Errors
 ///
 /// Returns an error if the server cannot be reached, exits, does not respond in time, or does not support the revision.
-pub(crate) async fn connect<H: ClientHandler>(
-    target: &Target,
-    revision: Option<Revision>,
-    handler: H,
-    timeout: Duration,
-) -> Result<Connection<H>, Failure> {
-    connect_observed(target, revision, handler, timeout, &ProcessObserver::default()).await
-}
-
-/// Connects as [`connect`] does. The observer records how a program exits, and its output that is not a message.
-///
-/// # Errors
-///
-/// Returns an error as [`connect`] does.
 pub(crate) async fn connect_observed<H: ClientHandler>(
     target: &Target,
     revision: Option<Revision>,
@@ -84,7 +82,7 @@ pub(crate) async fn connect_observed<H: ClientHandler>(
             }
             Target::Url { url, headers } => {
                 let config = http(url, headers)?;
-                let connection = match client_with_tokens(url, headers).await? {
+                let connection = match if has_token(headers) { None } else { authorized_client(url).await? } {
                     Some(client) => {
                         let transport = StreamableHttpClientTransport::with_client(client, config);
                         handler.serve_with_lifecycle(transport, mode).await
@@ -129,19 +127,10 @@ pub(crate) async fn with_stored_token(mut target: Target) -> Result<Target, Fail
     Ok(target)
 }
 
-/// Returns a client with the stored tokens, unless a header contains another one.
-async fn client_with_tokens(url: &str, headers: &[(String, String)]) -> Result<Option<AuthorizedClient>, Failure> {
-    if has_token(headers) { Ok(None) } else { authorized_client(url).await }
-}
-
 fn http(url: &str, headers: &[(String, String)]) -> Result<StreamableHttpClientTransportConfig, Failure> {
     // The only provider that is compiled in. Installing it again fails, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut custom = std::collections::HashMap::new();
-    for (name, value) in headers {
-        let invalid = |error: &dyn std::fmt::Display| Failure::usage(format_args!("invalid header `{name}`: {error}"));
-        custom.insert(name.parse().map_err(|error| invalid(&error))?, value.parse().map_err(|error| invalid(&error))?);
-    }
+    let custom = parse_headers(headers)?.into_iter().collect();
     Ok(StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom))
 }
 

@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     exact,
-    failure::Failure,
-    near::nearest,
+    failure::{Failure, nearest},
     schema::{InvalidValue, Schema, is_within_limits},
 };
 

@@ -11,7 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::{
     output::{DIM, ERROR, WARNING, errln, escape},
-    schema::{display_number, display_value},
+    schema::display_value,
 };
 
 /// Stderr, with progress bars below the lines.
@@ -40,9 +40,9 @@ impl Console {
     /// Shows progress: as a bar in a terminal, and otherwise as a line.
     pub(crate) fn progress(&self, token: &str, done: f64, total: Option<f64>, message: Option<&str>) {
         if !self.is_terminal {
-            let total = total.map(|total| format!("/{}", display_number(total))).unwrap_or_default();
+            let total = total.map(|total| format!("/{total}")).unwrap_or_default();
             let message = message.map(|message| format!(" {message}")).unwrap_or_default();
-            return self.line(&format!("progress: {}{total}{message}", display_number(done)));
+            return self.line(&format!("progress: {done}{total}{message}"));
         }
         if self.held().is_some() {
             return;
@@ -54,7 +54,7 @@ impl Console {
             Some(total) if total > 0.0 => bar.set_position((done / total * 1000.0).clamp(0.0, 1000.0) as u64),
             _ => bar.tick(),
         }
-        bar.set_message(message.map_or_else(|| display_number(done), |message| escape(message).into_owned()));
+        bar.set_message(message.map_or_else(|| done.to_string(), |message| escape(message).into_owned()));
     }
 
     /// Shows a status message without progress.

@@ -23,7 +23,8 @@ impl System {
 }
 
 /// The directory that a path is relative to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Base {
     /// The home directory.
     Home,

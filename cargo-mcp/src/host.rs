@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
@@ -50,37 +51,13 @@ pub(crate) struct HostArgs {
     #[arg(long, help_heading = "Answers", value_name = "TEXT")]
     pub(crate) sample: Option<String>,
     /// The minimum level of log messages
-    #[arg(long, help_heading = "Answers", value_name = "LEVEL", value_enum, default_value_t)]
-    pub(crate) log_level: Level,
+    #[arg(long, help_heading = "Answers", value_name = "LEVEL", value_parser = level_parser(), default_value = "info")]
+    pub(crate) log_level: Option<LoggingLevel>,
 }
 
-/// A level of log messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Level {
-    Debug,
-    #[default]
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
-}
-
-impl From<Level> for LoggingLevel {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Debug => Self::Debug,
-            Level::Info => Self::Info,
-            Level::Notice => Self::Notice,
-            Level::Warning => Self::Warning,
-            Level::Error => Self::Error,
-            Level::Critical => Self::Critical,
-            Level::Alert => Self::Alert,
-            Level::Emergency => Self::Emergency,
-        }
-    }
+fn level_parser() -> impl TypedValueParser<Value = LoggingLevel> {
+    let levels = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+    PossibleValuesParser::new(levels).try_map(|level| serde_json::from_value(level.into()))
 }
 
 /// Handles the requests and notifications of a server.
@@ -90,7 +67,7 @@ pub(crate) struct Host {
     answers: Answers,
     roots: Vec<Root>,
     sample: Option<String>,
-    level: Level,
+    level: LoggingLevel,
     /// Held while the user is asked, since there is one terminal.
     turn: tokio::sync::Mutex<()>,
     asking: AtomicBool,
@@ -119,7 +96,7 @@ impl Host {
             answers,
             roots,
             sample: args.sample.clone(),
-            level: args.log_level,
+            level: args.log_level.unwrap_or(LoggingLevel::Info),
             turn: tokio::sync::Mutex::default(),
             asking: AtomicBool::new(false),
             last_activity: Mutex::new(Instant::now()),
@@ -138,7 +115,7 @@ impl Host {
     }
 
     pub(crate) fn level(&self) -> LoggingLevel {
-        self.level.into()
+        self.level
     }
 
     /// Clears progress bars and reports unused answers.

@@ -1,12 +1,18 @@
 //! The HTTP client for messages to servers.
 
-use reqwest::{Client, StatusCode, redirect::Policy};
+use reqwest::{
+    Client, StatusCode,
+    header::{HeaderName, HeaderValue},
+    redirect::Policy,
+};
+
+use crate::failure::Failure;
 
 /// The maximum number of redirects of one message.
 const MAX_REDIRECTS: usize = 10;
 
 /// Creates a client that follows a redirect only within the origin of the server, and only if the message stays a POST
-/// with its body: headers such as `X-Api-Key` and arguments are meant for this server, not for whomever it names.
+/// with its body: headers such as `X-Api-Key` and arguments are meant for this server only.
 ///
 /// # Errors
 ///
@@ -25,4 +31,17 @@ pub(crate) fn http_client() -> reqwest::Result<Client> {
         }
     });
     Client::builder().redirect(policy).build()
+}
+
+/// Parses the headers of the user.
+///
+/// # Errors
+///
+/// Fails if a name or a value is invalid.
+pub(crate) fn parse_headers(headers: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>, Failure> {
+    let parse = |(name, value): &(String, String)| {
+        let invalid = |error: &dyn std::fmt::Display| Failure::usage(format_args!("invalid header `{name}`: {error}"));
+        Ok((name.parse().map_err(|error| invalid(&error))?, value.parse().map_err(|error| invalid(&error))?))
+    };
+    headers.iter().map(parse).collect()
 }

@@ -13,7 +13,6 @@ mod exact;
 mod failure;
 mod host;
 mod http_client;
-mod near;
 mod output;
 mod probe;
 mod program;

@@ -134,6 +134,11 @@ pub(crate) fn escape_line(text: &str) -> String {
     escape(text).replace(['\n', '\t'], "\u{fffd}")
 }
 
+/// Formats a number of things: `1 tool`, `2 tools`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Quotes a word of a command to copy if a shell would not take it literally.
 pub(crate) fn shell_word(word: &str) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || "-_./~+=:,@\\".contains(letter);

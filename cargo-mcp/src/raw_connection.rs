@@ -21,7 +21,13 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{failure::Failure, http_client::http_client, revision::Revision, sse::EventReader, target::Target};
+use crate::{
+    failure::Failure,
+    http_client::{http_client, parse_headers},
+    revision::Revision,
+    sse::EventReader,
+    target::Target,
+};
 
 /// A connection to a server.
 pub(crate) enum RawConnection {
@@ -82,13 +88,31 @@ impl RawConnection {
 
     /// Sends a request and waits for its response. Ignores notifications and requests from the server.
     pub(crate) async fn request(&mut self, message: &Value, time: Duration) -> Result<Value, TransportError> {
+        self.exchange(message.to_string(), Some(message), time).await
+    }
+
+    /// Sends text that is not a message and waits for the error response.
+    pub(crate) async fn send_raw(&mut self, text: &str, time: Duration) -> Result<Value, TransportError> {
+        self.exchange(text.to_owned(), None, time).await
+    }
+
+    async fn exchange(
+        &mut self,
+        text: String,
+        request: Option<&Value>,
+        time: Duration,
+    ) -> Result<Value, TransportError> {
+        let is_response = |message: &Value| match request {
+            Some(request) => message["id"] == request["id"] && message.get("method").is_none(),
+            None => message.get("error").is_some(),
+        };
         let response = async {
             match self {
                 Self::Program(program) => {
-                    program.write(&message.to_string()).await?;
-                    program.receive(|it| it["id"] == message["id"] && it.get("method").is_none()).await
+                    program.write(&text).await?;
+                    program.receive(is_response).await
                 }
-                Self::Http(http) => http.post(message.to_string(), Some(message)).await,
+                Self::Http(http) => http.post(text, request).await,
             }
         };
         timeout(time, response).await.unwrap_or(Err(TransportError::Timeout(time)))
@@ -103,20 +127,6 @@ impl RawConnection {
             }
         };
         timeout(time, sent).await.unwrap_or(Err(TransportError::Timeout(time)))
-    }
-
-    /// Sends text that is not a message and waits for the error response.
-    pub(crate) async fn send_raw(&mut self, text: &str, time: Duration) -> Result<Value, TransportError> {
-        let response = async {
-            match self {
-                Self::Program(program) => {
-                    program.write(text).await?;
-                    program.receive(|it| it.get("error").is_some()).await
-                }
-                Self::Http(http) => http.post(text.to_owned(), None).await,
-            }
-        };
-        timeout(time, response).await.unwrap_or(Err(TransportError::Timeout(time)))
     }
 
     /// Closes a program's stdin. Returns whether it exited in time, which is always true for a URL.
@@ -250,11 +260,8 @@ impl HttpConnection {
         let mut all = HeaderMap::new();
         all.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         all.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        for (name, value) in headers {
-            let invalid =
-                |error: &dyn std::fmt::Display| Failure::usage(format_args!("invalid header `{name}`: {error}"));
-            let key: HeaderName = name.parse().map_err(|error| invalid(&error))?;
-            all.insert(key, value.parse().map_err(|error| invalid(&error))?);
+        for (name, value) in parse_headers(headers)? {
+            all.insert(name, value);
         }
         let client = http_client()
             .map_err(|error| Failure::connection(format_args!("cannot create an HTTP client: {error}")))?;
@@ -344,13 +351,7 @@ async fn read_response_event(mut events: EventReader, id: Option<&Value>) -> Res
 
 /// Returns the message of the innermost cause, which is the most specific.
 pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = cause.to_string();
-        source = cause.source();
-    }
-    text
+    std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error).to_string()
 }
 
 #[cfg(test)]

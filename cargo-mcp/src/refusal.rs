@@ -11,7 +11,10 @@ use rmcp::{
     },
 };
 
-use crate::{failure::Failure, near::name_list, output::shell_word};
+use crate::{
+    failure::{Failure, name_list},
+    output::shell_word,
+};
 
 /// The help for a server that requires authorization.
 pub(crate) const SEND_TOKEN: &str = "log in with `cargo mcp login URL`, or send a token with `--bearer TOKEN`";

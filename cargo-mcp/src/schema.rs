@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jsonschema::{Draft, ValidationError, Validator};
 use serde_json::{Map, Value};
 
 /// The number of references to follow before they are considered recursive.
@@ -208,6 +209,14 @@ impl<'a> Schema<'a> {
         self.get(key)?.as_f64()
     }
 
+    /// Returns whether a value matches the schema. All values match a schema that does not compile.
+    pub(crate) fn admits(self, value: &Value) -> bool {
+        match self.node {
+            Node::Object(node) => violation(node, self.root, value).is_none(),
+            Node::Anything => true,
+        }
+    }
+
     /// Describes the expected values: `integer, 1 to 100`.
     pub(crate) fn describe(self) -> String {
         self.describe_at(0)
@@ -248,12 +257,12 @@ impl<'a> Schema<'a> {
     fn limits(self) -> impl Iterator<Item = String> {
         let from = self
             .number("exclusiveMinimum")
-            .map(|number| format!("above {}", display_number(number)))
-            .or_else(|| self.number("minimum").map(display_number));
+            .map(|number| format!("above {number}"))
+            .or_else(|| self.number("minimum").map(|number| number.to_string()));
         let to = self
             .number("exclusiveMaximum")
-            .map(|number| format!("below {}", display_number(number)))
-            .or_else(|| self.number("maximum").map(display_number));
+            .map(|number| format!("below {number}"))
+            .or_else(|| self.number("maximum").map(|number| number.to_string()));
         let value = match (from, to) {
             (Some(from), Some(to)) => Some(format!("{from} to {to}")),
             (Some(from), None) if from.starts_with("above") => Some(from),
@@ -333,17 +342,32 @@ pub(crate) fn display_value(value: &Value) -> String {
 fn describe_count(from: Option<f64>, to: Option<f64>, thing: &str) -> Option<String> {
     let things = |count: f64| if count == 1.0 { thing.to_owned() } else { format!("{thing}s") };
     match (from.filter(|from| *from > 0.0), to) {
-        (Some(from), Some(to)) if from == to => Some(format!("{} {}", display_number(to), things(to))),
-        (Some(from), Some(to)) => Some(format!("{} to {} {}", display_number(from), display_number(to), things(to))),
-        (Some(from), None) => Some(format!("at least {} {}", display_number(from), things(from))),
-        (None, Some(to)) => Some(format!("at most {} {}", display_number(to), things(to))),
+        (Some(from), Some(to)) if from == to => Some(format!("{to} {}", things(to))),
+        (Some(from), Some(to)) => Some(format!("{from} to {to} {}", things(to))),
+        (Some(from), None) => Some(format!("at least {from} {}", things(from))),
+        (None, Some(to)) => Some(format!("at most {to} {}", things(to))),
         (None, None) => None,
     }
 }
 
-/// Formats a number without an unnecessary fraction.
-pub(crate) fn display_number(number: f64) -> String {
-    format!("{number}")
+/// Compiles a schema without resolving anything outside it.
+///
+/// # Errors
+///
+/// Returns why the schema is invalid.
+pub(crate) fn compile(schema: &Value) -> Result<Validator, ValidationError<'static>> {
+    let options = jsonschema::options();
+    let options = if schema["$schema"].is_string() { options } else { options.with_draft(Draft::Draft202012) };
+    options.should_validate_formats(true).build(schema)
+}
+
+/// Returns how a value violates a part of the schema `root`, or `None` if it does not or the part does not compile.
+pub(crate) fn violation(part: &Map<String, Value>, root: &Map<String, Value>, value: &Value) -> Option<String> {
+    let mut part = part.clone();
+    for definitions in ["$defs", "definitions"] {
+        part.extend(root.get(definitions).map(|found| (definitions.to_owned(), found.clone())));
+    }
+    compile(&part.into()).ok()?.validate(value).err().map(|error| error.to_string())
 }
 
 /// Returns whether a value is within the limits of a schema. The items of a list are not checked.

@@ -77,16 +77,11 @@ impl EventReader {
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
     {
-        Self::with_limit(body, MAX_EVENT_BYTES)
+        Self::with_limit(Body::new(body), MAX_EVENT_BYTES)
     }
 
-    fn with_limit<B>(body: B, max_event_bytes: usize) -> Self
-    where
-        B: HttpBody<Data = Bytes> + Send + 'static,
-        B::Error: Into<axum::BoxError>,
-    {
-        let body = Some(Body::new(body).into_data_stream());
-        Self { body, chunk: Bytes::new(), parser: Parser::new(max_event_bytes) }
+    fn with_limit(body: Body, max_event_bytes: usize) -> Self {
+        Self { body: Some(body.into_data_stream()), chunk: Bytes::new(), parser: Parser::new(max_event_bytes) }
     }
 
     /// Returns the next event, or `None` at the end of the stream or after an error. Cancel safe.

@@ -9,7 +9,7 @@ use tempfile::{NamedTempFile, TempDir};
 pub(crate) enum Access {
     /// Only the user.
     Private,
-    /// Everyone that the umask allows.
+    /// All users that the umask allows.
     Default,
 }
 

@@ -1,12 +1,4 @@
 //! URI templates.
-//!
-//! Other servers use templates of all levels, while `mcp-runtime-uri-template` parses only levels 1 to 3.
-
-/// Returns whether a URI matches a template of levels 1 to 3.
-pub(crate) fn matches(template: &str, uri: &str) -> bool {
-    mcp_runtime_uri_template::parse(template)
-        .is_ok_and(|parts| mcp_runtime_uri_template::matches(&parts, uri).is_some())
-}
 
 /// Returns the variables of a URI template (RFC 6570): `{id}`, `{+path}`, `{?a,b*}`, `{name:3}`.
 pub(crate) fn variables(template: &str) -> Vec<String> {

@@ -8,10 +8,7 @@ use std::{
 
 use cargo_metadata::{CompilerMessage, Message, Metadata, MetadataCommand, Package, TargetKind};
 
-use crate::{
-    failure::Failure,
-    near::{name_list, nearest},
-};
+use crate::failure::{Failure, name_list, nearest};
 
 /// Options for cargo.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -29,6 +26,23 @@ pub(crate) struct BuildArgs {
     /// Binary to run, if the package has several
     #[arg(long, value_name = "NAME")]
     pub(crate) bin: Option<String>,
+}
+
+impl BuildArgs {
+    /// Returns the command that builds a server and reports its messages as JSON.
+    pub(crate) fn command(&self, server: &Server, is_colored: bool) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let format = if is_colored { "json-diagnostic-rendered-ansi" } else { "json" };
+        command.args(["build", "--quiet", "--message-format", format, "--package", &server.package.name]);
+        command.args(["--bin", &server.bin, "--manifest-path"]).arg(&server.package.manifest_path);
+        if self.release {
+            command.arg("--release");
+        }
+        if !self.features.is_empty() {
+            command.arg("--features").arg(self.features.join(","));
+        }
+        command
+    }
 }
 
 /// A package, and the binary of it that is the server.
@@ -171,18 +185,8 @@ impl Workspace {
     ///
     /// Fails if the build fails.
     pub(crate) fn build(&self, server: &Server, args: &BuildArgs) -> Result<PathBuf, Failure> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        let format = if std::io::stderr().is_terminal() { "json-diagnostic-rendered-ansi" } else { "json" };
-        command.args(["build", "--quiet", "--message-format", format, "--package", &server.package.name]);
-        command.args(["--bin", &server.bin, "--manifest-path"]).arg(&server.package.manifest_path);
-        if args.release {
-            command.arg("--release");
-        }
-        if !args.features.is_empty() {
-            command.arg("--features").arg(args.features.join(","));
-        }
-        let output = command
+        let output = args
+            .command(server, std::io::stderr().is_terminal())
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()

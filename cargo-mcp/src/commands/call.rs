@@ -14,13 +14,12 @@ use crate::{
     coerce::{ArgumentErrors, ArgumentWords, arguments},
     content::Files,
     exact,
-    failure::Failure,
+    failure::{Failure, find},
     host::HostArgs,
-    near::suggest,
     schema::Schema,
     session::{
-        RequestOptions, Round, Rounds, Server, Session, SessionArgs, missing_capability_help, print_raw, rejection,
-        with,
+        NamedServer, RequestOptions, Round, Rounds, Session, SessionArgs, missing_capability_help, print_raw,
+        rejection, with,
     },
     table,
 };
@@ -35,37 +34,7 @@ Examples:
   cargo mcp call notes search_notes query=milk limit=5
   cargo mcp call http://127.0.0.1:8080/mcp search_notes --json '{\"query\": \"milk\"}' --raw
   cargo mcp call book_seats play=Hamlet --answer name=Ann --answer seats=2 -- target/debug/ask",
-    after_long_help = "\
-Arguments:
-  KEY=VALUE     converted according to the tool's schema: a string, a number, `true`, `null`, …
-  KEY=a KEY=b   a list; `KEY=[\"a\",\"b\"]` is equivalent
-  KEY.MEMBER=x  a member of an object
-  KEY=@FILE     the content of a file
-  KEY:=JSON     JSON, sent without conversion
-  --json        all arguments as a JSON object, sent without conversion; KEY=VALUE overrides its
-                members
-
-Output:
-  Text is printed unchanged, structured content as a table in a terminal and otherwise as JSON.
-  Images, audio and other binary content is saved to files. Progress and logs go to stderr.
-  `--raw` prints the whole result as JSON.
-
-Questions:
-  Questions from the server to the user are answered by `--answer` and `--answer-json`, or else
-  interactively in a terminal. Without either, the client does not declare the capability.
-
-Tasks:
-  A call runs as a task if the server requires it, or with `--task` if the server supports it. The
-  command waits until the task ends. Ctrl-C cancels it.
-
-Exit codes:
-  0 success, 1 error from the tool, 2 invalid command line, 3 server unavailable, 130 Ctrl-C
-
-Examples:
-  cargo mcp call add_note title=Milk body='Two litres' tags=shopping tags=today
-  cargo mcp call notes search_notes query=milk limit=5
-  cargo mcp call http://127.0.0.1:8080/mcp search_notes --json '{\"query\": \"milk\"}' --raw
-  cargo mcp call book_seats play=Hamlet --answer name=Ann --answer seats=2 -- target/debug/ask"
+    after_long_help = include_str!("call/help.txt").trim_end()
 )]
 pub(crate) struct Args {
     /// Optional server (package of this workspace or URL), tool and arguments
@@ -93,10 +62,15 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let json = args.json.as_deref().map(object).transpose()?;
     let server = args.session.target.take_server(&mut args.words);
     let name = if args.words.is_empty() { None } else { Some(args.words.remove(0)) };
-    let named = Server { name: server.as_deref(), word: name.as_deref() };
+    let named = NamedServer { name: server.as_deref(), word: name.as_deref() };
     with(&args.session, named, &args.host, async |session| {
         let tools = session.tools().await?;
-        let tool = find(&tools, name.as_deref(), server.is_none())?;
+        let tool = find(&tools, name.as_deref(), |tool| &tool.name, "tool");
+        let tool = tool.map_err(|failure| match name.as_deref() {
+            Some(name) if server.is_none() && name.contains(['-', '/']) => failure
+                .help(format_args!("`{name}` is not a server either: neither a package of this workspace nor a URL")),
+            _ => failure,
+        })?;
         let arguments = tool_arguments(tool, &args.words, json)?;
         let result = call(session, tool, arguments, args.task).await?;
         session.host().finish();
@@ -132,22 +106,6 @@ fn object(json: &str) -> Result<Map<String, Value>, Failure> {
         Err(error) => Err(Failure::usage(format_args!("`--json`: invalid JSON: {}", exact::describe(&error)))
             .help("use `--raw` to print the result as JSON")),
     }
-}
-
-/// Returns the tool with a name. `may_be_server` is set if no server was given.
-fn find<'a>(tools: &'a [Tool], name: Option<&str>, may_be_server: bool) -> Result<&'a Tool, Failure> {
-    let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
-    let Some(name) = name else {
-        return Err(suggest(Failure::usage("the name of the tool is missing"), "", &names, "tools"));
-    };
-    if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
-        return Ok(tool);
-    }
-    let failure = suggest(Failure::usage(format_args!("unknown tool `{name}`")), name, &names, "tools");
-    if !may_be_server || !name.contains(['-', '/']) {
-        return Err(failure);
-    }
-    Err(failure.help(format_args!("`{name}` is not a server either: neither a package of this workspace nor a URL")))
 }
 
 /// Combines the arguments of the words with those of `--json`.

@@ -7,12 +7,10 @@ use rmcp::model::{
 };
 
 use crate::{
-    commands::prompt,
-    failure::Failure,
+    failure::{Failure, find, suggest},
     host::HostArgs,
-    near::suggest,
-    output::{escape_line, outln},
-    session::{RequestOptions, Server, Session, SessionArgs, print_raw, rejection, suggest_package, with},
+    output::{counted, escape_line, outln},
+    session::{NamedServer, RequestOptions, Session, SessionArgs, print_raw, rejection, suggest_package, with},
     target::pair,
     uri_template::variables,
 };
@@ -44,16 +42,9 @@ pub(crate) struct Args {
     session: SessionArgs,
 }
 
-/// The kind of entry that has the argument.
-#[derive(Clone, Copy)]
-enum Kind {
-    Prompt,
-    Template,
-}
-
 /// The argument to complete.
 struct Completion<'a> {
-    kind: Kind,
+    reference: Reference,
     name: &'a str,
     argument: &'a str,
     value: &'a str,
@@ -67,7 +58,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         (None, Some(word)) => suggest_package(&args.session.target, word, failure),
         _ => failure,
     })?;
-    let named = Server { name: server.as_deref(), word: None };
+    let named = NamedServer { name: server.as_deref(), word: None };
     with(&args.session, named, &HostArgs::default(), async |session| {
         if session.server().capabilities.completions.is_none() && !session.is_legacy() {
             return Err(Failure::usage(format_args!("{} does not support completion", session.target())));
@@ -96,9 +87,9 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
 }
 
 fn completion<'a>(words: &[&'a str]) -> Result<Completion<'a>, Failure> {
-    let (kind, rest) = match words {
-        ["prompt", rest @ ..] => (Kind::Prompt, rest),
-        ["resource", rest @ ..] => (Kind::Template, rest),
+    let (reference, rest): (fn(String) -> Reference, _) = match words {
+        ["prompt", rest @ ..] => (Reference::for_prompt, rest),
+        ["resource", rest @ ..] => (Reference::for_resource, rest),
         [other, ..] => {
             let failure = Failure::usage(format_args!("expected `prompt` or `resource`, found `{other}`"));
             return Err(failure.help("for example: `cargo mcp complete prompt NAME ARGUMENT VALUE`"));
@@ -110,12 +101,11 @@ fn completion<'a>(words: &[&'a str]) -> Result<Completion<'a>, Failure> {
         }
     };
     match *rest {
-        [name, argument] => Ok(Completion { kind, name, argument, value: "" }),
-        [name, argument, value] => Ok(Completion { kind, name, argument, value }),
+        [name, argument] => Ok(Completion { reference: reference(name.to_owned()), name, argument, value: "" }),
+        [name, argument, value] => Ok(Completion { reference: reference(name.to_owned()), name, argument, value }),
         _ => Err(Failure::usage(format_args!(
-            "expected a name, an argument and an optional value, found {} word{}",
-            rest.len(),
-            if rest.len() == 1 { "" } else { "s" }
+            "expected a name, an argument and an optional value, found {}",
+            counted(rest.len(), "word")
         ))),
     }
 }
@@ -126,20 +116,16 @@ async fn check_names(
     completion: &Completion<'_>,
     known: &[(String, String)],
 ) -> Result<(), Failure> {
-    let (whose, arguments) = match completion.kind {
-        Kind::Prompt => {
+    let (whose, arguments) = match &completion.reference {
+        Reference::Prompt(_) => {
             let prompts = session.prompts().await?;
-            let prompt = prompt::find(&prompts, Some(completion.name))?;
+            let prompt = find(&prompts, Some(completion.name), |prompt| &prompt.name, "prompt")?;
             let arguments = prompt.arguments.iter().flatten().map(|argument| argument.name.clone());
             (format!("prompt `{}`", completion.name), arguments.collect::<Vec<_>>())
         }
-        Kind::Template => {
+        _ => {
             let templates = session.templates().await?;
-            let names: Vec<&str> = templates.iter().map(|template| &*template.uri_template).collect();
-            if !names.contains(&completion.name) {
-                let failure = Failure::usage(format_args!("unknown resource template `{}`", completion.name));
-                return Err(suggest(failure, completion.name, &names, "resource templates"));
-            }
+            find(&templates, Some(completion.name), |template| &template.uri_template, "resource template")?;
             (format!("template `{}`", completion.name), variables(completion.name))
         }
     };
@@ -155,12 +141,8 @@ async fn check_names(
 }
 
 fn request(completion: &Completion<'_>, known: &[(String, String)]) -> ClientRequest {
-    let reference = match completion.kind {
-        Kind::Prompt => Reference::for_prompt(completion.name),
-        Kind::Template => Reference::for_resource(completion.name),
-    };
     let argument = ArgumentInfo::new(completion.argument, completion.value);
-    let params = CompleteRequestParams::new(reference, argument);
+    let params = CompleteRequestParams::new(completion.reference.clone(), argument);
     let params = match known {
         [] => params,
         known => {

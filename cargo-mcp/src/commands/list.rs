@@ -8,7 +8,7 @@ use crate::{
     host::HostArgs,
     output::{DIM, HEADING, NAME, WARNING, escape_line, outln},
     schema::Schema,
-    session::{Server, Session, SessionArgs, print_raw, with},
+    session::{NamedServer, Session, SessionArgs, print_raw, with},
 };
 
 /// List the tools, resources and prompts of a server
@@ -74,7 +74,7 @@ impl Lists {
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
-    let named = Server { name: args.server.as_deref(), word: None };
+    let named = NamedServer { name: args.server.as_deref(), word: None };
     with(&args.session, named, &HostArgs::default(), async |session| {
         let mut lists = lists(session, &args).await?;
         let server = session.server();

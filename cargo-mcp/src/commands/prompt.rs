@@ -10,12 +10,11 @@ use serde_json::{Map, Value, json};
 use crate::{
     coerce::{ArgumentErrors, ArgumentWords, arguments},
     content::Files,
-    failure::Failure,
+    failure::{Failure, find},
     host::HostArgs,
-    near::suggest,
     output::{DIM, NAME, errln, outln},
     schema::Schema,
-    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
+    session::{NamedServer, RequestOptions, Round, Rounds, Session, SessionArgs, print_raw, rejection, with},
 };
 
 /// Print the messages of a prompt
@@ -49,33 +48,16 @@ pub(crate) struct Args {
 pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let server = args.session.target.take_server(&mut args.words);
     let name = if args.words.is_empty() { None } else { Some(args.words.remove(0)) };
-    let named = Server { name: server.as_deref(), word: name.as_deref() };
+    let named = NamedServer { name: server.as_deref(), word: name.as_deref() };
     with(&args.session, named, &args.host, async |session| {
         let prompts = session.prompts().await?;
-        let prompt = find(&prompts, name.as_deref())?;
+        let prompt = find(&prompts, name.as_deref(), |prompt| &prompt.name, "prompt")?;
         let arguments = prompt_arguments(prompt, &args.words)?;
         let result = get(session, prompt, arguments).await?;
         session.host().finish();
         if args.json { print_raw(&result) } else { print(prompt, &result, &args) }
     })
     .await
-}
-
-/// Returns the prompt with a name.
-///
-/// # Errors
-///
-/// Fails if there is no such prompt, with similar names as suggestions.
-pub(crate) fn find<'a>(prompts: &'a [Prompt], name: Option<&str>) -> Result<&'a Prompt, Failure> {
-    let names: Vec<&str> = prompts.iter().map(|prompt| &*prompt.name).collect();
-    let failure = match name {
-        Some(name) => match prompts.iter().find(|prompt| prompt.name == name) {
-            Some(prompt) => return Ok(prompt),
-            None => Failure::usage(format_args!("unknown prompt `{name}`")),
-        },
-        None => Failure::usage("the name of the prompt is missing"),
-    };
-    Err(suggest(failure, name.unwrap_or_default(), &names, "prompts"))
 }
 
 /// Converts words to the arguments of a prompt, which are all strings.

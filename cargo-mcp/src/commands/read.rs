@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use mcp_runtime_lock::covers;
 use rmcp::model::{
     ClientRequest, ErrorCode, ErrorData, ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult,
     ResourceContents, ServerResult,
@@ -12,12 +13,10 @@ use rmcp::model::{
 
 use crate::{
     content::{Files, decode_base64, unwritable, write_new},
-    failure::Failure,
+    failure::{Failure, name_list, nearest},
     host::HostArgs,
-    near::{name_list, nearest},
     output::{errln, outln},
-    session::{RequestOptions, Round, Rounds, Server, Session, SessionArgs, print_raw, rejection, with},
-    uri_template::matches,
+    session::{NamedServer, RequestOptions, Round, Rounds, Session, SessionArgs, print_raw, rejection, with},
 };
 
 /// Read a resource
@@ -55,7 +54,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         let failure = Failure::usage("expected one URI: `cargo mcp read [SERVER] URI`");
         return Err(failure.help("`cargo mcp list --resources` lists the resources"));
     };
-    let named = Server { name: server.as_deref(), word: Some(uri) };
+    let named = NamedServer { name: server.as_deref(), word: Some(uri) };
     with(&args.session, named, &args.host, async |session| {
         let result = read(session, uri).await?;
         session.host().finish();
@@ -101,7 +100,7 @@ async fn read_failure(session: &Session, uri: &str, error: ErrorData) -> Result<
     let resources = session.resources().await?;
     let templates = session.templates().await?;
     // The URI is no misspelled form of a template that it matches.
-    if let Some(template) = templates.iter().find(|template| matches(&template.uri_template, uri)) {
+    if let Some(template) = templates.iter().find(|template| covers(&template.uri_template, uri)) {
         return Ok(failure.help(format_args!(
             "the URI matches the template `{}`; check the values of its variables",
             template.uri_template

@@ -10,8 +10,7 @@ use super::install::{
 };
 use crate::{
     directories::Directories,
-    failure::Failure,
-    near::suggest,
+    failure::{Failure, suggest},
     output::{errln, outln},
     target::is_url,
     temporary::Access,

@@ -1,6 +1,5 @@
 //! Questions from the server to the user, answered by command-line options or in the terminal.
 
-mod check;
 mod terminal;
 
 use std::{
@@ -15,9 +14,8 @@ use serde_json::{Map, Value};
 use self::terminal::Reply;
 use crate::{
     coerce::{ArgumentErrors, ArgumentWords, arguments},
-    failure::Failure,
-    near::nearest,
-    schema::Schema,
+    failure::{Failure, nearest},
+    schema::{InvalidValue, Schema},
 };
 
 /// Returns whether the user can be asked.
@@ -161,7 +159,7 @@ impl Answers {
         }
         let mut errors = ArgumentErrors::default();
         let given = arguments(ArgumentWords { words: &words, is_complete: false }, properties, &mut errors);
-        check::form(&given, properties, &mut errors);
+        check_form(&given, properties, &mut errors);
         errors.into_result(&format!("the answer to “{message}”"))?;
         Ok(given)
     }
@@ -185,8 +183,8 @@ fn reply(text: &str) -> Result<Reply, Failure> {
 fn validate_form(form: Map<String, Value>, schema: &Map<String, Value>, message: &str) -> Result<Reply, Failure> {
     let schema = Schema::new(schema);
     let mut errors = ArgumentErrors::default();
-    check::form(&form, schema, &mut errors);
-    check::required(&form, schema, &mut errors);
+    check_form(&form, schema, &mut errors);
+    check_required(&form, schema, &mut errors);
     errors.into_result(&format!("the answer to “{message}”"))?;
     Ok(Reply::Accept(form))
 }
@@ -205,5 +203,107 @@ async fn run_prompt(ask: impl FnOnce() -> Result<Reply, Failure> + Send + 'stati
     match tokio::task::spawn_blocking(ask).await {
         Ok(reply) => reply,
         Err(_) => Ok(Reply::Cancel),
+    }
+}
+
+/// Checks the fields that are present.
+fn check_form(form: &Map<String, Value>, schema: Schema<'_>, errors: &mut ArgumentErrors) {
+    for (name, value) in form {
+        match schema.property(name) {
+            Some(property) => {
+                if let Err(error) = check_field(value, property) {
+                    errors.add(format!("field `{name}`: {error}"));
+                }
+            }
+            None => errors.add(format!("unknown field `{name}`")),
+        }
+    }
+}
+
+/// Checks that all required fields are present.
+fn check_required(form: &Map<String, Value>, schema: Schema<'_>, errors: &mut ArgumentErrors) {
+    for name in schema.required().into_iter().filter(|name| !form.contains_key(*name)) {
+        errors.add(format!("missing field `{name}`"));
+    }
+}
+
+/// Checks one value.
+///
+/// # Errors
+///
+/// Fails if the value does not match the schema.
+fn check_field(value: &Value, schema: Schema<'_>) -> Result<(), InvalidValue> {
+    if schema.admits(value) { Ok(()) } else { Err(InvalidValue::new(schema)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::check_field;
+    use crate::schema::Schema;
+
+    #[test]
+    fn answers_are_validated() {
+        for (schema, good, bad) in [
+            (json!({"type": "string"}), vec![json!(""), json!("x")], vec![json!(1), json!(null)]),
+            (
+                json!({"type": "string", "minLength": 2, "maxLength": 3}),
+                vec![json!("äö"), json!("abc")],
+                vec![json!("a"), json!("abcd")],
+            ),
+            (
+                json!({"type": "string", "format": "email"}),
+                vec![json!("a@b.ch"), json!("a@localhost")],
+                vec![json!("a"), json!("a@"), json!("a b@c"), json!("@b"), json!("a@b..c")],
+            ),
+            (
+                json!({"type": "string", "format": "uri"}),
+                vec![json!("https://a.b/c"), json!("mailto:a@b")],
+                vec![json!("a.b/c"), json!("")],
+            ),
+            (
+                json!({"type": "string", "format": "date"}),
+                vec![json!("2024-02-29")],
+                vec![json!("2023-02-29"), json!("24-1-1"), json!("2024-2-9")],
+            ),
+            (
+                json!({"type": "string", "format": "date-time"}),
+                vec![json!("2024-02-29T12:00:00Z"), json!("2024-02-29T12:00:00+01:00")],
+                vec![json!("2024-02-29"), json!("2024-02-29T25:00:00Z")],
+            ),
+            (
+                json!({"type": "integer", "minimum": 1, "maximum": 8}),
+                vec![json!(1), json!(8)],
+                vec![json!(0), json!(9), json!(1.5), json!("1")],
+            ),
+            (json!({"type": "number", "exclusiveMinimum": 0}), vec![json!(0.1), json!(1)], vec![json!(0), json!(-1)]),
+            (json!({"type": "boolean"}), vec![json!(true)], vec![json!("true")]),
+            (
+                json!({"type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"]}),
+                vec![json!("a")],
+                vec![json!("A"), json!("c")],
+            ),
+            (json!({"oneOf": [{"const": "a", "title": "A"}]}), vec![json!("a")], vec![json!("A")]),
+            (
+                json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"enum": ["a", "b", "c"]}}),
+                vec![json!(["a"]), json!(["a", "c"])],
+                vec![json!([]), json!(["a", "b", "c"]), json!(["z"]), json!("a")],
+            ),
+            (
+                json!({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}),
+                vec![json!([]), json!(["a"])],
+                vec![json!(["b"])],
+            ),
+        ] {
+            let Value::Object(root) = json!({"properties": {"it": schema}}) else { unreachable!() };
+            let property = Schema::new(&root).property("it").expect("the property exists");
+            for value in good {
+                assert_eq!(check_field(&value, property), Ok(()), "{value} {schema}");
+            }
+            for value in bad {
+                assert!(check_field(&value, property).is_err(), "{value} {schema}");
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use inquire::{Confirm, InquireError, MultiSelect, Select, Text, list_option::Lis
 use rmcp::model::{ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 
-use super::check;
+use super::check_field;
 use crate::{
     coerce::coerce,
     failure::Failure,
@@ -290,7 +290,7 @@ impl FieldPrompt<'_> {
 fn value(text: &str, root: &Map<String, Value>, name: &str) -> Result<Value, InvalidValue> {
     let Some(property) = Schema::new(root).property(name) else { return Ok(text.into()) };
     let value = coerce(text, property)?;
-    check::field(&value, property)?;
+    check_field(&value, property)?;
     Ok(value)
 }
 

@@ -17,7 +17,7 @@ fn addresses_that_other_machines_can_reach_must_be_allowed() {
         let allowed = run(&["dev", "notes", "--http", address, "--allow-remote"]).expect_failure(3);
         assert!(allowed.starts_with(&format!("error: cannot listen on `{address}`: ")), "{allowed}");
     }
-    // A loopback address needs no permission. Nobody can listen on this one.
+    // A loopback address needs no permission.
     let loopback = run(&["dev", "notes", "--http", "127.0.0.1:0", "--watch", "/no/such/path"]).expect_failure(2);
     assert!(!loopback.contains("other machines"), "{loopback}");
 }
@@ -26,7 +26,7 @@ fn addresses_that_other_machines_can_reach_must_be_allowed() {
 fn a_terminal_asks_before_other_machines_can_connect() {
     for (answer, code) in [("n\r", 130), ("\r", 130), ("y\r", 3)] {
         let mut terminal = Terminal::start(&["dev", "notes", "--http", REMOTE[0]]);
-        terminal.wait_for("Other machines can reach `192.0.2.1:8080`. Let everybody who can connect use the server?");
+        terminal.wait_for("Other machines can reach `192.0.2.1:8080`. Allow them to use the server?");
         terminal.send_keys(answer);
         assert_eq!(terminal.exit_code(), code, "{answer:?}");
     }

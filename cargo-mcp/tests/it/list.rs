@@ -223,7 +223,7 @@ fn the_fields_of_objects_are_shown() {
     assert_eq!(list_tool(properties, definitions), expected);
 }
 
-/// A small schema can describe more fields than anybody reads.
+/// A small schema can describe more fields than a terminal can show.
 #[test]
 fn the_number_of_fields_shown_is_limited() {
     let level = |next: &str| {

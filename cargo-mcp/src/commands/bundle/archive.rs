@@ -10,7 +10,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 use crate::temporary::{self, Access};
 
 /// A file in an archive.
-pub(super) struct File {
+pub(super) struct ArchiveFile {
     /// The path in the archive, with slashes.
     pub(super) path: String,
     /// The Unix permissions.
@@ -23,7 +23,7 @@ pub(super) struct File {
 /// # Errors
 ///
 /// Fails if the file cannot be written.
-pub(super) fn write(path: &Path, files: &[File]) -> io::Result<u64> {
+pub(super) fn write(path: &Path, files: &[ArchiveFile]) -> io::Result<u64> {
     let archive = archive(files)?;
     let mut new = temporary::file_in(path.parent().unwrap_or(Path::new(".")), Access::Default)?;
     new.write_all(&archive)?;
@@ -31,7 +31,7 @@ pub(super) fn write(path: &Path, files: &[File]) -> io::Result<u64> {
     Ok(archive.len() as u64)
 }
 
-fn archive(files: &[File]) -> io::Result<Vec<u8>> {
+fn archive(files: &[ArchiveFile]) -> io::Result<Vec<u8>> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for file in files {
         let options = SimpleFileOptions::default()
@@ -49,16 +49,13 @@ fn archive(files: &[File]) -> io::Result<Vec<u8>> {
 mod tests {
     use std::io::{Cursor, Read as _};
 
-    use super::{File, archive};
+    use super::{ArchiveFile, archive};
 
     #[test]
     fn archives_are_reproducible() {
         let files = || {
-            [("manifest.json", 0o644, "{}"), ("server/notes", 0o755, "program")].map(|(path, mode, content)| File {
-                path: path.to_owned(),
-                mode,
-                content: content.into(),
-            })
+            [("manifest.json", 0o644, "{}"), ("server/notes", 0o755, "program")]
+                .map(|(path, mode, content)| ArchiveFile { path: path.to_owned(), mode, content: content.into() })
         };
         let first = archive(&files()).expect("the archive is created");
         assert_eq!(first, archive(&files()).expect("the archive is created"));

@@ -1,16 +1,23 @@
-//! The manifest of a bundle: <https://github.com/anthropics/mcpb/blob/main/MANIFEST.md>.
+//! The manifest of a bundle, with the tools and prompts of its server: <https://github.com/anthropics/mcpb/blob/main/MANIFEST.md>.
 
 use std::{
-    collections::BTreeMap,
+    fmt,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use cargo_metadata::Package;
-use serde::Serialize;
-use serde_json::Value;
+use rmcp::model::{Prompt, Tool};
+use serde_json::{Map, Value, json};
 
-use super::{args::Args, contents::Contents, setting::Setting};
-use crate::{failure::Failure, workspace::Server};
+use super::args::{Args, Setting};
+use crate::{
+    client::{connect, request_failure},
+    failure::Failure,
+    output::counted,
+    target::Target,
+    workspace::Server,
+};
 
 /// The path of the icon in a bundle.
 pub(super) const ICON: &str = "icon.png";
@@ -18,79 +25,12 @@ pub(super) const ICON: &str = "icon.png";
 /// The version that the official packer writes. No feature of a later version is needed.
 const MANIFEST_VERSION: &str = "0.2";
 
-#[derive(Debug, Serialize)]
+/// The manifest of a server, and what the bundle needs to know of it.
 pub(super) struct Manifest {
-    manifest_version: &'static str,
-    name: String,
-    version: String,
-    description: String,
-    author: Author,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repository: Option<Repository>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    homepage: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    documentation: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    icon: Option<&'static str>,
-    server: Program,
-    tools: Vec<Tool>,
-    prompts: Vec<Prompt>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    keywords: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    license: Option<String>,
-    compatibility: Compatibility,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    user_config: BTreeMap<String, Setting>,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-struct Author {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    email: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Repository {
-    r#type: &'static str,
-    url: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Program {
-    r#type: &'static str,
-    entry_point: String,
-    mcp_config: Config,
-}
-
-#[derive(Debug, Serialize)]
-struct Config {
-    command: String,
-    args: Vec<String>,
-    env: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Tool {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Prompt {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-    arguments: Vec<String>,
-    text: String,
-}
-
-#[derive(Debug, Serialize)]
-struct Compatibility {
-    platforms: [&'static str; 1],
+    json: Value,
+    /// The path of the program in the bundle.
+    pub(super) entry_point: String,
+    settings: Vec<Setting>,
 }
 
 impl Manifest {
@@ -107,81 +47,139 @@ impl Manifest {
                 .help(format_args!("add `description = \"…\"` to `{}`", package.manifest_path))
         })?;
         let entry_point = format!("server/{}{}", server.bin, std::env::consts::EXE_SUFFIX);
-        let env =
-            settings.iter().map(|setting| (setting.variable.clone(), format!("${{user_config.{}}}", setting.key())));
-        let config = Config { command: format!("${{__dirname}}/{entry_point}"), args: Vec::new(), env: env.collect() };
+        let env = settings.iter().map(|setting| {
+            let reference = format!("${{user_config.{}}}", setting.key());
+            (setting.variable.clone(), Value::from(reference))
+        });
+        let mut env: Map<String, Value> = env.collect();
+        env.sort_keys();
+        let mut user_config: Map<String, Value> =
+            settings.iter().map(|setting| (setting.key(), json!(setting))).collect();
+        user_config.sort_keys();
         let url = |url: &Option<String>| url.clone().filter(|url| url.starts_with("http"));
-        Ok(Self {
-            manifest_version: MANIFEST_VERSION,
-            name: package.name.to_string(),
-            version: package.version.to_string(),
-            description: description.to_owned(),
-            author: author(package, args.author.as_deref())?,
-            repository: url(&package.repository).map(|url| Repository { r#type: "git", url }),
-            homepage: url(&package.homepage),
-            documentation: url(&package.documentation),
-            icon: args.icon.as_ref().map(|_| ICON),
-            server: Program { r#type: "binary", entry_point, mcp_config: config },
-            tools: Vec::new(),
-            prompts: Vec::new(),
-            keywords: package.keywords.clone(),
-            license: package.license.clone(),
-            compatibility: Compatibility { platforms: [platform()?] },
-            user_config: settings.into_iter().map(|setting| (setting.key(), setting)).collect(),
-        })
+        let json = json!({
+            "manifest_version": MANIFEST_VERSION,
+            "name": package.name,
+            "version": package.version,
+            "description": description,
+            "author": author(package, args.author.as_deref())?,
+            "repository": url(&package.repository).map(|url| json!({"type": "git", "url": url})),
+            "homepage": url(&package.homepage),
+            "documentation": url(&package.documentation),
+            "icon": args.icon.as_ref().map(|_| ICON),
+            "server": {
+                "type": "binary",
+                "entry_point": entry_point,
+                "mcp_config": {
+                    "command": format!("${{__dirname}}/{entry_point}"),
+                    "args": [],
+                    "env": env,
+                },
+            },
+            "tools": [],
+            "prompts": [],
+            "keywords": Some(&package.keywords).filter(|keywords| !keywords.is_empty()),
+            "license": package.license,
+            "compatibility": {"platforms": [platform()?]},
+            "user_config": Some(user_config).filter(|settings| !settings.is_empty()),
+        });
+        Ok(Self { json, entry_point, settings })
     }
 
     /// Adds the tools and prompts of the server.
     pub(super) fn add_contents(&mut self, contents: Contents) {
-        let text = |text: Option<String>| text.filter(|text| !text.is_empty());
-        self.tools = contents
-            .tools
-            .into_iter()
-            .map(|tool| Tool {
-                name: tool.name.into_owned(),
-                description: text(tool.description.map(|description| description.into_owned())),
-            })
-            .collect();
-        self.prompts = contents
-            .prompts
-            .into_iter()
-            .map(|prompt| {
-                let description = text(prompt.description);
-                // The manifest requires a text. Requesting it from the server would include data of this machine.
-                let text = description.clone().unwrap_or_else(|| prompt.name.clone());
-                let arguments = prompt.arguments.unwrap_or_default().into_iter().map(|argument| argument.name);
-                Prompt { name: prompt.name, description, arguments: arguments.collect(), text }
-            })
-            .collect();
-    }
-
-    /// Returns the default file name of the bundle.
-    pub(super) fn file_name(&self) -> String {
-        format!("{}.mcpb", self.name)
-    }
-
-    /// Returns the path of the program in the bundle.
-    pub(super) fn entry_point(&self) -> String {
-        self.server.entry_point.clone()
+        let tool =
+            |tool: Tool| json!({"name": tool.name, "description": tool.description.filter(|text| !text.is_empty())});
+        self.json["tools"] = contents.tools.into_iter().map(tool).collect();
+        let prompt = |prompt: Prompt| {
+            let description = prompt.description.filter(|text| !text.is_empty());
+            // The manifest requires a text. Requesting it from the server would include data of this machine.
+            let text = description.as_ref().unwrap_or(&prompt.name);
+            let arguments = prompt.arguments.iter().flatten().map(|argument| &argument.name);
+            json!({"name": prompt.name, "description": description, "arguments": arguments.collect::<Vec<_>>(), "text": text})
+        };
+        self.json["prompts"] = contents.prompts.into_iter().map(prompt).collect();
     }
 
     /// Returns the variables with defaults, except for those with placeholders that a client would expand.
     pub(super) fn defaults(&self) -> Vec<(String, String)> {
-        let settings = self.user_config.values();
-        let defaults = settings.filter_map(|setting| Some((setting.variable.clone(), setting.default.clone()?)));
+        let defaults =
+            self.settings.iter().filter_map(|setting| Some((setting.variable.clone(), setting.default.clone()?)));
         defaults.filter(|(_, value)| !value.contains("${")).collect()
     }
 
     /// Formats the manifest, merged with the members that the author overrides or adds.
-    pub(super) fn to_json(&self, overrides: &Value) -> String {
-        let json = match overrides {
-            Value::Null => serde_json::to_string_pretty(self),
-            overrides => serde_json::to_value(self).and_then(|mut manifest| {
-                merge(&mut manifest, overrides);
-                serde_json::to_string_pretty(&manifest)
-            }),
+    pub(super) fn to_json(mut self, overrides: &Value) -> String {
+        remove_nulls(&mut self.json);
+        if !overrides.is_null() {
+            merge(&mut self.json, overrides);
+        }
+        format!("{:#}\n", self.json)
+    }
+}
+
+/// Removes the members without a value.
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(remove_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        _ => {}
+    }
+}
+
+/// How long to wait for the server to exit.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The tools and prompts of a server.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) tools: Vec<Tool>,
+    pub(super) prompts: Vec<Prompt>,
+}
+
+impl Contents {
+    /// Starts a server and requests its lists.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server does not start or does not respond in time.
+    pub(super) async fn ask(target: &Target, timeout: Duration) -> Result<Self, Failure> {
+        let mut server = connect(target, timeout).await.map_err(|failure| {
+            failure.help("a bundle lists the tools of its server; set the environment variables that it needs to start")
+        })?;
+        let lists = async {
+            let info = server.peer_info();
+            let has = |capability: fn(&rmcp::model::ServerCapabilities) -> bool| {
+                info.as_ref().is_some_and(|info| capability(&info.capabilities))
+            };
+            let mut contents = Self::default();
+            if has(|capabilities| capabilities.tools.is_some()) {
+                contents.tools = server.list_all_tools().await.map_err(|error| request_failure("tools/list", error))?;
+            }
+            if has(|capabilities| capabilities.prompts.is_some()) {
+                contents.prompts =
+                    server.list_all_prompts().await.map_err(|error| request_failure("prompts/list", error))?;
+            }
+            Ok(contents)
         };
-        json.expect("a manifest can be serialized") + "\n"
+        let contents = tokio::time::timeout(timeout, lists).await.unwrap_or_else(|_| {
+            Err(Failure::connection(format_args!(
+                "{target} did not list its tools and prompts within {} s",
+                timeout.as_secs()
+            ))
+            .help("`--connect-timeout` extends the limit"))
+        });
+        let _ = server.close_with_timeout(SHUTDOWN_TIMEOUT).await;
+        contents
+    }
+}
+
+impl fmt::Display for Contents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} and {}", counted(self.tools.len(), "tool"), counted(self.prompts.len(), "prompt"))
     }
 }
 
@@ -198,9 +196,9 @@ fn merge(base: &mut Value, overrides: &Value) {
 }
 
 /// Returns the author: from the command line, Cargo.toml or git.
-fn author(package: &Package, given: Option<&str>) -> Result<Author, Failure> {
+fn author(package: &Package, given: Option<&str>) -> Result<Value, Failure> {
     let from = given.map(str::to_owned).or_else(|| package.authors.first().cloned()).or_else(git_user);
-    let author = from.as_deref().map(parse_author).filter(|author| !author.name.is_empty());
+    let author = from.as_deref().map(parse_author).filter(|author| author["name"] != "");
     author.ok_or_else(|| {
         Failure::usage(format_args!("package `{}` has no author, which bundles require", package.name))
             .help(format_args!("add `authors = [\"…\"]` to `{}`, or use `--author`", package.manifest_path))
@@ -208,14 +206,14 @@ fn author(package: &Package, given: Option<&str>) -> Result<Author, Failure> {
 }
 
 /// Parses `Ada Lovelace <ada@example.com>`.
-fn parse_author(text: &str) -> Author {
+fn parse_author(text: &str) -> Value {
     match text.split_once('<') {
         Some((name, rest)) => {
             let email = rest.trim().trim_end_matches('>').trim();
             let name = if name.trim().is_empty() { email } else { name.trim() };
-            Author { name: name.to_owned(), email: email.contains('@').then(|| email.to_owned()) }
+            json!({"name": name, "email": Some(email).filter(|email| email.contains('@'))})
         }
-        None => Author { name: text.trim().to_owned(), email: None },
+        None => json!({"name": text.trim()}),
     }
 }
 
@@ -239,7 +237,7 @@ fn platform() -> Result<&'static str, Failure> {
 mod tests {
     use serde_json::json;
 
-    use super::{Author, merge, parse_author};
+    use super::{merge, parse_author, remove_nulls};
 
     #[test]
     fn overrides_are_merged_into_the_manifest() {
@@ -262,7 +260,10 @@ mod tests {
             ("<ada@example.com>", "ada@example.com", Some("ada@example.com")),
             ("Ada <nowhere>", "Ada", None),
         ] {
-            assert_eq!(parse_author(text), Author { name: name.to_owned(), email: email.map(str::to_owned) });
+            let (mut author, mut expected) = (parse_author(text), json!({"name": name, "email": email}));
+            remove_nulls(&mut author);
+            remove_nulls(&mut expected);
+            assert_eq!(author, expected);
         }
     }
 }

@@ -2,9 +2,7 @@
 
 mod archive;
 mod args;
-mod contents;
 mod manifest;
-mod setting;
 
 use std::{fs, path::Path, time::Duration};
 
@@ -16,9 +14,9 @@ use crate::{
     workspace::{Server, Workspace},
 };
 
-use contents::Contents;
-use manifest::Manifest;
-use setting::Setting;
+use manifest::{Contents, Manifest};
+
+use args::Setting;
 
 pub(crate) use args::Args;
 
@@ -30,11 +28,12 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     let settings = Setting::all(&args.env, &args.default, &args.secret)?;
     let icon = args.icon.as_deref().map(read_icon).transpose()?;
     let mut manifest = Manifest::new(&server, settings, &args)?;
-    let output = args.output.clone().unwrap_or_else(|| format!("{}.mcpb", server.package.name).into());
+    let file_name = format!("{}.mcpb", server.package.name);
+    let output = args.output.clone().unwrap_or_else(|| (&file_name).into());
     let output = std::path::absolute(&output).unwrap_or(output);
     if output.is_dir() {
         return Err(Failure::usage(format_args!("`{}` is a directory", output.display()))
-            .help(format_args!("specify a file in it, such as `{}`", output.join(manifest.file_name()).display())));
+            .help(format_args!("specify a file in it, such as `{}`", output.join(file_name).display())));
     }
 
     errln!("building `{}` in release mode", server.package.name);
@@ -44,16 +43,17 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     manifest.add_contents(contents);
     let unreadable = |error| Failure::connection(format_args!("cannot read `{}`: {error}", program.display()));
     let program = fs::read(&program).map_err(unreadable)?;
+    let entry_point = manifest.entry_point.clone();
     let mut files = vec![
-        archive::File {
+        archive::ArchiveFile {
             path: "manifest.json".to_owned(),
             mode: 0o644,
             content: manifest.to_json(&server.package.metadata["mcpb"]).into_bytes(),
         },
-        archive::File { path: manifest.entry_point(), mode: 0o755, content: program },
+        archive::ArchiveFile { path: entry_point, mode: 0o755, content: program },
     ];
     if let Some(icon) = icon {
-        files.push(archive::File { path: manifest::ICON.to_owned(), mode: 0o644, content: icon });
+        files.push(archive::ArchiveFile { path: manifest::ICON.to_owned(), mode: 0o644, content: icon });
     }
     let size = archive::write(&output, &files)
         .map_err(|error| Failure::usage(format_args!("cannot write `{}`: {error}", output.display())))?;

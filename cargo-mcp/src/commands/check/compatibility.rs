@@ -9,6 +9,7 @@ use super::{
     finding::{Findings, Subject},
     schemas::{Subschema, walk},
 };
+use crate::output::counted;
 
 /// The deepest nesting without known problems.
 const MAX_DEPTH: usize = 5;
@@ -118,8 +119,7 @@ fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &V
     if is_recursive(schema, schema, &mut BTreeSet::new()) {
         findings.add(codes::RECURSIVE_SCHEMA, subject, format!("`{what}` refers to itself"));
     }
-    let s = if count == 1 { "" } else { "s" };
-    findings.add(codes::SCHEMA_REF, subject, format!("`{what}` has {count} reference{s}"));
+    findings.add(codes::SCHEMA_REF, subject, format!("`{what}` has {}", counted(count, "reference")));
 }
 
 /// Returns whether following references leads to the root, or back to one that is already being followed (`open`).

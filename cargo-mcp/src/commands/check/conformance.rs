@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The handshake of one revision.
-pub(crate) struct Handshake {
+pub(crate) struct RevisionCheck {
     pub(crate) revision: Revision,
     pub(crate) outcome: HandshakeOutcome,
 }
@@ -69,7 +69,7 @@ pub(crate) async fn handshakes(
     mut follow_announced: bool,
     timeout: Duration,
     reads: bool,
-) -> Result<Vec<Handshake>, Failure> {
+) -> Result<Vec<RevisionCheck>, Failure> {
     let mut handshakes = Vec::new();
     let mut newest: Option<Box<RawSession>> = None;
     let (mut lost, mut answered) = (String::new(), false);
@@ -97,7 +97,7 @@ pub(crate) async fn handshakes(
                 HandshakeOutcome::Failed(lost.clone())
             }
         };
-        handshakes.push(Handshake { revision, outcome });
+        handshakes.push(RevisionCheck { revision, outcome });
     }
     if !answered {
         return Err(connection_failure(target, &lost));
@@ -118,55 +118,48 @@ pub(crate) async fn handshakes(
     Ok(handshakes)
 }
 
-fn unsupported_revisions(findings: &mut Findings, handshakes: &[Handshake]) {
-    let server = Subject::server();
+fn unsupported_revisions(findings: &mut Findings, handshakes: &[RevisionCheck]) {
     let mut any_supported = false;
-    for Handshake { revision, outcome } in handshakes {
+    for RevisionCheck { revision, outcome } in handshakes {
         let revision = revision.as_str();
         match outcome {
             HandshakeOutcome::Supported(_) | HandshakeOutcome::Unlisted(_) => any_supported = true,
             HandshakeOutcome::Failed(why) => {
-                findings.add(codes::BAD_HANDSHAKE, &server, format!("{revision}: {why}"));
+                findings.add_to_server(codes::BAD_HANDSHAKE, format!("{revision}: {why}"));
             }
             HandshakeOutcome::Refused(how) => {
-                findings.add(codes::REVISION_REFUSED, &server, format!("{revision}: {how}"));
+                findings.add_to_server(codes::REVISION_REFUSED, format!("{revision}: {how}"));
             }
         }
     }
     if !any_supported {
-        findings.add(codes::BAD_HANDSHAKE, &server, "none of the tried revisions is supported");
+        findings.add_to_server(codes::BAD_HANDSHAKE, "none of the tried revisions is supported");
     }
 }
 
 /// Sends `ping`, requests all declared lists, and calls an unknown method.
 async fn requests(findings: &mut Findings, session: &mut RawSession) -> HandshakeOutcome {
-    let (server, revision) = (Subject::server(), session.revision);
+    let revision = session.revision;
     let revision = revision.as_str();
     let has_ping = !session.revision.is_stateless();
     let ping = if has_ping { Some(ping(findings, session).await) } else { None };
     let listing = match session.listing().await {
         Ok(listing) => listing,
         Err((method, why)) => {
-            findings.add(codes::INVALID_RESPONSE, &server, format!("{revision}: {method}: {why}"));
+            findings.add_to_server(codes::INVALID_RESPONSE, format!("{revision}: {method}: {why}"));
             return HandshakeOutcome::Unlisted(format!("{method}: {why}"));
         }
     };
-    match session.request("cargo-mcp/no-such-method", json!({})).await {
-        Err(RequestError::Rpc(RpcError { code: -32601, .. })) => {}
+    let problem = match session.request("cargo-mcp/no-such-method", json!({})).await {
+        Err(RequestError::Rpc(RpcError { code: -32601, .. })) => None,
         Err(RequestError::Rpc(RpcError { code, .. })) => {
-            let message = format!("{revision}: the error code for an unknown method is {code}, expected -32601");
-            findings.add(codes::INVALID_RESPONSE, &server, message);
+            Some(format!("the error code for an unknown method is {code}, expected -32601"))
         }
-        Err(RequestError::Transport(why)) => {
-            findings.add(
-                codes::INVALID_RESPONSE,
-                &server,
-                format!("{revision}: no response to an unknown method: {why}"),
-            );
-        }
-        Ok(_) => {
-            findings.add(codes::INVALID_RESPONSE, &server, format!("{revision}: an unknown method returns a result"))
-        }
+        Err(RequestError::Transport(why)) => Some(format!("no response to an unknown method: {why}")),
+        Ok(_) => Some("an unknown method returns a result".to_owned()),
+    };
+    if let Some(problem) = problem {
+        findings.add_to_server(codes::INVALID_RESPONSE, format!("{revision}: {problem}"));
     }
     HandshakeOutcome::Supported(Box::new(Inventory { server: session.server.clone(), listing, ping }))
 }
@@ -176,7 +169,7 @@ async fn ping(findings: &mut Findings, session: &mut RawSession) -> bool {
         Ok(_) => true,
         Err(why) => {
             let message = format!("{}: ping: {why}", session.revision.as_str());
-            findings.add(codes::INVALID_RESPONSE, &Subject::server(), message);
+            findings.add_to_server(codes::INVALID_RESPONSE, message);
             false
         }
     }
@@ -231,7 +224,7 @@ async fn invalid_json(findings: &mut Findings, session: &mut RawSession, is_prog
         Err(TransportError::Exited(_)) if is_program => "the server exits when it receives invalid JSON".to_owned(),
         Err(why) => format!("no response to invalid JSON: {why}"),
     };
-    findings.add(codes::UNANSWERED_INVALID_JSON, &Subject::server(), message);
+    findings.add_to_server(codes::UNANSWERED_INVALID_JSON, message);
 }
 
 /// Reports output on stdout that is not a message.
@@ -239,7 +232,7 @@ fn stdout_noise(findings: &mut Findings, session: &RawSession) {
     if let Some(first) = session.connection.stray_lines().first() {
         let first: String = first.chars().take(80).collect();
         let message = format!("stdout contains a line that is not a message: {first:?}");
-        findings.add(codes::STDOUT_NOISE, &Subject::server(), message);
+        findings.add_to_server(codes::STDOUT_NOISE, message);
     }
 }
 
@@ -249,6 +242,6 @@ async fn shutdown(findings: &mut Findings, mut session: Box<RawSession>) {
     if !session.connection.close(SHUTDOWN_TIMEOUT).await {
         let seconds = SHUTDOWN_TIMEOUT.as_secs();
         let message = format!("the server is still running {seconds} s after its stdin was closed");
-        findings.add(codes::DOES_NOT_EXIT, &Subject::server(), message);
+        findings.add_to_server(codes::DOES_NOT_EXIT, message);
     }
 }

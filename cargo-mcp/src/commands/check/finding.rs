@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::codes::{self, Code, Level};
+use super::codes::{Code, Level};
 
 /// The part of a server that a finding is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,14 +44,15 @@ pub(crate) struct Finding {
 
 impl Finding {
     pub(crate) fn json(&self) -> Value {
+        let explanation = self.code.explanation();
         let mut json = json!({
             "level": self.code.level.as_str(),
             "code": self.code.name,
             "entry": {"kind": self.subject.kind, "name": self.subject.name},
             "message": self.message,
-            "help": self.code.help,
+            "help": explanation.help,
         });
-        if let Some(frameworks) = affected(self.code) {
+        if let Some(frameworks) = explanation.frameworks {
             json["frameworks"] = frameworks.into();
         }
         json
@@ -75,30 +76,12 @@ impl Findings {
         }
     }
 
+    /// Adds a finding about the server itself.
+    pub(crate) fn add_to_server(&mut self, code: &'static Code, message: impl Into<String>) {
+        self.add(code, &Subject::server(), message);
+    }
+
     pub(crate) fn count(&self, level: Level) -> usize {
         self.0.iter().filter(|finding| finding.code.level == level).count()
     }
-}
-
-/// The frameworks that do not understand the schemas of a finding, and what becomes of them.
-const TABLE: [(&Code, &str); 8] = [
-    (
-        codes::RECURSIVE_SCHEMA,
-        "autogen-ext 0.7 cannot list the tool, openai-agents is no longer strict, mcp-use 1 weakens the schema",
-    ),
-    (codes::SCHEMA_REF, "autogen-ext 0.7 and mcp-use 1 weaken or lose the schema"),
-    (codes::MISSING_TYPE, "autogen-ext 0.7 cannot list the tool, Mastra loses the argument"),
-    (codes::TYPE_ARRAY, "autogen-ext 0.7 cannot list the tool"),
-    (
-        codes::BOOLEAN_SCHEMA,
-        "google-genai, @google/genai, autogen-ext 0.7, LangChain.js and mcp-use 1 cannot list the tool",
-    ),
-    (codes::TUPLE, "autogen-ext 0.7 loses the types of the items, google-genai and mcp-use 1 weaken the schema"),
-    (codes::BOOLEAN_ADDITIONAL, "google-genai for Python cannot list the tool"),
-    (codes::MAP_SCHEMA, "autogen-ext 0.7, google-genai and mcp-use 1 weaken or lose the schema"),
-];
-
-/// Returns the frameworks that are affected by findings of a code.
-pub(crate) fn affected(code: &Code) -> Option<&'static str> {
-    TABLE.iter().find(|(known, _)| known.name == code.name).map(|(_, frameworks)| *frameworks)
 }

@@ -1,9 +1,9 @@
-//! Checks of the metadata for users and models: descriptions, names and hints.
+//! Checks of what users and models see: descriptions, names, hints, and how much of a model's context the tools use.
 
 use std::collections::BTreeMap;
 
 use mcp_runtime_lock::Listing;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     codes,
@@ -51,7 +51,7 @@ pub(crate) fn descriptions(findings: &mut Findings, listing: &Listing) {
     }
     let length = listing.instructions.as_ref().map_or(0, |instructions| instructions.chars().count());
     if length > CLAUDE_CODE_LIMIT {
-        findings.add(codes::LONG_DESCRIPTION, &Subject::server(), format!("the instructions have {length} characters"));
+        findings.add_to_server(codes::LONG_DESCRIPTION, format!("the instructions have {length} characters"));
     }
 }
 
@@ -204,4 +204,55 @@ const WRITES: [&str; 9] = ["add", "create", "update", "write", "set", "insert", 
 
 fn text<'a>(item: &'a Value, member: &str) -> &'a str {
     item[member].as_str().unwrap_or_default()
+}
+
+/// Characters per token, in tenths. Vocabularies differ, and so does the text that clients add to each tool.
+const CHARACTERS_PER_TOKEN_TENTHS: usize = 35;
+
+/// The description of the estimate in reports.
+pub(crate) const TOKEN_ESTIMATE: &str =
+    "one token per 3.5 characters of the name, description and input schema as compact JSON";
+
+/// The largest number of tools that all known clients support.
+const MAX_TOOLS: usize = 40;
+
+/// The estimated size of one tool.
+pub(crate) struct ToolTokens {
+    pub(crate) name: String,
+    pub(crate) tokens: usize,
+}
+
+/// Estimates the tokens of each tool.
+pub(crate) fn estimate_tokens(listing: &Listing) -> Vec<ToolTokens> {
+    let name = |tool: &Value| tool["name"].as_str().unwrap_or_default().to_owned();
+    listing.tools.iter().map(|tool| ToolTokens { name: name(tool), tokens: tokens_of(tool) }).collect()
+}
+
+fn tokens_of(tool: &Value) -> usize {
+    let shown = json!({"name": tool["name"], "description": tool["description"], "input_schema": tool["inputSchema"]});
+    (shown.to_string().chars().count() * 10).div_ceil(CHARACTERS_PER_TOKEN_TENTHS)
+}
+
+/// Checks the number of tools, and their tokens against the limits of the command line.
+pub(crate) fn token_budget(
+    findings: &mut Findings,
+    tools: &[ToolTokens],
+    max_total: Option<usize>,
+    max_per_tool: Option<usize>,
+) {
+    let total: usize = tools.iter().map(|tool| tool.tokens).sum();
+    if let Some(max) = max_total.filter(|max| total > *max) {
+        let message = format!("the tools use about {total} tokens, more than {max}");
+        findings.add_to_server(codes::TOKEN_BUDGET, message);
+    }
+    for ToolTokens { name, tokens } in tools {
+        if let Some(max) = max_per_tool.filter(|max| tokens > max) {
+            let subject = Subject { kind: "tool", name: name.clone() };
+            findings.add(codes::TOKEN_BUDGET, &subject, format!("uses about {tokens} tokens, more than {max}"));
+        }
+    }
+    if tools.len() > MAX_TOOLS {
+        let message = format!("the server lists {} tools, more than {MAX_TOOLS}", tools.len());
+        findings.add_to_server(codes::TOO_MANY_TOOLS, message);
+    }
 }

@@ -8,36 +8,29 @@ mod finding;
 mod metadata;
 mod report;
 mod schemas;
-mod tokens;
 
 use std::{fs, path::PathBuf};
 
 use mcp_runtime_lock::{Change, Listing, Lock, Severity};
 
 use authorization::TokenArgs;
-use codes::{Code, Level};
+use codes::{Code, Explanation, Level};
 use conformance::{HandshakeOutcome, Inventory};
 use finding::{Findings, Subject};
 use report::Report;
-use tokens::TokenBudget;
 
 use super::lock;
 use crate::{
-    client::with_stored_token, failure::Failure, near::nearest, output::outln, revision::Revision, target::TargetArgs,
+    client::with_stored_token,
+    failure::{Failure, nearest},
+    output::outln,
+    revision::Revision,
+    target::TargetArgs,
 };
 
 /// Check a server for errors and for problems with known clients
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  cargo mcp check notes
-  cargo mcp check notes --deny warnings --allow no-hints --max-tokens 4000
-  cargo mcp check notes --locked --format github
-  cargo mcp check --explain schema-ref
-
-Checks the handshake of every protocol revision (or only `--revision`), and everything that the server lists in the \
-newest supported one. If a URL asks for authorization, also checks its challenge and metadata, and sends invalid tokens.
-Exit codes: 0 success, 1 denied findings, 2 invalid command line, 3 server unavailable.")]
+#[command(after_help = include_str!("help.txt").trim_end())]
 pub(crate) struct Args {
     /// Package of this workspace or URL [default: the only server here]
     server: Option<String>,
@@ -115,9 +108,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let mut tokens = Vec::new();
     if let Some(inventory) = newest {
         check_inventory(&mut findings, inventory);
-        tokens = tokens::estimate(&inventory.listing);
-        let budget = TokenBudget { total: args.max_tokens, per_tool: args.max_tool_tokens };
-        tokens::check(&mut findings, &tokens, &budget);
+        tokens = metadata::estimate_tokens(&inventory.listing);
+        metadata::token_budget(&mut findings, &tokens, args.max_tokens, args.max_tool_tokens);
     }
     let changes = lock.zip(newest).map(|(lock, now)| lock.changes(&Lock::of(&now.listing)));
     lock_changes(&mut findings, changes.as_deref().unwrap_or_default());
@@ -262,7 +254,7 @@ fn rank(subject: &Subject) -> usize {
 }
 
 fn code(name: &str) -> Result<&'static Code, Failure> {
-    codes::named(name).ok_or_else(|| {
+    Code::named(name).ok_or_else(|| {
         let failure = Failure::usage(format_args!("unknown code `{name}`"));
         match nearest(name, codes::ALL.iter().map(|code| code.name)) {
             Some(near) => failure.help(format_args!("did you mean `{near}`?")),
@@ -275,13 +267,13 @@ fn explain(name: &str) -> Result<(), Failure> {
     if name == "list" {
         let width = codes::ALL.iter().map(|code| code.name.len()).max().unwrap_or_default();
         for code in codes::ALL {
-            outln!("{:7}  {:width$}  {}", code.level.as_str(), code.name, code.summary);
+            outln!("{:7}  {:width$}  {}", code.level.as_str(), code.name, code.explanation().summary);
         }
         return Ok(());
     }
-    let code = code(name)?;
-    let Code { name, level, summary, why, help } = code;
-    let frameworks = finding::affected(code).map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
+    let code @ Code { name, level } = code(name)?;
+    let Explanation { summary, why, frameworks, help } = code.explanation();
+    let frameworks = frameworks.map(|words| format!("\nAgent frameworks: {words}.")).unwrap_or_default();
     outln!("{}[{name}]: {summary}\n\n{why}{frameworks}\n\nhelp: {help}", level.as_str());
     Ok(())
 }

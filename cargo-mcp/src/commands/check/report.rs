@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::{
     authorization::Protection,
-    codes::Level,
-    conformance::{Handshake, HandshakeOutcome},
-    finding::{self, Finding, Findings, Subject},
-    tokens::{self, ToolTokens},
+    codes::{Explanation, Level},
+    conformance::{HandshakeOutcome, RevisionCheck},
+    finding::{Finding, Findings, Subject},
+    metadata::{TOKEN_ESTIMATE, ToolTokens},
 };
 
-use crate::output::{AnsiColor, NAME, Style, escape_line, outln, print_json};
+use crate::output::{AnsiColor, NAME, Style, counted, escape_line, outln, print_json};
 
 /// The results of a check.
 pub(crate) struct Report<'a> {
@@ -19,7 +19,7 @@ pub(crate) struct Report<'a> {
     /// Absent if the server requires no authorization.
     pub(crate) protection: Option<&'a Protection>,
     /// Empty if the server requires a token, and there is none.
-    pub(crate) handshakes: &'a [Handshake],
+    pub(crate) handshakes: &'a [RevisionCheck],
     pub(crate) findings: &'a Findings,
     pub(crate) tokens: &'a [ToolTokens],
     /// The differences from the lock file, with `--locked`.
@@ -55,7 +55,7 @@ impl Report<'_> {
             return;
         }
         outln!("{}", heading("handshakes"));
-        for Handshake { revision, outcome } in self.handshakes {
+        for RevisionCheck { revision, outcome } in self.handshakes {
             outln!("  {}  {}", revision.as_str(), describe(outcome));
         }
         outln!();
@@ -78,10 +78,11 @@ impl Report<'_> {
                 outln!("  {style}{level}{style:#}[{code}]: {}", finding.message);
                 // All findings of a code share their frameworks and their help, which follow the last of them.
                 if found.get(index + 1).is_none_or(|next| next.code.name != code) {
-                    if let Some(frameworks) = finding::affected(finding.code) {
+                    let Explanation { frameworks, help, .. } = finding.code.explanation();
+                    if let Some(frameworks) = frameworks {
                         outln!("    frameworks: {frameworks}");
                     }
-                    outln!("    help: {}", finding.code.help);
+                    outln!("    help: {help}");
                 }
             }
             outln!();
@@ -92,7 +93,7 @@ impl Report<'_> {
         if self.tokens.is_empty() {
             return;
         }
-        outln!("{} (estimated: {})", heading("tokens"), tokens::METHOD);
+        outln!("{} (estimated: {})", heading("tokens"), TOKEN_ESTIMATE);
         let names = self.tokens.iter().map(|tool| escape_line(&tool.name).chars().count());
         let width = names.max().unwrap_or_default().max("total".len());
         for ToolTokens { name, tokens } in self.tokens {
@@ -112,10 +113,7 @@ impl Report<'_> {
     }
 
     fn summary(&self) -> String {
-        let count = |level: Level| {
-            let count = self.findings.count(level);
-            format!("{count} {}{}", level.as_str(), if count == 1 { "" } else { "s" })
-        };
+        let count = |level: Level| counted(self.findings.count(level), level.as_str());
         format!("{}, {}, {}", count(Level::Error), count(Level::Warning), count(Level::Note))
     }
 
@@ -134,7 +132,7 @@ impl Report<'_> {
             "server": self.target,
             "handshakes": handshakes,
             "findings": findings,
-            "tokens": {"method": tokens::METHOD, "total": self.total(), "tools": of_tools},
+            "tokens": {"method": TOKEN_ESTIMATE, "total": self.total(), "tools": of_tools},
             "summary": {
                 "errors": self.findings.count(Level::Error),
                 "warnings": self.findings.count(Level::Warning),
@@ -163,7 +161,7 @@ impl Report<'_> {
                 Level::Warning => "warning",
                 Level::Note => "notice",
             };
-            let text = format!("{}: {}; {}", finding.subject, finding.message, finding.code.help);
+            let text = format!("{}: {}; {}", finding.subject, finding.message, finding.code.explanation().help);
             let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
             outln!("::{command} title={}::{text}", finding.code.name);
         }
@@ -184,8 +182,7 @@ fn describe(outcome: &HandshakeOutcome) -> String {
                 (listing.prompts.len(), "prompt"),
             ];
             let counts = counts.iter().filter(|(count, _)| *count > 0);
-            let counts: Vec<String> =
-                counts.map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" })).collect();
+            let counts: Vec<String> = counts.map(|(count, what)| counted(*count, what)).collect();
             let entries = if counts.is_empty() { "no entries".to_owned() } else { counts.join(", ") };
             let ping = if inventory.ping == Some(true) { ", ping" } else { "" };
             format!("ok: {entries}{ping}")
@@ -193,7 +190,7 @@ fn describe(outcome: &HandshakeOutcome) -> String {
     }
 }
 
-fn handshake(handshake: &Handshake) -> Value {
+fn handshake(handshake: &RevisionCheck) -> Value {
     let revision = handshake.revision.as_str();
     match &handshake.outcome {
         HandshakeOutcome::Refused(how) => json!({"revision": revision, "outcome": "refused", "why": how}),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jsonschema::Draft;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -10,6 +9,7 @@ use super::{
     codes::{self, Code},
     finding::{Findings, Subject},
 };
+use crate::schema::{compile, violation};
 
 /// Checks the schema of a tool's arguments.
 pub(crate) fn input(findings: &mut Findings, subject: &Subject, schema: &Value) {
@@ -59,14 +59,6 @@ fn validity(findings: &mut Findings, subject: &Subject, what: &str, schema: &Val
     walk(schema, &mut |part: &Subschema<'_>| values(findings, subject, what, part, schema));
 }
 
-/// Compiles a schema without resolving anything outside it.
-fn compile(schema: &Value) -> Result<jsonschema::Validator, jsonschema::ValidationError<'static>> {
-    let declares_dialect = schema["$schema"].is_string();
-    let options = jsonschema::options();
-    let options = if declares_dialect { options } else { options.with_draft(Draft::Draft202012) };
-    options.should_validate_formats(true).build(schema)
-}
-
 /// Checks a subschema's `default`, `examples` and `required`.
 fn values(findings: &mut Findings, subject: &Subject, what: &str, part: &Subschema<'_>, root: &Value) {
     let Subschema { path, schema: part, .. } = part;
@@ -75,7 +67,8 @@ fn values(findings: &mut Findings, subject: &Subject, what: &str, part: &Subsche
         part["examples"].as_array().into_iter().flatten().map(|value| (codes::BAD_EXAMPLE, "example", value));
     let default = part.get("default").map(|value| (codes::BAD_DEFAULT, "default", value));
     for (code, keyword, value) in default.into_iter().chain(examples) {
-        if let Some(violation) = violation(part, root, value) {
+        let object = part.as_object().zip(root.as_object());
+        if let Some(violation) = object.and_then(|(part, root)| violation(part, root, value)) {
             findings.add(code, subject, format!("{location}: invalid {keyword}: {violation}"));
         }
     }
@@ -90,19 +83,6 @@ fn values(findings: &mut Findings, subject: &Subject, what: &str, part: &Subsche
     for name in part["required"].as_array().into_iter().flatten().filter(|name| !declared(name)) {
         findings.add(codes::UNDECLARED_REQUIRED, subject, format!("{location}: {name} is required but not declared"));
     }
-}
-
-/// Returns how `value` violates a part of the schema `root`.
-fn violation(part: &Value, root: &Value, value: &Value) -> Option<String> {
-    let mut part = part.clone();
-    let object = part.as_object_mut()?;
-    for definitions in ["$defs", "definitions"] {
-        if let Some(found) = root.get(definitions) {
-            object.insert(definitions.to_owned(), found.clone());
-        }
-    }
-    let validator = compile(&part).ok()?;
-    validator.validate(value).err().map(|error| error.to_string())
 }
 
 fn references(findings: &mut Findings, subject: &Subject, what: &str, schema: &Value) {

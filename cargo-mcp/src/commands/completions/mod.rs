@@ -9,20 +9,9 @@ use crate::failure::Failure;
 /// The program that cargo runs for `cargo mcp`.
 const PROGRAM: &str = "cargo-mcp";
 
-const INSTALL: &str = "\
-Examples (permanent installation):
-  bash        echo 'source <(cargo-mcp completions bash)' >> ~/.bashrc
-  zsh         mkdir -p ~/.zfunc && cargo-mcp completions zsh > ~/.zfunc/_cargo-mcp
-              with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
-  fish        cargo-mcp completions fish > ~/.config/fish/conf.d/cargo-mcp.fish
-  powershell  cargo-mcp completions powershell >> $PROFILE
-  elvish      cargo-mcp completions elvish >> ~/.config/elvish/rc.elv
-
-Bash and fish complete both `cargo mcp` and `cargo-mcp`. Zsh does too if cargo's own completions are installed.";
-
 /// Print a shell completion script
 #[derive(Debug, clap::Args)]
-#[command(after_help = INSTALL)]
+#[command(after_help = include_str!("help.txt").trim_end())]
 pub(crate) struct Args {
     /// Shell to generate completions for
     #[arg(value_enum)]

@@ -20,10 +20,10 @@ use tokio::{
 };
 
 use super::{
+    Reporter,
     message::BuildId,
     process::{ProcessGroup, use_process_group},
     proxy::{Event, Proxy},
-    reporter::Reporter,
     watch::Changes,
 };
 use crate::{
@@ -62,7 +62,7 @@ type LastBuild = (BuildId, PathBuf);
 
 impl Builder {
     /// Builds now and after each change. A change during a build triggers another build.
-    pub(super) async fn run(self, mut changes: Changes, events: mpsc::UnboundedSender<BuildEvent>) {
+    pub(super) async fn run(self, changes: Changes, events: mpsc::UnboundedSender<BuildEvent>) {
         let mut last: Option<LastBuild> = None;
         loop {
             let started = Instant::now();
@@ -87,7 +87,7 @@ impl Builder {
             if event.is_some_and(|event| events.send(event).is_err()) {
                 return;
             }
-            changes.next().await;
+            changes.notified().await;
         }
     }
 
@@ -124,18 +124,9 @@ impl Builder {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        let (color, format) =
-            if self.reporter.is_colored() { ("always", "json-diagnostic-rendered-ansi") } else { ("never", "json") };
-        command.args(["build", "--quiet", "--color", color, "--message-format", format]);
-        command.args(["--package", &self.server.package.name, "--bin", &self.server.bin]);
-        command.arg("--manifest-path").arg(&self.server.package.manifest_path);
-        if self.args.release {
-            command.arg("--release");
-        }
-        if !self.args.features.is_empty() {
-            command.arg("--features").arg(self.args.features.join(","));
-        }
+        let is_colored = self.reporter.is_colored();
+        let mut command = Command::from(self.args.command(&self.server, is_colored));
+        command.args(["--color", if is_colored { "always" } else { "never" }]);
         use_process_group(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -19,15 +19,11 @@ pub(super) const INTERNAL_ERROR: i32 = -32603;
 /// The members of a message. All but the method are raw JSON.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) id: Option<&'a RawValue>,
-    #[serde(default)]
     pub(super) method: Option<String>,
-    #[serde(borrow, default)]
     pub(super) params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }
 

@@ -2,20 +2,17 @@
 
 mod builder;
 mod http;
-mod listen_request;
 mod message;
 mod process;
 mod proxy;
-mod reporter;
-mod server_requests;
+mod session;
 mod snapshot;
 mod sources;
 mod stdio;
-mod stdio_server;
 mod watch;
-mod watchdog;
 
 use std::{
+    fmt::Display,
     io::IsTerminal as _,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -30,23 +27,15 @@ use self::{
     builder::Builder,
     process::{LaunchConfig, ShutdownSignals},
     proxy::ProxyConfig,
-    reporter::Reporter,
     sources::Sources,
-    watch::Watcher,
 };
 use crate::{
     failure::Failure,
+    output::{AnsiColor, Style, errln},
     target::pair,
     temporary,
     workspace::{BuildArgs, Workspace},
 };
-
-const EXAMPLES: &str = "\
-Examples:
-  cargo mcp dev                                    serve the only server of this workspace on stdio
-  claude mcp add notes -- cargo mcp dev notes      let a client start the command
-  cargo mcp dev notes --http 127.0.0.1:8080        serve http://127.0.0.1:8080/mcp
-  cargo mcp dev notes --watch templates -- --db test.db";
 
 /// Serve a package and rebuild it when its source changes
 ///
@@ -56,7 +45,7 @@ Examples:
 /// clients that start the server themselves, or streamable HTTP with `--http`. Connections of the HTTP+SSE transport of
 /// 2024-11-05 do not survive a restart.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("help.txt").trim_end())]
 pub(crate) struct Args {
     /// The package to serve [default: the only server of this workspace]
     package: Option<String>,
@@ -98,7 +87,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let signals = ShutdownSignals::install()
         .map_err(|error| Failure::connection(format_args!("cannot install signal handlers: {error}")))?;
     if let Some(program) = args.watchdog {
-        return watchdog::run(program, args.args, signals).await;
+        return process::run_watchdog(program, args.args, signals).await;
     }
     let workspace = Workspace::read(&args.build)?;
     let server = workspace.server(args.package.as_deref(), args.build.bin.as_deref())?;
@@ -122,7 +111,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     };
     let reporter = Reporter { quiet: args.quiet };
     let sources = Sources::read(&server, &args.build)?;
-    let (watcher, changes) = Watcher::start(&sources, &args.watch, args.poll)?;
+    let (package, build) = (server.clone(), args.build.clone());
+    let read_sources = move || Sources::read(&package, &build).ok();
+    let changes = watch::start(&sources, &args.watch, args.poll, read_sources)?;
     let executables = Arc::new(executable_directory(&sources.target)?);
     let (build_events, received_builds) = mpsc::unbounded_channel();
     let config = ProxyConfig {
@@ -132,10 +123,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         start_timeout: Duration::from_secs(args.start_timeout),
     };
     let launch = LaunchConfig { args: args.args, env: args.env };
-    let (package, build) = (server.clone(), args.build.clone());
     let builder =
         Builder { server, args: args.build, executables: Arc::clone(&executables), reporter: reporter.clone() };
-    let watching = watcher.follow_changes(move || Sources::read(&package, &build).ok());
     let serving = async {
         match listener {
             Some(listener) => {
@@ -148,7 +137,6 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     tokio::select! {
         () = serving => {}
         () = builder.run(changes, build_events) => {}
-        () = watching => {}
     }
     Ok(())
 }
@@ -171,7 +159,7 @@ fn confirm_address(address: SocketAddr, is_allowed: bool) -> Result<(), Failure>
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         return Err(failure(why));
     }
-    let question = format!("Other machines can reach `{address}`. Let everybody who can connect use the server?");
+    let question = format!("Other machines can reach `{address}`. Allow them to use the server?");
     match inquire::Confirm::new(&question).with_default(false).prompt() {
         Ok(true) => Ok(()),
         Ok(false) | Err(InquireError::OperationCanceled | InquireError::OperationInterrupted) => {
@@ -199,4 +187,45 @@ fn executable_directory(target: &Path) -> Result<tempfile::TempDir, Failure> {
         let target = target.display();
         Failure::connection(format_args!("cannot create a directory for executables in `{target}`: {error}"))
     })
+}
+
+/// Writes status lines for the developer to stderr.
+#[derive(Debug, Clone)]
+struct Reporter {
+    /// Whether to write warnings only.
+    quiet: bool,
+}
+
+impl Reporter {
+    /// Writes a status line, unless `--quiet` is set.
+    fn info(&self, text: impl Display) {
+        if !self.quiet {
+            write_line(AnsiColor::Green, text);
+        }
+    }
+
+    /// Writes a warning.
+    fn warn(&self, text: impl Display) {
+        write_line(AnsiColor::Yellow, text);
+    }
+
+    /// Forwards a line of the server's log.
+    fn log(&self, line: &str) {
+        errln!("{}", line.trim_end());
+    }
+
+    /// Forwards output of cargo, which styles it.
+    fn cargo(&self, text: &str) {
+        anstream::eprintln!("{}", text.trim_end());
+    }
+
+    /// Returns whether stderr shows colors.
+    fn is_colored(&self) -> bool {
+        anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never
+    }
+}
+
+fn write_line(color: AnsiColor, text: impl Display) {
+    let style = Style::color(color).bold();
+    errln!("{style}dev{style:#}: {text}");
 }

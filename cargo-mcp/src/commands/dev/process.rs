@@ -1,11 +1,19 @@
 //! Child processes: started in a process group, and ended with everything they started.
 
-use std::{io, path::Path, process::ExitStatus, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
 
 use tokio::{
+    io::{AsyncRead, AsyncReadExt},
     process::{Child, Command},
     time::timeout,
 };
+
+use crate::{failure::Failure, output::outln};
 
 /// The time that a process has to exit after its input closed, and again after it was asked to terminate.
 pub(super) const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -92,14 +100,14 @@ pub(super) async fn terminate(child: &mut Child, group: ProcessGroup) {
 
 /// Asks a single process to terminate.
 #[cfg(unix)]
-pub(super) fn send_terminate(child: &Child) {
+fn send_terminate(child: &Child) {
     if let Some(id) = process_id(child) {
         let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
     }
 }
 
 #[cfg(not(unix))]
-pub(super) fn send_terminate(_: &Child) {}
+fn send_terminate(_: &Child) {}
 
 #[cfg(unix)]
 fn process_id(child: &Child) -> Option<rustix::process::Pid> {
@@ -169,4 +177,66 @@ impl ShutdownSignals {
     pub(super) async fn recv(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
     }
+}
+
+/// Returns the command of a watchdog that runs a server: a process between this one and an HTTP server, which ends the
+/// server even if this process is killed.
+///
+/// The watchdog is another instance of this program. Its stdin is a pipe that is never written to: when it closes, the
+/// parent has exited. A server on stdio needs no watchdog, since it exits when its own stdin closes.
+///
+/// # Errors
+///
+/// Returns an error if the path of this program is unknown.
+pub(super) fn watchdog_command(program: &Path, launch: &LaunchConfig) -> std::io::Result<Command> {
+    let mut args = vec!["dev".to_owned(), "--watchdog".to_owned(), program.to_string_lossy().into_owned()];
+    args.push("--".to_owned());
+    args.extend(launch.args.iter().cloned());
+    let mut command = LaunchConfig { args, env: launch.env.clone() }.command(&std::env::current_exe()?);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Reads from the stdout of a watchdog how its server exited.
+pub(super) async fn read_exit(stdout: Option<impl AsyncRead + Unpin>) -> Option<String> {
+    let mut text = String::new();
+    stdout?.read_to_string(&mut text).await.ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Runs a server until it exits, a signal arrives, or the parent process is gone.
+pub(super) async fn run_watchdog(
+    program: PathBuf,
+    args: Vec<String>,
+    mut signals: ShutdownSignals,
+) -> Result<(), Failure> {
+    let mut command = Command::new(&program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            outln!("cannot run the executable: {error}");
+            return Ok(());
+        }
+    };
+    let (sender, parent_gone) = tokio::sync::oneshot::channel::<()>();
+    // tokio's stdin cannot be abandoned while it reads, so a thread reads it.
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        drop(sender);
+    });
+    let is_orphaned = tokio::select! {
+        status = child.wait() => {
+            outln!("{}", describe_exit(status));
+            return Ok(());
+        }
+        // The signal went to the whole process group, which includes the server.
+        () = signals.recv() => false,
+        _ = parent_gone => true,
+    };
+    if is_orphaned {
+        send_terminate(&child);
+    }
+    end(&mut child, None).await;
+    Ok(())
 }

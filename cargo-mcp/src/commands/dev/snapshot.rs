@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::message::PROTOCOL_VERSION;
+use crate::output::counted;
 
 /// A list that a server offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,35 +40,17 @@ impl List {
         if let Some(cursor) = cursor {
             params["cursor"] = cursor.into();
         }
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#, self.method())
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#, self.names()[0])
     }
 
-    fn method(self) -> &'static str {
+    /// Returns the method, the member of the result that holds the entries, the member that identifies an entry, and the
+    /// noun for one entry.
+    fn names(self) -> [&'static str; 4] {
         match self {
-            Self::Tools => "tools/list",
-            Self::Resources => "resources/list",
-            Self::Templates => "resources/templates/list",
-            Self::Prompts => "prompts/list",
-        }
-    }
-
-    /// Returns the member of the result that holds the entries, and the member that identifies an entry.
-    fn members(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Tools => ("tools", "name"),
-            Self::Resources => ("resources", "uri"),
-            Self::Templates => ("resourceTemplates", "uriTemplate"),
-            Self::Prompts => ("prompts", "name"),
-        }
-    }
-
-    /// Returns the noun for one entry.
-    fn noun(self) -> &'static str {
-        match self {
-            Self::Tools => "tool",
-            Self::Resources => "resource",
-            Self::Templates => "template",
-            Self::Prompts => "prompt",
+            Self::Tools => ["tools/list", "tools", "name", "tool"],
+            Self::Resources => ["resources/list", "resources", "uri", "resource"],
+            Self::Templates => ["resources/templates/list", "resourceTemplates", "uriTemplate", "template"],
+            Self::Prompts => ["prompts/list", "prompts", "name", "prompt"],
         }
     }
 
@@ -93,21 +76,13 @@ impl Capability {
     }
 
     /// Returns the method of the notification for changed lists.
-    pub(super) fn changed_method(self) -> &'static str {
-        match self {
-            Self::Tools => "notifications/tools/list_changed",
-            Self::Resources => "notifications/resources/list_changed",
-            Self::Prompts => "notifications/prompts/list_changed",
-        }
+    pub(super) fn changed_method(self) -> String {
+        format!("notifications/{}/list_changed", self.name())
     }
 
     /// Returns the member of the filter of a `subscriptions/listen` request.
-    pub(super) fn filter_member(self) -> &'static str {
-        match self {
-            Self::Tools => "toolsListChanged",
-            Self::Resources => "resourcesListChanged",
-            Self::Prompts => "promptsListChanged",
-        }
+    pub(super) fn filter_member(self) -> String {
+        format!("{}ListChanged", self.name())
     }
 }
 
@@ -121,7 +96,7 @@ impl Snapshot {
     /// Adds a page of a list and returns the cursor of the next page.
     pub(super) fn add_page(&mut self, list: List, result: &str) -> Option<String> {
         let mut result: Value = serde_json::from_str(result).ok()?;
-        let (entries, name) = list.members();
+        let [_, entries, name, _] = list.names();
         if let Some(Value::Array(entries)) = result.get_mut(entries).map(Value::take) {
             for entry in entries {
                 let name = entry[name].as_str().unwrap_or_default().to_owned();
@@ -136,7 +111,7 @@ impl Snapshot {
         let mut diff = SnapshotDiff::default();
         let keys: BTreeSet<_> = self.entries.keys().chain(before.entries.keys()).collect();
         for key @ (list, name) in keys {
-            let noun = list.noun();
+            let [.., noun] = list.names();
             let line = match (before.entries.get(key), self.entries.get(key)) {
                 (None, _) => format!("+ {noun} {name}"),
                 (_, None) => format!("- {noun} {name}"),
@@ -174,8 +149,7 @@ impl Display for Snapshot {
             let count = self.entries.keys().filter(|(of, _)| *of == list).count();
             if count > 0 {
                 let separator = if text.is_empty() { "" } else { ", " };
-                let plural = if count == 1 { "" } else { "s" };
-                write!(text, "{separator}{count} {}{plural}", list.noun())?;
+                write!(text, "{separator}{}", counted(count, list.names()[3]))?;
             }
         }
         f.write_str(if text.is_empty() { "no tools, resources or prompts" } else { &text })

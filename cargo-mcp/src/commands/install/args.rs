@@ -5,11 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    client::{Client, Scope},
-    clients::{self, CLIENTS},
+use super::client::{self, CLIENTS, Client, Scope};
+use crate::{
+    directories::Directories,
+    failure::{Failure, name_list},
+    target::header,
+    workspace::BuildArgs,
 };
-use crate::{directories::Directories, failure::Failure, near::name_list, target::header, workspace::BuildArgs};
 
 /// Add a server to the configuration of Claude, Cursor, VS Code and other clients
 ///
@@ -25,7 +27,8 @@ Examples:
   cargo mcp install --client claude-code                        the server of this package
   cargo mcp install --client cursor,vscode notes -- --db a.db   a package, with arguments
   cargo mcp install --client codex --env API_KEY --dry-run      show the changes only
-  cargo mcp install --client vscode https://example.com/mcp --header 'Authorization: Bearer …'")]
+  cargo mcp install --client vscode https://example.com/mcp --header 'Authorization: Bearer …'"
+, mut_arg("release", |release| release.hide(true)))]
 pub(crate) struct Args {
     /// Package of this workspace or URL [default: the only server here]
     pub(super) server: Option<String>,
@@ -64,28 +67,16 @@ pub(crate) struct Args {
     /// List the configuration files of all clients, and whether they contain the server
     #[arg(long, conflicts_with_all = ["dry_run", "force", "copy_to", "no_build", "no_check"])]
     pub(super) list: bool,
-    /// Path to Cargo.toml
-    #[arg(long, value_name = "PATH", help_heading = "Build")]
-    pub(super) manifest_path: Option<PathBuf>,
     /// Build without optimizations
     #[arg(long, help_heading = "Build")]
     pub(super) debug: bool,
-    /// Comma-separated list of features to activate
-    #[arg(long, short = 'F', value_name = "FEATURES", help_heading = "Build")]
-    pub(super) features: Vec<String>,
-    /// Binary to run, if the package has several
-    #[arg(long, value_name = "NAME", help_heading = "Build")]
-    pub(super) bin: Option<String>,
+    #[command(flatten)]
+    pub(super) build: BuildArgs,
 }
 
 impl Args {
     pub(super) fn build(&self) -> BuildArgs {
-        BuildArgs {
-            manifest_path: self.manifest_path.clone(),
-            release: !self.debug,
-            features: self.features.clone(),
-            bin: self.bin.clone(),
-        }
+        BuildArgs { release: !self.debug, ..self.build.clone() }
     }
 }
 
@@ -114,7 +105,7 @@ impl ClientArgs {
     ///
     /// Fails if no client is named and there is no terminal, or if the user chooses none.
     pub(crate) fn select(&self, directories: &Directories, question: &str) -> Result<Vec<&'static Client>, Failure> {
-        let named: Vec<_> = self.client.iter().filter_map(|id| clients::named(id)).collect();
+        let named: Vec<_> = self.client.iter().filter_map(|id| client::named(id)).collect();
         if !named.is_empty() {
             let mut seen = std::collections::BTreeSet::new();
             return Ok(named.into_iter().filter(|client| seen.insert(client.id)).collect());

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{
     args::Args,
     client::{Client, Scope, invalid},
-    document::{Document, Entry, Launch, masked},
+    document::{Document, masked},
+    entry::{Entry, Launch},
     file::File,
 };
 use crate::{

@@ -1,11 +1,16 @@
 //! The description of an MCP client: where its configuration is, and the format of its entries.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    document::{Document, DocumentError, Entry, Launch},
+    document::{Document, Syntax},
+    entry::{DocumentError, Entry, Launch},
     file::File,
 };
 use crate::{
@@ -13,18 +18,18 @@ use crate::{
     failure::Failure,
 };
 
-/// The syntax of a configuration file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Syntax {
-    /// Plain JSON, without comments.
-    Json,
-    /// JSON with comments.
-    Jsonc,
-    Toml,
+/// The clients whose configuration is publicly documented, sorted by id.
+pub(crate) static CLIENTS: LazyLock<Vec<Client>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("clients.json")).expect("the descriptions of clients are valid")
+});
+
+/// Returns the client with an id.
+pub(crate) fn named(id: &str) -> Option<&'static Client> {
+    CLIENTS.iter().find(|client| client.id == id)
 }
 
 /// A client of MCP servers.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub(crate) struct Client {
     /// The name on the command line.
     pub(crate) id: &'static str,
@@ -35,33 +40,34 @@ pub(crate) struct Client {
     /// The user's file.
     pub(super) user: Option<UserFile>,
     /// The path of a project's file.
-    pub(super) project: Option<&'static str>,
+    project: Option<&'static str>,
     /// The `type` of a server that is started as a program.
-    pub(super) program_type: Option<&'static str>,
+    program_type: Option<&'static str>,
     /// The entry of an HTTP server.
-    pub(super) url_entry: UrlEntry,
+    url_entry: UrlEntry,
     /// A member that every entry has in addition: a list with one string.
-    pub(super) extra_list: Option<(&'static str, &'static str)>,
+    extra_list: Option<(&'static str, &'static str)>,
     /// The text that starts a variable in any string.
-    pub(super) variable_prefix: Option<&'static str>,
+    variable_prefix: Option<&'static str>,
     /// The step by which the user activates a new server.
     pub(crate) activation: &'static str,
 }
 
 /// A configuration file in the user's directories.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub(super) struct UserFile {
-    pub(super) base: Base,
+    base: Base,
     /// The environment variable that overrides the directory of the file.
-    pub(super) variable: Option<&'static str>,
-    pub(super) path: &'static str,
+    variable: Option<&'static str>,
+    path: &'static str,
     /// Paths below the base, of which one exists if the client is installed.
-    pub(super) markers: &'static [&'static str],
+    markers: Vec<&'static str>,
 }
 
 /// The entry of an HTTP server.
-#[derive(Debug)]
-pub(super) enum UrlEntry {
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum UrlEntry {
     Members {
         /// The value of the member `type`.
         kind: Option<&'static str>,
@@ -119,7 +125,8 @@ impl Client {
             return Err(failure.help(format_args!("use `--scope {}`", other.as_str())));
         };
         let file = File::read(path)?;
-        let document = Document::parse(self, file.text()?).map_err(|error| invalid(&file.path, &error))?;
+        let document =
+            Document::parse(self.syntax, self.object, file.text()?).map_err(|error| invalid(&file.path, &error))?;
         Ok((file, document))
     }
 
@@ -202,4 +209,68 @@ pub(crate) fn project() -> PathBuf {
     let here = std::env::current_dir().unwrap_or_default();
     let root = here.ancestors().find(|directory| directory.join(".git").exists());
     root.map_or_else(|| here.clone(), Path::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directories::System;
+
+    fn files(system: System, home: &str, lookup: fn(&str) -> Option<PathBuf>) -> Vec<(&'static str, String)> {
+        let directories = Directories::of(system, home, lookup);
+        let file = |client: &Client| client.file(Scope::User, &directories, Path::new("/project"));
+        CLIENTS
+            .iter()
+            .filter_map(|client| Some((client.id, file(client)?.to_string_lossy().replace('\\', "/"))))
+            .collect()
+    }
+
+    #[test]
+    fn paths_depend_on_the_system() {
+        let data = |system: System| match system {
+            System::Linux => "/home/u/.config",
+            System::Mac => "/home/u/Library/Application Support",
+            System::Windows => "/home/u/AppData/Roaming",
+        };
+        for system in [System::Linux, System::Mac, System::Windows] {
+            let data = data(system);
+            let zed = if system == System::Mac { "/home/u/.config" } else { data };
+            let expected = [
+                ("claude-code", "/home/u/.claude.json".to_owned()),
+                ("claude-desktop", format!("{data}/Claude/claude_desktop_config.json")),
+                ("cline", "/home/u/.cline/data/settings/cline_mcp_settings.json".to_owned()),
+                ("codex", "/home/u/.codex/config.toml".to_owned()),
+                ("copilot", "/home/u/.copilot/mcp-config.json".to_owned()),
+                ("cursor", "/home/u/.cursor/mcp.json".to_owned()),
+                ("gemini", "/home/u/.gemini/settings.json".to_owned()),
+                ("vscode", format!("{data}/Code/User/mcp.json")),
+                ("vscode-insiders", format!("{data}/Code - Insiders/User/mcp.json")),
+                ("windsurf", "/home/u/.codeium/windsurf/mcp_config.json".to_owned()),
+                ("zed", format!("{zed}/zed/settings.json")),
+            ];
+            assert_eq!(files(system, "/home/u", |_| None), expected, "{system:?}");
+        }
+    }
+
+    #[test]
+    fn environment_variables_override_directories() {
+        for (system, id, expected) in [
+            (System::Linux, "claude-code", "/moved/CLAUDE_CONFIG_DIR/.claude.json"),
+            (System::Linux, "codex", "/moved/CODEX_HOME/config.toml"),
+            (System::Linux, "vscode", "/moved/XDG_CONFIG_HOME/Code/User/mcp.json"),
+            (System::Mac, "vscode", "/home/u/Library/Application Support/Code/User/mcp.json"),
+            (System::Windows, "zed", "/moved/APPDATA/zed/settings.json"),
+        ] {
+            let files = files(system, "/home/u", |name| Some(Path::new("/moved").join(name)));
+            let found = files.iter().find(|(name, _)| *name == id).map(|(_, path)| path.as_str());
+            assert_eq!(found, Some(expected), "{system:?} {id}");
+        }
+        let relative = files(System::Linux, "/home/u", |_| Some("relative".into()));
+        assert_eq!(relative, files(System::Linux, "/home/u", |_| None), "relative paths are ignored");
+    }
+
+    #[test]
+    fn clients_are_sorted_by_id() {
+        assert!(CLIENTS.is_sorted_by_key(|client| client.id));
+    }
 }

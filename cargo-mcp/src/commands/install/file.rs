@@ -75,7 +75,7 @@ impl File {
         self.check_unchanged()?;
         let directory = self.real.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(directory).map_err(failed)?;
-        // An existing file may be more private than `access`, so nobody else can read its replacement before that
+        // An existing file may be more private than `access`, so no other user can read its replacement before that
         // receives the same permissions.
         let access = if permissions.is_some() { Access::Private } else { access };
         let mut new = temporary::file_in(directory, access).map_err(failed)?;

@@ -8,7 +8,7 @@ use jsonc_parser::{
 };
 use serde_json::{Map, Value};
 
-use super::document::{DocumentError, Entry, is_secret};
+use super::entry::{DocumentError, Entry, is_secret};
 
 /// Parses JSON with comments and trailing commas. A text without a value counts as an empty object.
 ///

@@ -3,24 +3,28 @@
 mod args;
 mod change;
 pub(crate) mod client;
-mod clients;
-pub(crate) mod document;
+mod document;
+mod entry;
 pub(crate) mod file;
 mod json;
-mod list;
 pub(crate) mod server;
 mod toml;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use rmcp::model::ClientConfig;
-
-use self::{change::Change, document::Launch, server::ServerSpec};
+use self::{
+    change::Change,
+    client::{CLIENTS, Client, Scope, project},
+    document::Document,
+    entry::Launch,
+    file::File,
+    server::ServerSpec,
+};
 use crate::{
-    client::{connect, identity},
+    client::connect,
     directories::Directories,
     failure::Failure,
-    output::errln,
+    output::{errln, out},
 };
 
 pub(crate) use self::args::{Args, ClientArgs};
@@ -28,7 +32,7 @@ pub(crate) use self::args::{Args, ClientArgs};
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let directories = Directories::current()?;
     if args.list {
-        return list::run(&args, &directories);
+        return list(&args, &directories);
     }
     let spec = ServerSpec::new(&args)?;
     let clients = args.clients.select(&directories, "Which clients should use the server?")?;
@@ -70,9 +74,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
 
 /// Starts the server as a client would, and stops it.
 async fn check(args: &Args, spec: &ServerSpec, launch: &Launch) -> Result<(), Failure> {
-    let config = ClientConfig::new(Default::default(), identity());
-    let timeout = Duration::from_secs(args.connect_timeout);
-    let connection = connect(&spec.target(launch), None, config, timeout).await;
+    let connection = connect(&spec.target(launch), Duration::from_secs(args.connect_timeout)).await;
     let connection = connection
         .map_err(|failure| failure.help("nothing was changed; `--no-check` installs the server without starting it"))?;
     let server = connection.peer_info().and_then(|info| info.server_info.clone());
@@ -82,4 +84,50 @@ async fn check(args: &Args, spec: &ServerSpec, launch: &Launch) -> Result<(), Fa
     // How the server exits does not matter here.
     let _ = tokio::time::timeout(Duration::from_secs(5), connection.cancel()).await;
     Ok(())
+}
+
+/// Prints the configuration files of the chosen clients, and whether they contain the server.
+fn list(args: &Args, directories: &Directories) -> Result<(), Failure> {
+    let name = match (&args.name, &args.server) {
+        (Some(name), _) => Some(name.clone()),
+        (None, Some(server)) => Some(server::default_name(Some(server), &args.build())?),
+        (None, None) => server::default_name(None, &args.build()).ok(),
+    };
+    let is_chosen =
+        |client: &&Client| args.clients.client.is_empty() || args.clients.client.iter().any(|id| id == client.id);
+    let mut rows = Vec::new();
+    for client in CLIENTS.iter().filter(is_chosen) {
+        for scope in [Scope::User, Scope::Project] {
+            let Some(path) = client.file(scope, directories, &project()) else { continue };
+            let state = state(client, &path, name.as_deref());
+            rows.push([client.id.to_owned(), scope.as_str().to_owned(), state, path.display().to_string()]);
+        }
+    }
+    out!("{}", columns(&rows));
+    Ok(())
+}
+
+/// Summarizes the content of a file.
+fn state(client: &Client, path: &Path, name: Option<&str>) -> String {
+    let file = match File::read(path.to_owned()) {
+        Ok(file) if !file.exists() => return "no file".to_owned(),
+        Ok(file) => file,
+        Err(_) => return "unreadable".to_owned(),
+    };
+    let document = file.text().ok().and_then(|text| Document::parse(client.syntax, client.object, text).ok());
+    match (document.as_ref().map(Document::names), name) {
+        (None, _) => "invalid".to_owned(),
+        (Some(names), Some(name)) if names.contains(&name) => format!("has `{name}`"),
+        (Some(names), Some(name)) => format!("no `{name}`, {} others", names.len()),
+        (Some(names), None) => format!("{} servers", names.len()),
+    }
+}
+
+fn columns(rows: &[[String; 4]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<_> = (0..3).map(width).collect();
+    let line = |row: &[String; 4]| {
+        format!("{:1$}  {2:3$}  {4:5$}  {6}\n", row[0], widths[0], row[1], widths[1], row[2], widths[2], row[3])
+    };
+    rows.iter().map(line).collect()
 }

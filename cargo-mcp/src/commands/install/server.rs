@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{args::Args, document::Launch};
+use super::{args::Args, entry::Launch};
 use crate::{
     failure::Failure,
     output::errln,

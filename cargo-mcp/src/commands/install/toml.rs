@@ -3,7 +3,7 @@
 use serde_json::Value;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value as Toml};
 
-use super::document::{DocumentError, Entry, is_secret};
+use super::entry::{DocumentError, Entry, is_secret};
 
 /// Parses TOML.
 ///

@@ -1,23 +1,25 @@
-//! The arguments of `cargo mcp new`.
+//! The arguments of `cargo mcp new`, and prompts for those that the command line does not contain.
 
-use std::path::PathBuf;
+use std::{
+    fmt,
+    io::{IsTerminal as _, stderr, stdin},
+    path::{Path, PathBuf},
+};
+
+use inquire::{Confirm, InquireError, Select, Text, validator::Validation};
+
+use super::{location, manifest, name, template::Template};
+use crate::failure::Failure;
 
 /// The default example.
 pub(super) const DEFAULT_EXAMPLE: &str = "hello";
-
-const EXAMPLES: &str = "\
-Examples:
-  cargo mcp new weather                        a server with one tool, in the directory `weather`
-  cargo mcp new servers/diary --from notes     a server based on the example `notes`
-  cargo mcp new weather --http                 a server that also supports HTTP
-  cargo mcp new --list                         list the examples";
 
 /// Create a new server package
 ///
 /// The package is complete: sources, tests, and a README that explains how to connect clients. In a terminal, missing
 /// arguments are prompted for.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = include_str!("help.txt").trim_end())]
 pub(crate) struct Args {
     /// Directory of the package; its last component is the name of the package
     #[arg(value_name = "NAME")]
@@ -46,4 +48,70 @@ pub(crate) enum Vcs {
     Git,
     /// Do not initialize a repository
     None,
+}
+
+/// Prompts for the name, the example and HTTP support.
+///
+/// # Errors
+///
+/// Fails if there is no terminal, or if the user cancels.
+pub(super) fn ask(args: &mut Args) -> Result<(), Failure> {
+    if !(stdin().is_terminal() && stderr().is_terminal()) {
+        return Err(Failure::usage("the name of the package is missing")
+            .help("specify a name, such as `cargo mcp new weather`")
+            .help("`cargo mcp new --list` lists the examples to start from"));
+    }
+    let template = args.from.as_deref().map(Template::named).transpose()?;
+    args.path = Some(ask_name()?.into());
+    let template = match template {
+        Some(template) => template,
+        None => ask_template()?,
+    };
+    args.from = Some(template.name().to_owned());
+    if !args.http && template.only_http().is_none() && !manifest::has_http(&template.manifest()) {
+        args.http = Confirm::new("Support HTTP as well?").with_default(false).prompt().map_err(prompt_failure)?;
+    }
+    Ok(())
+}
+
+fn ask_name() -> Result<String, Failure> {
+    let check = |path: &str| {
+        let invalid = |message: String| Ok(Validation::Invalid(message.into()));
+        let path = Path::new(path.trim());
+        match name::of_path(path) {
+            Err(_) => invalid("a name is required".to_owned()),
+            Ok(name) => match (name::problem(&name, &[]), location::occupied(path)) {
+                (Some(why), _) => invalid(format!("{why}; try `{}`", name::suggestion(&name, &[]))),
+                (None, Some(why)) => invalid(why),
+                (None, None) => Ok(Validation::Valid),
+            },
+        }
+    };
+    let name = Text::new("Name of the package:").with_placeholder("my-server").with_validator(check).prompt();
+    name.map(|name| name.trim().to_owned()).map_err(prompt_failure)
+}
+
+fn ask_template() -> Result<Template, Failure> {
+    let all: Vec<_> = Template::all().into_iter().map(TemplateChoice).collect();
+    let first = all.iter().position(|choice| choice.0.name() == DEFAULT_EXAMPLE).unwrap_or_default();
+    let chosen = Select::new("Example to start from:", all).with_starting_cursor(first).prompt();
+    chosen.map(|TemplateChoice(template)| template).map_err(prompt_failure)
+}
+
+struct TemplateChoice(Template);
+
+impl fmt::Display for TemplateChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:10}  {}", self.0.name(), self.0.description())
+    }
+}
+
+fn prompt_failure(error: InquireError) -> Failure {
+    match error {
+        InquireError::OperationCanceled | InquireError::OperationInterrupted => {
+            Failure::usage("cancelled, nothing was created")
+        }
+        error => Failure::usage(format_args!("cannot prompt in the terminal: {error}"))
+            .help("specify all arguments, such as `cargo mcp new weather --from hello`"),
+    }
 }

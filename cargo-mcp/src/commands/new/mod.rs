@@ -1,11 +1,9 @@
 //! `cargo mcp new`: creates a package from one of the framework's examples.
 
 mod args;
-mod ask;
 mod location;
 mod manifest;
 mod name;
-mod readme;
 mod template;
 
 use std::{
@@ -20,7 +18,6 @@ use crate::{
 
 use args::DEFAULT_EXAMPLE;
 use manifest::Runtime;
-use readme::Readme;
 use template::{Renaming, Template};
 
 pub(crate) use args::Args;
@@ -31,7 +28,7 @@ pub(crate) fn run(mut args: Args) -> Result<(), Failure> {
         return Ok(());
     }
     if args.path.is_none() {
-        ask::ask(&mut args)?;
+        args::ask(&mut args)?;
     }
     let project = Project::plan(&args)?;
     project.write()?;
@@ -69,12 +66,11 @@ impl Project {
         let mut manifest = manifest::manifest(template, &name, &runtime, args.http);
         name::check(&name, &manifest::dependencies(&mut manifest))?;
         location::check_free(&path)?;
-        let only_http = template.only_http();
-        let url = only_http.clone().or_else(|| manifest::has_http(&manifest).then(|| readme::URL.to_owned()));
-        let readme = Readme { name: &name, template, url: url.as_deref(), is_stdio: only_http.is_none() };
+        let url = template.only_http().or_else(|| manifest::has_http(&manifest).then(|| template::URL.to_owned()));
+        let readme = template::readme(&name, template, url.as_deref());
         let mut files = sources(template, &name);
         files.push(("Cargo.toml".into(), manifest.to_string().into_bytes()));
-        files.push(("README.md".into(), readme.to_string().into_bytes()));
+        files.push(("README.md".into(), readme.into_bytes()));
         Ok(Self { path, name, template, runtime, url, files })
     }
 
@@ -112,7 +108,7 @@ impl Project {
             (url, _) => {
                 steps.push(("cargo run -- --list".to_owned(), "list tools, resources and prompts"));
                 if url.is_some() {
-                    steps.push((format!("cargo run -- --http {}", readme::ADDRESS), "serve HTTP"));
+                    steps.push((format!("cargo run -- --http {}", template::ADDRESS), "serve HTTP"));
                 }
                 steps.push(("cargo mcp install --client claude-code".to_owned(), "connect a client"));
             }

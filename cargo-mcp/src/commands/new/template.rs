@@ -1,11 +1,11 @@
-//! The examples of the framework, embedded as templates for new packages.
+//! The examples of the framework, embedded as templates for new packages, and the README of a new package.
 
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, include_dir};
 use toml_edit::DocumentMut;
 
-use crate::{failure::Failure, near::suggest};
+use crate::failure::{Failure, find};
 
 /// Links to the examples, so that the published package contains them. Cargo would exclude directories with a
 /// `Cargo.toml`.
@@ -34,13 +34,8 @@ impl Template {
     ///
     /// Fails if there is no such example.
     pub(super) fn named(name: &str) -> Result<Self, Failure> {
-        let all = Self::all();
-        if let Some(template) = all.iter().find(|template| template.name() == name) {
-            return Ok(*template);
-        }
-        let names: Vec<&str> = all.iter().map(Self::name).collect();
-        let failure = Failure::usage(format_args!("unknown example `{name}`"));
-        Err(suggest(failure, name, &names, "examples").help("`cargo mcp new --list` describes the examples"))
+        let failed = |failure: Failure| failure.help("`cargo mcp new --list` describes the examples");
+        find(&Self::all(), Some(name), |template| template.name(), "example").copied().map_err(failed)
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -154,6 +149,39 @@ fn meaning(before: &str, after: &str) -> Option<Meaning> {
     let starts_path = !before.ends_with(|last| part_of_word(last) || ".:\"'/-".contains(last));
     let is_path = after.starts_with("::") || (ends(&["use ", "extern crate "]) && after.starts_with([' ', ';']));
     (starts_path && is_path).then_some(Meaning::Crate)
+}
+
+/// The default address of a server.
+pub(super) const ADDRESS: &str = "127.0.0.1:8080";
+/// The URL of the server at that address.
+pub(super) const URL: &str = "http://127.0.0.1:8080/mcp";
+
+/// Returns the text of the README. `url` is the URL of the server, if it supports HTTP.
+pub(super) fn readme(name: &str, template: Template, url: Option<&str>) -> String {
+    let mut text = match template.only_http() {
+        Some(_) => include_str!("readme/http.md").to_owned(),
+        None => include_str!("readme/stdio.md").to_owned(),
+    };
+    if url.is_some() {
+        text += if template.only_http().is_some() { "" } else { include_str!("readme/serve.md") };
+        text += include_str!("readme/url.md");
+    }
+    text.replace("{example}", template.name())
+        .replace("{description}", &lower(&template.description()))
+        .replace("{address}", ADDRESS)
+        .replace("{url}", url.unwrap_or_default())
+        .replace("{name}", name)
+}
+
+/// Adapts a description to the middle of a sentence: `A notebook` becomes `a notebook`, but `MCP tools` is unchanged.
+fn lower(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.clone().next()) {
+        (Some(first), second) if !second.is_some_and(char::is_uppercase) => {
+            first.to_lowercase().chain(letters).collect()
+        }
+        _ => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

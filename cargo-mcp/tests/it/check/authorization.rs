@@ -48,7 +48,7 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
         "no-challenge",
         |it| it.refusal = (303, None),
         TOKEN,
-        "server: the response to a request with a token that nobody has issued has the status 303, expected 401",
+        "server: the response to a request with a token that no authorization server has issued has the status 303, expected 401",
     ),
     (
         "no-metadata-link",
@@ -166,7 +166,7 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
         &[],
         "server: the metadata of the server has the URL `http://mcp.invalid/metadata`, expected `https`",
     ),
-    ("unverified-token", |it| it.accepts = |_| true, &[], "server: the server accepts a token that nobody has issued"),
+    ("unverified-token", |it| it.accepts = |_| true, &[], "server: the server accepts a token that no authorization server has issued"),
     (
         "unverified-token",
         |it| it.accepts = |token| token.ends_with('.') && algorithm(token) == "none",

@@ -11,7 +11,7 @@ use super::{Protection, TokenArgs, metadata, probe::Prober, wrong_status};
 use crate::{
     commands::check::{
         codes::{self, Code},
-        finding::{Findings, Subject},
+        finding::Findings,
     },
     failure::Failure,
 };
@@ -33,7 +33,7 @@ pub(super) async fn check(
     let unsigned = forged(&json!({"alg": "none", "typ": "at+jwt"}), &claims, &[]);
     let forged = forged(&json!({"alg": "ES256", "typ": "at+jwt"}), &claims, &[0; 64]);
     for (token, what, code) in [
-        (Some("cargo-mcp-check"), "a token that nobody has issued", codes::UNVERIFIED_TOKEN),
+        (Some("cargo-mcp-check"), "a token that no authorization server has issued", codes::UNVERIFIED_TOKEN),
         (Some(&unsigned), "a token without a signature", codes::UNVERIFIED_TOKEN),
         (Some(&forged), "a token with a forged signature", codes::UNVERIFIED_TOKEN),
         (tokens.foreign_token.as_deref(), "the token for another server", codes::UNCHECKED_AUDIENCE),
@@ -49,7 +49,7 @@ pub(super) async fn check(
         && prober.post(Some(own)).await.is_ok_and(|response| response.status().is_success())
     {
         let message = format!("the server accepts your token, whose audience is {audience}, expected `{url}`");
-        findings.add(codes::OTHER_AUDIENCE, &Subject::server(), message);
+        findings.add_to_server(codes::OTHER_AUDIENCE, message);
     }
     if tokens.token_in_query {
         let Some(own) = own else {
@@ -58,7 +58,7 @@ pub(super) async fn check(
             );
         };
         if prober.post_with_query(own).await.is_ok_and(|response| response.status().is_success()) {
-            findings.add(codes::TOKEN_IN_QUERY, &Subject::server(), "the server accepts your token in the query");
+            findings.add_to_server(codes::TOKEN_IN_QUERY, "the server accepts your token in the query");
         }
     }
     Ok(())
@@ -69,7 +69,7 @@ fn must_refuse(findings: &mut Findings, what: &str, code: &'static Code, status:
         // A server that limits the rate of invalid tokens shows nothing.
         StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS => {}
         status if status.is_success() => {
-            findings.add(code, &Subject::server(), format!("the server accepts {what}"));
+            findings.add_to_server(code, format!("the server accepts {what}"));
         }
         status => wrong_status(findings, &format!("a request with {what}"), status),
     }

@@ -22,15 +22,14 @@ const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
 ///
 /// See [RFC 9728, section 3](https://www.rfc-editor.org/rfc/rfc9728#section-3).
 pub(super) async fn check(findings: &mut Findings, prober: &Prober<'_>, url: &Url, link: Option<&str>) -> Protection {
-    let server = Subject::server();
     let mut protection = Protection::default();
     let Some((location, document)) = resource_metadata(findings, prober, url, link).await else { return protection };
     protection.metadata = Some(location.to_string());
     match document["resource"].as_str() {
-        None => findings.add(codes::BAD_RESOURCE_METADATA, &server, format!("`{location}` has no string `resource`")),
+        None => findings.add_to_server(codes::BAD_RESOURCE_METADATA, format!("`{location}` has no string `resource`")),
         Some(resource) => {
             if let Some((code, why)) = compare(url, resource) {
-                findings.add(code, &server, why);
+                findings.add_to_server(code, why);
             }
             protection.resource = Some(resource.to_owned());
         }
@@ -38,17 +37,17 @@ pub(super) async fn check(findings: &mut Findings, prober: &Prober<'_>, url: &Ur
     if let Some(methods) = document["bearer_methods_supported"].as_array() {
         if !methods.iter().any(|method| method == "header") {
             let message = format!("`bearer_methods_supported` of `{location}` does not contain `header`");
-            findings.add(codes::BAD_RESOURCE_METADATA, &server, message);
+            findings.add_to_server(codes::BAD_RESOURCE_METADATA, message);
         }
         if methods.iter().any(|method| method == "query") {
             let message = format!("`bearer_methods_supported` of `{location}` contains `query`");
-            findings.add(codes::TOKEN_IN_QUERY, &server, message);
+            findings.add_to_server(codes::TOKEN_IN_QUERY, message);
         }
     }
     let issuers = document["authorization_servers"].as_array().map(Vec::as_slice).unwrap_or_default();
     if issuers.is_empty() || !issuers.iter().all(Value::is_string) {
         let message = format!("`{location}` has no `authorization_servers`, which is a list of at least one URL");
-        findings.add(codes::BAD_RESOURCE_METADATA, &server, message);
+        findings.add_to_server(codes::BAD_RESOURCE_METADATA, message);
     }
     for issuer in issuers.iter().filter_map(Value::as_str).take(MAX_AUTHORIZATION_SERVERS) {
         check_issuer(findings, prober, issuer).await;
@@ -64,7 +63,6 @@ async fn resource_metadata(
     url: &Url,
     link: Option<&str>,
 ) -> Option<(Url, Value)> {
-    let server = Subject::server();
     let locations = match link {
         None => {
             let mut locations =
@@ -77,20 +75,20 @@ async fn resource_metadata(
             Ok(location) if location.has_host() => vec![location],
             _ => {
                 let message = format!("`resource_metadata` of the challenge is not an absolute URL: `{link}`");
-                findings.add(codes::NO_CHALLENGE, &server, message);
+                findings.add_to_server(codes::NO_CHALLENGE, message);
                 return None;
             }
         },
     };
     if let Some(location) = locations.iter().find(|location| location.origin() != url.origin())
-        && insecure(findings, &server, "the metadata of the server", location)
+        && insecure(findings, &Subject::server(), "the metadata of the server", location)
     {
         return None;
     }
     match first_document(prober, locations).await {
         Ok(found) => Some(found),
         Err(why) => {
-            findings.add(codes::BAD_RESOURCE_METADATA, &server, why);
+            findings.add_to_server(codes::BAD_RESOURCE_METADATA, why);
             None
         }
     }

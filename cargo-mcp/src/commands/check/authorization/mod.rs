@@ -96,36 +96,35 @@ async fn check_url(
 
 /// Checks the challenge of a response. Returns the URL of the metadata.
 fn check_challenge(findings: &mut Findings, response: &Response) -> Option<String> {
-    let server = Subject::server();
     let mut challenges = Vec::new();
     for header in response.headers().get_all(WWW_AUTHENTICATE) {
         let Some(parsed) = header.to_str().ok().and_then(challenge::parse) else {
             let message = format!("the header `WWW-Authenticate` is malformed: {header:?}");
-            findings.add(codes::NO_CHALLENGE, &server, message);
+            findings.add_to_server(codes::NO_CHALLENGE, message);
             return None;
         };
         challenges.extend(parsed);
     }
     if challenges.is_empty() {
-        findings.add(codes::NO_CHALLENGE, &server, "the response has the status 401 and no header `WWW-Authenticate`");
+        findings.add_to_server(codes::NO_CHALLENGE, "the response has the status 401 and no header `WWW-Authenticate`");
         return None;
     }
     let Some(challenge) = challenges.iter().find(|challenge| challenge.accepts_tokens()) else {
         let schemes: Vec<&str> = challenges.iter().map(|challenge| &*challenge.scheme).collect();
         let message = format!("the challenge has the scheme `{}`, expected `Bearer`", schemes.join("`, `"));
-        findings.add(codes::NO_CHALLENGE, &server, message);
+        findings.add_to_server(codes::NO_CHALLENGE, message);
         return None;
     };
     let link = challenge.parameter("resource_metadata");
     if link.is_none() {
-        findings.add(codes::NO_METADATA_LINK, &server, "the challenge has no parameter `resource_metadata`");
+        findings.add_to_server(codes::NO_METADATA_LINK, "the challenge has no parameter `resource_metadata`");
     }
     link.map(str::to_owned)
 }
 
 fn wrong_status(findings: &mut Findings, what: &str, status: StatusCode) {
     let message = format!("the response to {what} has the status {}, expected 401", status.as_u16());
-    findings.add(codes::NO_CHALLENGE, &Subject::server(), message);
+    findings.add_to_server(codes::NO_CHALLENGE, message);
 }
 
 /// Returns the token in the headers of the user.

@@ -11,10 +11,10 @@ use std::{
 
 use axum::{
     body::Body,
-    http::{Request, Response, Uri, request::Parts},
+    http::{HeaderMap, Request, Response, Uri, request::Parts},
 };
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
@@ -25,9 +25,14 @@ use tokio::{
 };
 
 use super::{
-    super::{message::Generation, snapshot::Capability},
-    sync::lock,
+    super::{
+        message::{Generation, Message, RequestId, member},
+        snapshot::Capability,
+    },
+    lock,
+    respond::{is_event_stream, message_of},
 };
+use crate::sse::EventReader;
 
 /// The time to find out why a server exited.
 const REASON_TIMEOUT: Duration = Duration::from_secs(2);
@@ -48,11 +53,14 @@ pub(super) struct Backend {
 pub(super) struct Backends {
     requests: mpsc::UnboundedSender<BackendRequest>,
     next_request: AtomicU64,
-    current: watch::Sender<Option<Backend>>,
-    is_shutdown: watch::Sender<bool>,
-    running: Mutex<HashMap<Generation, Backend>>,
-    list_changes: broadcast::Sender<BTreeSet<Capability>>,
-    log_messages: broadcast::Sender<String>,
+    /// The server for new requests.
+    pub(super) current: watch::Sender<Option<Backend>>,
+    pub(super) is_shutdown: watch::Sender<bool>,
+    pub(super) running: Mutex<HashMap<Generation, Backend>>,
+    /// The capabilities whose lists differ between successive servers.
+    pub(super) list_changes: broadcast::Sender<BTreeSet<Capability>>,
+    /// Log messages about failed builds.
+    pub(super) log_messages: broadcast::Sender<String>,
 }
 
 /// A message from an HTTP request to the supervisor.
@@ -67,24 +75,25 @@ pub(super) enum BackendRequest {
 /// An HTTP request that a server processes. Dropping it ends the request.
 #[derive(Debug)]
 pub(super) struct ActiveRequest {
-    id: u64,
     backend: Backend,
     failed: oneshot::Receiver<String>,
     /// The reason for the failure, once it is known.
     reason: Option<String>,
+    _end: EndOnDrop,
+}
+
+/// Reports the end of an HTTP request when it is dropped.
+#[derive(Debug)]
+struct EndOnDrop {
+    id: u64,
+    /// The server that processes the request, if it has one.
+    server: Option<Generation>,
     requests: mpsc::UnboundedSender<BackendRequest>,
 }
 
-/// An HTTP request that no server finishes.
-#[derive(Debug)]
-pub(super) struct BackendError {
-    reason: String,
-}
-
-impl BackendError {
-    /// Returns the reason, as the message of an error response.
-    pub(super) fn reason(&self) -> &str {
-        &self.reason
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let _ = self.requests.send(BackendRequest::End { id: self.id, server: self.server });
     }
 }
 
@@ -108,18 +117,18 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// Returns an error if no server can be started.
-    pub(super) async fn begin(&self) -> Result<ActiveRequest, BackendError> {
+    /// Returns the reason if no server can be started.
+    pub(super) async fn begin(&self) -> Result<ActiveRequest, String> {
         let id = self.next_request.fetch_add(1, Ordering::Relaxed);
         let ((started, has_started), (failed, mut failure)) = (oneshot::channel(), oneshot::channel());
-        let mut queued = QueuedRequest { requests: &self.requests, id: Some(id) };
+        let mut end = EndOnDrop { id, server: None, requests: self.requests.clone() };
         let _ = self.requests.send(BackendRequest::Begin { id, started, failed });
         let backend = tokio::select! {
             Ok(backend) = has_started => backend,
-            why = &mut failure => return Err(BackendError { reason: why.unwrap_or_else(|_| STOPPED.to_owned()) }),
+            why = &mut failure => return Err(why.unwrap_or_else(|_| STOPPED.to_owned())),
         };
-        queued.id = None;
-        Ok(ActiveRequest { id, backend, failed: failure, reason: None, requests: self.requests.clone() })
+        end.server = Some(backend.generation);
+        Ok(ActiveRequest { backend, failed: failure, reason: None, _end: end })
     }
 
     /// Returns the server for new requests.
@@ -131,21 +140,9 @@ impl Backends {
         self.current.borrow().as_ref().is_some_and(|backend| backend.generation == server)
     }
 
-    pub(super) fn set_current(&self, backend: Backend) {
-        self.current.send_replace(Some(backend));
-    }
-
     /// Returns a server if it is still running.
     pub(super) fn running(&self, server: Generation) -> Option<Backend> {
         lock(&self.running).get(&server).cloned()
-    }
-
-    pub(super) fn add(&self, backend: Backend) {
-        lock(&self.running).insert(backend.generation, backend);
-    }
-
-    pub(super) fn remove(&self, server: Generation) {
-        lock(&self.running).remove(&server);
     }
 
     /// Waits until a newer server is the current one. Returns `None` at shutdown.
@@ -158,34 +155,12 @@ impl Backends {
         }
     }
 
-    /// Subscribes to the capabilities whose lists differ between successive servers.
-    pub(super) fn list_changes(&self) -> broadcast::Receiver<BTreeSet<Capability>> {
-        self.list_changes.subscribe()
-    }
-
-    pub(super) fn publish_list_changes(&self, changed: BTreeSet<Capability>) {
-        let _ = self.list_changes.send(changed);
-    }
-
-    /// Subscribes to log messages about failed builds.
-    pub(super) fn log_messages(&self) -> broadcast::Receiver<String> {
-        self.log_messages.subscribe()
-    }
-
-    pub(super) fn publish_log_message(&self, message: String) {
-        let _ = self.log_messages.send(message);
-    }
-
     /// Waits for the shutdown.
     pub(super) fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut is_shutdown = self.is_shutdown.subscribe();
         async move {
             let _ = is_shutdown.wait_for(|is_shutdown| *is_shutdown).await;
         }
-    }
-
-    pub(super) fn shut_down(&self) {
-        self.is_shutdown.send_replace(true);
     }
 }
 
@@ -216,6 +191,27 @@ impl Backend {
         *request.headers_mut() = parts.headers.clone();
         Ok(self.client.request(request).await?.map(Body::new))
     }
+
+    /// Sends a message. Returns the headers of the HTTP response and the JSON-RPC response in it, or `None` if the
+    /// connection fails.
+    pub(super) async fn exchange(&self, parts: &Parts, message: String) -> Option<(HeaderMap, Option<String>)> {
+        let id = member(&message, "id").and_then(RequestId::parse);
+        let (head, body) = self.send(parts, message.into()).await.ok()?.into_parts();
+        if !is_event_stream(&head.headers) {
+            let bytes = body.collect().await.ok()?.to_bytes();
+            return Some((head.headers, String::from_utf8(bytes.to_vec()).ok().filter(|text| !text.is_empty())));
+        }
+        let is_response =
+            |text: &str| id.is_some() && Message::parse(text).and_then(|message| message.request_id()) == id;
+        let mut reader = EventReader::new(body);
+        while let Some(event) = reader.next().await {
+            let event = event.ok()?;
+            if let Some(response) = message_of(&event).filter(|text| is_response(text)) {
+                return Some((head.headers, Some(response.to_owned())));
+            }
+        }
+        Some((head.headers, None))
+    }
 }
 
 impl ActiveRequest {
@@ -227,16 +223,16 @@ impl ActiveRequest {
     ///
     /// # Errors
     ///
-    /// Returns an error if the server exits or its grace period ends.
-    pub(super) async fn send(&mut self, parts: &Parts, body: Bytes) -> Result<Response<Body>, BackendError> {
+    /// Returns the reason if the server exits or its grace period ends.
+    pub(super) async fn send(&mut self, parts: &Parts, body: Bytes) -> Result<Response<Body>, String> {
         let backend = self.backend.clone();
         tokio::select! {
             biased;
             response = backend.send(parts, body) => match response {
                 Ok(response) => Ok(response),
-                Err(error) => Err(BackendError { reason: self.failure_reason(&error.to_string()).await }),
+                Err(error) => Err(self.failure_reason(&error.to_string()).await),
             },
-            reason = self.failed() => Err(BackendError { reason }),
+            reason = self.failed() => Err(reason),
         }
     }
 
@@ -253,25 +249,5 @@ impl ActiveRequest {
     pub(super) async fn failure_reason(&mut self, observed: &str) -> String {
         let reason = timeout(REASON_TIMEOUT, self.failed()).await;
         reason.unwrap_or_else(|_| format!("the server did not respond: {observed}"))
-    }
-}
-
-impl Drop for ActiveRequest {
-    fn drop(&mut self) {
-        let _ = self.requests.send(BackendRequest::End { id: self.id, server: Some(self.backend.generation) });
-    }
-}
-
-/// An HTTP request that waits for a server. Dropping it ends the request, unless the id was removed.
-struct QueuedRequest<'a> {
-    requests: &'a mpsc::UnboundedSender<BackendRequest>,
-    id: Option<u64>,
-}
-
-impl Drop for QueuedRequest<'_> {
-    fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            let _ = self.requests.send(BackendRequest::End { id, server: None });
-        }
     }
 }

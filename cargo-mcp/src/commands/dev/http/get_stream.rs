@@ -11,16 +11,15 @@ use tokio::sync::{broadcast, mpsc};
 
 use super::{
     super::message::{Generation, INTERNAL_ERROR, error_response},
+    HttpProxy, SharedSession,
     backend::Backend,
-    filter::ResponseFilter,
-    handshake::{JoinError, join},
-    relay::{StreamEnd, relay_events},
+    lock,
+    relay::{ResponseFilter, StreamEnd, relay_events},
     respond::{
         EventSender, LAST_EVENT_ID, SESSION_ID, channel, header_value, is_event_stream, message_event, parse_event_id,
-        reject, session_rejected,
+        reject, send_messages, session_rejected, stream_response,
     },
-    state::{HttpProxy, SharedSession},
-    sync::lock,
+    session::{JoinError, join},
 };
 use crate::sse::{EventReader, SseEvent};
 
@@ -37,7 +36,7 @@ struct GetStream {
 }
 
 /// A server's reply to a GET request.
-enum Reply {
+enum GetReply {
     Stream(Body),
     /// Any other response, which is relayed.
     Other(Response<Body>),
@@ -55,7 +54,7 @@ pub(super) async fn open(proxy: &Arc<HttpProxy>, session: &Arc<SharedSession>, m
             backend
         }
         (None, Ok(request)) => request.backend().clone(),
-        (None, Err(error)) => return reject(StatusCode::SERVICE_UNAVAILABLE, error.reason()),
+        (None, Err(error)) => return reject(StatusCode::SERVICE_UNAVAILABLE, &error),
     };
     let (sender, events) = channel();
     let mut stream = GetStream {
@@ -68,7 +67,7 @@ pub(super) async fn open(proxy: &Arc<HttpProxy>, session: &Arc<SharedSession>, m
     };
     let mut reply = stream.send_request(&backend).await;
     if stream.is_resumed
-        && !matches!(reply, Ok(Reply::Stream(_)))
+        && !matches!(reply, Ok(GetReply::Stream(_)))
         && let Some(newer) = proxy.backends.current().filter(|newer| newer.generation != backend.generation)
     {
         // The replaced server exited in the meantime.
@@ -78,28 +77,28 @@ pub(super) async fn open(proxy: &Arc<HttpProxy>, session: &Arc<SharedSession>, m
         backend = newer;
     }
     let body = match reply {
-        Ok(Reply::Stream(body)) => body,
-        Ok(Reply::Other(response)) => return response,
+        Ok(GetReply::Stream(body)) => body,
+        Ok(GetReply::Other(response)) => return response,
         Err(JoinError::Rejected) => return session_rejected(),
         Err(JoinError::Unavailable) => return reject(StatusCode::SERVICE_UNAVAILABLE, "the server exited"),
     };
     let has_lost_stream = last_event.is_some() && !stream.is_resumed;
-    let log_messages = proxy.backends.log_messages();
+    let log_messages = proxy.backends.log_messages.subscribe();
     tokio::spawn(send_log_messages(log_messages, Arc::clone(session), stream.sender.downgrade()));
     tokio::spawn(stream.run(backend, body, has_lost_stream));
-    events.into_response()
+    stream_response(events)
 }
 
 impl GetStream {
-    async fn send_request(&self, backend: &Backend) -> Result<Reply, JoinError> {
+    async fn send_request(&self, backend: &Backend) -> Result<GetReply, JoinError> {
         let id = join(&self.proxy, &self.session, backend).await?;
         let mut parts = self.parts.clone();
         parts.headers.insert(SESSION_ID, header_value(&id));
         let response = backend.send(&parts, Bytes::new()).await.map_err(|_| JoinError::Unavailable)?;
         if response.status() == StatusCode::OK && is_event_stream(response.headers()) {
-            Ok(Reply::Stream(response.into_body()))
+            Ok(GetReply::Stream(response.into_body()))
         } else {
-            Ok(Reply::Other(response))
+            Ok(GetReply::Other(response))
         }
     }
 
@@ -139,8 +138,8 @@ impl GetStream {
             }
             backend = newer;
             body = match self.send_request(&backend).await {
-                Ok(Reply::Stream(body)) => Some(body),
-                Ok(Reply::Other(_)) | Err(JoinError::Unavailable) => None,
+                Ok(GetReply::Stream(body)) => Some(body),
+                Ok(GetReply::Other(_)) | Err(JoinError::Unavailable) => None,
                 // The stream ends, and the client learns the reason when it opens it again.
                 Err(JoinError::Rejected) => return,
             };
@@ -150,7 +149,7 @@ impl GetStream {
     /// Relays the stream of a server until it ends or, unless it is resumed, a newer server replaces this one.
     async fn relay(&self, body: Body, backend: &Backend) -> StreamEnd {
         let (proxy, session) = (Arc::clone(&self.proxy), Arc::clone(&self.session));
-        let mut filter = ResponseFilter::in_session(proxy, backend.generation, session, Vec::new());
+        let mut filter = ResponseFilter::new(proxy, backend.generation, Some(session), Vec::new());
         let mut reader = EventReader::new(body);
         let relay = relay_events(&mut reader, &self.sender, |event| filter.apply_to_event(event));
         if self.is_resumed {
@@ -166,22 +165,16 @@ impl GetStream {
     /// Notifies the client of the changes in a new build. Returns `false` if the client is gone.
     async fn send_changes(&self) -> bool {
         let notifications = lock(&self.session.state).take_change_notifications();
-        for notification in notifications {
-            if self.sender.send(message_event(notification)).await.is_err() {
-                return false;
-            }
-        }
-        true
+        send_messages(&self.sender, notifications).await
     }
 
     /// Answers the requests that servers left unanswered when they exited.
     async fn fail_lost_requests(&self) {
         let has_exited = |server| self.exited == Some(server) || self.proxy.backends.running(server).is_none();
         let ids = lock(&self.session.state).take_unanswered(None, has_exited);
-        for id in ids {
-            let why = "the server was rebuilt or exited before it responded";
-            let _ = self.sender.send(message_event(error_response(&id, INTERNAL_ERROR, why))).await;
-        }
+        let why = "the server was rebuilt or exited before it responded";
+        let errors: Vec<_> = ids.iter().map(|id| error_response(id, INTERNAL_ERROR, why)).collect();
+        send_messages(&self.sender, errors).await;
     }
 }
 
@@ -193,7 +186,7 @@ async fn send_log_messages(
 ) {
     while let Ok(message) = messages.recv().await {
         let Some(sender) = sender.upgrade() else { return };
-        let receives_errors = lock(&session.state).receives_errors();
+        let receives_errors = lock(&session.state).state.receives_errors();
         if receives_errors && sender.send(message_event(message)).await.is_err() {
             return;
         }

@@ -12,14 +12,14 @@ use tokio::sync::broadcast;
 
 use super::{
     super::{
-        listen_request::{ACKNOWLEDGED, ListenRequest},
         message::{Generation, INTERNAL_ERROR, METHOD_NOT_FOUND, Message, MessageKind, error_response},
+        session::{ACKNOWLEDGED, ListenRequest},
         snapshot::Capability,
     },
+    HttpProxy,
     backend::Backend,
     relay::{StreamEnd, relay_events},
-    respond::{EventSender, channel, is_event_stream, json, message_event, message_of},
-    state::HttpProxy,
+    respond::{EventSender, channel, is_event_stream, json, message_of, send_messages, stream_response},
 };
 use crate::sse::{EventReader, SseEvent};
 
@@ -35,7 +35,7 @@ struct ListenStream {
 }
 
 /// A server's reply to the request.
-enum Reply {
+enum ListenReply {
     Stream(Body),
     /// The server does not know the method.
     MethodNotFound,
@@ -53,10 +53,10 @@ pub(super) async fn listen(
     id: &str,
     message: &Message<'_>,
 ) -> Response<Body> {
-    let list_changes = proxy.backends.list_changes();
+    let list_changes = proxy.backends.list_changes.subscribe();
     let backend = match proxy.backends.begin().await {
         Ok(request) => request.backend().clone(),
-        Err(error) => return json(StatusCode::OK, error_response(id, INTERNAL_ERROR, error.reason())),
+        Err(error) => return json(StatusCode::OK, error_response(id, INTERNAL_ERROR, &error)),
     };
     let (sender, events) = channel();
     let stream = ListenStream {
@@ -69,51 +69,52 @@ pub(super) async fn listen(
         is_answered: false,
     };
     let reply = stream.send_request(&backend).await;
-    if let Reply::Other(response) = reply {
+    if let ListenReply::Other(response) = reply {
         return response;
     }
     tokio::spawn(stream.run(backend, reply));
-    events.into_response()
+    stream_response(events)
 }
 
 impl ListenStream {
-    async fn send_request(&self, backend: &Backend) -> Reply {
-        let Ok(response) = backend.send(&self.parts, self.body.clone()).await else { return Reply::Unavailable };
+    async fn send_request(&self, backend: &Backend) -> ListenReply {
+        let Ok(response) = backend.send(&self.parts, self.body.clone()).await else { return ListenReply::Unavailable };
         if is_event_stream(response.headers()) {
-            return Reply::Stream(response.into_body());
+            return ListenReply::Stream(response.into_body());
         }
         let (mut head, body) = response.into_parts();
-        let Ok(collected) = body.collect().await else { return Reply::Unavailable };
+        let Ok(collected) = body.collect().await else { return ListenReply::Unavailable };
         let bytes = collected.to_bytes();
         let code = std::str::from_utf8(&bytes).ok().and_then(|text| Message::parse(text)?.error_code());
         if code == Some(METHOD_NOT_FOUND) {
-            return Reply::MethodNotFound;
+            return ListenReply::MethodNotFound;
         }
         head.headers.remove(header::TRANSFER_ENCODING);
-        Reply::Other(Response::from_parts(head, bytes.into()))
+        ListenReply::Other(Response::from_parts(head, bytes.into()))
     }
 
     /// Relays the notifications of successive servers, until the client is gone or the request is answered.
-    async fn run(mut self, mut backend: Backend, mut reply: Reply) {
+    async fn run(mut self, mut backend: Backend, mut reply: ListenReply) {
         loop {
             let is_client_gone = match reply {
-                Reply::Stream(body) => {
+                ListenReply::Stream(body) => {
                     let end = self.relay(body, &backend).await;
                     if let StreamEnd::Invalid(why) = &end {
                         self.proxy.reporter.warn(format_args!("cannot relay a `subscriptions/listen` stream: {why}"));
                     }
                     end == StreamEnd::ClientGone
                 }
-                Reply::MethodNotFound => {
+                ListenReply::MethodNotFound => {
                     let acknowledgement = self.request.acknowledge();
-                    !self.send(acknowledgement).await
+                    !send_messages(&self.sender, acknowledgement).await
                 }
-                Reply::Other(response) => {
+                ListenReply::Other(response) => {
                     let bytes = response.into_body().collect().await.map(Collected::to_bytes);
-                    self.send(bytes.ok().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())).await;
+                    send_messages(&self.sender, bytes.ok().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok()))
+                        .await;
                     return;
                 }
-                Reply::Unavailable => false,
+                ListenReply::Unavailable => false,
             };
             if is_client_gone || self.is_answered {
                 return;
@@ -125,7 +126,7 @@ impl ListenStream {
             while let Ok(more) = self.list_changes.try_recv() {
                 changed.extend(more);
             }
-            if !self.send(self.request.change_notifications(&changed)).await {
+            if !send_messages(&self.sender, self.request.change_notifications(&changed)).await {
                 return;
             }
         }
@@ -166,21 +167,11 @@ impl ListenStream {
         tokio::select! {
             newer = self.proxy.backends.newer_than(server) => {
                 if newer.is_none() {
-                    self.send([self.request.response()]).await;
+                    send_messages(&self.sender, [self.request.response()]).await;
                 }
                 newer
             }
             () = self.sender.closed() => None,
         }
-    }
-
-    /// Sends messages to the client. Returns `false` if it is gone.
-    async fn send(&self, messages: impl IntoIterator<Item = String>) -> bool {
-        for message in messages {
-            if self.sender.send(message_event(message)).await.is_err() {
-                return false;
-            }
-        }
-        true
     }
 }

@@ -4,29 +4,30 @@
 //! 2024-11-05 is forwarded without support for restarts: its streams end with their server.
 
 mod backend;
-mod filter;
 mod get_stream;
-mod handshake;
 mod listen;
 mod relay;
 mod respond;
 mod routes;
 mod session;
-mod state;
 mod supervisor;
-mod sync;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use axum::Router;
 use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 
-use self::{backend::Backends, state::HttpProxy, supervisor::Supervisor};
+use self::{backend::Backends, session::HttpSession, supervisor::Supervisor};
 use super::{
+    Reporter,
     builder::BuildEvent,
     process::{LaunchConfig, ShutdownSignals},
     proxy::ProxyConfig,
-    reporter::Reporter,
 };
 
 /// The time to write the last responses.
@@ -43,7 +44,7 @@ pub(super) async fn serve(
     signals: ShutdownSignals,
 ) {
     let (backends, requests) = Backends::new();
-    let proxy = Arc::new(HttpProxy::new(backends, reporter.clone()));
+    let proxy = Arc::new(HttpProxy { backends, sessions: Mutex::default(), reporter: reporter.clone() });
     if let Ok(address) = listener.local_addr() {
         reporter.info(format_args!("listening on http://{address}/mcp"));
     }
@@ -52,4 +53,46 @@ pub(super) async fn serve(
     let serving = tokio::spawn(async move { axum::serve(listener, app).with_graceful_shutdown(shutdown).await });
     Supervisor::new(proxy, config, launch, directory.to_owned()).run(requests, builds, signals).await;
     let _ = timeout(SHUTDOWN_TIMEOUT, serving).await;
+}
+
+/// The proxy between HTTP clients and the servers of successive builds.
+#[derive(Debug)]
+struct HttpProxy {
+    backends: Backends,
+    sessions: Mutex<HashMap<String, Arc<SharedSession>>>,
+    reporter: Reporter,
+}
+
+/// A session that concurrent requests use.
+#[derive(Debug)]
+struct SharedSession {
+    /// The session id that the client received.
+    id: String,
+    state: Mutex<HttpSession>,
+    /// Held while the session is opened on a new server.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl HttpProxy {
+    fn session(&self, id: &str) -> Option<Arc<SharedSession>> {
+        lock(&self.sessions).get(id).cloned()
+    }
+
+    fn sessions(&self) -> Vec<Arc<SharedSession>> {
+        lock(&self.sessions).values().cloned().collect()
+    }
+
+    fn add_session(&self, id: String, state: HttpSession) {
+        let session = SharedSession { id: id.clone(), state: state.into(), opening: tokio::sync::Mutex::default() };
+        lock(&self.sessions).insert(id, Arc::new(session));
+    }
+
+    fn remove_session(&self, id: &str) {
+        lock(&self.sessions).remove(id);
+    }
+}
+
+/// Locks a mutex. Ignores poisoning: no critical section here leaves inconsistent data when it panics.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

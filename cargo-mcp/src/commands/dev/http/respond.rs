@@ -75,27 +75,31 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) type EventSender = mpsc::Sender<SseEvent>;
 
 /// Creates a channel for the events of a client's stream.
-pub(super) fn channel() -> (EventSender, EventStream) {
-    let (sender, receiver) = mpsc::channel(CHANNEL_CAPACITY);
-    (sender, EventStream(receiver))
+pub(super) fn channel() -> (EventSender, mpsc::Receiver<SseEvent>) {
+    mpsc::channel(CHANNEL_CAPACITY)
 }
 
-/// The events of a client's stream.
-pub(super) struct EventStream(mpsc::Receiver<SseEvent>);
-
-impl EventStream {
-    /// Returns a response that streams the events.
-    pub(super) fn into_response(self) -> Response<Body> {
-        let events = stream::unfold(self.0, |mut receiver| async {
-            let event = receiver.recv().await?;
-            Some((Ok::<_, Infallible>(encode(event)), receiver))
-        });
-        let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
-        let mut response = SseResponse::new(events).keep_alive(keep_alive).into_response();
-        let cache_control = HeaderValue::from_static("no-cache, no-transform");
-        response.headers_mut().insert(header::CACHE_CONTROL, cache_control);
-        response
+/// Sends messages to a client. Returns `false` if it is gone.
+pub(super) async fn send_messages(sender: &EventSender, messages: impl IntoIterator<Item = String>) -> bool {
+    for message in messages {
+        if sender.send(message_event(message)).await.is_err() {
+            return false;
+        }
     }
+    true
+}
+
+/// Returns a response that streams events.
+pub(super) fn stream_response(receiver: mpsc::Receiver<SseEvent>) -> Response<Body> {
+    let events = stream::unfold(receiver, |mut receiver| async {
+        let event = receiver.recv().await?;
+        Some((Ok::<_, Infallible>(encode(event)), receiver))
+    });
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
+    let mut response = SseResponse::new(events).keep_alive(keep_alive).into_response();
+    let cache_control = HeaderValue::from_static("no-cache, no-transform");
+    response.headers_mut().insert(header::CACHE_CONTROL, cache_control);
+    response
 }
 
 fn encode(event: SseEvent) -> Event {
@@ -181,7 +185,7 @@ mod tests {
         let empty = SseEvent { id: Some("2".to_owned()), data: Some(String::new()), ..SseEvent::default() };
         sender.send(empty).await.expect("the receiver is open");
         drop(sender);
-        let body = events.into_response().into_body().collect().await.expect("a body").to_bytes();
+        let body = stream_response(events).into_body().collect().await.expect("a body").to_bytes();
         let text = std::str::from_utf8(&body).expect("UTF-8");
         assert_eq!(text, "event: message\nid: 1\nretry: 5\ndata: x\ndata: y\n\nid: 2\n\n");
     }

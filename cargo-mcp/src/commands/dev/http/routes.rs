@@ -13,17 +13,15 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        listen_request::LISTEN,
         message::{Generation, Message, MessageKind, RequestId, batch_elements},
+        session::LISTEN,
     },
-    filter::{NewSession, ResponseFilter},
-    get_stream,
-    handshake::{JoinError, join},
+    HttpProxy, SharedSession, get_stream,
     listen::listen,
-    relay::relay,
+    lock,
+    relay::{NewSession, ResponseFilter, relay},
     respond::{SESSION_ID, empty, fail_requests, header_value, reject, session_rejected},
-    state::{HttpProxy, SharedSession},
-    sync::lock,
+    session::{JoinError, join},
 };
 
 /// The maximum size of a request body in bytes.
@@ -64,18 +62,17 @@ async fn post(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Response<Bo
     let ids = request_ids(&text);
     let mut request = match proxy.backends.begin().await {
         Ok(request) => request,
-        Err(error) => return fail_requests(&ids, &text, error.reason()),
+        Err(error) => return fail_requests(&ids, &text, &error),
     };
     let response = match request.send(parts, body.clone()).await {
         Ok(response) => response,
-        Err(error) => return fail_requests(&ids, &text, error.reason()),
+        Err(error) => return fail_requests(&ids, &text, &error),
     };
-    let mut filter = ResponseFilter::stateless(Arc::clone(proxy), request.backend().generation, ids);
+    let mut filter = ResponseFilter::new(Arc::clone(proxy), request.backend().generation, None, ids);
+    filter.has_capabilities = matches!(&*method, "initialize" | "server/discover");
     if method == "initialize" {
         let id = response.headers().get(&SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
-        filter = filter.with_capabilities(id.map(|id| NewSession { id, parts: parts.clone(), body }));
-    } else if method == "server/discover" {
-        filter = filter.with_capabilities(None);
+        filter.new_session = id.map(|id| NewSession { id, parts: parts.clone(), body });
     }
     relay(response, filter, request).await
 }
@@ -97,7 +94,7 @@ async fn post_in_session(
     let fail = |why: &str| fail_requests(&ids, &text, why);
     let mut request = match proxy.backends.begin().await {
         Ok(request) => request,
-        Err(error) => return fail(error.reason()),
+        Err(error) => return fail(&error),
     };
     let id = match join(proxy, session, request.backend()).await {
         Ok(id) => id,
@@ -113,12 +110,12 @@ async fn post_in_session(
             if response.status() == StatusCode::NOT_FOUND {
                 proxy.remove_session(&session.id);
             }
-            let filter = ResponseFilter::in_session(Arc::clone(proxy), server, Arc::clone(session), ids);
+            let filter = ResponseFilter::new(Arc::clone(proxy), server, Some(Arc::clone(session)), ids);
             relay(response, filter, request).await
         }
         Err(error) => {
             lock(&session.state).take_unanswered(Some(&ids), |_| true);
-            fail(error.reason())
+            fail(&error)
         }
     }
 }
@@ -149,14 +146,14 @@ async fn delete(proxy: &HttpProxy, session: &SharedSession, parts: &Parts) -> Re
 async fn forward(proxy: &Arc<HttpProxy>, parts: &Parts, body: Bytes) -> Response<Body> {
     let mut request = match proxy.backends.begin().await {
         Ok(request) => request,
-        Err(error) => return reject(StatusCode::SERVICE_UNAVAILABLE, error.reason()),
+        Err(error) => return reject(StatusCode::SERVICE_UNAVAILABLE, &error),
     };
     match request.send(parts, body).await {
         Ok(response) => {
-            let filter = ResponseFilter::stateless(Arc::clone(proxy), request.backend().generation, Vec::new());
+            let filter = ResponseFilter::new(Arc::clone(proxy), request.backend().generation, None, Vec::new());
             relay(response, filter, request).await
         }
-        Err(error) => reject(StatusCode::BAD_GATEWAY, error.reason()),
+        Err(error) => reject(StatusCode::BAD_GATEWAY, &error),
     }
 }
 

@@ -1,56 +1,48 @@
-//! The state of a session, from which another server can continue it. Does no I/O.
+//! The session of a client, and how another server continues it: by replaying the requests of the client.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
 
-use axum::http::{HeaderMap, Uri, request::Parts};
+use axum::http::{HeaderMap, Method, Request, Uri, request::Parts};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio::time::timeout;
 
-use super::super::{
-    message::{
-        Generation, Message, MessageKind, RequestId, batch_elements, member, notification, parse_string, replace_part,
+use super::{
+    super::{
+        message::{Generation, Message, MessageKind, RequestId, batch_elements, notification, replace_part},
+        session::{ServerRequests, SessionState},
+        snapshot::Capability,
     },
-    proxy::LEVELS_WITH_ERRORS,
-    server_requests::ServerRequests,
-    snapshot::Capability,
+    HttpProxy, SharedSession,
+    backend::Backend,
+    lock,
+    respond::{PROTOCOL_VERSION, SESSION_ID, header_value},
 };
 
 /// A session as its client sees it.
 #[derive(Debug, Default)]
-pub(super) struct Session {
+pub(super) struct HttpSession {
     /// The URI of the `initialize` request.
     pub(super) uri: Uri,
     /// The headers of the `initialize` request.
     pub(super) headers: HeaderMap,
-    /// The body of the `initialize` request.
-    pub(super) initialize: Bytes,
-    pub(super) agreement: Agreement,
-    pub(super) is_initialized: bool,
-    /// The last successful `logging/setLevel` request.
-    pub(super) log_level: Option<String>,
-    /// The successful `resources/subscribe` requests by URI.
-    pub(super) subscriptions: BTreeMap<String, String>,
+    pub(super) state: SessionState,
     /// The session's ids on the servers that know it.
     server_ids: HashMap<Generation, String>,
     server_requests: ServerRequests,
-    calls: HashMap<RequestId, InFlightCall>,
+    calls: HashMap<RequestId, ForwardedCall>,
     /// The changed capabilities of which the client has not been notified.
     pending_changes: BTreeSet<Capability>,
     /// Whether a new build was activated since the client was notified.
     is_rebuilt: bool,
 }
 
-/// The revision and capabilities in the `initialize` result.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Agreement {
-    pub(super) revision: String,
-    /// The names of the server's capabilities.
-    pub(super) capabilities: BTreeSet<String>,
-}
-
 /// A request of the client without a response.
 #[derive(Debug)]
-struct InFlightCall {
+struct ForwardedCall {
     server: Generation,
     id: String,
     method: String,
@@ -68,17 +60,7 @@ pub(super) struct RoutedBody {
     pub(super) requests: Vec<String>,
 }
 
-impl Agreement {
-    /// Reads the result of an `initialize` request.
-    pub(super) fn parse(result: &str) -> Self {
-        let capabilities = member(result, "capabilities").and_then(|json| serde_json::from_str(json).ok());
-        let capabilities: BTreeMap<String, Value> = capabilities.unwrap_or_default();
-        let revision = member(result, "protocolVersion").and_then(parse_string).unwrap_or_default();
-        Self { revision, capabilities: capabilities.into_keys().collect() }
-    }
-}
-
-impl Session {
+impl HttpSession {
     /// Creates the session that a successful `initialize` response opens. Returns `None` for an error response.
     pub(super) fn open(
         request: &Parts,
@@ -91,8 +73,7 @@ impl Session {
         Some(Self {
             uri: request.uri.clone(),
             headers: request.headers.clone(),
-            initialize: initialize.clone(),
-            agreement: Agreement::parse(result),
+            state: SessionState::open(String::from_utf8_lossy(initialize).into_owned(), result),
             server_ids: HashMap::from([(server, id.to_owned())]),
             ..Self::default()
         })
@@ -144,7 +125,7 @@ impl Session {
                 unchanged(token.and_then(|token| self.server_requests.progress_receiver(token)))
             }
             MessageKind::Notification { method: "notifications/initialized" } => {
-                self.is_initialized = true;
+                self.state.is_initialized = true;
                 unchanged(None)
             }
             MessageKind::Request { id, .. } => {
@@ -162,7 +143,7 @@ impl Session {
                 && let Some(key) = RequestId::parse(id)
             {
                 let (id, method, text) = (id.to_owned(), method.to_owned(), text.to_owned());
-                self.calls.insert(key, InFlightCall { server, id, method, text, is_cancelled: false });
+                self.calls.insert(key, ForwardedCall { server, id, method, text, is_cancelled: false });
             }
         }
     }
@@ -189,28 +170,11 @@ impl Session {
                 self.calls.get(&id).filter(|call| call.server == server)?;
                 let call = self.calls.remove(&id)?;
                 if message.result.is_some() {
-                    self.update(&call.method, call.text);
+                    self.state.update(&call.method, &call.text);
                 }
                 Some(text.to_owned())
             }
             MessageKind::Notification { .. } | MessageKind::Other => Some(text.to_owned()),
-        }
-    }
-
-    /// Records session state that a successful request changed.
-    fn update(&mut self, method: &str, request: String) {
-        let uri = |request: &str| parse_string(Message::parse(request)?.param("uri")?);
-        match method {
-            "logging/setLevel" => self.log_level = Some(request),
-            "resources/subscribe" => {
-                if let Some(uri) = uri(&request) {
-                    self.subscriptions.insert(uri, request);
-                }
-            }
-            "resources/unsubscribe" => {
-                self.subscriptions.remove(&uri(&request).unwrap_or_default());
-            }
-            _ => {}
         }
     }
 
@@ -221,7 +185,7 @@ impl Session {
         ids: Option<&[String]>,
         is_gone: impl Fn(Generation) -> bool,
     ) -> Vec<String> {
-        let is_selected = |call: &InFlightCall| is_gone(call.server) && ids.is_none_or(|ids| ids.contains(&call.id));
+        let is_selected = |call: &ForwardedCall| is_gone(call.server) && ids.is_none_or(|ids| ids.contains(&call.id));
         let mut ids: Vec<_> = self
             .calls
             .extract_if(|_, call| is_selected(call))
@@ -239,29 +203,14 @@ impl Session {
 
     /// Records that a new build was activated, and which lists changed.
     pub(super) fn record_rebuild(&mut self, changed: &BTreeSet<Capability>) {
-        let declared = changed.iter().filter(|capability| self.agreement.capabilities.contains(capability.name()));
-        self.pending_changes.extend(declared);
+        self.pending_changes.extend(changed);
         self.is_rebuilt = true;
     }
 
-    /// Returns the pending notifications: changed lists, and the resources, whose content may have changed.
+    /// Returns the notifications for the builds since the last call.
     pub(super) fn take_change_notifications(&mut self) -> Vec<String> {
         let changed = std::mem::take(&mut self.pending_changes);
-        let lists = changed.into_iter().map(|capability| notification(capability.changed_method(), None));
-        let resources = self.subscriptions.keys().filter(|_| self.is_rebuilt);
-        let updated = |uri: &String| notification("notifications/resources/updated", Some(&json!({"uri": uri})));
-        let notifications = lists.chain(resources.map(updated)).collect();
-        self.is_rebuilt = false;
-        notifications
-    }
-
-    /// Returns whether the client receives log messages about errors.
-    pub(super) fn receives_errors(&self) -> bool {
-        let level = |request: &str| parse_string(Message::parse(request)?.param("level")?);
-        let level = self.log_level.as_deref().and_then(level);
-        self.is_initialized
-            && self.agreement.capabilities.contains("logging")
-            && level.is_none_or(|level| LEVELS_WITH_ERRORS.contains(&&*level))
+        if std::mem::take(&mut self.is_rebuilt) { self.state.change_notifications(&changed) } else { Vec::new() }
     }
 
     /// Removes a server and its requests to the client.
@@ -271,13 +220,101 @@ impl Session {
     }
 }
 
+/// The time that a server has to open a session.
+const REPLAY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a session could not be opened on a server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum JoinError {
+    /// The server rejected it. The session was removed.
+    Rejected,
+    /// The server exited or did not respond.
+    Unavailable,
+}
+
+/// Returns the id of a session on a server. Opens the session there if the server does not know it.
+///
+/// # Errors
+///
+/// Returns an error if the server rejects the session or exits.
+pub(super) async fn join(proxy: &HttpProxy, session: &SharedSession, backend: &Backend) -> Result<String, JoinError> {
+    let _opening = session.opening.lock().await;
+    let known = lock(&session.state).server_id(backend.generation);
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    let replay = replay(proxy, session, backend);
+    let joined = timeout(REPLAY_TIMEOUT, replay).await.unwrap_or(Err(JoinError::Unavailable));
+    match &joined {
+        Ok(id) => lock(&session.state).set_server_id(backend.generation, id.clone()),
+        Err(JoinError::Rejected) => proxy.remove_session(&session.id),
+        Err(JoinError::Unavailable) => {}
+    }
+    joined
+}
+
+/// Opens a session on a server and brings it to the state of the client's session.
+async fn replay(proxy: &HttpProxy, session: &SharedSession, backend: &Backend) -> Result<String, JoinError> {
+    let (mut parts, initialize, revision) = {
+        let state = lock(&session.state);
+        (request_head(&state), state.state.initialize.clone(), state.state.revision.clone())
+    };
+    let (headers, response) = backend.exchange(&parts, initialize).await.ok_or(JoinError::Unavailable)?;
+    let message = response.as_deref().and_then(Message::parse);
+    let Some(result) = message.as_ref().and_then(|message| message.result) else {
+        let why = message.and_then(|message| message.error_message()).unwrap_or_default();
+        proxy.reporter.warn(format_args!("the new server rejected the `initialize` request of a session: {why}"));
+        return Err(JoinError::Rejected);
+    };
+    let new = SessionState::open(String::new(), result.get());
+    if new.revision != revision {
+        let offered = new.revision;
+        proxy.reporter.warn(format_args!("a session uses revision {revision}, but the new server offers {offered}"));
+        return Err(JoinError::Rejected);
+    }
+    let warning = lock(&session.state).state.capabilities_changed(&new);
+    if let Some(warning) = warning {
+        proxy.reporter.warn(warning);
+    }
+    let id = headers.get(&SESSION_ID).and_then(|id| id.to_str().ok()).ok_or(JoinError::Rejected)?.to_owned();
+    parts.headers.insert(SESSION_ID, header_value(&id));
+    parts.headers.insert(PROTOCOL_VERSION, header_value(&revision));
+    let lines = {
+        let session = lock(&session.state);
+        let initialized = session.state.is_initialized.then(|| notification("notifications/initialized", None));
+        let requests = session.state.requests().into_iter().enumerate();
+        let requests = requests.filter_map(|(index, (_, line))| with_own_id(&line, index));
+        initialized.into_iter().chain(requests).collect::<Vec<_>>()
+    };
+    for line in lines {
+        backend.exchange(&parts, line).await.ok_or(JoinError::Unavailable)?;
+    }
+    Ok(id)
+}
+
+/// Replaces the id of a client's request. Nothing else uses the new session yet, so a simple id is unique.
+fn with_own_id(line: &str, index: usize) -> Option<String> {
+    let id = Message::parse(line)?.id?;
+    Some(replace_part(line, id.get(), &json!(format!("cargo-mcp-{index}")).to_string()))
+}
+
+/// Returns the head of a request with the URI and headers of the client's `initialize` request.
+fn request_head(session: &HttpSession) -> Parts {
+    let (mut parts, ()) = Request::new(()).into_parts();
+    parts.method = Method::POST;
+    parts.uri = session.uri.clone();
+    parts.headers = session.headers.clone();
+    parts.headers.remove(&SESSION_ID);
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn session() -> Session {
+    fn session() -> HttpSession {
         let response = r#"{"id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
-        Session::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", response)
+        HttpSession::open(&axum::http::Request::new(()).into_parts().0, &Bytes::new(), 1, "one", response)
             .expect("a session")
     }
 
@@ -335,8 +372,11 @@ mod tests {
         }
         session.handle_server_message(1, r#"{"id":1,"result":{}}"#);
         session.handle_server_message(1, r#"{"id":2,"error":{}}"#);
-        assert!(session.subscriptions.values().eq([subscribe]));
-        assert_eq!(session.log_level, None, "the server rejected it");
+        assert_eq!(
+            session.state.requests(),
+            [("resources/subscribe", subscribe.to_owned())],
+            "the server rejected the level"
+        );
         session.record_rebuild(&BTreeSet::from([Capability::Tools, Capability::Prompts]));
         let lists = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
         let resource = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a://b"}}"#;

@@ -9,8 +9,7 @@ use std::{
     time::Duration,
 };
 
-use axum::http::{HeaderValue, Method, Request, header};
-use http_body_util::{BodyExt, Collected};
+use axum::http::{HeaderValue, Request, header};
 use serde_json::json;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
@@ -22,21 +21,21 @@ use tokio::{
 
 use super::{
     super::{
+        Reporter,
         builder::{BuildEvent, Executables},
         message::{
             BuildId, Generation, INTERNAL_ERROR, Message, RequestId, error_response, notification, result_response,
         },
-        process::{LaunchConfig, ProcessGroup, ShutdownSignals, describe_exit, terminate},
-        proxy::{self, Effect, Event, Proxy, ProxyConfig, Severity, build_failure_notification},
-        reporter::Reporter,
+        process::{LaunchConfig, ProcessGroup, ShutdownSignals, describe_exit, read_exit, terminate, watchdog_command},
+        proxy::{self, Effect, Event, Proxy, ProxyConfig, Severity},
+        session::build_failure_notification,
         snapshot::Capability,
-        watchdog,
     },
+    HttpProxy,
     backend::{Backend, BackendRequest},
-    handshake,
+    lock,
     respond::PROTOCOL_VERSION,
-    state::HttpProxy,
-    sync::lock,
+    session::join,
 };
 
 /// The method of the calls that represent HTTP requests in the state machine.
@@ -60,7 +59,7 @@ enum TaskMessage {
 }
 
 /// A server process.
-struct Server {
+struct ServerProcess {
     stop: oneshot::Sender<()>,
     /// Requests of the state machine that wait until the server accepts connections.
     queued: Vec<String>,
@@ -83,7 +82,7 @@ pub(super) struct Supervisor {
     /// The directory for address files.
     directory: PathBuf,
     executables: Executables,
-    servers: HashMap<Generation, Server>,
+    servers: HashMap<Generation, ServerProcess>,
     tasks: JoinSet<()>,
     waiters: HashMap<u64, Waiter>,
     sender: mpsc::UnboundedSender<TaskMessage>,
@@ -128,7 +127,7 @@ impl Supervisor {
                 },
                 Some(build) = builds.recv() => {
                     if let BuildEvent::Failed(error) = &build {
-                        self.proxy.backends.publish_log_message(build_failure_notification(error));
+                        let _ = self.proxy.backends.log_messages.send(build_failure_notification(error));
                     }
                     let event = self.executables.record(build);
                     self.handle(event)
@@ -236,10 +235,10 @@ impl Supervisor {
         let mut launch = self.launch.clone();
         launch.args.splice(0..0, ["--http", "127.0.0.1:0"].map(str::to_owned));
         launch.env.push((ADDRESS_FILE.to_owned(), address_file.to_string_lossy().into_owned()));
-        match watchdog::command(executable, &launch).and_then(|mut command| command.spawn()) {
+        match watchdog_command(executable, &launch).and_then(|mut command| command.spawn()) {
             Ok(child) => {
                 let (stop, stopped) = oneshot::channel();
-                self.servers.insert(server, Server { stop, queued: Vec::new(), endpoint: None });
+                self.servers.insert(server, ServerProcess { stop, queued: Vec::new(), endpoint: None });
                 let reporter = self.proxy.reporter.clone();
                 self.tasks.spawn(supervise(child, server, address_file, stopped, self.sender.clone(), reporter));
             }
@@ -256,7 +255,7 @@ impl Supervisor {
         let address = url.trim().trim_start_matches("http://");
         let (authority, path) = address.split_once('/').unwrap_or((address, ""));
         let (backend, path) = (Backend::new(server, authority.to_owned()), format!("/{path}"));
-        self.proxy.backends.add(backend.clone());
+        lock(&self.proxy.backends.running).insert(server, backend.clone());
         let queued = std::mem::take(&mut process.queued);
         process.endpoint = Some((backend.clone(), path.clone()));
         for line in queued {
@@ -271,20 +270,20 @@ impl Supervisor {
         for session in &sessions {
             lock(&session.state).record_rebuild(&changed);
         }
-        self.proxy.backends.publish_list_changes(changed);
-        self.proxy.backends.set_current(backend.clone());
+        let _ = self.proxy.backends.list_changes.send(changed);
+        self.proxy.backends.current.send_replace(Some(backend.clone()));
         let proxy = Arc::clone(&self.proxy);
         self.tasks.spawn(async move {
             for session in sessions {
                 // A client whose session is rejected finds out with its next request.
-                let _ = handshake::join(&proxy, &session, &backend).await;
+                let _ = join(&proxy, &session, &backend).await;
             }
         });
     }
 
     /// Stops a server if it is still running.
     fn stop(&mut self, server: Generation) {
-        self.proxy.backends.remove(server);
+        lock(&self.proxy.backends.running).remove(&server);
         for session in self.proxy.sessions() {
             lock(&session.state).forget(server);
         }
@@ -294,7 +293,7 @@ impl Supervisor {
     }
 
     async fn shut_down(mut self) {
-        self.proxy.backends.shut_down();
+        self.proxy.backends.is_shutdown.send_replace(true);
         let servers: Vec<_> = self.servers.keys().copied().collect();
         for server in servers {
             self.stop(server);
@@ -311,23 +310,17 @@ async fn exchange(backend: &Backend, path: String, line: String) -> Option<Strin
         let message = Message::parse(&line)?;
         (message.id?.get().to_owned(), message.method.unwrap_or_default())
     };
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(path)
+    let request = Request::post(path)
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json, text/event-stream")
         .header(PROTOCOL_VERSION, HeaderValue::from_static("2026-07-28"))
         .header("mcp-method", method)
         .body(());
     let response = match request {
-        Ok(request) => backend.send(&request.into_parts().0, line.into()).await.ok(),
+        Ok(request) => backend.exchange(&request.into_parts().0, line).await,
         Err(_) => None,
     };
-    let body = match response {
-        Some(response) => response.into_body().collect().await.ok().map(Collected::to_bytes),
-        None => None,
-    };
-    let text = body.and_then(|body| String::from_utf8(body.to_vec()).ok());
+    let text = response.and_then(|(_, text)| text);
     let is_response =
         |text: &String| Message::parse(text).and_then(|message| message.request_id()) == RequestId::parse(&id);
     Some(text.filter(is_response).unwrap_or_else(|| error_response(&id, INTERNAL_ERROR, "no response")))
@@ -357,7 +350,7 @@ async fn supervise(
         _ = stopped => terminate(&mut child, group).await,
         status = child.wait() => {
             drop(group);
-            let how = timeout(REPORT_TIMEOUT, watchdog::read_exit(stdout)).await.ok().flatten();
+            let how = timeout(REPORT_TIMEOUT, read_exit(stdout)).await.ok().flatten();
             // Show the server's last output before its exit.
             let _ = timeout(DRAIN_TIMEOUT, forwarding).await;
             let how = how.unwrap_or_else(|| describe_exit(status));

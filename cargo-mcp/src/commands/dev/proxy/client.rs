@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::{
     super::{
-        listen_request::{LISTEN, ListenRequest},
         message::{
             Generation, INVALID_REQUEST, Message, MessageKind, PARSE_ERROR, RequestId, batch_elements, error_response,
             replace_part, result_response,
         },
+        session::{LISTEN, ListenRequest},
     },
     reload::start_for_queue,
     state::{InFlightCall, Proxy},

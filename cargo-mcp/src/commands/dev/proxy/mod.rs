@@ -1,7 +1,6 @@
 //! The proxy of one client as a state machine without I/O: it receives events and returns effects.
 
 mod client;
-mod exit;
 mod reload;
 mod server;
 mod state;
@@ -10,17 +9,12 @@ mod tests;
 
 use std::time::Duration;
 
+pub(crate) use self::state::{Effect, Event, Proxy, ProxyConfig, Severity};
 use self::{
     client::handle_client_line,
-    exit::{handle_exit, handle_start_timeout},
-    reload::{build_to_start, handle_build, handle_build_failure, start},
+    reload::{build_to_start, handle_build, handle_build_failure, handle_exit, handle_start_timeout, start},
     server::handle_server_line,
     state::{Phase, STDIN_CLOSED, Timer},
-};
-pub(crate) use self::{
-    reload::{LEVELS_WITH_ERRORS, build_failure_notification},
-    server::capabilities_changed,
-    state::{Effect, Event, Proxy, ProxyConfig, Severity},
 };
 
 /// Processes an event. Returns the effects in the order in which they must be carried out.

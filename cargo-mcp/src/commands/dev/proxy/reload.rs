@@ -1,22 +1,16 @@
-//! Starts the server of a build, brings it to the state of the client's session, and makes it the active one.
+//! Starts the server of a build, brings it to the state of the client's session, makes it the active one, and handles
+//! servers that exit or do not start.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    time::Duration,
-};
-
-use serde_json::json;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     super::{
-        message::{BuildId, Generation, Message, notification, replace_part},
+        message::{BuildId, Generation, Message, RequestId, notification, replace_part},
+        session::{SessionState, build_failure_notification},
         snapshot::{Capability, List, Snapshot},
     },
     state::{Effect, InFlightCall, OwnRequest, Phase, Proxy, ServerState, Timer},
 };
-
-/// The log levels at which a client receives errors.
-pub(crate) const LEVELS_WITH_ERRORS: [&str; 5] = ["debug", "info", "notice", "warning", "error"];
 
 /// The maximum delay before a restart.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
@@ -44,10 +38,7 @@ pub(super) fn handle_build_failure(proxy: &mut Proxy, error: &str) {
     } else {
         proxy.warn("build failed; clients wait until a build succeeds");
     }
-    let Some(session) = proxy.session.as_ref().filter(|session| session.is_initialized) else { return };
-    let level = session.log_level.as_ref().map(|level| &*level.level);
-    let receives_errors = level.is_none_or(|level| LEVELS_WITH_ERRORS.contains(&level));
-    if session.capabilities.get("logging").is_some() && receives_errors {
+    if proxy.session.as_ref().is_some_and(SessionState::receives_errors) {
         proxy.send_to_client(build_failure_notification(error));
     }
 }
@@ -75,14 +66,8 @@ pub(super) fn start_for_queue(proxy: &mut Proxy) {
 pub(super) fn start(proxy: &mut Proxy, build: BuildId) {
     proxy.last_generation += 1;
     let server = proxy.last_generation;
-    let state = ServerState {
-        build,
-        own_requests: HashMap::new(),
-        is_initialize_sent: false,
-        is_initialized: false,
-        snapshot: proxy.config.can_list.then(Snapshot::default),
-        pending_pages: 0,
-    };
+    let snapshot = proxy.config.can_list.then(Snapshot::default);
+    let state = ServerState { build, snapshot, ..ServerState::default() };
     proxy.servers.insert(server, state);
     proxy.candidate = Some(server);
     proxy.effect(Effect::StartServer(server, build));
@@ -100,7 +85,7 @@ pub(super) fn request_page(proxy: &mut Proxy, server: Generation, list: List, pa
     let (id, key) = proxy.next_own_id();
     let request = list.request(&id, cursor);
     if let Some(state) = proxy.servers.get_mut(&server) {
-        state.own_requests.insert(key, OwnRequest::List { list, page });
+        state.own_requests.insert(key, OwnRequest::List(list, page));
         state.pending_pages += 1;
     }
     proxy.send_to_server(server, request);
@@ -157,10 +142,7 @@ fn replay_session_state(proxy: &mut Proxy, server: Generation) {
     if session.is_initialized {
         proxy.effects.push(Effect::SendToServer(server, notification("notifications/initialized", None)));
     }
-    let level = session.log_level.iter().map(|level| ("logging/setLevel", level.request.clone()));
-    let subscriptions = session.subscriptions.values().map(|line| ("resources/subscribe", line.clone()));
-    let requests: Vec<_> = level.chain(subscriptions).collect();
-    for (method, line) in requests {
+    for (method, line) in session.requests() {
         replay(proxy, server, &line, OwnRequest::SessionState(method));
     }
 }
@@ -220,11 +202,7 @@ fn report_changes(
 fn notify_client(proxy: &mut Proxy, changed: &BTreeSet<Capability>) {
     let mut lines = Vec::new();
     if let Some(session) = proxy.session.as_ref().filter(|session| session.is_initialized) {
-        let declared = changed.iter().filter(|list| session.capabilities.get(list.name()).is_some());
-        lines.extend(declared.map(|list| notification(list.changed_method(), None)));
-        for uri in session.subscriptions.keys() {
-            lines.push(notification("notifications/resources/updated", Some(&json!({"uri": uri}))));
-        }
+        lines.extend(session.change_notifications(changed));
     }
     let mut calls: Vec<_> = proxy.calls.values().filter(|call| call.is_listening()).collect();
     calls.sort_by(|a, b| a.id.cmp(&b.id));
@@ -241,8 +219,90 @@ fn backoff(crashes: u32) -> Duration {
     }
 }
 
-/// Formats a log message about a failed build for clients.
-pub(crate) fn build_failure_notification(error: &str) -> String {
-    let params = json!({"level": "error", "logger": "cargo mcp dev", "data": format!("build failed: {error}")});
-    notification("notifications/message", Some(&params))
+/// The number of consecutive crashes after which an `initialize` request is answered with an error.
+const MAX_INITIALIZE_ATTEMPTS: u32 = 3;
+
+/// Handles a server that exited without being stopped.
+pub(super) fn handle_exit(proxy: &mut Proxy, server: Generation, how: &str) {
+    let Some(build) = proxy.servers.get(&server).map(|state| state.build) else { return };
+    proxy.forget(server);
+    if proxy.candidate == Some(server) {
+        proxy.candidate = None;
+        handle_failed_start(proxy, build, how);
+    } else if proxy.active == Some(server) {
+        proxy.active = None;
+        handle_crash(proxy, server, how);
+    } else {
+        let reason = format!("the previous server exited while processing this request ({how})");
+        proxy.fail_calls_of(server, &reason);
+    }
+    proxy.stop_idle_servers();
+}
+
+/// Handles a candidate that did not start in time.
+pub(super) fn handle_start_timeout(proxy: &mut Proxy, server: Generation) {
+    if let Some(state) = proxy.servers.get_mut(&server).filter(|state| state.is_initialized) {
+        // It accepted the session, so it serves clients even if it does not answer the requests for its lists.
+        state.snapshot = None;
+        return activate(proxy, server);
+    }
+    let why = format!("no response within {} s", proxy.config.start_timeout.as_secs());
+    reject_candidate(proxy, server, &why);
+}
+
+/// Stops a candidate that runs but cannot become active.
+pub(super) fn reject_candidate(proxy: &mut Proxy, server: Generation, why: &str) {
+    let Some(build) = proxy.servers.get(&server).map(|state| state.build) else { return };
+    proxy.stop(server);
+    proxy.candidate = None;
+    handle_failed_start(proxy, build, why);
+}
+
+fn handle_crash(proxy: &mut Proxy, server: Generation, how: &str) {
+    proxy.crashes += 1;
+    if proxy.phase == Phase::Running {
+        proxy.warn(format_args!("the server exited ({how}); the next request or change restarts it"));
+    }
+    requeue_initialize(proxy, server);
+    proxy.fail_calls_of(server, &format!("the server exited while processing this request ({how})"));
+    if !proxy.queue.is_empty() {
+        start_for_queue(proxy);
+    }
+}
+
+/// Puts an unanswered `initialize` request back into the queue.
+fn requeue_initialize(proxy: &mut Proxy, server: Generation) {
+    if proxy.crashes > MAX_INITIALIZE_ATTEMPTS || proxy.phase != Phase::Running {
+        return;
+    }
+    let is_initialize = |call: &InFlightCall| call.method == "initialize" && call.is_pending_on(server);
+    for call in proxy.calls.values_mut().filter(|call| is_initialize(call)) {
+        call.server = None;
+        proxy.queue.extend(RequestId::parse(&call.id).map(|id| (call.line.clone(), vec![id])));
+    }
+}
+
+/// Continues without a server that failed to start.
+fn handle_failed_start(proxy: &mut Proxy, build: BuildId, why: &str) {
+    if proxy.builds.newest == Some(build) {
+        proxy.builds.is_newest_broken = true;
+    }
+    if proxy.active.is_some() {
+        return proxy.warn(format_args!("the new server failed to start ({why}); still serving the previous one"));
+    }
+    match proxy.builds.working {
+        None => proxy.warn(format_args!("the server failed to start ({why}); clients wait for the next build")),
+        Some(working) if working != build => {
+            proxy.warn(format_args!("the new server failed to start ({why}); restarting the last successful build"));
+            if proxy.phase == Phase::Running {
+                start(proxy, working);
+            }
+        }
+        Some(_) => {
+            proxy.crashes += 1;
+            proxy.warn(format_args!("the server failed to start ({why}); the next request starts it again"));
+            proxy.fail_queue(&format!("the server failed to start ({why})"));
+        }
+    }
+    proxy.stop_idle_servers();
 }

@@ -1,19 +1,16 @@
 //! Messages from servers.
 
-use serde_json::Value;
-
 use super::{
     super::{
-        listen_request::ACKNOWLEDGED,
         message::{
-            Generation, METHOD_NOT_FOUND, Message, MessageKind, RequestId, add_list_changed, batch_elements, member,
-            parse_string, replace_part,
+            Generation, METHOD_NOT_FOUND, Message, MessageKind, RequestId, add_list_changed, batch_elements,
+            replace_part,
         },
+        session::{ACKNOWLEDGED, SessionState},
         snapshot::{Capability, List},
     },
-    exit::reject_candidate,
-    reload::{advance_start, request_page},
-    state::{InFlightCall, LogLevel, OwnRequest, Proxy, Session},
+    reload::{advance_start, reject_candidate, request_page},
+    state::{InFlightCall, OwnRequest, Proxy},
 };
 
 /// The maximum number of pages of a list that are requested.
@@ -94,34 +91,16 @@ fn handle_response(
     if message.result.is_none() {
         return Some(text.to_owned());
     }
-    update_session(proxy, &call, message);
+    match (&*call.method, &mut proxy.session) {
+        ("initialize", session) => {
+            *session = message.result.map(|result| SessionState::open(call.line.clone(), result.get()));
+        }
+        (method, Some(session)) => session.update(method, &call.line),
+        (_, None) => {}
+    }
     let has_capabilities = matches!(&*call.method, "initialize" | "server/discover");
     let extended = if has_capabilities { add_list_changed(text) } else { None };
     Some(extended.unwrap_or_else(|| text.to_owned()))
-}
-
-/// Records session state that a successful call changed.
-fn update_session(proxy: &mut Proxy, call: &InFlightCall, message: &Message<'_>) {
-    let request = Message::parse(&call.line);
-    let string_param = |name| {
-        let param = request.as_ref().and_then(|request| request.param(name));
-        param.and_then(parse_string).unwrap_or_default()
-    };
-    match (&*call.method, &mut proxy.session) {
-        ("initialize", session) => {
-            *session = message.result.map(|result| parse_session(&call.line, result.get()));
-        }
-        ("logging/setLevel", Some(session)) => {
-            session.log_level = Some(LogLevel { request: call.line.clone(), level: string_param("level") });
-        }
-        ("resources/subscribe", Some(session)) => {
-            session.subscriptions.insert(string_param("uri"), call.line.clone());
-        }
-        ("resources/unsubscribe", Some(session)) => {
-            session.subscriptions.remove(&string_param("uri"));
-        }
-        _ => {}
-    }
 }
 
 /// Processes the response to a request of the proxy.
@@ -134,7 +113,7 @@ fn handle_own_response(proxy: &mut Proxy, server: Generation, request: OwnReques
             return;
         }
         OwnRequest::Initialize => handle_initialize_result(proxy, server, message),
-        OwnRequest::List { list, page } => handle_page(proxy, server, list, page, message),
+        OwnRequest::List(list, page) => handle_page(proxy, server, list, page, message),
     }
     advance_start(proxy, server);
 }
@@ -162,40 +141,15 @@ fn handle_initialize_result(proxy: &mut Proxy, server: Generation, message: &Mes
         let why = format!("it rejected the client's `initialize` request: {why}");
         return reject_candidate(proxy, server, &why);
     }
-    let new = parse_session("", message.result.map_or("{}", |result| result.get()));
+    let new = SessionState::open(String::new(), message.result.map_or("{}", |result| result.get()));
     if new.revision != session.revision {
         let why = format!("it offers revision {}, but the client uses {}", new.revision, session.revision);
         return reject_candidate(proxy, server, &why);
     }
-    let (old_names, new_names) = (names(&session.capabilities), names(&new.capabilities));
-    if old_names != new_names {
-        proxy.warn(capabilities_changed(&old_names, &new_names));
+    if let Some(warning) = session.capabilities_changed(&new) {
+        proxy.warn(warning);
     }
     if let Some(state) = proxy.servers.get_mut(&server) {
         state.is_initialized = true;
-    }
-}
-
-/// Formats a warning that a client still uses the capabilities of a previous build.
-pub(crate) fn capabilities_changed(old: &[String], new: &[String]) -> String {
-    let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    format!("the server's capabilities changed from {} to {}; reconnect the client to use them", list(old), list(new))
-}
-
-/// Returns the names of capabilities.
-fn names(capabilities: &Value) -> Vec<String> {
-    capabilities.as_object().map(|members| members.keys().cloned().collect()).unwrap_or_default()
-}
-
-/// Reads the session that an `initialize` request and its result open.
-fn parse_session(initialize: &str, result: &str) -> Session {
-    let capabilities = member(result, "capabilities").and_then(|json| serde_json::from_str(json).ok());
-    Session {
-        initialize: initialize.to_owned(),
-        revision: member(result, "protocolVersion").and_then(parse_string).unwrap_or_default(),
-        capabilities: capabilities.unwrap_or_default(),
-        is_initialized: false,
-        log_level: None,
-        subscriptions: Default::default(),
     }
 }

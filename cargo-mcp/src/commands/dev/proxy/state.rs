@@ -8,9 +8,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::super::{
-    listen_request::ListenRequest,
     message::{BuildId, Generation, INTERNAL_ERROR, Message, RequestId, error_response, notification},
-    server_requests::ServerRequests,
+    session::{ListenRequest, ServerRequests, SessionState},
     snapshot::{Capability, List, Snapshot},
 };
 
@@ -21,7 +20,7 @@ pub(super) const STDIN_CLOSED: &str = "stdin of `cargo mcp dev` was closed";
 ///
 /// The `active` server receives the client's messages. A `candidate` has been started and is brought to the state of
 /// the client's session before it becomes active. Servers that were replaced finish their calls and are then stopped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Proxy {
     pub(super) config: ProxyConfig,
     pub(super) effects: Vec<Effect>,
@@ -38,7 +37,7 @@ pub(crate) struct Proxy {
     /// The number of crashes since the last response.
     pub(super) crashes: u32,
     pub(super) is_restart_scheduled: bool,
-    pub(super) session: Option<Session>,
+    pub(super) session: Option<SessionState>,
     pub(super) calls: HashMap<RequestId, InFlightCall>,
     /// Lines that wait for a server, with the ids of the requests in them.
     pub(super) queue: VecDeque<(String, Vec<RequestId>)>,
@@ -68,7 +67,7 @@ pub(super) struct Builds {
 }
 
 /// A server process and how far its start has progressed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ServerState {
     pub(super) build: BuildId,
     /// The proxy's own requests without a response.
@@ -85,34 +84,10 @@ pub(super) struct ServerState {
 #[derive(Debug)]
 pub(super) enum OwnRequest {
     Initialize,
-    List {
-        list: List,
-        page: u32,
-    },
+    /// Requests a page of a list.
+    List(List, u32),
     /// Replays a request of the client with this method. Only an error response matters.
     SessionState(&'static str),
-}
-
-/// The session of the client, from which another server can continue it.
-#[derive(Debug)]
-pub(super) struct Session {
-    /// The `initialize` request.
-    pub(super) initialize: String,
-    pub(super) revision: String,
-    /// The capabilities that the client received.
-    pub(super) capabilities: Value,
-    pub(super) is_initialized: bool,
-    pub(super) log_level: Option<LogLevel>,
-    /// The `resources/subscribe` requests by URI.
-    pub(super) subscriptions: BTreeMap<String, String>,
-}
-
-/// A log level that the client set.
-#[derive(Debug)]
-pub(super) struct LogLevel {
-    /// The `logging/setLevel` request.
-    pub(super) request: String,
-    pub(super) level: String,
 }
 
 /// A request of the client without a response.
@@ -149,26 +124,7 @@ impl InFlightCall {
 
 impl Proxy {
     pub(crate) fn new(config: ProxyConfig) -> Self {
-        Self {
-            config,
-            effects: Vec::new(),
-            phase: Phase::Running,
-            own_requests: 0,
-            batches: 0,
-            last_generation: 0,
-            servers: BTreeMap::new(),
-            active: None,
-            candidate: None,
-            builds: Builds::default(),
-            crashes: 0,
-            is_restart_scheduled: false,
-            session: None,
-            calls: HashMap::new(),
-            queue: VecDeque::new(),
-            server_requests: ServerRequests::default(),
-            snapshot: None,
-            changed_since: BTreeSet::new(),
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Returns whether a build may be started again.
@@ -363,7 +319,7 @@ pub(crate) enum Severity {
 }
 
 /// The settings of a proxy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ProxyConfig {
     /// The prefix of the ids of the proxy's own requests. Random, so that no client uses it.
     pub(crate) id_prefix: String,

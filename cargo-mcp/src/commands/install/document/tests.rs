@@ -2,11 +2,18 @@ use jsonc_parser::{ParseOptions, cst};
 use serde_json::json;
 
 use super::*;
-use crate::commands::install::clients;
+use crate::commands::install::{
+    client::{self, Client},
+    entry::Launch,
+};
 
 fn client(syntax: Syntax) -> &'static Client {
     let id = if syntax == Syntax::Toml { "codex" } else { "claude-code" };
-    clients::named(id).expect("a known client")
+    client::named(id).expect("a known client")
+}
+
+fn parse(syntax: Syntax, text: &str) -> Result<Document, DocumentError> {
+    Document::parse(syntax, client(syntax).object, text)
 }
 
 fn entry(client: &Client, name: &str) -> Entry {
@@ -147,7 +154,7 @@ fn comments_order_and_other_members_are_kept() {
     let written = texts().map(|text| (text, true));
     for ((syntax, text), is_written) in written.chain(generated_texts().map(|text| (text, false))) {
         let client = client(syntax);
-        let before = Document::parse(client, &text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
+        let before = parse(syntax, &text).unwrap_or_else(|error| panic!("{text:?}: {error}"));
         assert_eq!(before.text(), text);
         let (notes, other) = (entry(client, "notes"), entry(client, "other"));
         let set = |document: &Document, name: &str, entry: Option<&Entry>| {
@@ -188,7 +195,7 @@ fn inserted_entries_match_the_style_of_the_file() {
         for newline in ["\n", "\r\n"] {
             let [before, after] = [before, after].map(|text| text.replace('\n', newline));
             let entry = Entry(Map::from_iter([("url".to_owned(), json!("x"))]));
-            let document = Document::parse(client(Syntax::Json), &before).expect(&before);
+            let document = parse(Syntax::Json, &before).expect(&before);
             let with = document.set("notes", Some(&entry)).expect(&before).text();
             assert!(with == after || before.is_empty(), "{before:?} became {with:?}");
         }
@@ -216,7 +223,7 @@ fn only_the_entry_is_removed() {
         (Syntax::Toml, "[mcp_servers]\nnotes = { command = \"x\" } # it\nz = {}\n", "[mcp_servers]\nz = {}\n"),
         (Syntax::Toml, "[mcp_servers]\nnotes.command = \"x\"\nz = {}\n", "[mcp_servers]\nz = {}\n"),
     ] {
-        let document = Document::parse(client(syntax), text).expect(text);
+        let document = parse(syntax, text).expect(text);
         assert_eq!(document.set("notes", None).expect(text).text(), expected, "{text}");
     }
 }
@@ -236,7 +243,7 @@ fn invalid_texts_are_rejected_with_their_position() {
         (Syntax::Toml, "a = 1\nb = [1,\n", "line 2, column 8: unclosed array, expected `]`"),
         (Syntax::Toml, "mcp_servers = 1", "line 1, column 15: `mcp_servers` is not a table"),
     ] {
-        let error = Document::parse(client(syntax), text).expect_err(text);
+        let error = parse(syntax, text).expect_err(text);
         assert_eq!(error.to_string(), expected, "{text}");
     }
 }
@@ -255,7 +262,7 @@ fn secrets_are_masked() {
             "[mcp_servers.a]\ncommand = \"c\"\nenv = { A = \"***\" }\n[mcp_servers.b]\nhttp_headers.X = \"***\"\n",
         ),
     ] {
-        assert_eq!(Document::parse(client(syntax), text).expect(text).masked(), expected);
+        assert_eq!(parse(syntax, text).expect(text).masked(), expected);
     }
     let entry = json!({"command": "c", "env": {"A": "secret"}, "bearer_token": "secret"});
     assert_eq!(super::masked(&entry), r#"{"command":"c","env":{"A":"***"},"bearer_token":"***"}"#);

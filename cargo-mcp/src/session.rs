@@ -1,30 +1,26 @@
 //! The connection of one command. It ends with the command, on Ctrl-C, or when the server is silent for too long.
 
-mod rounds;
-
 use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleClient, ServiceError,
     model::{
-        CancelledNotificationParam, ClientRequest, ErrorCode, ErrorData, InputRequests, InputResponses, Prompt,
-        ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities, ServerPeerInfo,
-        ServerResult, TASKS_EXTENSION_ID, Tool,
+        CancelledNotificationParam, ClientRequest, ErrorCode, ErrorData, InputRequests, InputRequiredResult,
+        InputResponses, Prompt, ProtocolVersion, RequestMetaObject, Resource, ResourceTemplate, ServerCapabilities,
+        ServerPeerInfo, ServerResult, TASKS_EXTENSION_ID, Tool,
     },
     service::{Peer, PeerRequestOptions},
 };
+use serde_json::Value;
 
 use crate::{
     client::{self, Connection, connect_observed, describe_exit, stray_line_help},
-    failure::Failure,
+    failure::{Failure, nearest},
     host::{Host, HostArgs},
-    near::nearest,
     program::ProcessObserver,
     refusal::Refusal,
     target::{Target, TargetArgs},
 };
-
-pub(crate) use self::rounds::{Round, Rounds};
 
 /// The time that a server has to exit.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
@@ -59,7 +55,7 @@ pub(crate) struct Session {
 
 /// The server that the command line names.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Server<'a> {
+pub(crate) struct NamedServer<'a> {
     pub(crate) name: Option<&'a str>,
     /// The first positional argument, which may be a misspelled name.
     pub(crate) word: Option<&'a str>,
@@ -82,7 +78,7 @@ pub(crate) fn suggest_package(args: &TargetArgs, word: &str, failure: Failure) -
 /// Returns the error of the connection or of `work`, or an interruption on Ctrl-C.
 pub(crate) async fn with<T>(
     args: &SessionArgs,
-    server: Server<'_>,
+    server: NamedServer<'_>,
     host: &HostArgs,
     work: impl AsyncFnOnce(&Session) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
@@ -387,5 +383,85 @@ fn failure(session: &Session, what: &str, error: ServiceError) -> Failure {
     match session.observer.stray_line() {
         Some(line) => failure.help(stray_line_help(&line)),
         None => failure.help("its output on stderr is shown above, if there is any"),
+    }
+}
+
+/// The maximum number of rounds.
+const MAX_ROUNDS: usize = 64;
+
+/// The rounds of a request, each of which answers the input requests of the previous one.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    count: usize,
+    next: Round,
+}
+
+/// The members that a round adds to the request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Round {
+    /// The responses to the input requests.
+    pub(crate) responses: Option<InputResponses>,
+    /// The state that the server expects back.
+    pub(crate) state: Option<String>,
+}
+
+impl Rounds {
+    /// Sends a request, and repeats it with responses for as long as the server requires input.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there are too many rounds, or as [`Session::request`] and [`Session::fulfil`] do.
+    pub(crate) async fn request(
+        &mut self,
+        session: &Session,
+        what: &str,
+        options: RequestOptions,
+        request: impl Fn(Round) -> ClientRequest,
+    ) -> Result<Result<ServerResult, ErrorData>, Failure> {
+        loop {
+            match session.request(what, request(self.next.clone()), options).await? {
+                Ok(ServerResult::InputRequiredResult(asked)) => self.answer(session, what, asked).await?,
+                response => return Ok(response),
+            }
+        }
+    }
+
+    async fn answer(&mut self, session: &Session, what: &str, asked: InputRequiredResult) -> Result<(), Failure> {
+        self.count(what)?;
+        let requests = asked.input_requests.unwrap_or_default();
+        if requests.is_empty() {
+            // The server asks the client to try again later.
+            session.pause(Duration::from_millis(100)).await?;
+        }
+        let responses = session.fulfil(what, requests).await?;
+        self.next = Round { responses: (!responses.is_empty()).then_some(responses), state: asked.request_state };
+        Ok(())
+    }
+
+    /// Asks the user to visit the pages that an error names. Returns whether to send the request again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there are too many rounds, if the user cannot be asked, or on Ctrl-C.
+    pub(crate) async fn visit_pages(
+        &mut self,
+        session: &Session,
+        what: &str,
+        error: &ErrorData,
+    ) -> Result<bool, Failure> {
+        self.count(what)?;
+        let pages = error.data.as_ref().and_then(|data| data.get("elicitations")).and_then(Value::as_array);
+        let pages = pages.cloned().unwrap_or_default();
+        session.answer(what, async { Ok(session.host().visit(pages).await) }).await
+    }
+
+    fn count(&mut self, what: &str) -> Result<(), Failure> {
+        self.count += 1;
+        if self.count > MAX_ROUNDS {
+            return Err(Failure::connection(format_args!(
+                "{what}: the server required input {MAX_ROUNDS} times without a result"
+            )));
+        }
+        Ok(())
     }
 }
