@@ -19,7 +19,7 @@ ELSEWHERE = {
 # Extensions: the revision from which they apply, and their documents in this repository or in one of their own.
 EXTENSIONS = {
     "extensions/tasks": ("2026-07-28", "docs/seps/2663-tasks-extension.mdx", "specification/draft/tasks.md"),
-    "extensions/skills": ("2026-07-28", "specification/stable/skills.mdx"),
+    "extensions/skills": ("2026-07-28", "specification/stable/skills.mdx", "specification/stable/skills.md"),
     "extensions/client-credentials": ("2025-11-25", "specification/draft/oauth-client-credentials.mdx"),
     "extensions/enterprise-authorization": ("2025-11-25", "specification/draft/enterprise-managed-authorization.mdx"),
 }

@@ -117,7 +117,8 @@ impl BackendHook for Interruptions {
 /// Passes messages on as long as the backend is up, and reports afterwards that some were lost.
 async fn forward(mut from: TopicSubscription, to: TopicSender, mut health: watch::Receiver<Health>) {
     while let Some(event) = from.next().await {
-        let is_up = matches!(*health.borrow(), Health::Up | Health::Mute | Health::Slow(_) | Health::Late(_) | Health::Full);
+        let is_up =
+            matches!(*health.borrow(), Health::Up | Health::Mute | Health::Slow(_) | Health::Late(_) | Health::Full);
         match event {
             TopicEvent::Message(message) if is_up => to.send(message),
             _ => {

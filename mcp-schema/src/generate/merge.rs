@@ -279,7 +279,8 @@ mod tests {
     /// Every pair of schemas, merged in both ways, accepts what both schemas accept.
     #[test]
     fn merged_schemas_accept_the_same_values() {
-        for (outer, inner) in schemas().iter().flat_map(|outer| schemas().into_iter().map(move |inner| (outer, inner))) {
+        for (outer, inner) in schemas().iter().flat_map(|outer| schemas().into_iter().map(move |inner| (outer, inner)))
+        {
             let both = json!({"allOf": [outer, inner]}).as_object().unwrap().clone();
             let expected = accepted(both);
             let mut whole = outer.clone();

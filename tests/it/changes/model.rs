@@ -114,19 +114,29 @@ async fn check_changes(revision: Revision, operations: Vec<(u8, usize)>) {
     let built = server().build().unwrap();
     let (handle, mut client) = (built.handle(), built.test_client(revision));
     watch_lists(&mut client);
-    let mut model: Model = SETS.iter().flat_map(|set| set.functions).filter(|function| {
-        ["permanent", "test://fixed", "test://item/{id}", "ask"].contains(&function.1)
-    }).map(|function| (*function, true)).collect();
+    let mut model: Model = SETS
+        .iter()
+        .flat_map(|set| set.functions)
+        .filter(|function| ["permanent", "test://fixed", "test://item/{id}", "ask"].contains(&function.1))
+        .map(|function| (*function, true))
+        .collect();
     for (operation, set) in operations {
         let before = LISTS.map(|list| enabled(&model, list));
         perform(&handle, &mut model, operation, &SETS[set]);
         let after = LISTS.map(|list| enabled(&model, list));
         let is_changed = |list: usize| before[list] != after[list];
-        let expected = [("tools", is_changed(0)), ("resources", is_changed(1) || is_changed(2)), ("prompts", is_changed(3))];
-        let expected = expected.into_iter().filter(|(_, changed)| *changed).map(|(list, _)| format!("{list}/list_changed"));
+        let expected =
+            [("tools", is_changed(0)), ("resources", is_changed(1) || is_changed(2)), ("prompts", is_changed(3))];
+        let expected =
+            expected.into_iter().filter(|(_, changed)| *changed).map(|(list, _)| format!("{list}/list_changed"));
         assert_eq!(methods(&mut client), expected.collect::<Vec<_>>(), "{operation} {:?}", SETS[set].functions);
         for (list, names) in LISTS.iter().zip(&after) {
-            assert_eq!(listed(&mut client, &format!("{list}/list")).await, *names, "{operation} {:?}", SETS[set].functions);
+            assert_eq!(
+                listed(&mut client, &format!("{list}/list")).await,
+                *names,
+                "{operation} {:?}",
+                SETS[set].functions
+            );
         }
     }
 }

@@ -409,8 +409,9 @@ async fn the_capability_is_declared_if_a_tool_supports_tasks() {
 async fn one_server_has_tasks_of_both_eras() {
     let gate = Arc::default();
     let built = server(&gate).build().unwrap();
-    let mut clients = [Revision::V2025_11_25, Revision::V2026_07_28].map(|revision| {
-        ValidatingClient { client: built.test_client(revision), ..ValidatingClient::connect(server(&gate), revision) }
+    let mut clients = [Revision::V2025_11_25, Revision::V2026_07_28].map(|revision| ValidatingClient {
+        client: built.test_client(revision),
+        ..ValidatingClient::connect(server(&gate), revision)
     });
     let mut tasks = Vec::new();
     for client in &mut clients {
@@ -424,7 +425,7 @@ async fn one_server_has_tasks_of_both_eras() {
         client.task_request("tasks/cancel", cancelled).await.unwrap();
         client.wait_for_status(cancelled, "cancelled").await;
     }
-    gate.open();
+    tasks.iter().for_each(|_| gate.open());
     for (client, [kept, _]) in clients.iter_mut().zip(&tasks) {
         client.wait_for_status(kept, "completed").await;
     }

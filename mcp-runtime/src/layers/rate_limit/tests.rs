@@ -271,7 +271,7 @@ fn calls_that_were_cancelled_while_they_waited_use_nothing() {
         account.settle(rate, &change, RecordVersion::new(1), now);
         let taken = change.full_at.saturating_sub(now) / rate.interval;
         account.has_finished(rate, now);
-        let admitted = waiting.iter_mut().filter(|verdict| verdict.try_recv() == Ok(Ok(()))).count() as u64;
+        let admitted = waiting.iter_mut().map(|verdict| u64::from(verdict.try_recv() == Ok(Ok(())))).sum::<u64>();
         let mut following = 0;
         while account.decide(rate, now) == Some(Ok(())) {
             following += 1;

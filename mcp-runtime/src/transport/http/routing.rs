@@ -153,7 +153,9 @@ fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Fo
     {
         return Ok(Found::Unloaded);
     }
-    found.map(Found::Session).ok_or_else(|| Box::new(session_not_found()))
+    let session = found.ok_or_else(|| Box::new(session_not_found()))?;
+    check_negotiated_version(request, &session)?;
+    Ok(Found::Session(session))
 }
 
 /// Finds the session that a request names in the backend.
@@ -166,7 +168,7 @@ async fn load_session(
     let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok());
     let Some((id, shared)) = id.zip(endpoint.shared_sessions()) else { return Err(Box::new(session_not_found())) };
     match shared.find(id, response::principal(request), peer, now).await {
-        Ok(Some(session)) => Ok(session),
+        Ok(Some(session)) => check_negotiated_version(request, &session).map(|()| session),
         Ok(None) => Err(Box::new(session_not_found())),
         Err(fault) => Err(Box::new(response::overloaded_with(response::error_message(&fault)))),
     }
@@ -194,6 +196,19 @@ fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box
         }
         Ok(_) => Ok(()),
         Err(fault) => Err(Box::new(response::error(StatusCode::BAD_REQUEST, &fault))),
+    }
+}
+
+/// Rejects a version with sessions that is not the one of the request's session. Unknown versions are rejected later, with
+/// the id of the request.
+fn check_negotiated_version(request: &Parts, session: &HttpSession) -> Result<(), Box<HttpResponse>> {
+    let negotiated = session.session.info.dialect.revision();
+    match headers::plain(&request.headers, &VERSION) {
+        Ok(Some(version)) if revision::handshake(version).is_some_and(|named| named.revision() != negotiated) => {
+            let why = format!("`MCP-Protocol-Version` is {version}, but the session uses {negotiated}");
+            Err(Box::new(response::invalid_request(StatusCode::BAD_REQUEST, &why)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, atomic::Ordering};
 
-use mcp_runtime::HttpOptions;
+use mcp_runtime::{HttpOptions, Server};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};

@@ -302,7 +302,8 @@ mod tests {
             let peers = peers();
             let peers = ["ada", "eve", "bob", "kim"].map(|name| peers.principal(name));
             // The sessions in the order of their last use, and those that are in use.
-            let (mut idle, mut active): (Vec<(usize, Arc<str>)>, Vec<(usize, Arc<str>, ActiveSession)>) = Default::default();
+            let (mut idle, mut active): (Vec<(usize, Arc<str>)>, Vec<(usize, Arc<str>, ActiveSession)>) =
+                Default::default();
             for step in 0..120 {
                 if below(4) == 0 && !active.is_empty() {
                     let (peer, id, session) = active.remove(below(active.len()));
@@ -322,7 +323,10 @@ mod tests {
                     assert_eq!(Some(id), oldest, "seed {seed}, step {step}: not the one that was idle longest");
                     let is_largest = idle.iter().all(|(other, _)| before[*other] <= before[*victim]);
                     let is_needed = free == 0 && is_largest && opened.is_some();
-                    assert!(*victim == peer || is_needed, "seed {seed}, step {step}: {before:?} {peer} evicts {victim}");
+                    assert!(
+                        *victim == peer || is_needed,
+                        "seed {seed}, step {step}: {before:?} {peer} evicts {victim}"
+                    );
                 } else {
                     assert_eq!(evicted, [], "seed {seed}, step {step}");
                 }
