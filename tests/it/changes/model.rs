@@ -84,19 +84,18 @@ fn is_admin(name: &str) -> bool {
 /// Performs an operation on the server and on the model, and compares what they return.
 fn perform(handle: &Handle, model: &mut Model, operation: u8, set: &Set) {
     let before = model.clone();
-    let own = set.functions.iter().copied();
     let (found, expected) = match operation {
         0 => {
-            own.for_each(|function| drop(model.insert(function, true)));
+            model.extend(set.functions.iter().map(|function| (*function, true)));
             ((set.add)(handle), true)
         }
         1 => {
-            own.for_each(|function| drop(model.remove(&function)));
+            model.retain(|function, _| !set.functions.contains(function));
             ((set.remove)(handle), *model != before)
         }
         2 | 3 => {
             let enables = operation == 2;
-            own.for_each(|function| drop(model.entry(function).and_modify(|enabled| *enabled = enables)));
+            model.iter_mut().filter(|(of, _)| set.functions.contains(of)).for_each(|(_, enabled)| *enabled = enables);
             (if enables { set.enable } else { set.disable }(handle), *model != before)
         }
         _ => {
