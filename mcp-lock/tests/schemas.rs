@@ -443,3 +443,36 @@ fn only_the_changed_part_of_nested_unions_is_reported() {
     let differences = differences(Role::Input, &whole(number(), "a"), &whole(integer(), "a"));
     assert_eq!(differences, ["!x.a.a.a.a.a.a.a.a: `type` changed from number to integer"]);
 }
+
+/// A change has one effect on a schema, however many alternatives are around it.
+#[test]
+fn no_difference_is_reported_twice() {
+    let schemas = [
+        json!({"type": "string"}),
+        json!({"type": "string", "pattern": "a"}),
+        json!({"type": "string", "pattern": "b"}),
+        json!({"type": "string", "minLength": 1, "format": "date"}),
+        json!({"type": "string", "not": {"const": "x"}}),
+        json!({"type": "array", "items": {"type": "string", "pattern": "a"}}),
+        json!({"type": "array", "items": {"type": "string", "pattern": "b"}}),
+        json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "a"}}}),
+        json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "b"}}, "required": ["a"]}),
+        json!({"type": ["integer", "null"], "multipleOf": 3}),
+    ];
+    let around: [fn(&Value) -> Value; 4] = [
+        Value::clone,
+        |schema| json!({"anyOf": [schema, {"type": "null"}]}),
+        |schema| json!({"oneOf": [{"type": "boolean"}, schema, {"type": "null"}]}),
+        |schema| json!({"anyOf": [{"type": "null"}, {"type": "object", "properties": {"y": {"anyOf": [schema, {"type": "null"}]}}}]}),
+    ];
+    for (old, new) in schemas.iter().flat_map(|old| schemas.iter().map(move |new| (old, new))) {
+        for wrap in around {
+            let (old, new) = (one(wrap(old)), one(wrap(new)));
+            let found = differences(Role::Input, &old, &new);
+            assert_eq!(found.is_empty(), old == new, "{old} {new}");
+            let mut once = found.clone();
+            once.dedup();
+            assert_eq!(found, once, "{old} {new}");
+        }
+    }
+}

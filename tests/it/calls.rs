@@ -478,3 +478,29 @@ async fn slow_checks_delay_no_other_request() {
         assert_eq!(client.send_raw(call.as_bytes())[0]["result"]["content"][0]["text"], "1");
     }
 }
+
+/// Return the name of the client, once the test has opened the gate.
+#[tool]
+async fn who(gate: &tokio::sync::Semaphore, ctx: &Context) -> Option<String> {
+    gate.acquire().await.unwrap().forget();
+    Some(ctx.client()?.name.clone())
+}
+
+/// Requests of several conversations overlap on one connection. Each is answered as if it were the only one.
+#[tokio::test]
+async fn conversations_share_a_connection() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let server = Server::empty("conversations", "1.0.0").with::<who>().with_shared(Arc::clone(&gate));
+    let mut client = server.test_client(Revision::V2026_07_28);
+    let send = |client: &mut TestClient, name: &str| {
+        let info = json!({"io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}});
+        client.send_request("tools/call", json!({"name": "who", "_meta": info}))
+    };
+    let ids = ["ada", "eve", "bob"].map(|name| (name, send(&mut client, name)));
+    assert_eq!(client.in_flight(), 3);
+    gate.add_permits(3);
+    for (name, id) in ids.into_iter().rev() {
+        let result = client.response(id).await.unwrap();
+        assert_eq!(result["content"][0]["text"], name);
+    }
+}

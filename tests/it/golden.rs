@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use mcp_runtime::{Revision, testing::TestClient};
+use mcp_runtime::{Content, Revision, Server, ToolResult, testing::TestClient, tool};
 use mcp_tests::{golden::GoldenFiles, messages, schemas::Official, server};
 use serde_json::{Value, json};
 
@@ -101,4 +101,33 @@ fn in_form_of(revision: Revision, mut request: Value) -> Value {
             json!({STATELESS: revision.as_str(), "io.modelcontextprotocol/clientCapabilities": {}});
     }
     request
+}
+
+/// Return a result with this structured value and these texts.
+#[tool]
+fn chosen(value: Value, texts: Vec<String>) -> ToolResult {
+    ToolResult::new(texts.into_iter().map(Content::text)).with_structured(value)
+}
+
+/// Where objects are required, other values are wrapped, whether or not the result has other content.
+#[tokio::test]
+async fn structured_values_are_objects_where_the_revision_requires_it() {
+    for revision in Revision::ALL {
+        let mut client = Server::empty("results", "1.0.0").with::<chosen>().test_client(revision);
+        for value in [json!({}), json!({"result": [1]}), json!([1]), json!([]), json!("x"), json!(7), json!(true)] {
+            for texts in [&[] as &[&str], &["a"], &["a", "b"]] {
+                let result = client.call("chosen", json!({"value": value, "texts": texts})).await.unwrap();
+                let expected = match revision {
+                    Revision::V2024_11_05 | Revision::V2025_03_26 => None,
+                    Revision::V2025_06_18 | Revision::V2025_11_25 if !value.is_object() => {
+                        Some(json!({ "result": value }))
+                    }
+                    _ => Some(value.clone()),
+                };
+                assert_eq!(result.structured(), expected.as_ref(), "{revision} {value} {texts:?}");
+                let text = if texts.is_empty() { value.to_string() } else { texts.join("\n") };
+                assert_eq!(result.text(), text, "{revision} {value} {texts:?}");
+            }
+        }
+    }
 }

@@ -16,16 +16,18 @@ ELSEWHERE = {
     "schema": "schema/{}/schema.ts",
 }
 
-# Extensions: the revision from which they apply, and their page in this repository or in one of their own.
+# Extensions: the revision from which they apply, and their documents in this repository or in one of their own.
 EXTENSIONS = {
-    "extensions/tasks": ("2026-07-28", "docs/seps/2663-tasks-extension.mdx"),
-    "extensions/skills": ("2026-07-28", "specification/stable/skills.mdx"),
+    "extensions/tasks": ("2026-07-28", "docs/seps/2663-tasks-extension.mdx", "specification/draft/tasks.md"),
+    "extensions/skills": ("2026-07-28", "specification/stable/skills.mdx", "specification/stable/skills.md"),
+    "extensions/client-credentials": ("2025-11-25", "specification/draft/oauth-client-credentials.mdx"),
+    "extensions/enterprise-authorization": ("2025-11-25", "specification/draft/enterprise-managed-authorization.mdx"),
 }
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence that contains a keyword of RFC 2119."""
+    """One sentence."""
 
     revision: str
     page: str
@@ -33,15 +35,17 @@ class Sentence:
 
     @property
     def strength(self):
-        """`MUST` or `SHOULD`, whichever is stronger."""
+        """`MUST` or `SHOULD`, whichever is stronger; without either, `MAY` for an option, and `RULE` for another sentence."""
         found = set(KEYWORDS.findall(self.text))
         strong = {"MUST", "MUST NOT", "SHALL", "SHALL NOT", "REQUIRED"}
-        return "MUST" if found & strong else "SHOULD"
+        if found:
+            return "MUST" if found & strong else "SHOULD"
+        return "MAY" if re.search(r"\b(MAY|OPTIONAL)\b", self.text) else "RULE"
 
     @property
     def digest(self):
         """Identifies the sentence regardless of markup and white space."""
-        return hashlib.sha256(plain(self.text).encode()).hexdigest()[:10]
+        return digest(self.text)
 
 
 def plain(text):
@@ -112,13 +116,20 @@ def split(text):
     return [part.replace("\0", ".") for part in parts]
 
 
-def sentences_of(page):
-    """Returns each normative sentence of a page once. A list introduced by a keyword makes each of its items normative."""
+def digest(text):
+    """Identifies a sentence regardless of markup and white space."""
+    return hashlib.sha256(plain(text).encode()).hexdigest()[:10]
+
+
+def sentences_of(page, known=frozenset()):
+    """Returns each normative sentence of a page once, and those that are known. A list introduced by a keyword makes each
+    of its items normative.
+    """
     found, repeated = [], set()
     for text, introductions in blocks(page):
         lead = plain(split(introductions[-1])[-1]) if introductions else ""
         for index, sentence in enumerate(map(plain, split(text))):
-            if KEYWORDS.search(sentence):
+            if KEYWORDS.search(sentence) or digest(sentence) in known:
                 found.append(sentence)
             elif index == 0 and KEYWORDS.search(lead):
                 found.append(f"{lead} {sentence}")
@@ -159,17 +170,17 @@ class Checkout:
             if path.format(revision) in self.paths:
                 text = self.read(path.format(revision))
                 yield page, comments(text) if path.endswith(".ts") else text
-        for page, (first, path) in EXTENSIONS.items():
-            if revision >= first and path in self.paths:
+        for page, (first, *paths) in EXTENSIONS.items():
+            for path in self.paths.intersection(paths) if revision >= first else []:
                 yield page, self.read(path)
 
 
-def extract(checkouts, revisions):
-    """Returns the normative sentences of some revisions."""
+def extract(checkouts, revisions, known=frozenset()):
+    """Returns the normative sentences of some revisions, and other ones whose digests are known."""
     return [
         Sentence(revision, page, sentence)
         for checkout in checkouts
         for revision in revisions
         for page, text in checkout.pages(revision)
-        for sentence in sentences_of(text)
+        for sentence in sentences_of(text, known)
     ]

@@ -26,6 +26,8 @@ pub enum Health {
     Full,
     /// Like its inner backend, but each operation takes this long.
     Slow(Duration),
+    /// Like its inner backend, but each response takes this long.
+    Late(Duration),
     /// Not until its health changes.
     Hanging,
 }
@@ -96,7 +98,11 @@ impl BackendHook for Interruptions {
             {
                 return Err(BackendError::Full);
             }
-            run.await
+            let result = run.await;
+            if let Health::Late(delay) = health {
+                tokio::time::sleep(delay).await;
+            }
+            result
         })
     }
 
@@ -111,7 +117,8 @@ impl BackendHook for Interruptions {
 /// Passes messages on as long as the backend is up, and reports afterwards that some were lost.
 async fn forward(mut from: TopicSubscription, to: TopicSender, mut health: watch::Receiver<Health>) {
     while let Some(event) = from.next().await {
-        let is_up = matches!(*health.borrow(), Health::Up | Health::Mute | Health::Slow(_) | Health::Full);
+        let is_up =
+            matches!(*health.borrow(), Health::Up | Health::Mute | Health::Slow(_) | Health::Late(_) | Health::Full);
         match event {
             TopicEvent::Message(message) if is_up => to.send(message),
             _ => {

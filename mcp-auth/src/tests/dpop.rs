@@ -16,14 +16,14 @@ use crate::{Dpop, Jwt, clock::Clock, dpop::test_nonce, jose::Jwk, jwt::Keys};
 
 const ISSUER: &str = "https://id.example.com";
 
-struct Setup {
+pub(super) struct Setup {
     issuer: Signer,
     client: Signer,
-    clock: Clock,
+    pub(super) clock: Clock,
     jwt: Jwt,
 }
 
-fn setup(options: Dpop) -> Setup {
+pub(super) fn setup(options: Dpop) -> Setup {
     let (issuer, clock) = (Signer::p256("issuer"), Clock::default());
     let jwt = jwt(&issuer, &clock, options);
     Setup { issuer, client: Signer::ed25519("client").without_id(), clock, jwt }
@@ -40,12 +40,12 @@ fn thumbprint(signer: &Signer) -> String {
 
 impl Setup {
     /// Returns an access token that is bound to the key of the client.
-    fn token(&self) -> String {
+    pub(super) fn token(&self) -> String {
         self.issuer.token(&claims(json!({"cnf": {"jkt": thumbprint(&self.client)}, "exp": now() + 3600})))
     }
 
     /// Returns a proof with changed claims.
-    fn proof(&self, token: &str, id: &str, changes: Value) -> String {
+    pub(super) fn proof(&self, token: &str, id: &str, changes: Value) -> String {
         self.client.token_with(self.header(), &self.proof_claims(token, id, changes))
     }
 
@@ -65,7 +65,7 @@ impl Setup {
     }
 
     /// Returns the message and the challenges of a refusal, or nothing if the request is accepted.
-    async fn refusal(&self, token: &str, proofs: &[&str]) -> Option<(Kind, String, Vec<String>)> {
+    pub(super) async fn refusal(&self, token: &str, proofs: &[&str]) -> Option<(Kind, String, Vec<String>)> {
         let authorization = format!("DPoP {token}");
         let mut headers = vec![("authorization", authorization.as_str())];
         headers.extend(proofs.iter().map(|proof| ("dpop", *proof)));

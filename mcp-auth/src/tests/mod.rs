@@ -9,6 +9,8 @@ mod introspection;
 mod issuer;
 mod jwt;
 mod keys;
+#[cfg(feature = "server")]
+mod second_order;
 mod server;
 mod signer;
 

@@ -401,4 +401,106 @@ mod tests {
         let text = format!("{records:?} {record:?}");
         assert!(!text.contains("secret") && !text.contains("97, 32"), "{text}");
     }
+
+    /// A record as the simplest implementation keeps it.
+    struct Kept {
+        record: Record,
+        expires: Instant,
+        account: String,
+    }
+
+    /// Random operations on a small store, which refuses many of them, do the same as on a list.
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_operation_changes_nothing() {
+        const KEYS: [&str; 6] = ["g:1", "g:2", "g:3", "g:4", "h:1", "x"];
+        for seed in 0..60_u64 {
+            let mut random = seed;
+            let mut below = |limit: u64| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % limit
+            };
+            let (max_records, max_bytes) = [(3, 1 << 20), (9, 3 * OVERHEAD + 100)][seed as usize % 2];
+            let store = MemoryRecords::new(max_records, max_bytes);
+            let mut kept = BTreeMap::<&str, Kept>::new();
+            for step in 0..200 {
+                let key = KEYS[below(6) as usize];
+                let (value, ttl) = (vec![step as u8; below(80) as usize], Duration::from_secs(1 + below(20)));
+                let account = ["", "a", "b"][below(3) as usize];
+                let found = kept.get(key);
+                let condition = match (below(4), found) {
+                    (0, _) => RecordCondition::Always,
+                    (1, _) => RecordCondition::Absent,
+                    (2, Some(found)) => RecordCondition::Version(found.record.version),
+                    _ => RecordCondition::Version(RecordVersion::new(below(20))),
+                };
+                let holds = condition.holds(found.map(|found| found.record.version));
+                let others = kept.iter().filter(|(other, _)| **other != key);
+                let used = others.map(|(key, kept)| size_of(key, &kept.record.value) + kept.account.len());
+                let (number, bytes) =
+                    used.fold((1, size_of(key, &value)), |(number, all), one| (number + 1, all + one));
+                let fits = |account: usize| number <= max_records && bytes + account <= max_bytes;
+                let mut written = None;
+                match (below(3), key.split_once(':')) {
+                    (0, _) => {
+                        let deleted = store.delete(key, condition).await.unwrap();
+                        assert_eq!(deleted, holds && found.is_some(), "{seed} {step}");
+                        kept.retain(|other, _| *other != key || !deleted);
+                    }
+                    (1, Some((group, name))) => {
+                        let full_account = format!("{group}:{account}");
+                        let count =
+                            |of: &dyn Fn(&str, &Kept) -> bool| kept.iter().filter(|(key, it)| of(key, it)).count();
+                        let in_total = count(&|key, _| key.starts_with(&format!("{group}:")));
+                        let of_account = count(&|_, it| !account.is_empty() && it.account == full_account);
+                        let charged = if account.is_empty() { String::new() } else { full_account };
+                        let has_room = in_total < 3 && (account.is_empty() || of_account < 2);
+                        let expected = match found {
+                            Some(_) => Ok(Insertion::Exists),
+                            None if !has_room => Ok(Insertion::Full { of_account, in_total }),
+                            None if !fits(charged.len()) => Err(BackendError::Full),
+                            None => Ok(Insertion::Inserted(RecordVersion::new(0))),
+                        };
+                        let quota = RecordQuota { account, per_account: 2, total: 3 };
+                        match store.insert(group, name, value.clone(), ttl, quota).await {
+                            Ok(Insertion::Inserted(version)) => {
+                                assert!(matches!(expected, Ok(Insertion::Inserted(_))), "{seed} {step}");
+                                written = Some((version, charged));
+                            }
+                            refused => assert_eq!(refused, expected, "{seed} {step}"),
+                        }
+                    }
+                    _ => {
+                        let account = found.map_or_else(String::new, |found| found.account.clone());
+                        match store.set(key, condition, value.clone(), ttl).await {
+                            Ok(Some(version)) => {
+                                assert!(holds && fits(account.len()), "{seed} {step}");
+                                written = Some((version, account));
+                            }
+                            Ok(None) => assert!(!holds, "{seed} {step}"),
+                            Err(error) => {
+                                assert!(error == BackendError::Full && holds && !fits(account.len()), "{seed} {step}");
+                            }
+                        }
+                    }
+                }
+                if let Some((version, account)) = written {
+                    let record = Record::new(value, version);
+                    kept.insert(key, Kept { record, expires: Instant::now() + ttl, account });
+                }
+                tokio::time::advance(Duration::from_millis(500 * below(4))).await;
+                kept.retain(|_, it| Instant::now() < it.expires);
+                for key in KEYS {
+                    let expected = kept.get(key).map(|kept| &kept.record);
+                    assert_eq!(store.get(key).await.unwrap().as_ref(), expected, "{seed} {step} {key}");
+                }
+                for group in ["g", "h"] {
+                    let of_group =
+                        kept.iter().filter_map(|(key, it)| Some((key.strip_prefix(group)?.strip_prefix(':')?, it)));
+                    let expected: Vec<_> = of_group.map(|(name, it)| (name.to_owned(), it.record.clone())).collect();
+                    assert_eq!(store.count(group).await.unwrap(), expected.len(), "{seed} {step}");
+                    assert_eq!(store.list(group, None, 9).await.unwrap(), expected, "{seed} {step}");
+                }
+            }
+        }
+    }
 }

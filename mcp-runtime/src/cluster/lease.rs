@@ -189,3 +189,78 @@ impl Slot {
         format!("mcp/1/replica/{self}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::{
+        backend::{BackendFuture, MemoryBackend, Records as _},
+        testing::test_backend::{BackendHook, BackendOperation, TestBackend},
+    };
+
+    /// Makes requests, responses or both slow, by a number of milliseconds each.
+    #[derive(Debug, Default)]
+    struct Delays(AtomicU64, AtomicU64);
+
+    impl BackendHook for Delays {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            _: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            let [before, after] = [&self.0, &self.1].map(|delay| Duration::from_millis(delay.load(Ordering::Relaxed)));
+            Box::pin(async move {
+                sleep(before).await;
+                let result = run.await;
+                sleep(after).await;
+                result
+            })
+        }
+    }
+
+    const TTL: Duration = Duration::from_secs(3);
+
+    /// However slow the backend is, a replica believes in its lease for no longer than the others do.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_ends_before_its_record() {
+        for delays in [[0, 0], [0, 700], [700, 0], [300, 400], [1900, 0], [0, 1900], [900, 900], [2500, 0], [0, 2500]] {
+            let hook = Arc::new(TestBackend::<_, MemoryBackend>::new(Delays::default()));
+            let backend: Arc<dyn Backend> = Arc::clone(&hook) as _;
+            let delay = |[before, after]: [u64; 2]| {
+                hook.0.store(before, Ordering::Relaxed);
+                hook.1.store(after, Ordering::Relaxed);
+            };
+            for renewals in 0..3 {
+                delay(if renewals == 0 { delays } else { [0, 0] });
+                let Ok(mut lease) = Lease::acquire(&backend, TTL).await else { continue };
+                delay(delays);
+                for _ in 0..renewals {
+                    lease.renewal(&backend).await;
+                }
+                // The last moment at which the replica believes in the lease.
+                tokio::time::sleep_until(lease.valid_until - Duration::from_millis(1)).await;
+                let exists = hook.reliable().get(&lease.key).await.unwrap().is_some();
+                assert!(exists || Instant::now() >= lease.valid_until, "{delays:?}, {renewals} renewals");
+            }
+        }
+    }
+
+    /// A replica that was stopped for long does not delete the lease of the one that has its slot now.
+    #[tokio::test]
+    async fn only_its_own_lease_is_released() {
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+        for is_taken in [false, true] {
+            let lease = Lease::acquire(&backend, TTL).await.unwrap();
+            let key = lease.key.clone();
+            if is_taken {
+                assert!(backend.delete(&key, RecordCondition::Always).await.unwrap());
+                let taken = backend.set(&key, RecordCondition::Absent, b"another".to_vec(), TTL).await.unwrap();
+                assert!(taken.is_some());
+            }
+            lease.release(&backend).await;
+            assert_eq!(backend.get(&key).await.unwrap().is_some(), is_taken);
+        }
+    }
+}

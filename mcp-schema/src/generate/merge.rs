@@ -8,13 +8,25 @@ use crate::subschemas::has_any;
 pub(super) const ANNOTATIONS: &[&str] =
     &["$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
+/// Keywords whose meaning depends on their siblings.
+const DEPENDENT: [(&str, &[&str]); 6] = [
+    ("additionalProperties", &["properties", "patternProperties"]),
+    ("items", &["prefixItems"]),
+    ("then", &["if"]),
+    ("else", &["if"]),
+    ("minContains", &["contains"]),
+    ("maxContains", &["contains"]),
+];
+
 /// Merges a schema with the siblings of the reference to it. Constraints of both apply; annotations of the siblings
 /// take precedence.
 pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>) -> Map<String, Value> {
     let (annotations, constraints): (Map<_, _>, Map<_, _>) =
         siblings.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
     schema.extend(annotations);
-    if constraints.iter().all(|(keyword, value)| is_mergeable(schema.get(keyword), keyword, value)) {
+    if are_independent(&schema, &constraints)
+        && constraints.iter().all(|(keyword, value)| is_mergeable(schema.get(keyword), keyword, value))
+    {
         for (keyword, value) in constraints {
             merge_keyword(&mut schema, keyword, value);
         }
@@ -35,12 +47,10 @@ pub(super) fn merge_all(schema: &mut Map<String, Value>) {
         };
         let present = |keyword: &str| schema.get(keyword);
         let is_annotation = |keyword: &str| ANNOTATIONS.contains(&keyword);
-        // `additionalProperties` depends on its siblings.
-        let is_open = !part.contains_key("additionalProperties") && !schema.contains_key("additionalProperties");
         let merges = |(keyword, value): (&String, &Value)| {
             is_annotation(keyword) || is_mergeable(present(keyword), keyword, value)
         };
-        if is_open && part.iter().all(merges) {
+        if are_independent(schema, &part) && part.iter().all(merges) {
             for (keyword, value) in part {
                 if !(is_annotation(&keyword) && schema.contains_key(&keyword)) {
                     merge_keyword(schema, keyword, value);
@@ -53,6 +63,14 @@ pub(super) fn merge_all(schema: &mut Map<String, Value>) {
     if !rest.is_empty() {
         schema.insert("allOf".to_owned(), rest.into());
     }
+}
+
+/// Returns whether no keyword of one schema would change the meaning of a keyword of the other.
+fn are_independent(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
+    DEPENDENT.iter().all(|(keyword, siblings)| {
+        !(one.contains_key(*keyword) && has_any(other, siblings)
+            || other.contains_key(*keyword) && has_any(one, siblings))
+    })
 }
 
 /// Returns whether a keyword can be merged into a schema in which its value is `present`.
@@ -194,4 +212,83 @@ fn choice(schema: &Value) -> Option<(Vec<&str>, Option<&str>)> {
 
 fn is_string_or_untyped(schema: &Map<String, Value>) -> bool {
     schema.get("type").is_none_or(|kind| kind == "string")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::{merge, merge_all};
+    use crate::check::Checker;
+
+    fn schemas() -> Vec<Map<String, Value>> {
+        let schemas = [
+            json!({}),
+            json!({"type": "object", "description": "An object."}),
+            json!({"properties": {"a": {"type": "integer"}}}),
+            json!({"properties": {"a": {"type": "string"}}, "required": ["a"]}),
+            json!({"properties": {"b": true}}),
+            json!({"additionalProperties": false}),
+            json!({"properties": {"a": true}, "additionalProperties": false}),
+            json!({"properties": {"b": true}, "additionalProperties": {"type": "integer"}}),
+            json!({"patternProperties": {"^a": {"type": "integer"}}}),
+            json!({"patternProperties": {"^b": {"type": "string"}}, "minProperties": 1}),
+            json!({"required": ["b"], "maxProperties": 1}),
+            json!({"allOf": [{"required": ["a"]}]}),
+            json!({"anyOf": [{"required": ["a"]}, {"type": "array"}]}),
+            json!({"anyOf": [{"required": ["b"]}, {"type": "array"}]}),
+            json!({"not": {"required": ["a"]}}),
+            json!({"not": {"required": ["b"]}}),
+            json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}}),
+            json!({"then": false, "else": true}),
+            json!({"if": {"required": ["b"]}, "else": false}),
+            json!({"prefixItems": [{"type": "integer"}]}),
+            json!({"items": {"type": "string"}}),
+            json!({"prefixItems": [true], "items": false}),
+            json!({"contains": {"type": "integer"}}),
+            json!({"contains": {"type": "integer"}, "maxContains": 1}),
+            json!({"minContains": 0}),
+        ];
+        schemas.map(|schema| schema.as_object().unwrap().clone()).to_vec()
+    }
+
+    const VALUES: [&str; 16] = [
+        "1",
+        r#""a""#,
+        "{}",
+        r#"{"a":1}"#,
+        r#"{"a":"x"}"#,
+        r#"{"b":1}"#,
+        r#"{"b":"x"}"#,
+        r#"{"a":1,"b":1}"#,
+        r#"{"a":"x","b":"x"}"#,
+        r#"{"c":1}"#,
+        r#"{"a":1,"c":"x"}"#,
+        "[]",
+        "[1]",
+        r#"["x"]"#,
+        r#"[1,"x"]"#,
+        "[1,1]",
+    ];
+
+    fn accepted(schema: Map<String, Value>) -> Vec<&'static str> {
+        let checker = Checker::compile(&schema.into()).unwrap();
+        VALUES.into_iter().filter(|value| checker.accepts(value)).collect()
+    }
+
+    /// Every pair of schemas, merged in both ways, accepts what both schemas accept.
+    #[test]
+    fn merged_schemas_accept_the_same_values() {
+        for (outer, inner) in schemas().iter().flat_map(|outer| schemas().into_iter().map(move |inner| (outer, inner)))
+        {
+            let both = json!({"allOf": [outer, inner]}).as_object().unwrap().clone();
+            let expected = accepted(both);
+            let mut whole = outer.clone();
+            whole.entry("allOf").or_insert_with(|| json!([])).as_array_mut().unwrap().push(inner.clone().into());
+            merge_all(&mut whole);
+            assert_eq!(accepted(whole.clone()), expected, "merge_all({outer:?}, {inner:?}) = {whole:?}");
+            let merged = merge(outer.clone(), inner.clone());
+            assert_eq!(accepted(merged.clone()), expected, "merge({outer:?}, {inner:?}) = {merged:?}");
+        }
+    }
 }

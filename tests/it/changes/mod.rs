@@ -3,6 +3,7 @@
 mod flood;
 mod handle;
 mod listen;
+mod model;
 mod sessions;
 mod visible;
 

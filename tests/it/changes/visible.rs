@@ -2,6 +2,7 @@
 
 use mcp_runtime::{
     Caller,
+    auth::Identity,
     function::{EntryInfo, EntryKind},
 };
 
@@ -27,9 +28,9 @@ fn everything() -> Server {
     server().with::<optional>().with::<other>().with::<ask_more>().with::<hidden_template>().with::<fallback>()
 }
 
-fn by_client(caller: &Caller, entry: &EntryInfo<'_>) -> bool {
+fn by_principal(caller: &Caller, entry: &EntryInfo<'_>) -> bool {
     assert_eq!((caller.principal(), caller.headers().is_some()), (None, false));
-    !entry.has_tag("admin") || caller.client().is_some_and(|client| client.name == "admin")
+    !entry.has_tag("admin") || caller.principal() == Some("root")
 }
 
 /// Clients cannot distinguish hidden, disabled, removed and never registered entries.
@@ -53,7 +54,7 @@ async fn hidden_entries_are_indistinguishable_from_missing_ones() {
     ];
     for revision in Revision::ALL {
         let never = server().with::<fallback>().build().unwrap();
-        let hidden = everything().visible_to(by_client).build().unwrap();
+        let hidden = everything().visible_to(by_principal).build().unwrap();
         let disabled = everything().build().unwrap();
         let removed = everything().build().unwrap();
         let _handles = (never.handle(), hidden.handle());
@@ -89,20 +90,21 @@ async fn visibility_depends_on_the_caller() {
         let built = everything()
             .visible_to(move |caller, entry| {
                 assert_eq!(caller.revision(), revision);
-                let is_admin = caller.client().is_some_and(|client| client.name == "test-client");
-                is_admin || entry.kind == EntryKind::Prompt
+                caller.principal() == Some("root") || entry.kind == EntryKind::Prompt
             })
             .build()
             .unwrap();
-        let mut client = built.test_client(revision);
-        assert_eq!(listed(&mut client, "tools/list").await, ["optional", "permanent"]);
-        assert_eq!(listed(&mut client, "resources/list").await, ["test://fixed", "test://other", "test://listed/1"]);
-        if revision.is_stateless() {
-            let other = json!({"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "other", "version": "1"}}});
+        let connect = |user: &str| built.test_client(revision).with_extension(Identity::new(user));
+        let mut root = connect("root");
+        assert_eq!(listed(&mut root, "tools/list").await, ["optional", "permanent"]);
+        assert_eq!(listed(&mut root, "resources/list").await, ["test://fixed", "test://other", "test://listed/1"]);
+        // The name of a client is the client's claim.
+        let claim = json!({"_meta": {"io.modelcontextprotocol/clientInfo": {"name": "root", "version": "1"}}});
+        for mut other in [connect("ada"), built.test_client(revision)] {
             for (method, member, count) in [("tools/list", "tools", 0), ("prompts/list", "prompts", 2)] {
-                let listed = client.request(method, other.clone()).await.unwrap();
-                assert_eq!(listed[member].as_array().unwrap().len(), count);
-                assert_eq!(listed["cacheScope"], "private");
+                let listed = other.request(method, claim.clone()).await.unwrap();
+                assert_eq!(listed[member].as_array().unwrap().len(), count, "{revision} {method}");
+                assert_eq!(listed.get("cacheScope"), revision.is_stateless().then(|| json!("private")).as_ref());
             }
         }
     }
@@ -111,7 +113,7 @@ async fn visibility_depends_on_the_caller() {
 #[tokio::test]
 async fn pages_contain_only_visible_entries() {
     for revision in Revision::ALL {
-        let built = everything().visible_to(by_client).page_size(1).build().unwrap();
+        let built = everything().visible_to(by_principal).page_size(1).build().unwrap();
         let mut client = built.test_client(revision);
         for (method, member, expected) in [
             ("tools/list", "tools", &["permanent"][..]),
@@ -179,7 +181,7 @@ async fn lists_do_not_depend_on_the_connection() {
 
 #[tokio::test]
 async fn updates_of_hidden_resources_are_not_sent() {
-    let built = everything().visible_to(by_client).build().unwrap();
+    let built = everything().visible_to(by_principal).build().unwrap();
     let handle = built.handle();
     let mut client = built.test_client(Revision::V2026_07_28);
     let wanted = json!({"toolsListChanged": true, "resourceSubscriptions": ["test://other", "test://fixed"]});

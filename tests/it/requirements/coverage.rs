@@ -10,7 +10,8 @@ use super::table::{Row, parse_revision};
 const HEADER: &str = "digest\tstrength\trevisions\tpages\tbinds";
 
 /// The assignments of sentences without rows.
-const OTHERS: [&str; 6] = ["client", "host", "intermediary", "permission", "specification-author", "user"];
+const OTHERS: [&str; 7] =
+    ["client", "host", "identity-provider", "intermediary", "permission", "specification-author", "user"];
 
 /// Describes every contradiction between the rows and the sentences.
 pub(super) fn problems(rows: &[Row], coverage: &str) -> Vec<String> {
@@ -37,7 +38,7 @@ fn check_sentence<'a>(
     covered: &mut BTreeSet<&'a str>,
 ) -> Result<(), String> {
     let cells: Vec<&str> = line.split('\t').collect();
-    let [digest, strength @ ("MUST" | "SHOULD"), revisions, _, binds] = cells[..] else {
+    let [digest, strength @ ("MUST" | "SHOULD" | "MAY" | "RULE"), revisions, _, binds] = cells[..] else {
         return Err("expected a digest, a strength, revisions, pages, and rows or parties".to_owned());
     };
     if digest.len() != 10 || !digests.insert(digest) {
@@ -81,12 +82,13 @@ fn contradictions_are_found() {
         ("aaaaaaaaaa\tMUST\t2025-03-26 2025-06-18\tindex\ta-1,a-2", &[]),
         ("aaaaaaaaaa\tMUST\t2025-03-26 2026-07-28\tindex\tclient", &[]),
         ("aaaaaaaaaa\tMUST\t2025-03-26 2026-07-28\tindex\ta-1,client", &[]),
+        ("aaaaaaaaaa\tMAY\t2025-03-26\tindex\ta-2", &[]),
         (
             "aaaaaaaaaa\tMUST\t2025-03-26\ta-1",
             &["coverage, line 2: expected a digest, a strength, revisions, pages, and rows or parties"],
         ),
         (
-            "aaaaaaaaaa\tMAY\t2025-03-26\tindex\ta-1",
+            "aaaaaaaaaa\tCOULD\t2025-03-26\tindex\ta-1",
             &["coverage, line 2: expected a digest, a strength, revisions, pages, and rows or parties"],
         ),
         (

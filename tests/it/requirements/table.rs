@@ -5,13 +5,17 @@ use mcp_runtime::Revision;
 use super::lookup::exists;
 
 /// The headers of the tables, each with the kind of its rows.
-pub(super) const HEADERS: [(&str, Kind); 4] = [
+pub(super) const HEADERS: [(&str, Kind); 5] = [
     ("| id | revisions | page | what a server must (not) do | test |", Kind { is_must: true, is_tested: true }),
     ("| id | revisions | page | what a server must (not) do | why no test |", Kind { is_must: true, is_tested: false }),
     ("| id | revisions | page | what a server should (not) do | test |", Kind { is_must: false, is_tested: true }),
     (
         "| id | revisions | page | what a server should (not) do | why no test |",
         Kind { is_must: false, is_tested: false },
+    ),
+    (
+        "| id | revisions | page | what a server may do, or a rule without a keyword | test |",
+        Kind { is_must: false, is_tested: true },
     ),
 ];
 

@@ -13,7 +13,7 @@ use governor::Quota;
 use tokio::time::{Instant, advance, sleep};
 
 use super::{
-    account::{Account, Rate},
+    account::{Account, Admission, Rate},
     local::Uptime,
     shared::SharedBudgets,
 };
@@ -248,4 +248,35 @@ async fn a_record_that_cannot_be_read_is_replaced_and_concerns_no_other_budget()
     }
     assert!(!service.call(2, "malformed").await, "the record was not replaced");
     assert!(!service.call(1, "used up").await, "another budget is not shared");
+}
+
+/// Calls wait for a share of the budget, and some are cancelled meanwhile. The others and those that follow use exactly
+/// the share.
+#[test]
+fn calls_that_were_cancelled_while_they_waited_use_nothing() {
+    for seed in 0..500 {
+        let mut numbers = Numbers(seed);
+        let burst = [1, 3, 40, 320][seed as usize % 4];
+        let quota = Quota::with_period(Duration::from_secs(1)).unwrap().allow_burst(NonZeroU32::new(burst).unwrap());
+        let (rate, mut account, now) = (Rate::new(quota), Account::default(), 1_000_000_000_000);
+        let mut wait = |account: &mut Account| match account.wait(rate) {
+            Admission::Waiting(verdict) => (numbers.below(2) == 0).then_some(verdict),
+            Admission::Decided(verdict) => panic!("{verdict:?}"),
+        };
+        let mut waiting: Vec<_> = (0..1 + seed % u64::from(burst)).filter_map(|_| wait(&mut account)).collect();
+        let change = account.plan(rate, now).unwrap();
+        // More calls come while the backend is asked.
+        let room = u64::from(burst) - 1 - seed % u64::from(burst);
+        waiting.extend((0..room.min(2)).filter_map(|_| wait(&mut account)));
+        account.settle(rate, &change, RecordVersion::new(1), now);
+        let taken = change.full_at.saturating_sub(now) / rate.interval;
+        account.has_finished(rate, now);
+        let admitted = waiting.iter_mut().map(|verdict| u64::from(verdict.try_recv() == Ok(Ok(())))).sum::<u64>();
+        let mut following = 0;
+        while account.decide(rate, now) == Some(Ok(())) {
+            following += 1;
+        }
+        assert!(admitted == waiting.len() as u64 || admitted == taken, "seed {seed}: {admitted} of {taken}");
+        assert_eq!(admitted + following, taken, "seed {seed}: a cancelled call has used up its share");
+    }
 }

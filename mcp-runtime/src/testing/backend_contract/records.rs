@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::Instant};
 
 use super::{LONG, Pair, long_key, pause, soon};
 use crate::backend::{BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion};
@@ -15,6 +15,8 @@ pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     concurrent_changes_exclude_each_other(pair).await?;
     values_are_kept_exactly(pair).await?;
     records_expire(pair).await?;
+    the_last_change_decides_when_a_record_expires(pair).await?;
+    refused_insertions_change_nothing(pair).await?;
     groups_are_listed_in_pages(pair).await?;
     long_groups_are_listed_completely(pair).await?;
     insertions_keep_the_quota(pair).await?;
@@ -127,6 +129,43 @@ async fn records_expire(pair: &Pair) -> Result<(), BackendError> {
     let again = pair.one.set(&key("short"), RecordCondition::Absent, Vec::new(), LONG).await?;
     assert!(again.is_some(), "an expired record exists");
     assert_eq!(pair.other.count(&group).await?, 2);
+    Ok(())
+}
+
+/// Also if the two times nearly agree.
+async fn the_last_change_decides_when_a_record_expires(pair: &Pair) -> Result<(), BackendError> {
+    const TTL: Duration = Duration::from_secs(1);
+    let check = async |key: String| {
+        pair.one.set(&key, RecordCondition::Always, b"x".to_vec(), TTL).await?;
+        let (ttl, changed) = (TTL + TTL / 20, Instant::now());
+        pair.other.set(&key, RecordCondition::Always, b"y".to_vec(), ttl).await?;
+        while pair.one.get(&key).await?.is_some() {
+            pause().await;
+        }
+        let lived = changed.elapsed();
+        assert!(lived > ttl - ttl / 200, "a record lived for {lived:?} instead of {ttl:?}");
+        Ok(())
+    };
+    tokio::try_join!(check(pair.key("last")), check(pair.key("last:name"))).map(drop)
+}
+
+/// An insertion that finds a record, or no room, changes neither the record, nor its version, nor another record.
+async fn refused_insertions_change_nothing(pair: &Pair) -> Result<(), BackendError> {
+    let group = pair.key("refused");
+    for (name, account) in [("1", "a"), ("2", "a"), ("3", "b")] {
+        let quota = RecordQuota { account, ..TWO_OF_THREE };
+        pair.one.insert(&group, name, name.into(), LONG, quota).await?;
+    }
+    let before = pair.one.list(&group, None, 9).await?;
+    assert_eq!(names(&before), ["1", "2", "3"]);
+    for name in ["1", "2", "3", "4"] {
+        for account in ["a", "b", "c", ""] {
+            let quota = RecordQuota { account, ..TWO_OF_THREE };
+            let refused = pair.other.insert(&group, name, b"new".to_vec(), SOON_GONE, quota).await?;
+            assert!(!matches!(refused, Insertion::Inserted(_)), "{name} of {account}: {refused:?}");
+            assert_eq!(pair.one.list(&group, None, 9).await?, before, "{name} of {account}");
+        }
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, atomic::Ordering};
 
-use mcp_runtime::{HttpOptions, http::ListenerOptions};
+use mcp_runtime::{HttpOptions, Server, http::ListenerOptions};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::{Layer, layer::SubscriberExt as _};
@@ -251,6 +251,29 @@ async fn every_path_of_a_listener_is_protected() {
             assert_eq!(response.status, status, "{request:?}");
             let expected = (status == 401).then(|| bearer("").remove(0));
             assert_eq!(response.header("www-authenticate"), expected.as_deref(), "{request:?}");
+        }
+    }
+}
+
+/// Clients learn the next nonce from every response, whichever check refuses the request.
+#[tokio::test]
+async fn headers_of_the_authenticator_are_in_every_response() {
+    for base in [None, Some("mcp")] {
+        let server = Protected::with(|server| base.into_iter().fold(server, Server::require_scopes), HttpOptions::default());
+        for request in [
+            call("whoami"),
+            call("read_notes"),
+            call("unknown"),
+            call("whoami").body("{"),
+            initialize("2025-11-25"),
+            Request::new("GET"),
+            Request::new("DELETE"),
+            Request::new("PUT"),
+        ] {
+            for (token, nonce) in [("bound", "n-2"), ("bound/mcp", "n-2"), ("unbound", "n-1")] {
+                let reply = server.send(with_token(request.clone(), token)).await;
+                assert_eq!(reply.header("dpop-nonce"), Some(nonce), "{base:?} {token} {request:?}: {reply:?}");
+            }
         }
     }
 }

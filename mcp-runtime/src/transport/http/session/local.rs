@@ -106,7 +106,10 @@ impl LocalSessions {
                 self.pool.try_acquire(peer, 1)
             })
             .or_else(|| {
-                evict_idle(&mut self.table(), (self.pool.free() > 0).then_some(peer));
+                // The session of another peer is of no use to a peer that is at its share.
+                let used = peer.used(Resource::Sessions);
+                let is_at_share = self.pool.free() > 0 || self.pool.share().of(used + 1) <= used;
+                evict_idle(&mut self.table(), is_at_share.then_some(peer));
                 self.pool.try_acquire(peer, 1)
             })
     }
@@ -284,6 +287,59 @@ mod tests {
         for remaining in [vec![1, 3], vec![1], vec![]] {
             sessions.stream_eviction.evict_down_to(sessions.memory().used() - 1, &sessions.by_peer());
             assert_eq!(session.state().streams.keys().copied().collect::<Vec<_>>(), remaining);
+        }
+    }
+
+    /// Random sessions of four peers: an eviction is of the peer with the most, or of the one that is at its share; what
+    /// is in use stays; and a session that cannot be opened costs no other peer anything.
+    #[test]
+    fn evictions_are_fair() {
+        for seed in 0..200_u64 {
+            let (max, mut random) = (4 + seed as usize % 13, seed);
+            let mut below = |limit: usize| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) as usize % limit
+            };
+            let sessions = Sessions::new(&HttpOptions::default().max_sessions(max));
+            let peers = peers();
+            let peers = ["ada", "eve", "bob", "kim"].map(|name| peers.principal(name));
+            // The sessions in the order of their last use, and those that are in use.
+            let (mut idle, mut active): (Vec<(usize, Arc<str>)>, Vec<(usize, Arc<str>, ActiveSession)>) =
+                Default::default();
+            for step in 0..120 {
+                if below(4) == 0 && !active.is_empty() {
+                    let (peer, id, session) = active.remove(below(active.len()));
+                    drop(session);
+                    idle.push((peer, id));
+                    continue;
+                }
+                let peer = below(peers.len());
+                let used = |peer: usize| peers[peer].used(Resource::Sessions);
+                let (free, before) = (sessions.pool.free(), [0, 1, 2, 3].map(used));
+                let opened = sessions.open(Arc::new(Session::for_test()), &peers[peer]);
+                let is_kept = |id: &Arc<str>| sessions.table().contains_key(id);
+                assert!(active.iter().all(|(_, id, _)| is_kept(id)), "seed {seed}, step {step}: evicted while in use");
+                let evicted: Vec<_> = idle.iter().filter(|(_, id)| !is_kept(id)).cloned().collect();
+                if let [(victim, id)] = &*evicted {
+                    let oldest = idle.iter().find(|(of, _)| of == victim).map(|(_, id)| id);
+                    assert_eq!(Some(id), oldest, "seed {seed}, step {step}: not the one that was idle longest");
+                    let is_largest = idle.iter().all(|(other, _)| before[*other] <= before[*victim]);
+                    let is_needed = free == 0 && is_largest && opened.is_some();
+                    assert!(
+                        *victim == peer || is_needed,
+                        "seed {seed}, step {step}: {before:?} {peer} evicts {victim}"
+                    );
+                } else {
+                    assert_eq!(evicted, [], "seed {seed}, step {step}");
+                }
+                idle.retain(|(_, id)| is_kept(id));
+                if let Some(id) = opened {
+                    let session = sessions.find(&id, None, Instant::now()).expect("the session was opened");
+                    active.push((peer, id, session));
+                }
+                let total: usize = [0, 1, 2, 3].map(used).iter().sum();
+                assert_eq!(total, idle.len() + active.len(), "seed {seed}, step {step}");
+            }
         }
     }
 }

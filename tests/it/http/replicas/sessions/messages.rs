@@ -183,3 +183,39 @@ async fn a_message_waits_for_a_slow_backend_for_two_seconds_in_all() {
         assert_eq!(cluster.at(0).send(&session.post(&json!(batch))).await.status, status);
     }
 }
+
+/// A replica loads a session for several requests at once while another one changes it. Whatever the order, the copy that
+/// it keeps has every change.
+#[tokio::test]
+async fn a_session_that_changes_while_it_is_loaded_is_read_again() {
+    let cluster = Cluster::start(2).await;
+    let session = async || open(cluster.at(0), "2025-11-25", json!({"elicitation": {}})).await;
+    for (late, pause) in [(20, 0), (20, 5), (20, 15), (20, 30), (40, 45), (20, 50), (20, 55), (20, 65)] {
+        let session = session().await;
+        cluster.set_backend(1, Health::Late(Duration::from_millis(late)));
+        let (ping, second) = (session.ping(), session.ping());
+        let loads = async {
+            let later = async {
+                tokio::time::sleep(Duration::from_millis(late / 2)).await;
+                cluster.at(1).send(&second).await.status
+            };
+            tokio::join!(async { cluster.at(1).send(&ping).await.status }, later)
+        };
+        let changes = async {
+            // Each announcement overlaps a load.
+            for level in ["error", "info", "debug", "notice"] {
+                let set = session.post(&request(1, "logging/setLevel", &json!({"level": level})));
+                assert_eq!(cluster.at(0).send(&set).await.status, 200);
+                tokio::time::sleep(Duration::from_millis(pause / 4)).await;
+            }
+            let initialized = session.post(&notification("notifications/initialized", &json!({})));
+            assert_eq!(cluster.at(0).send(&initialized).await.status, 202);
+        };
+        assert_eq!(tokio::join!(loads, changes).0, (200, 200));
+        cluster.set_backend(1, Health::Up);
+        let call = session.call(1, "asks");
+        let asked = soon(async { until_method(&mut cluster.at(1).open(&call).await, "elicitation/create").await });
+        let question = tokio::time::timeout(LEASE / 2, asked).await;
+        assert!(question.is_ok(), "{late} {pause}: the replica does not know that the client is initialized");
+    }
+}
