@@ -300,7 +300,7 @@ mod tests {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (random >> 33) as usize % limit
             };
-            let sessions = Sessions::new(&HttpOptions::default().max_sessions(max));
+            let sessions = LocalSessions::new(&HttpOptions::default().max_sessions(max));
             let peers = peers();
             let peers = ["ada", "eve", "bob", "kim"].map(|name| peers.principal(name));
             // The sessions in the order of their last use, and those that are in use.
