@@ -127,6 +127,7 @@
 //! - `http`: HTTP, served standalone or mounted into axum.
 //! - `rate-limit`: the layer [`RateLimit`](layers), which rejects calls that exceed a rate.
 //! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
+//! - `cluster`: `Server::backend`, with which several processes share their state. `mcp-runtime-redis` enables it.
 //! - `skills`: `Server::skills`, which serves directories of agent skills.
 //! - `lock`: [`locked_test!`], which compares the server with its lock file. Enable it in `[dev-dependencies]`.
 
@@ -140,6 +141,7 @@ extern crate self as mcp_runtime;
 pub mod auth;
 pub mod backend;
 mod cli;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod engine;
 mod error;
@@ -156,7 +158,7 @@ pub mod layers;
 mod lock;
 #[cfg(feature = "log")]
 mod log;
-#[cfg(not(all(feature = "http", feature = "log", feature = "skills")))]
+#[cfg(not(all(feature = "cluster", feature = "http", feature = "log", feature = "skills")))]
 mod missing_features;
 pub mod model;
 mod race;
@@ -235,6 +237,15 @@ pub mod http {
     pub use crate::transport::http::{AuthorizationService, HttpAddress, HttpBody, HttpService, InvalidHttpAddress};
 }
 
+/// Fails to compile, because it requires the feature `cluster`.
+#[cfg(not(feature = "cluster"))]
+#[macro_export]
+macro_rules! backend_connector {
+    ($($any:tt)*) => {
+        ::core::compile_error!("`backend_connector!` requires the feature `cluster` of `mcp-runtime`");
+    };
+}
+
 /// Fails to compile, because it requires the feature `lock`.
 #[cfg(not(feature = "lock"))]
 #[macro_export]
@@ -259,6 +270,10 @@ pub mod __private {
     #[cfg(feature = "lock")]
     pub use crate::lock::{locked_main, locked_server};
 
+    #[cfg(feature = "cluster")]
+    pub use crate::backend::connector::connected;
+    #[cfg(not(feature = "cluster"))]
+    pub use crate::missing_features::ClusterFeature;
     #[cfg(not(feature = "http"))]
     pub use crate::missing_features::HttpFeature;
     #[cfg(not(feature = "log"))]
@@ -268,7 +283,6 @@ pub mod __private {
 
     pub use crate::{
         __mapped as mapped, __package as package,
-        backend::connector::connected,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,

@@ -34,6 +34,21 @@ use crate::{
 )]
 pub trait HttpFeature {}
 
+/// A bound that nothing satisfies, because the feature `cluster` is not enabled.
+///
+/// ```compile_fail,E0277
+/// use mcp_runtime::{Server, backend::MemoryBackend};
+///
+/// Server::new("billing", "1.0.0").backend(MemoryBackend::default());
+/// ```
+#[cfg(not(feature = "cluster"))]
+#[diagnostic::on_unimplemented(
+    message = "this method requires the feature `cluster` of `mcp-runtime`",
+    label = "the feature `cluster` is not enabled",
+    note = "run `cargo add mcp-runtime --features cluster`, or add `mcp-runtime-redis`, which enables it"
+)]
+pub trait ClusterFeature {}
+
 /// A bound that nothing satisfies, because the feature `log` is not enabled.
 ///
 /// ```compile_fail,E0277
@@ -146,6 +161,33 @@ impl TestClient {
     pub fn with_header(self, _: &str, _: &str) -> Self
     where
         for<'a> &'a Self: HttpFeature,
+    {
+        self
+    }
+}
+
+#[cfg(not(feature = "cluster"))]
+impl Server {
+    #[doc(hidden)]
+    pub fn backend<B>(self, _: B) -> Self
+    where
+        for<'a> &'a Self: ClusterFeature,
+    {
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn renamed_from<N>(self, _: N) -> Self
+    where
+        for<'a> &'a Self: ClusterFeature,
+    {
+        self
+    }
+
+    #[doc(hidden)]
+    pub fn lease(self, _: std::time::Duration) -> Self
+    where
+        for<'a> &'a Self: ClusterFeature,
     {
         self
     }

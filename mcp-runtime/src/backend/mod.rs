@@ -4,6 +4,7 @@
 //! backend of a server, and [`backend_connector!`](crate::backend_connector) registers one for the command line. The
 //! guide explains them in [Replicas](crate::guide::replicas).
 
+#[cfg(feature = "cluster")]
 pub(crate) mod connector;
 mod error;
 mod logs;
@@ -14,6 +15,7 @@ mod records;
 pub(crate) mod time;
 mod topics;
 
+#[cfg(feature = "cluster")]
 pub use connector::BackendConnector;
 pub(crate) use error::{BACKEND_TIMEOUT, Backoff, with_timeout};
 pub use error::{BackendError, BackendFuture};

@@ -14,7 +14,6 @@ use super::{
     show::{self, Package},
 };
 use crate::{
-    backend::BackendConnector,
     handler::{
         Contract, Encoding, ErrorOutput, HandlerError, Input, StateMap,
         entry::{ArgumentEntry, Entry},
@@ -195,17 +194,36 @@ async fn build(
         server = server.state_keys(options.state_keys.iter().cloned());
     }
     if let Some(url) = options.backend.as_ref().filter(|_| options.mode.uses_backend()) {
-        let connector = BackendConnector::find(url).map_err(|error| Failure::usage(package, contract, error))?;
-        let backend = connector.connect(url).await;
-        server = server.shared_backend(
-            backend.map_err(|error| Failure::new(format_args!("cannot connect to the backend: {error}")))?,
-        );
+        server = connect(package, contract, server, url).await?;
     }
     #[cfg(feature = "http")]
     if let Some(path) = &options.token_file {
         server = server.authenticate(crate::auth::TokenFile::open(path).map_err(Failure::new)?);
     }
     server.build().map_err(Failure::new)
+}
+
+/// Connects the server to the backend with a URL.
+#[cfg(feature = "cluster")]
+async fn connect(
+    package: &Package,
+    contract: &Arc<Contract>,
+    server: Server,
+    url: &str,
+) -> Result<Server, Failure> {
+    let connector = crate::backend::BackendConnector::find(url).map_err(|error| Failure::usage(package, contract, error))?;
+    let backend = connector.connect(url).await;
+    let failed = |error| Failure::new(format_args!("cannot connect to the backend: {error}"));
+    Ok(server.shared_backend(backend.map_err(failed)?))
+}
+
+/// Fails, since no crate of the program provides a backend.
+#[cfg(not(feature = "cluster"))]
+async fn connect(package: &Package, contract: &Arc<Contract>, _: Server, _: &str) -> Result<Server, Failure> {
+    let why = "this program was built without the feature `cluster` of `mcp-runtime`, so it has no backends\n\
+               help: for Redis and Valkey, add the crate `mcp-runtime-redis` to `[dependencies]`, and `use mcp_redis as _;` \
+               to the file with `main`";
+    Err(Failure::usage(package, contract, why))
 }
 
 /// Calls the author's `main` with the flags of the command line.

@@ -11,30 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::lease::Slot;
-
-/// Receives the messages of one kind that other replicas, or this one, send and announce.
-///
-/// The methods must not block: other messages are waiting. They are called inside of a tokio runtime, so they can spawn
-/// tasks.
-pub(crate) trait ReplicaHandler: Send + Sync {
-    /// Handles a message.
-    fn message(&self, payload: &[u8]);
-
-    /// Handles that messages may have been lost: everything that was read from the backend and is kept until a message
-    /// announces a change is stale.
-    fn missed(&self);
-
-    /// Handles that this process did not run for some time, so that messages which were sent before may not have been
-    /// handled yet. They were not lost.
-    fn paused(&self) {}
-
-    /// Handles that the other replicas consider the replica that had this slot gone, and its calls lost. The replica
-    /// gets a new slot.
-    fn lost(&self, slot: Slot) {
-        let _ = slot;
-    }
-}
+use crate::engine::{ReplicaHandler, Slot};
 
 /// The handlers of a replica, by kind of message. There are as many as the engine and the transports register.
 #[derive(Default)]

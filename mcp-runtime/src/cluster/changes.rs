@@ -13,6 +13,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     backend::{Backend, Backoff, TopicEvent, with_timeout},
+    engine::Engine,
     race::race,
     random,
     registry::Kinds,
@@ -32,7 +33,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// Nothing is lost while the backend fails: what could not be announced is kept and announced later, and what others
 /// may have announced in the meantime is replaced with [`ChangeSet::everything`].
 #[derive(Debug)]
-pub(crate) struct SharedChanges {
+pub(super) struct SharedChanges {
     backend: Arc<dyn Backend>,
     /// Distinguishes this process from the others. Without it, the process also receives its own announcements.
     id: Option<String>,
@@ -51,24 +52,24 @@ struct State {
 }
 
 impl SharedChanges {
-    pub(crate) fn new(backend: Arc<dyn Backend>) -> Self {
+    pub(super) fn new(backend: Arc<dyn Backend>) -> Self {
         Self { backend, id: random::id(), state: Mutex::default(), changed: Notify::new(), announced: Notify::new() }
     }
 
     /// Announces that the lists of these kinds have changed.
-    pub(crate) fn lists_changed(&self, kinds: Kinds) {
+    pub(super) fn lists_changed(&self, kinds: Kinds) {
         self.state().pending.insert_lists(kinds);
         self.changed.notify_one();
     }
 
     /// Announces that a resource has changed.
-    pub(crate) fn resource_updated(&self, uri: &str) {
+    pub(super) fn resource_updated(&self, uri: &str) {
         self.state().pending.insert_resource(uri);
         self.changed.notify_one();
     }
 
     /// Waits until all changes are announced, for at most half a second.
-    pub(crate) async fn flush(&self) {
+    pub(super) async fn flush(&self) {
         let is_flushed = || {
             let state = self.state();
             state.pending.is_empty() && !state.is_publishing
@@ -89,7 +90,7 @@ impl SharedChanges {
     }
 
     /// Announces changes, and passes those of other processes to `deliver`. Never completes.
-    pub(crate) async fn run(&self, deliver: impl Fn(ChangeSet)) {
+    pub(super) async fn run(&self, deliver: impl Fn(ChangeSet)) {
         let _ = race(self.publish(), self.receive(deliver)).await;
     }
 
@@ -201,16 +202,16 @@ const MAX_URI_BYTES: usize = 128 << 10;
 
 /// A set of changes, which is bounded: too many different resources become all resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ChangeSet {
+pub(super) struct ChangeSet {
     /// The lists that have changed.
-    pub(crate) lists: Kinds,
-    pub(crate) resources: ChangedResources,
+    pub(super) lists: Kinds,
+    pub(super) resources: ChangedResources,
     /// The number of bytes of their URIs.
     bytes: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ChangedResources {
+pub(super) enum ChangedResources {
     These(HashSet<String>),
     All,
 }
@@ -236,11 +237,24 @@ struct Message<'a> {
 
 impl ChangeSet {
     /// Returns the set for changes that are not known: everything may have changed.
-    pub(crate) fn everything() -> Self {
+    pub(super) fn everything() -> Self {
         Self { lists: Kinds::ALL, resources: ChangedResources::All, bytes: 0 }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Notifies the subscribers in this process of what has changed in others.
+    pub(super) fn deliver(&self, engine: &Engine) {
+        // Clients have not subscribed to kinds that the server does not declare.
+        let lists = self.lists.and(engine.registry().capabilities().kinds());
+        match &self.resources {
+            ChangedResources::These(uris) => {
+                engine.subscriptions.lists_changed(lists);
+                uris.iter().for_each(|uri| engine.subscriptions.resource_updated(uri));
+            }
+            ChangedResources::All => engine.subscriptions.everything_changed(lists),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 

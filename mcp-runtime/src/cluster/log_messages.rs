@@ -3,13 +3,17 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
 };
 
 use tokio::sync::Notify;
 
-use super::{bus::ReplicaHandler, replica::Replica};
-use crate::{engine::SessionLog, model::Level, random};
+use super::replica::Replica;
+use crate::{
+    engine::{ReplicaHandler, SessionLog},
+    model::Level,
+    random,
+};
 
 /// The kind of the messages between replicas.
 const KIND: &str = "log";
@@ -23,8 +27,8 @@ pub(crate) struct SharedLog {
     replica: Arc<Replica>,
     /// Distinguishes this process from the others.
     id: String,
-    /// Delivers the messages that other processes announce.
-    log: Arc<SessionLog>,
+    /// Delivers the messages that other processes announce, once the server is built.
+    log: OnceLock<Arc<SessionLog>>,
     waiting: Mutex<Waiting>,
     changed: Notify,
 }
@@ -36,17 +40,22 @@ struct Waiting {
 }
 
 impl SharedLog {
-    pub(crate) fn new(replica: &Arc<Replica>, log: &Arc<SessionLog>) -> Arc<Self> {
+    pub(super) fn new(replica: &Arc<Replica>) -> Arc<Self> {
         let shared = Arc::new(Self {
             replica: Arc::clone(replica),
             id: random::id().unwrap_or_default(),
-            log: Arc::clone(log),
+            log: OnceLock::new(),
             waiting: Mutex::default(),
             changed: Notify::new(),
         });
         let handler: Weak<Self> = Arc::downgrade(&shared);
         replica.add_handler(KIND, handler);
         shared
+    }
+
+    /// Sets what delivers the messages of other processes.
+    pub(super) fn connect(&self, log: &Arc<SessionLog>) {
+        let _ = self.log.set(Arc::clone(log));
     }
 
     /// Announces a message. Returns `false` if it was dropped because too many are waiting.
@@ -95,8 +104,8 @@ impl ReplicaHandler for SharedLog {
         let mut parts = payload.splitn(3, |byte| *byte == b' ');
         let (Some(from), Some(level), Some(message)) = (parts.next(), parts.next(), parts.next()) else { return };
         let level = std::str::from_utf8(level).ok().and_then(|level| level.parse().ok());
-        if let Some(level) = level.filter(|_| from != self.id.as_bytes()) {
-            self.log.send(level, message);
+        if let Some((level, log)) = level.zip(self.log.get()).filter(|_| from != self.id.as_bytes()) {
+            log.send(level, message);
         }
     }
 

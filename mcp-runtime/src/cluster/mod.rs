@@ -2,42 +2,235 @@
 //!
 //! A process is a [`Replica`] with a number, its [`Slot`]. The slot is a record that expires unless the replica renews
 //! it, so the others see when a replica is gone. Messages are delivered at most once: whatever they announce must be
-//! found in a record as well, and is read again when a replica [missed](ReplicaHandler::missed) messages.
+//! found in a record as well, and is read again when a replica [missed](crate::engine::ReplicaHandler::missed) messages.
 //!
-//! - The member: [`replica`], with its [`lease`], [`slot`], [`server_name`] and [`freshness`].
+//! The engine meets this module as its [`Replicas`], and HTTP as [`SharedSessions`](crate::transport::http::session).
+//! Neither names anything of it: the server connects them.
+//!
+//! - The member: [`replica`], with its [`lease`], and the [`readiness`] of the backend.
 //! - The bus: messages between replicas, by kind ([`bus`]).
-//! - Sessions that every replica can use ([`sessions`]): their records ([`session_store`]), the local copy
-//!   ([`shared_session`]), and what replicas announce to each other about them ([`session_messages`]).
+//! - Sessions that every replica can use ([`sessions`]): their records ([`session_store`]), the local copy, and what
+//!   replicas announce to each other about them ([`session_record`]).
 //! - Their event streams ([`streams`]).
-//! - [`changes`] of lists and resources, and [`log_messages`] outside of calls.
+//! - [`changes`] of lists and resources, [`log_messages`] outside of calls, and the [`keys`] that seal the state of
+//!   requests.
 //!
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
+mod background;
 mod bus;
 mod changes;
+mod keys;
 mod lease;
 mod log_messages;
+mod readiness;
 mod replica;
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
+#[cfg(feature = "http")]
 mod session_record;
 #[cfg(feature = "http")]
 mod session_store;
 #[cfg(feature = "http")]
 mod sessions;
 #[cfg(feature = "http")]
-pub(crate) mod streams;
+mod streams;
 #[cfg(feature = "http")]
 mod work;
 #[cfg(feature = "http")]
 mod worker;
 
-pub(crate) use self::{
-    bus::ReplicaHandler,
-    changes::{ChangeSet, ChangedResources, SharedChanges},
-    lease::{ServerName, Slot},
-    log_messages::SharedLog,
-    replica::Replica,
-    session_record::{SessionChange, SessionMessage, SharedSession},
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock, Weak},
+    time::Duration,
+};
+
+use self::{
+    background::BackgroundTask, changes::SharedChanges, keys::StoredKeys, lease::ServerName, log_messages::SharedLog,
+    readiness::BackendProbe, replica::Replica,
+};
+use crate::{
+    backend::{Backend, BackendClock, BackendFuture},
+    engine::{Engine, Profile, ReplicaHandler, Replicas, SharedKeys, Slot},
+    model::Level,
+    race::race,
+    registry::Kinds,
 };
 #[cfg(feature = "http")]
-pub(crate) use self::{session_record::SessionRecord, sessions::SharedSessions, streams::ReaderRecord};
+use crate::transport::http::{
+    HttpOptions,
+    session::{LocalSessions, Sessions},
+};
+
+/// What an author sets for a server whose processes share a backend.
+#[derive(Debug)]
+pub(crate) struct ClusterOptions {
+    pub(crate) backend: Option<Arc<dyn Backend>>,
+    /// How long the other processes wait for one that gives no sign of life.
+    pub(crate) lease: Duration,
+    /// The names of servers with which this one may share the backend.
+    pub(crate) former_names: Vec<String>,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> Self {
+        Self { backend: None, lease: Duration::from_secs(10), former_names: Vec::new() }
+    }
+}
+
+/// This process among those that share a backend, with everything that they exchange.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    replica: Arc<Replica>,
+    changes: Arc<SharedChanges>,
+    log: Arc<SharedLog>,
+    /// `None` if the author has set keys.
+    keys: Option<Arc<StoredKeys>>,
+    probe: BackendProbe,
+    /// The server of this process, once it is built.
+    engine: OnceLock<Weak<Engine>>,
+    background: BackgroundTask,
+}
+
+impl Cluster {
+    /// Creates the cluster of a server, or `None` if its processes share no backend.
+    pub(crate) fn of_server(options: ClusterOptions, profile: &Profile) -> Option<Arc<Self>> {
+        let name = ServerName { name: profile.identity.name.clone(), former: options.former_names };
+        let replica = Replica::of_server(options.backend?, options.lease, name);
+        let cluster = Self::new(replica, profile.state_keys.is_empty().then_some(profile.limits.round_ttl));
+        Some(Arc::new(cluster))
+    }
+
+    /// Creates the cluster of a replica. `round_ttl` is how long a state lives that shared keys seal, if any do.
+    fn new(replica: Replica, round_ttl: Option<Duration>) -> Self {
+        let replica = Arc::new(replica);
+        let (backend, clock) = (replica.backend(), replica.clock());
+        let keys = round_ttl.map(|ttl| Arc::new(StoredKeys::new(Arc::clone(backend), Arc::clone(clock), ttl)));
+        Self {
+            changes: Arc::new(SharedChanges::new(Arc::clone(backend))),
+            log: SharedLog::new(&replica),
+            keys,
+            probe: BackendProbe::new(Arc::clone(&replica)),
+            engine: OnceLock::new(),
+            background: BackgroundTask::default(),
+            replica,
+        }
+    }
+
+    /// Creates the cluster of a server without a name, as the engine sees it.
+    #[cfg(test)]
+    pub(crate) fn for_test(backend: Arc<dyn Backend>, lease: Duration) -> Arc<dyn Replicas> {
+        Arc::new(Self::new(Replica::new(backend, lease), None))
+    }
+
+    /// Sets the server whose sessions hear of what other processes announce.
+    pub(crate) fn connect(&self, engine: &Arc<Engine>) {
+        self.log.connect(engine.session_log());
+        let _ = self.engine.set(Arc::downgrade(engine));
+    }
+
+    /// Checks that no other server uses the backend.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message that names both servers. A backend that does not respond is not an error.
+    pub(crate) async fn check_name(&self) -> Result<(), String> {
+        self.replica.check_name().await
+    }
+
+    /// Returns the sessions of an endpoint of the server, which every process can use.
+    #[cfg(feature = "http")]
+    pub(crate) fn sessions(&self, engine: &Arc<Engine>, local: Arc<LocalSessions>, options: &HttpOptions) -> Sessions {
+        let shared = sessions::ReplicaSessions::new(&self.replica, engine, &local, options);
+        Sessions::new(local, Some(shared))
+    }
+}
+
+impl Replicas for Cluster {
+    fn start(&self) {
+        let Some(engine) = self.engine.get() else { return };
+        self.background.ensure_running(|| {
+            let (engine, changes, log) = (Weak::clone(engine), Arc::clone(&self.changes), Arc::clone(&self.log));
+            let keys = self.keys.clone();
+            async move {
+                let changes = changes.run(|changes| {
+                    if let Some(engine) = engine.upgrade() {
+                        changes.deliver(&engine);
+                    }
+                });
+                let keys = async {
+                    match keys {
+                        Some(keys) => keys.run().await,
+                        None => std::future::pending().await,
+                    }
+                };
+                let _ = race(race(changes, keys), log.run()).await;
+            }
+        });
+    }
+
+    fn join(&self) -> BackendFuture<'_, Slot> {
+        Box::pin(self.replica.join())
+    }
+
+    fn slot(&self) -> Option<Slot> {
+        self.replica.slot()
+    }
+
+    fn new_id(&self) -> Option<u64> {
+        self.replica.new_id()
+    }
+
+    fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool> {
+        Box::pin(self.replica.is_alive(slot))
+    }
+
+    fn lease(&self) -> Duration {
+        self.replica.lease()
+    }
+
+    fn clock(&self) -> &Arc<BackendClock> {
+        self.replica.clock()
+    }
+
+    fn add_handler(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>) {
+        self.replica.add_handler(kind, handler);
+    }
+
+    fn announce<'a>(&'a self, kind: &'a str, payload: &'a [u8]) -> BackendFuture<'a, ()> {
+        Box::pin(self.replica.announce(kind, payload))
+    }
+
+    fn lists_changed(&self, kinds: Kinds) {
+        self.changes.lists_changed(kinds);
+    }
+
+    fn resource_updated(&self, uri: &str) {
+        self.changes.resource_updated(uri);
+    }
+
+    fn log(&self, level: Level, message: &[u8]) -> bool {
+        self.log.send(level, message)
+    }
+
+    fn flush(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.changes.flush())
+    }
+
+    fn keys(&self) -> Option<&dyn SharedKeys> {
+        self.keys.as_deref().map(|keys| keys as &dyn SharedKeys)
+    }
+
+    #[cfg(feature = "http")]
+    fn is_read<'a>(&'a self, session: &'a str) -> BackendFuture<'a, bool> {
+        Box::pin(streams::ReaderRecord::is_read(&self.replica, session))
+    }
+
+    #[cfg(not(feature = "http"))]
+    fn is_read<'a>(&'a self, _: &'a str) -> BackendFuture<'a, bool> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+
+    fn problem(&self) -> Pin<Box<dyn Future<Output = Option<&'static str>> + Send + '_>> {
+        Box::pin(self.probe.problem())
+    }
+}

@@ -15,13 +15,14 @@ use tokio::{
 };
 
 use super::{
-    bus::{Freshness, Handlers, ReplicaHandler, encode},
-    lease::{Lease, NameClaim, ServerName, Slot},
+    bus::{Freshness, Handlers, encode},
+    lease::{Lease, NameClaim, ServerName},
 };
 use crate::{
     backend::{
         BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, with_timeout,
     },
+    engine::{ReplicaHandler, Slot},
     race::race,
 };
 

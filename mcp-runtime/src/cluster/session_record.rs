@@ -8,69 +8,61 @@ use serde_json::{Map, Value};
 
 use crate::{
     backend::{BackendError, RecordVersion},
-    engine::{InputResponse, MAX_RESOURCES, MAX_URI_BYTES},
+    engine::{
+        Declared, Engine, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo, restore_session,
+    },
     handler::{ClientInfo, ask::ClientProgress},
-    model::Level,
+    revision,
 };
 
 /// A session as the backend keeps it, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SessionRecord {
+pub(super) struct SessionRecord {
     /// The protocol version.
-    pub(crate) version: String,
+    pub(super) version: String,
     /// The client's capabilities, as JSON.
-    pub(crate) capabilities: String,
+    pub(super) capabilities: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) client: Option<ClientInfo>,
+    pub(super) client: Option<ClientInfo>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) principal: Option<String>,
+    pub(super) principal: Option<String>,
     /// The name of the server that opened the session. Empty if a release did that does not write it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) server: String,
+    pub(super) server: String,
     /// The peer whose share of the sessions this one uses.
-    pub(crate) peer: String,
+    pub(super) peer: String,
     /// Whether the server declared in `initialize` that its lists may change.
     #[serde(default)]
-    pub(crate) announces_changes: bool,
+    pub(super) announces_changes: bool,
     /// Whether the server declared in `initialize` that it sends log messages.
     #[serde(default)]
-    pub(crate) declares_logging: bool,
+    pub(super) declares_logging: bool,
     #[serde(default)]
-    pub(crate) initialized: bool,
+    pub(super) initialized: bool,
     /// The name of the log level, if the client has set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) level: Option<String>,
+    pub(super) level: Option<String>,
     /// The number of changes of the roots that the client has announced.
     #[serde(default)]
-    pub(crate) roots: u64,
+    pub(super) roots: u64,
     /// The URIs of the resources that the client has subscribed to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) resources: Vec<String>,
+    pub(super) resources: Vec<String>,
     /// The number of changes since the session was opened.
     #[serde(default)]
-    pub(crate) revision: u64,
+    pub(super) revision: u64,
     /// Members that a newer release has added, which are kept.
     #[serde(flatten)]
-    pub(crate) other: Map<String, Value>,
-}
-
-/// A change of a session by its client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum SessionChange {
-    Initialized,
-    Level(Level),
-    Subscribed(String),
-    Unsubscribed(String),
-    RootsChanged,
+    pub(super) other: Map<String, Value>,
 }
 
 /// The error for a record with more than [`MAX_RESOURCES`] or [`MAX_URI_BYTES`].
 #[derive(Debug)]
-pub(crate) struct RecordFull;
+pub(super) struct RecordFull;
 
 impl SessionRecord {
     /// Returns whether the session belongs to this principal, or, without one, to no principal.
-    pub(crate) fn belongs_to(&self, principal: Option<&str>) -> bool {
+    pub(super) fn belongs_to(&self, principal: Option<&str>) -> bool {
         self.principal.as_deref() == principal
     }
 
@@ -79,7 +71,7 @@ impl SessionRecord {
     /// # Errors
     ///
     /// Fails if the record would become too large.
-    pub(crate) fn apply(&mut self, change: &SessionChange) -> Result<bool, RecordFull> {
+    pub(super) fn apply(&mut self, change: &SessionChange) -> Result<bool, RecordFull> {
         match change {
             SessionChange::Initialized => return Ok(!std::mem::replace(&mut self.initialized, true)),
             SessionChange::Level(level) => self.level = Some(level.as_str().to_owned()),
@@ -98,7 +90,45 @@ impl SessionRecord {
         Ok(true)
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// Returns the record of a session that was opened in this process.
+    pub(super) fn new(session: &Session, peer: String, server: &str) -> Self {
+        Self {
+            version: session.info.dialect.name().to_owned(),
+            capabilities: session.info.capabilities.as_ref().to_owned(),
+            client: session.info.client.clone(),
+            principal: session.info.principal.as_deref().map(str::to_owned),
+            server: server.to_owned(),
+            peer,
+            announces_changes: session.subscriber.is_some(),
+            declares_logging: session.declares_logging,
+            initialized: session.is_initialized(),
+            level: None,
+            roots: 0,
+            resources: Vec::new(),
+            revision: 0,
+            other: Map::new(),
+        }
+    }
+
+    /// Creates a copy of the session. Returns `None` if its version is unknown.
+    pub(super) fn restore(&self, engine: &Arc<Engine>) -> Option<Arc<Session>> {
+        let info = SessionInfo {
+            dialect: revision::handshake(&self.version)?,
+            client: self.client.clone(),
+            capabilities: self.capabilities.as_str().into(),
+            principal: self.principal.as_deref().map(Into::into),
+        };
+        let declared = Declared { announces_changes: self.announces_changes, logging: self.declares_logging };
+        let session = restore_session(engine, info, declared);
+        adopt(&session, self, self);
+        // This process may have missed changes since the session was opened.
+        if let Some(subscriber) = &session.subscriber {
+            subscriber.everything_changed(engine.registry().capabilities().kinds());
+        }
+        Some(session)
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -106,16 +136,39 @@ impl SessionRecord {
     /// # Errors
     ///
     /// Fails if the record cannot be read. A newer release may have written it, so the session exists.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BackendError> {
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, BackendError> {
         let unreadable = |error| BackendError::Unavailable(format!("invalid record of a session: {error}"));
         serde_json::from_slice(bytes).map_err(unreadable)
+    }
+}
+
+/// Adopts what other replicas have changed.
+pub(super) fn adopt(session: &Session, before: &SessionRecord, after: &SessionRecord) {
+    if after.initialized {
+        session.set_initialized();
+    }
+    if let Some(level) = after.level.as_deref().and_then(|level| level.parse().ok()) {
+        session.flow.set_level(level);
+    }
+    if let Some(subscriber) = &session.subscriber {
+        subscriber.set_resources(&after.resources, SharedSession::of(session).and_then(SharedSession::updates));
+    }
+    if before.roots != after.roots {
+        session.roots.invalidate();
+    }
+}
+
+/// Requires that the record of a session is read again before the session is used.
+pub(super) fn invalidate(session: &Session) {
+    if let Some(shared) = SharedSession::of(session) {
+        shared.invalidate(session.subscriber.as_ref().map_or(0, |subscriber| subscriber.updates()));
     }
 }
 
 /// A message between replicas about a session. Variants that a newer release adds are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Announcement {
+pub(super) enum Announcement {
     /// The record has this revision or a newer one.
     Changed { session: String, revision: u64 },
     /// Any session may have changed or ended.
@@ -132,45 +185,33 @@ pub(crate) enum Announcement {
 }
 
 impl Announcement {
-    pub(crate) fn progressed(session: &str, request: u64, report: ClientProgress) -> Self {
+    pub(super) fn progressed(session: &str, request: u64, report: ClientProgress) -> Self {
         let ClientProgress { progress, total, message } = report;
         Self::Progressed { session: session.to_owned(), request, progress, total, message }
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         // Fails only for maps with keys that are not strings.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// Returns `None` for an announcement that this release does not know.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
 }
 
-/// A message of a client that concerns other replicas.
-#[derive(Debug)]
-pub(crate) enum SessionMessage {
-    Change(SessionChange),
-    /// The response to a request of another replica.
-    Answer(u64, InputResponse),
-    /// Progress of a request of another replica.
-    Progress(u64, ClientProgress),
-    /// The cancellation of a request that does not run on this replica. Contains its id as JSON.
-    Cancel(String),
-}
-
 /// A session as it was read.
 #[derive(Debug, Clone)]
-pub(crate) struct StoredSession {
-    pub(crate) record: SessionRecord,
-    pub(crate) version: RecordVersion,
+pub(super) struct StoredSession {
+    pub(super) record: SessionRecord,
+    pub(super) version: RecordVersion,
 }
 
 /// The local copy of what the backend knows about a session.
 #[derive(Debug)]
-pub(crate) struct SharedSession {
-    pub(crate) id: Arc<str>,
+pub(super) struct SharedSession {
+    pub(super) id: Arc<str>,
     stored: Mutex<StoredSession>,
     /// The number of times that the copy may have become outdated, and how many of these the record was read after. If
     /// they differ, the record must be read again before the session is used.
@@ -184,20 +225,25 @@ pub(crate) struct SharedSession {
 }
 
 impl SharedSession {
-    pub(crate) fn new(id: Arc<str>, stored: StoredSession) -> Self {
+    /// Returns what this process knows about a session that others share.
+    pub(super) fn of(session: &Session) -> Option<&Self> {
+        session.shared.get()?.downcast_ref()
+    }
+
+    pub(super) fn new(id: Arc<str>, stored: StoredSession) -> Self {
         let announced = AtomicU64::new(stored.record.revision);
         let (invalidations, validated) = (AtomicU64::new(0), AtomicU64::new(0));
         let updates = AtomicU64::new(0);
         Self { id, stored: Mutex::new(stored), invalidations, validated, updates, announced }
     }
 
-    pub(crate) fn is_stale(&self) -> bool {
+    pub(super) fn is_stale(&self) -> bool {
         self.validated.load(Ordering::Acquire) < self.invalidations()
     }
 
     /// Requires that the record is read again before the session is used. `updates` is the number of updates of resources
     /// of which the process has heard.
-    pub(crate) fn invalidate(&self, updates: u64) {
+    pub(super) fn invalidate(&self, updates: u64) {
         if !self.is_stale() {
             self.updates.store(updates, Ordering::Release);
         }
@@ -206,42 +252,42 @@ impl SharedSession {
 
     /// Returns the number of updates of resources of which the process had heard when the copy became outdated, or `None`
     /// if it is not.
-    pub(crate) fn updates(&self) -> Option<u64> {
+    pub(super) fn updates(&self) -> Option<u64> {
         self.is_stale().then(|| self.updates.load(Ordering::Acquire))
     }
 
     /// Returns what to pass to [`validate`](Self::validate) after the record has been read.
-    pub(crate) fn invalidations(&self) -> u64 {
+    pub(super) fn invalidations(&self) -> u64 {
         self.invalidations.load(Ordering::Acquire)
     }
 
     /// Records that the copy was replaced with a record that was read after this many invalidations.
-    pub(crate) fn validate(&self, invalidations: u64) {
+    pub(super) fn validate(&self, invalidations: u64) {
         self.validated.fetch_max(invalidations, Ordering::AcqRel);
     }
 
     /// Returns the revision of the local copy.
-    pub(crate) fn revision(&self) -> u64 {
+    pub(super) fn revision(&self) -> u64 {
         self.stored().record.revision
     }
 
     /// Returns whether the revision of the local copy was announced to the other replicas.
-    pub(crate) fn is_announced(&self) -> bool {
+    pub(super) fn is_announced(&self) -> bool {
         self.announced.load(Ordering::Acquire) >= self.revision()
     }
 
     /// Records that a revision was announced to the other replicas.
-    pub(crate) fn set_announced(&self, revision: u64) {
+    pub(super) fn set_announced(&self, revision: u64) {
         self.announced.fetch_max(revision, Ordering::AcqRel);
     }
 
     /// Returns the local copy of the record.
-    pub(crate) fn copy(&self) -> StoredSession {
+    pub(super) fn copy(&self) -> StoredSession {
         self.stored().clone()
     }
 
     /// Replaces the local copy, and passes the old and the new record to `apply`, unless the local copy is newer.
-    pub(crate) fn replace(&self, stored: StoredSession, apply: impl FnOnce(&SessionRecord, &SessionRecord)) {
+    pub(super) fn replace(&self, stored: StoredSession, apply: impl FnOnce(&SessionRecord, &SessionRecord)) {
         let mut current = self.stored();
         if stored.record.revision >= current.record.revision {
             apply(&current.record, &stored.record);
@@ -250,7 +296,7 @@ impl SharedSession {
     }
 
     /// Sets the version of the record, which another write than a change has set.
-    pub(crate) fn set_version(&self, revision: u64, version: RecordVersion) {
+    pub(super) fn set_version(&self, revision: u64, version: RecordVersion) {
         let mut current = self.stored();
         if current.record.revision == revision {
             current.version = version;

@@ -7,21 +7,18 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{
-    lease::Slot,
     replica::Replica,
-    session_record::{
-        Announcement, RecordFull, SessionChange, SessionMessage, SessionRecord, SharedSession, StoredSession,
-    },
+    session_record::{Announcement, RecordFull, SessionRecord, SharedSession, StoredSession, adopt, invalidate},
 };
 use crate::{
     backend::{
         Backend, BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Timestamp, with_timeout,
     },
-    engine::{InputResponse, Session},
+    engine::{InputResponse, Session, SessionChange, SessionMessage, Slot},
 };
 
 /// The kind of the messages between replicas about sessions.
-pub(crate) const KIND: &str = "session";
+pub(super) const KIND: &str = "session";
 
 /// The maximum number of attempts to change a session that other replicas keep changing.
 const MAX_ATTEMPTS: usize = 16;
@@ -54,7 +51,7 @@ const MAX_CANCELLATIONS: usize = 64;
 
 /// The sessions in the backend.
 #[derive(Debug)]
-pub(crate) struct SessionStore {
+pub(super) struct SessionStore {
     replica: Arc<Replica>,
     /// The time for which a session is kept after it was last renewed.
     ttl: Duration,
@@ -64,40 +61,32 @@ pub(crate) struct SessionStore {
     unused_after: Duration,
 }
 
-/// The outcome of [`SessionStore::create`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SessionCreation {
-    Created,
-    /// The peer has too many sessions.
-    TooMany,
-}
-
 impl SessionStore {
     /// Creates the store of a replica that renews the sessions in use once per interval.
-    pub(crate) fn new(replica: Arc<Replica>, idle: Duration, renewal_interval: Duration, max_per_peer: usize) -> Self {
+    pub(super) fn new(replica: Arc<Replica>, idle: Duration, renewal_interval: Duration, max_per_peer: usize) -> Self {
         // A copy may be used until the end of this time, so the record must exist a little longer.
         let ttl = idle.saturating_add(renewal_interval * 2);
         Self { replica, ttl, max_per_peer, unused_after: renewal_interval * 2 }
     }
 
-    /// Writes the record of a session that was opened on this replica. `peer` contains no colon.
-    pub(crate) async fn create(
+    /// Writes the record of a session that was opened on this replica. Returns `None` if the peer has too many sessions.
+    /// `peer` contains no colon.
+    pub(super) async fn create(
         &self,
-        id: &Arc<str>,
+        id: &str,
         session: &Session,
         peer: String,
-    ) -> Result<SessionCreation, BackendError> {
+    ) -> Result<Option<StoredSession>, BackendError> {
         self.replica.join().await?;
         let is_admitted =
             self.insert_peer(id, &peer).await? || self.evict(&peer, id).await? && self.insert_peer(id, &peer).await?;
         if !is_admitted {
-            return Ok(SessionCreation::TooMany);
+            return Ok(None);
         }
-        let record = new_record(session, peer, self.replica.server_name());
+        let record = SessionRecord::new(session, peer, self.replica.server_name());
         let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
         let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
-        session.share(SharedSession::new(Arc::clone(id), StoredSession { record, version }), &self.replica);
-        Ok(SessionCreation::Created)
+        Ok(Some(StoredSession { record, version }))
     }
 
     /// Ends sessions of a peer that no replica is using: the eighth of a random sample that has been unused longest.
@@ -127,7 +116,7 @@ impl SessionStore {
     }
 
     /// Reads a session. Returns `None` if it does not exist, or if it belongs to another server.
-    pub(crate) async fn load(&self, id: &str) -> Result<Option<StoredSession>, BackendError> {
+    pub(super) async fn load(&self, id: &str) -> Result<Option<StoredSession>, BackendError> {
         // Without a slot, which a full backend does not provide, each message of the session reads the record.
         if let Err(error) = self.replica.join().await {
             tracing::debug!(%error, "reading a session that may change without notice");
@@ -138,38 +127,33 @@ impl SessionStore {
         Ok(is_of_server.then_some(StoredSession { record, version: found.version }))
     }
 
-    /// Connects a session to the record from which it was [loaded](Self::load), so that the replicas share it.
-    pub(crate) fn share(&self, id: &Arc<str>, session: &Session, stored: StoredSession) {
-        session.share(SharedSession::new(Arc::clone(id), stored), &self.replica);
-    }
-
     /// Returns whether the local copy of a session must be read again before it is used.
-    pub(crate) fn is_outdated(&self, session: &Session, now: Instant) -> bool {
-        session.shared().is_some_and(|shared| shared.is_stale() || !self.replica.is_fresh(now))
+    pub(super) fn is_outdated(&self, session: &Session, now: Instant) -> bool {
+        SharedSession::of(session).is_some_and(|shared| shared.is_stale() || !self.replica.is_fresh(now))
     }
 
     /// Returns whether changes of sessions are announced to this replica. Otherwise, it may use no copy that it has not just
     /// read.
-    pub(crate) fn hears_changes(&self) -> bool {
+    pub(super) fn hears_changes(&self) -> bool {
         self.replica.is_fresh(Instant::now())
     }
 
     /// Reads a session again. Returns `false` if it has ended, which also ends the local copy.
-    pub(crate) async fn refresh(&self, session: &Session) -> Result<bool, BackendError> {
-        let Some(shared) = session.shared() else { return Ok(true) };
+    pub(super) async fn refresh(&self, session: &Session) -> Result<bool, BackendError> {
+        let Some(shared) = SharedSession::of(session) else { return Ok(true) };
         let invalidations = shared.invalidations();
         let Some(stored) = self.load(&shared.id).await? else {
             session.end();
             return Ok(false);
         };
-        shared.replace(stored, |before, after| session.adopt(before, after));
+        shared.replace(stored, |before, after| adopt(session, before, after));
         shared.validate(invalidations);
         Ok(true)
     }
 
     /// Tells other replicas about the messages of a client that concern them. Returns `false` if the session has ended.
-    pub(crate) async fn send(&self, session: &Session, messages: Vec<SessionMessage>) -> Result<bool, BackendError> {
-        let Some(shared) = session.shared() else { return Ok(true) };
+    pub(super) async fn send(&self, session: &Session, messages: Vec<SessionMessage>) -> Result<bool, BackendError> {
+        let Some(shared) = SharedSession::of(session) else { return Ok(true) };
         let mut changes = Vec::new();
         for message in messages {
             match message {
@@ -211,10 +195,10 @@ impl SessionStore {
             let condition = RecordCondition::Version(version);
             let written = self.write(&shared.id, condition, &record).await;
             // After a failure, the local copy may contain changes that the record does not.
-            match written.inspect_err(|_| session.invalidate())? {
+            match written.inspect_err(|_| invalidate(session))? {
                 Some(version) => {
                     let revision = record.revision;
-                    shared.replace(StoredSession { record, version }, |before, after| session.adopt(before, after));
+                    shared.replace(StoredSession { record, version }, |before, after| adopt(session, before, after));
                     self.announce_change(shared, revision).await?;
                     return Ok(true);
                 }
@@ -232,13 +216,13 @@ impl SessionStore {
     }
 
     /// Sends a message to all replicas, including this one.
-    pub(crate) async fn announce(&self, announcement: &Announcement) -> Result<(), BackendError> {
+    pub(super) async fn announce(&self, announcement: &Announcement) -> Result<(), BackendError> {
         self.replica.announce(KIND, &announcement.encode()).await
     }
 
     /// Extends the time for which a session is kept. Returns `false` if it has ended.
-    pub(crate) async fn renew(&self, session: &Session) -> Result<bool, BackendError> {
-        let Some(shared) = session.shared() else { return Ok(true) };
+    pub(super) async fn renew(&self, session: &Session) -> Result<bool, BackendError> {
+        let Some(shared) = SharedSession::of(session) else { return Ok(true) };
         for _ in 0..MAX_ATTEMPTS {
             let StoredSession { record, version } = shared.copy();
             let condition = RecordCondition::Version(version);
@@ -255,8 +239,8 @@ impl SessionStore {
     }
 
     /// Deletes a session, and tells the other replicas that it has ended.
-    pub(crate) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
-        let Some(shared) = session.shared() else { return Ok(()) };
+    pub(super) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
+        let Some(shared) = SharedSession::of(session) else { return Ok(()) };
         self.remove(&shared.id, &shared.copy().record.peer).await
     }
 
@@ -289,14 +273,14 @@ impl SessionStore {
     }
 
     /// Takes the answer that another replica has received to a request of this one.
-    pub(crate) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
+    pub(super) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
         let Some(found) = with_timeout(self.backend().get(&answer_key(id, request))).await? else { return Ok(None) };
         self.forget_answer(id, request).await;
         Ok(serde_json::from_slice(&found.value).ok())
     }
 
     /// Deletes an answer that was delivered. If this fails, the record expires.
-    pub(crate) async fn forget_answer(&self, id: &str, request: u64) {
+    pub(super) async fn forget_answer(&self, id: &str, request: u64) {
         let _ = with_timeout(self.backend().delete(&answer_key(id, request), RecordCondition::Always)).await;
     }
 
@@ -311,13 +295,13 @@ impl SessionStore {
     }
 
     /// Returns the ids, as JSON, of the calls of a session whose cancellations are stored.
-    pub(crate) async fn cancellations(&self, id: &str) -> Result<Vec<String>, BackendError> {
+    pub(super) async fn cancellations(&self, id: &str) -> Result<Vec<String>, BackendError> {
         let found = with_timeout(self.backend().list(&cancellation_group(id), None, MAX_CANCELLATIONS)).await?;
         Ok(found.into_iter().filter_map(|(_, record)| String::from_utf8(record.value.to_vec()).ok()).collect())
     }
 
     /// Deletes the cancellation of a call that has taken effect. If this fails, the record expires.
-    pub(crate) async fn forget_cancellation(&self, id: &str, request: &str) {
+    pub(super) async fn forget_cancellation(&self, id: &str, request: &str) {
         let key = format!("{}:{}", cancellation_group(id), cancellation_name(request));
         let _ = with_timeout(self.backend().delete(&key, RecordCondition::Always)).await;
     }
@@ -357,26 +341,6 @@ impl SessionStore {
 
     fn backend(&self) -> &Arc<dyn Backend> {
         self.replica.backend()
-    }
-}
-
-/// Returns the record of a session that was opened on this replica.
-fn new_record(session: &Session, peer: String, server: &str) -> SessionRecord {
-    SessionRecord {
-        version: session.info.dialect.name().to_owned(),
-        capabilities: session.info.capabilities.as_ref().to_owned(),
-        client: session.info.client.clone(),
-        principal: session.info.principal.as_deref().map(str::to_owned),
-        server: server.to_owned(),
-        peer,
-        announces_changes: session.subscriber.is_some(),
-        declares_logging: session.declares_logging,
-        initialized: session.is_initialized(),
-        level: None,
-        roots: 0,
-        resources: Vec::new(),
-        revision: 0,
-        other: serde_json::Map::new(),
     }
 }
 

@@ -12,24 +12,24 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    bus::ReplicaHandler,
-    lease::Slot,
+    background::BackgroundTask,
     replica::Replica,
-    session_record::{Announcement, SessionMessage},
-    session_store::{KIND, SessionCreation, SessionStore},
-    streams::SharedStreams,
+    session_record::{Announcement, SharedSession, StoredSession, invalidate},
+    session_store::{KIND, SessionStore},
+    streams::ReplicaStreams,
     work::{SharedWork, Work},
+    worker::run,
 };
 use crate::{
-    backend::{BackendError, with_timeout},
-    engine::{BackgroundTask, Engine, InputResponse, Session, restore_session},
+    backend::{BackendError, BackendFuture, with_timeout},
+    engine::{Engine, InputResponse, ReplicaHandler, Session, SessionMessage, Slot},
     error::Fault,
     handler::ask::ClientProgress,
     jsonrpc::Id,
     transport::http::{
         HttpOptions,
-        peers::Peer,
-        session::{ActiveSession, HttpSession, Sessions, new_id},
+        peers::{Peer, PeerPermit},
+        session::{ActiveSession, HttpSession, LocalSessions, SessionFuture, SharedSessions, new_id},
     },
 };
 
@@ -40,13 +40,15 @@ const MAX_LOADS: usize = 3;
 /// this replica has its lease.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The sessions that several replicas share. [`Sessions`] contains the copies of those that this replica uses.
+/// The sessions that several replicas share. [`LocalSessions`] contains the copies of those that this replica uses.
 #[derive(Debug)]
-pub(crate) struct SharedSessions {
+pub(crate) struct ReplicaSessions {
+    /// Set by [`new`](Self::new), for the worker.
+    this: Weak<Self>,
     store: SessionStore,
     engine: Arc<Engine>,
-    sessions: Arc<Sessions>,
-    streams: Arc<SharedStreams>,
+    sessions: Arc<LocalSessions>,
+    streams: Arc<ReplicaStreams>,
     /// The number of announcements of changes. A session that was read while it changed is read again.
     announcements: AtomicU64,
     /// The time before which outdated sessions are not read again, because the backend has failed.
@@ -58,17 +60,22 @@ pub(crate) struct SharedSessions {
     pub(super) worker: BackgroundTask,
 }
 
-impl SharedSessions {
-    /// Creates the sessions of a server, or `None` if its backend is not shared.
-    pub(crate) fn new(engine: &Arc<Engine>, sessions: &Arc<Sessions>, options: &HttpOptions) -> Option<Arc<Self>> {
-        let replica: &Arc<Replica> = engine.replica()?;
+impl ReplicaSessions {
+    /// Creates the sessions of a server.
+    pub(super) fn new(
+        replica: &Arc<Replica>,
+        engine: &Arc<Engine>,
+        sessions: &Arc<LocalSessions>,
+        options: &HttpOptions,
+    ) -> Arc<Self> {
         let renewal_interval = (options.session_idle / 8).max(Duration::from_millis(10));
         let max_per_peer = options.max_peer_share.of(options.max_sessions);
-        let shared = Arc::new(Self {
+        let shared = Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             store: SessionStore::new(Arc::clone(replica), options.session_idle, renewal_interval, max_per_peer),
             engine: Arc::clone(engine),
             sessions: Arc::clone(sessions),
-            streams: SharedStreams::new(replica),
+            streams: ReplicaStreams::new(replica),
             announcements: AtomicU64::new(0),
             retry_at: Mutex::default(),
             renewal_interval,
@@ -77,56 +84,24 @@ impl SharedSessions {
         });
         let handler: Weak<Self> = Arc::downgrade(&shared);
         replica.add_handler(KIND, handler);
-        Some(shared)
+        shared
     }
 
-    /// Returns the streams of the sessions.
-    pub(crate) fn streams(&self) -> &Arc<SharedStreams> {
-        &self.streams
+    /// Starts the worker if it is not running: it ends with the runtime that it was started in.
+    fn ensure_worker(&self) {
+        self.worker.ensure_running(|| run(Weak::clone(&self.this), Arc::clone(&self.work), self.renewal_interval));
     }
 
-    /// Adds a session of a peer that was opened on this replica. Returns its id.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there are too many sessions, or the backend fails or takes too long.
-    pub(crate) async fn open(self: &Arc<Self>, session: &Arc<Session>, peer: &Arc<Peer>) -> Result<Arc<str>, Fault> {
-        self.ensure_worker();
-        let too_many = || Fault::overloaded("too many sessions");
-        let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
-        let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
-        match with_timeout(self.store.create(&id, session, peer_name(peer))).await? {
-            SessionCreation::Created => {
-                let streams = self.streams.of_session(&id, session);
-                self.sessions.insert(&id, session, permit, Some(streams));
-            }
-            SessionCreation::TooMany => return Err(too_many()),
+    /// Connects a session to its record, and adds it to those of this replica.
+    fn insert(&self, id: &Arc<str>, session: &Arc<Session>, stored: StoredSession, permit: PeerPermit) {
+        // All replicas must agree on the owner of the session's tasks.
+        session.set_id(id);
+        if let Some(replicas) = self.engine.replicas() {
+            session.pending_requests.number_by(replicas);
         }
-        Ok(id)
-    }
-
-    /// Returns the session with this id, which another replica may have opened, and keeps it from becoming idle. Returns
-    /// `None` if it does not exist, or if another principal opened it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails and this replica does not know the session or has lost its lease, or if there are too many
-    /// sessions.
-    pub(crate) async fn find(
-        self: &Arc<Self>,
-        id: &str,
-        principal: Option<&str>,
-        peer: &Arc<Peer>,
-        now: Instant,
-    ) -> Result<Option<ActiveSession>, Fault> {
-        self.ensure_worker();
-        if let Some(local) = self.sessions.find(id, principal, now) {
-            return Ok(self.refresh(&local).await?.then_some(local));
-        }
-        if !is_id(id) || !with_timeout(self.load(id, principal, peer)).await? {
-            return Ok(None);
-        }
-        Ok(self.sessions.find(id, principal, now))
+        let _ = session.shared.set(Box::new(SharedSession::new(Arc::clone(id), stored)));
+        let streams = self.streams.of_session(id, session);
+        self.sessions.insert(id, session, permit, Some(Box::new(streams)));
     }
 
     /// Adds a copy of a session that another replica has opened. Returns `false` if there is no such session.
@@ -143,23 +118,16 @@ impl SharedSessions {
             }
             let permit = self.sessions.reserve(peer).ok_or_else(|| Fault::overloaded("too many sessions"))?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
-            let session = restore_session(&self.engine, &stored.record).ok_or_else(unknown)?;
+            let session = stored.record.restore(&self.engine).ok_or_else(unknown)?;
             let id = Arc::from(id);
-            self.store.share(&id, &session, stored);
-            let streams = self.streams.of_session(&id, &session);
-            self.sessions.insert(&id, &session, permit, Some(streams));
+            self.insert(&id, &session, stored, permit);
             if is_overlapped() {
-                session.invalidate();
+                invalidate(&session);
                 self.work.refreshes.add(Work::Refresh(id.to_string()));
             }
             break;
         }
         Ok(true)
-    }
-
-    /// Returns whether a session must be read again before a message is processed that has arrived at `now`.
-    pub(crate) fn is_outdated(&self, local: &HttpSession, now: Instant) -> bool {
-        self.store.is_outdated(&local.session, now.into())
     }
 
     /// Reads a session again if it is outdated. Returns `false` if it has ended. If the backend fails, the session remains
@@ -169,7 +137,7 @@ impl SharedSessions {
     ///
     /// Fails if the backend fails and the lease is over: the session may have ended long ago.
     async fn refresh(&self, local: &HttpSession) -> Result<bool, BackendError> {
-        if !self.is_outdated(local, Instant::now()) {
+        if !self.is_outdated(&local.session, Instant::now()) {
             return Ok(true);
         }
         let retry_at = *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -184,31 +152,9 @@ impl SharedSessions {
         refreshed.or_else(|error| if self.store.hears_changes() { Ok(true) } else { Err(error) })
     }
 
-    /// Tells other replicas about the messages of a client that concern them. Returns `false` if the session has ended.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all messages. Other replicas may have learned some of them.
-    pub(crate) async fn send(&self, session: &Session, messages: Vec<SessionMessage>) -> Result<bool, BackendError> {
-        let is_change = messages.iter().any(|message| matches!(message, SessionMessage::Change(_)));
-        with_timeout(self.store.send(session, messages)).await.inspect_err(|_| {
-            // The copy may contain changes that the record does not, and the record may contain changes that were not
-            // announced to the other replicas.
-            session.invalidate();
-            if is_change {
-                self.announce_later(session);
-            }
-        })
-    }
-
-    /// Ends a session for all replicas, except for its copy here.
-    pub(crate) async fn delete(&self, session: &Session) -> Result<(), BackendError> {
-        with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))
-    }
-
     /// Announces that a session may have changed or ended, as soon as the backend responds.
     fn announce_later(&self, session: &Session) {
-        if let Some(shared) = session.shared() {
+        if let Some(shared) = SharedSession::of(session) {
             // Every replica with an older revision then reads the record, or finds that the record is gone.
             self.work.announcements.add(Work::Announce(shared.id.to_string(), shared.revision() + 1));
         }
@@ -225,7 +171,7 @@ impl SharedSessions {
 
     /// Returns the sessions that must be read again now. Idle ones are read again when they are used.
     pub(super) fn stale_in_use(&self) -> Vec<String> {
-        let stale = self.sessions.all().into_iter().filter(|(_, local)| local.is_stale() && !local.is_idle());
+        let stale = self.sessions.all().into_iter().filter(|(_, local)| is_stale(local) && !local.is_idle());
         stale.map(|(id, _)| id.to_string()).collect()
     }
 
@@ -260,7 +206,7 @@ impl SharedSessions {
 
     /// Reads a session again if it is stale.
     async fn refresh_now(&self, id: &str) -> Result<(), BackendError> {
-        let stale = self.sessions.get(id).filter(|local| local.is_stale());
+        let stale = self.sessions.get(id).filter(|local| is_stale(local));
         if let Some(local) = stale
             && !self.store.refresh(&local.session).await?
         {
@@ -320,16 +266,77 @@ impl SharedSessions {
     }
 }
 
-impl ReplicaHandler for SharedSessions {
+impl SharedSessions for ReplicaSessions {
+    fn open<'a>(&'a self, session: &'a Arc<Session>, peer: &'a Arc<Peer>) -> SessionFuture<'a, Result<Arc<str>, Fault>> {
+        Box::pin(async move {
+            self.ensure_worker();
+            let too_many = || Fault::overloaded("too many sessions");
+            let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
+            let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
+            let stored = with_timeout(self.store.create(&id, session, peer_name(peer))).await?.ok_or_else(too_many)?;
+            self.insert(&id, session, stored, permit);
+            Ok(id)
+        })
+    }
+
+    fn find<'a>(
+        &'a self,
+        id: &'a str,
+        principal: Option<&'a str>,
+        peer: &'a Arc<Peer>,
+        now: Instant,
+    ) -> SessionFuture<'a, Result<Option<ActiveSession>, Fault>> {
+        Box::pin(async move {
+            self.ensure_worker();
+            if let Some(local) = self.sessions.find(id, principal, now) {
+                return Ok(self.refresh(&local).await?.then_some(local));
+            }
+            if !is_id(id) || !with_timeout(self.load(id, principal, peer)).await? {
+                return Ok(None);
+            }
+            Ok(self.sessions.find(id, principal, now))
+        })
+    }
+
+    fn is_outdated(&self, session: &Session, now: Instant) -> bool {
+        self.store.is_outdated(session, now.into())
+    }
+
+    fn send<'a>(&'a self, session: &'a Session, messages: Vec<SessionMessage>) -> BackendFuture<'a, bool> {
+        let is_change = messages.iter().any(|message| matches!(message, SessionMessage::Change(_)));
+        Box::pin(async move {
+            with_timeout(self.store.send(session, messages)).await.inspect_err(|_| {
+                // The copy may contain changes that the record does not, and the record may contain changes that were not
+                // announced to the other replicas.
+                invalidate(session);
+                if is_change {
+                    self.announce_later(session);
+                }
+            })
+        })
+    }
+
+    fn delete<'a>(&'a self, session: &'a Session) -> BackendFuture<'a, ()> {
+        Box::pin(async move {
+            with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))
+        })
+    }
+
+    fn written(&self) -> SessionFuture<'_, ()> {
+        Box::pin(self.streams.written())
+    }
+}
+
+impl ReplicaHandler for ReplicaSessions {
     fn message(&self, payload: &[u8]) {
         let Some(announcement) = Announcement::decode(payload) else { return };
         match announcement {
             Announcement::Changed { session, revision } => {
                 self.announcements.fetch_add(1, Ordering::AcqRel);
                 if let Some(local) = self.sessions.get(&session)
-                    && local.session.shared().is_some_and(|shared| shared.revision() < revision)
+                    && SharedSession::of(&local.session).is_some_and(|shared| shared.revision() < revision)
                 {
-                    local.session.invalidate();
+                    invalidate(&local.session);
                     self.work.refreshes.add(Work::Refresh(session));
                 }
             }
@@ -363,7 +370,7 @@ impl ReplicaHandler for SharedSessions {
 
     fn missed(&self) {
         self.announcements.fetch_add(1, Ordering::AcqRel);
-        self.sessions.all().iter().for_each(|(_, local)| local.session.invalidate());
+        self.sessions.all().iter().for_each(|(_, local)| invalidate(&local.session));
         self.work.refreshes.add_all();
         self.work.answers.add_all();
         self.work.cancellations.add_all();
@@ -371,7 +378,7 @@ impl ReplicaHandler for SharedSessions {
 
     fn paused(&self) {
         self.announcements.fetch_add(1, Ordering::AcqRel);
-        self.sessions.all().iter().for_each(|(_, local)| local.session.invalidate());
+        self.sessions.all().iter().for_each(|(_, local)| invalidate(&local.session));
     }
 
     fn lost(&self, slot: Slot) {
@@ -380,12 +387,17 @@ impl ReplicaHandler for SharedSessions {
              the function may have run",
         );
         for (_, local) in self.sessions.all() {
-            if local.session.shared().is_some() {
+            if local.session.is_shared() {
                 local.session.in_flight.fail_all(&lost);
-                local.session.pending_requests.withdraw(slot);
+                local.session.pending_requests.withdraw(|request| Slot::of_id(request) == Some(slot));
             }
         }
     }
+}
+
+/// Returns whether a session must be read again before it is used.
+fn is_stale(local: &HttpSession) -> bool {
+    SharedSession::of(&local.session).is_some_and(SharedSession::is_stale)
 }
 
 /// Passes the answer to a question to the function that waits for it.

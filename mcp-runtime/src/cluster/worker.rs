@@ -9,7 +9,7 @@ use std::{
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{
-    sessions::SharedSessions,
+    sessions::ReplicaSessions,
     work::{Due, SharedWork, Work, WorkQueue},
 };
 use crate::{backend::Backoff, race::race};
@@ -40,24 +40,14 @@ impl BoundedTasks {
     }
 }
 
-impl SharedSessions {
-    /// Starts the worker if it is not running: it ends with the runtime that it was started in.
-    pub(super) fn ensure_worker(self: &Arc<Self>) {
-        self.worker.ensure_running(|| {
-            let (shared, work) = (Arc::downgrade(self), Arc::clone(&self.work));
-            run(shared, work, self.renewal_interval)
-        });
-    }
-}
-
 /// Does what is due, and renews the sessions in use once per interval, for as long as it is polled.
-async fn run(shared: Weak<SharedSessions>, work: Arc<SharedWork>, interval: Duration) {
-    let all_answers = |shared: &SharedSessions| {
+pub(super) async fn run(shared: Weak<ReplicaSessions>, work: Arc<SharedWork>, interval: Duration) {
+    let all_answers = |shared: &ReplicaSessions| {
         shared.questions().into_iter().map(|(session, request)| Work::TakeAnswer(session, request)).collect()
     };
     let all_cancellations =
-        |shared: &SharedSessions| shared.with_calls().into_iter().map(Work::TakeCancellations).collect();
-    let all_refreshes = |shared: &SharedSessions| shared.stale_in_use().into_iter().map(Work::Refresh).collect();
+        |shared: &ReplicaSessions| shared.with_calls().into_iter().map(Work::TakeCancellations).collect();
+    let all_refreshes = |shared: &ReplicaSessions| shared.stale_in_use().into_iter().map(Work::Refresh).collect();
     let answers = complete(&shared, &work.answers, interval, all_answers);
     let cancellations = complete(&shared, &work.cancellations, interval, all_cancellations);
     let refreshes = complete(&shared, &work.refreshes, interval, all_refreshes);
@@ -68,10 +58,10 @@ async fn run(shared: Weak<SharedSessions>, work: Arc<SharedWork>, interval: Dura
 
 /// Does the work of one kind. `all` returns all possible work of this kind.
 async fn complete(
-    shared: &Weak<SharedSessions>,
+    shared: &Weak<ReplicaSessions>,
     queue: &WorkQueue<Work>,
     interval: Duration,
-    all: impl Fn(&SharedSessions) -> Vec<Work>,
+    all: impl Fn(&ReplicaSessions) -> Vec<Work>,
 ) -> Infallible {
     let mut tasks = BoundedTasks::default();
     loop {
@@ -86,7 +76,7 @@ async fn complete(
 }
 
 /// Repeats work until it succeeds, or the server no longer exists.
-async fn retry(shared: Weak<SharedSessions>, work: Work, max_pause: Duration) {
+async fn retry(shared: Weak<ReplicaSessions>, work: Work, max_pause: Duration) {
     let mut backoff = Backoff::up_to(max_pause);
     while let Some(sessions) = shared.upgrade() {
         let Err(error) = sessions.execute(&work).await else { return };
@@ -98,7 +88,7 @@ async fn retry(shared: Weak<SharedSessions>, work: Work, max_pause: Duration) {
 
 /// Renews the sessions that were used since the previous renewals began. A failed renewal is repeated only after the
 /// session was used again, since a record outlives several intervals.
-async fn renew(shared: &Weak<SharedSessions>, interval: Duration) -> Infallible {
+async fn renew(shared: &Weak<ReplicaSessions>, interval: Duration) -> Infallible {
     let mut since = Instant::now();
     loop {
         sleep(interval).await;

@@ -20,6 +20,7 @@ use super::{
     methods::required_scopes::required_scopes,
     outbox::Outbox,
     rates::FlowControl,
+    replicas::SessionMessage,
     request::{
         context::{ConnectionContext, RequestContext, RequestDialect, request_span},
         params::Params,
@@ -30,7 +31,6 @@ use super::{
 };
 use crate::{
     auth::Scopes,
-    cluster::SessionMessage,
     error::{Fault, FaultClass},
     jsonrpc::{Id, Incoming, Malformed, Message, ResponseBody, Transmission, parse, raw},
     revision::{self, Dialect, Feature},

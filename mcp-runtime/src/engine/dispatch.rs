@@ -3,13 +3,13 @@
 use super::{
     client_requests::decode_progress,
     methods::{completion, entries, lifecycle, subscriptions, tasks, tools},
+    replicas::SessionMessage,
     request::{
         context::{ConnectionContext, RequestContext},
         params::Params,
     },
 };
 use crate::{
-    cluster::SessionMessage,
     error::Fault,
     jsonrpc::{Id, MAX_ID_BYTES, Message, RawJson},
     registry::ListKind,

@@ -13,16 +13,12 @@ use super::{
     session::{Lifecycle, Session, SessionInfo, SingleFlight},
     subscriptions::subscriber::Subscriber,
 };
-#[cfg(feature = "http")]
-use crate::cluster::SessionRecord;
-#[cfg(feature = "http")]
-use crate::revision;
 
 /// The capabilities that the server declared in `initialize`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Declared {
-    pub(super) announces_changes: bool,
-    pub(super) logging: bool,
+pub(crate) struct Declared {
+    pub(crate) announces_changes: bool,
+    pub(crate) logging: bool,
 }
 
 /// Opens a session with its outbox for messages that belong to no request, and starts to ping its client.
@@ -56,24 +52,11 @@ pub(super) fn open(
     session
 }
 
-/// Creates a copy of a session that another replica has opened. Returns `None` if its version is unknown.
-#[cfg(feature = "http")]
-pub(crate) fn restore_session(engine: &Arc<Engine>, record: &SessionRecord) -> Option<Arc<Session>> {
-    let info = SessionInfo {
-        dialect: revision::handshake(&record.version)?,
-        client: record.client.clone(),
-        capabilities: record.capabilities.as_str().into(),
-        principal: record.principal.as_deref().map(Into::into),
-    };
-    let declared = Declared { announces_changes: record.announces_changes, logging: record.declares_logging };
+/// Creates a copy of a session that another replica has opened.
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) fn restore_session(engine: &Arc<Engine>, info: SessionInfo, declared: Declared) -> Arc<Session> {
     engine.start_background();
     let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
     let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
-    let session = open(engine, info, declared, outbox, (Arc::default(), flow));
-    session.adopt(record, record);
-    // This replica may have missed changes since the session was opened.
-    if let Some(subscriber) = &session.subscriber {
-        subscriber.everything_changed(engine.registry().capabilities().kinds());
-    }
-    Some(session)
+    open(engine, info, declared, outbox, (Arc::default(), flow))
 }

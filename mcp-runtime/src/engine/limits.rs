@@ -35,8 +35,6 @@ pub(crate) struct Limits {
     pub(crate) pings: Option<PingSchedule>,
     /// How long a client may take between two rounds of a request.
     pub(crate) round_ttl: Duration,
-    /// How long the other processes that share the backend wait for one that gives no sign of life.
-    pub(crate) lease: Duration,
     pub(crate) tasks: TaskOptions,
     pub(crate) rates: SessionRates,
 }
@@ -55,7 +53,6 @@ impl Default for Limits {
             answer_timeout: Duration::from_secs(600),
             pings: None,
             round_ttl: Duration::from_secs(3600),
-            lease: Duration::from_secs(10),
             tasks: TaskOptions::default(),
             rates: SessionRates::default(),
         }

@@ -3,7 +3,6 @@
 //! The engine owns the lifecycle, dispatch, calls in flight, cancellation, subscriptions, tasks and limits. It does no
 //! I/O: transports pass messages to a [`Connection`] and take its output.
 
-mod background;
 mod call;
 mod client_requests;
 mod connection;
@@ -18,8 +17,7 @@ mod methods;
 mod outbox;
 mod pings;
 mod rates;
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
-mod readiness;
+mod replicas;
 mod request;
 mod roots_hook;
 mod server;
@@ -30,12 +28,12 @@ mod tasks;
 mod weak_set;
 
 #[cfg(feature = "http")]
-pub(crate) use background::BackgroundTask;
-#[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use call::running::write_error;
 pub(crate) use client_requests::InputResponse;
+#[cfg(feature = "cluster")]
+pub(crate) use client_requests::{KEY_ID_LEN, base64_key};
 #[cfg(feature = "http")]
 pub(crate) use client_requests::session_ended;
 pub use client_requests::{StateKey, StateKeyError};
@@ -43,14 +41,21 @@ pub use client_requests::{StateKey, StateKeyError};
 pub(crate) use connection::ReceiveOutcome;
 pub(crate) use connection::{Connection, RequestIds};
 pub(crate) use description::OWN_EXTENSIONS;
-#[cfg(feature = "http")]
-pub(crate) use handshake::restore_session;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use handshake::{Declared, restore_session};
 #[cfg(feature = "http")]
 pub(crate) use limits::Meter;
 pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
+pub(crate) use replicas::Replicas;
+#[cfg(feature = "cluster")]
+pub(crate) use replicas::{ReplicaHandler, SharedKeys, Slot};
+#[cfg(feature = "http")]
+pub(crate) use replicas::SessionMessage;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use replicas::SessionChange;
 pub(crate) use request::source::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
@@ -58,8 +63,12 @@ pub(crate) use roots_hook::RootsHook;
 pub(crate) use server::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
+#[cfg(feature = "cluster")]
 pub(crate) use session::SessionLog;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use session::SessionInfo;
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
+#[cfg(feature = "cluster")]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 pub use tasks::{TaskLimits, TaskStatus};

@@ -61,13 +61,13 @@ async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut S
     liveness.take() || !session.outbox.has_reader()
 }
 
-#[cfg(all(test, feature = "http"))]
+#[cfg(all(test, feature = "cluster", feature = "http"))]
 mod tests {
     use super::*;
     use crate::{
         backend::MemoryBackend,
-        cluster::Replica,
-        engine::{client_requests::PendingRequests, liveness::Liveness},
+        cluster::Cluster,
+        engine::{client_requests::PendingRequests, liveness::Liveness, replicas::Slot},
     };
 
     const LIMIT: Duration = Duration::from_secs(1);
@@ -78,13 +78,13 @@ mod tests {
         let mut session = Session::for_test();
         session.liveness = Some(Liveness::new(PingSchedule::new(LIMIT, LIMIT)));
         session.pending_requests = Arc::new(PendingRequests::new(1));
-        let replica = Arc::new(Replica::new(Arc::new(MemoryBackend::default()), LIMIT));
+        let replica = Cluster::for_test(Arc::new(MemoryBackend::default()), LIMIT);
         session.pending_requests.number_by(&replica);
         session.outbox.open_reader();
         let session = Arc::new(session);
         assert!(is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await);
         let slot = replica.join().await.unwrap();
-        let lose = async { session.pending_requests.withdraw(slot) };
+        let lose = async { session.pending_requests.withdraw(|id| Slot::of_id(id) == Some(slot)) };
         let mut timer = pin!(sleep(LIMIT));
         assert!(tokio::join!(is_alive(&session, LIMIT, timer.as_mut()), lose).0);
         assert!(!is_alive(&session, LIMIT, pin!(sleep(LIMIT))).await, "the ping is not answered");

@@ -1,23 +1,19 @@
 //! What all connections of a server share.
 
-use std::{
-    future::pending,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
 use arc_swap::{ArcSwap, Guard};
 
 use super::{
-    background::BackgroundTask,
     client_requests::{StateKey, StateKeys},
     description::{self, ServerDescription},
     layers::{Layers, SharedBackend},
     limits::Limits,
     live_requester::LiveRequester,
-    readiness::BackendProbe,
+    replicas::Replicas,
     request::source::Visibility,
     roots_hook::RootsHook,
     session::{Session, SessionLog},
@@ -28,11 +24,9 @@ use super::{
 use crate::{
     auth::{AccessRules, Identity},
     backend::Backend,
-    cluster::{ChangeSet, ChangedResources, Replica, ServerName, SharedChanges, SharedLog},
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
     model::{Implementation, Level, OptionalCapabilities},
-    race::race,
     registry::{Kinds, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
 };
@@ -54,8 +48,6 @@ pub(crate) struct Profile {
     pub(crate) state_keys: Vec<StateKey>,
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
     pub(crate) visibility: Option<Visibility>,
-    /// The backend that the processes of the service share. `None` for a single process, which keeps its state in memory.
-    pub(crate) backend: Option<Arc<dyn Backend>>,
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
     /// The names of functions, including those that will be added.
@@ -69,8 +61,6 @@ pub(crate) struct Profile {
     pub(crate) authenticates: bool,
     /// The identity of the sender on transports that do not identify senders.
     pub(crate) local_identity: Option<Identity>,
-    /// The names of servers with which this one may share a backend.
-    pub(crate) former_names: Vec<String>,
 }
 
 /// A built server: the state that its connections share.
@@ -86,15 +76,8 @@ pub(crate) struct Engine {
     pub(crate) states: Arc<StateMap>,
     pub(crate) profile: Profile,
     pub(super) state_keys: Arc<StateKeys>,
-    /// The changes that the processes of the service announce to each other. `None` if nothing is shared.
-    shared_changes: Option<Arc<SharedChanges>>,
-    /// Keeps what is shared with other processes up to date.
-    background: BackgroundTask,
-    /// Asks the backend whether it responds. `None` if the author has not set a backend.
-    probe: Option<BackendProbe>,
-    /// This process among those that share the backend. `None` if the author has not set a backend.
-    replica: Option<Arc<Replica>>,
-    shared_log: Option<Arc<SharedLog>>,
+    /// The processes that share the backend. `None` if the author has not set a backend.
+    replicas: Option<Arc<dyn Replicas>>,
     pub(super) tasks: Arc<Tasks>,
     /// The backend for layers. `None` if the author has not set a backend.
     pub(super) layer_backend: Option<Arc<SharedBackend>>,
@@ -103,32 +86,26 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Creates the engine of a server. `backend` is the backend of the profile or, if there is none, one in memory.
+    /// Creates the engine of a server. `backend` is the backend that the processes of `replicas` share or, without them, one
+    /// in memory.
     pub(crate) fn new(
         registry: Registry,
         states: StateMap,
         mut profile: Profile,
         backend: Arc<dyn Backend>,
+        replicas: Option<Arc<dyn Replicas>>,
         announces_changes: bool,
     ) -> Self {
         // What is listed for one caller is not for everybody.
         let is_private = profile.visibility.is_some() || profile.hides_unauthorized || profile.authenticates;
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private)));
-        let shared = profile.backend.clone();
-        let shared_changes = shared.clone().map(|backend| Arc::new(SharedChanges::new(backend)));
-        let name =
-            ServerName { name: profile.identity.name.clone(), former: std::mem::take(&mut profile.former_names) };
-        let replica = shared.clone().map(|backend| Arc::new(Replica::of_server(backend, profile.limits.lease, name)));
-        let probe = replica.clone().map(BackendProbe::new);
         let sessions = Arc::default();
         let log = Arc::new(SessionLog::new(&sessions));
-        let shared_log = replica.as_ref().map(|replica| SharedLog::new(replica, &log));
-        let shared_clock = replica.as_ref().map(|replica| (Arc::clone(replica.backend()), Arc::clone(replica.clock())));
         let state_keys = std::mem::take(&mut profile.state_keys);
-        let layer_backend = shared.map(|backend| {
+        let layer_backend = replicas.as_ref().map(|_| {
             let server = profile.identity.name.clone().into_boxed_str();
-            Arc::new(SharedBackend { backend, server })
+            Arc::new(SharedBackend { backend: Arc::clone(&backend), server })
         });
         Self {
             current: CurrentRegistry::new(registry),
@@ -137,13 +114,9 @@ impl Engine {
             log,
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
-            state_keys: Arc::new(StateKeys::new(state_keys, profile.limits.round_ttl, shared_clock)),
-            shared_changes,
-            background: BackgroundTask::default(),
-            tasks: Arc::new(Tasks::new(backend, replica.clone(), profile.limits.tasks.clone())),
-            probe,
-            replica,
-            shared_log,
+            state_keys: Arc::new(StateKeys::new(state_keys, profile.limits.round_ttl, replicas.clone())),
+            tasks: Arc::new(Tasks::new(backend, replicas.clone(), profile.limits.tasks.clone())),
+            replicas,
             profile,
             layer_backend,
             encodings,
@@ -155,10 +128,10 @@ impl Engine {
         self.current.load()
     }
 
-    /// Returns this process among those that share the backend. Returns `None` if the backend is not shared.
+    /// Returns the processes that share the backend. Returns `None` if the backend is not shared.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
-    pub(crate) fn replica(&self) -> Option<&Arc<Replica>> {
-        self.replica.as_ref()
+    pub(crate) fn replicas(&self) -> Option<&Arc<dyn Replicas>> {
+        self.replicas.as_ref()
     }
 
     pub(super) fn announces_changes(&self) -> bool {
@@ -195,14 +168,20 @@ impl Engine {
 
     /// Sends an encoded log message to the sessions of all processes that have asked for its level, and counts those of
     /// this process that cannot receive it.
-    pub(crate) fn log(self: &Arc<Self>, level: Level, message: &[u8]) {
+    pub(crate) fn log(&self, level: Level, message: &[u8]) {
         self.log.send(level, message);
-        if let Some(shared) = &self.shared_log {
-            self.start_background();
-            if !shared.send(level, message) {
+        if let Some(replicas) = &self.replicas {
+            replicas.start();
+            if !replicas.log(level, message) {
                 self.log.count_dropped(1);
             }
         }
+    }
+
+    /// Returns the log messages to the sessions of this process.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn session_log(&self) -> &Arc<SessionLog> {
+        &self.log
     }
 
     /// Returns the number of log messages that [`log`](Self::log) could not send.
@@ -218,73 +197,43 @@ impl Engine {
 
     /// Starts to exchange with other processes what is shared with them, if anything is, unless that has been started
     /// or there is no runtime. Whatever depends on it calls this first.
-    pub(crate) fn start_background(self: &Arc<Self>) {
-        let Some(changes) = &self.shared_changes else { return };
-        self.background.ensure_running(|| {
-            let log = self.shared_log.clone();
-            let (changes, keys, engine) = (Arc::clone(changes), Arc::clone(&self.state_keys), Arc::downgrade(self));
-            async move {
-                let deliver = |changes| {
-                    if let Some(engine) = engine.upgrade() {
-                        engine.deliver(&changes);
-                    }
-                };
-                let log = async {
-                    match log {
-                        Some(log) => log.run().await,
-                        None => pending().await,
-                    }
-                };
-                let _ = race(race(changes.run(deliver), keys.run()), log).await;
-            }
-        });
+    pub(crate) fn start_background(&self) {
+        if let Some(replicas) = &self.replicas {
+            replicas.start();
+        }
     }
 
     /// Notifies the subscribers of the lists of these kinds, in all processes of the service.
-    pub(crate) fn lists_changed(self: &Arc<Self>, kinds: Kinds) {
+    pub(crate) fn lists_changed(&self, kinds: Kinds) {
         self.subscriptions.lists_changed(kinds);
-        if let Some(changes) = &self.shared_changes {
-            changes.lists_changed(kinds);
-            self.start_background();
+        if let Some(replicas) = &self.replicas {
+            replicas.lists_changed(kinds);
+            replicas.start();
         }
     }
 
     /// Notifies the subscribers of a resource, in all processes of the service.
-    pub(crate) fn resource_updated(self: &Arc<Self>, uri: &str) {
+    pub(crate) fn resource_updated(&self, uri: &str) {
         self.subscriptions.resource_updated(uri);
-        if let Some(changes) = &self.shared_changes {
-            changes.resource_updated(uri);
-            self.start_background();
-        }
-    }
-
-    /// Notifies the subscribers in this process of what has changed in others.
-    fn deliver(&self, changes: &ChangeSet) {
-        // Clients have not subscribed to kinds that the server does not declare.
-        let declared = self.registry().capabilities().kinds();
-        let lists = changes.lists.and(declared);
-        match &changes.resources {
-            ChangedResources::These(uris) => {
-                self.subscriptions.lists_changed(lists);
-                uris.iter().for_each(|uri| self.subscriptions.resource_updated(uri));
-            }
-            ChangedResources::All => self.subscriptions.everything_changed(lists),
+        if let Some(replicas) = &self.replicas {
+            replicas.resource_updated(uri);
+            replicas.start();
         }
     }
 
     /// Returns what is wrong with the backend, or `None` if nothing is, or if the state is kept in memory.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has a readiness check"))]
     pub(crate) async fn backend_problem(&self) -> Option<&'static str> {
-        match &self.probe {
-            Some(probe) => probe.problem().await,
+        match &self.replicas {
+            Some(replicas) => replicas.problem().await,
             None => None,
         }
     }
 
     /// Waits until the changes that this process has made are announced to the others, for at most half a second.
     pub(crate) async fn flush_changes(&self) {
-        if let Some(changes) = &self.shared_changes {
-            changes.flush().await;
+        if let Some(replicas) = &self.replicas {
+            replicas.flush().await;
         }
     }
 
@@ -295,7 +244,7 @@ impl Engine {
     ///
     /// Returns the error of `change`. In that case, nothing changes.
     pub(crate) fn change(
-        self: &Arc<Self>,
+        &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<bool, BuildError> {
         let changed = self.current.change(change)?;

@@ -1,6 +1,7 @@
 //! A session with a client, and its log messages outside of calls.
 
 use std::{
+    any::Any,
     future::pending,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -9,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::SetOnce, time::timeout};
+use tokio::{
+    sync::SetOnce,
+    time::{sleep, timeout},
+};
 
 use super::{
     call::in_flight::InFlight,
@@ -20,21 +24,14 @@ use super::{
     subscriptions::subscriber::Subscriber,
     weak_set::{Registration, WeakSet},
 };
-#[cfg(feature = "http")]
-use crate::cluster::{ReaderRecord, Replica, SessionRecord};
 use crate::{
-    cluster::SharedSession,
     error::Fault,
     handler::{CallConnection as _, ClientInfo},
     model::Level,
     race::race,
     revision::Dialect,
 };
-#[cfg(feature = "http")]
-use tokio::time::sleep;
-
 /// The time between two checks whether a client reads at another replica.
-#[cfg(feature = "http")]
 const READER_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A session: the result of the negotiation in `initialize`, and the state that lives as long as the session.
@@ -48,7 +45,7 @@ pub(crate) struct Session {
     pub(crate) pending_requests: Arc<PendingRequests>,
     /// How long the client may take to answer a question.
     pub(super) answer_timeout: Duration,
-    pub(super) roots: RootsCache,
+    pub(crate) roots: RootsCache,
     /// The executions of the function that runs when the roots change.
     pub(super) roots_hook_runs: SingleFlight,
     pub(crate) in_flight: Arc<InFlight>,
@@ -62,8 +59,8 @@ pub(crate) struct Session {
     /// Whether the server declared in `initialize` that it sends log messages.
     pub(crate) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
-    /// The session as shared with other replicas. Unset if it is known to this process only.
-    pub(super) shared: OnceLock<Box<SharedSession>>,
+    /// What the other processes know about the session, in a type of `cluster`. Unset if only this process knows it.
+    pub(crate) shared: OnceLock<Box<dyn Any + Send + Sync>>,
     /// Pings the client when it is silent. `None` if pings are disabled.
     pub(super) liveness: Option<Liveness>,
     /// Removes the session from the set of open sessions when dropped.
@@ -90,40 +87,6 @@ pub(super) struct Lifecycle {
 }
 
 impl Session {
-    /// Adopts what other replicas have changed.
-    #[cfg(feature = "http")]
-    pub(crate) fn adopt(&self, before: &SessionRecord, after: &SessionRecord) {
-        if after.initialized {
-            self.set_initialized();
-        }
-        if let Some(level) = after.level.as_deref().and_then(|level| level.parse().ok()) {
-            self.flow.set_level(level);
-        }
-        if let Some(subscriber) = &self.subscriber {
-            subscriber.set_resources(&after.resources, self.shared().and_then(SharedSession::updates));
-        }
-        if before.roots != after.roots {
-            self.roots.invalidate();
-        }
-    }
-
-    /// Requires that the record of the session is read again before it is used.
-    #[cfg(feature = "http")]
-    pub(crate) fn invalidate(&self) {
-        if let Some(shared) = self.shared() {
-            shared.invalidate(self.subscriber.as_ref().map_or(0, Subscriber::updates));
-        }
-    }
-
-    /// Makes the session one that other replicas know.
-    #[cfg(feature = "http")]
-    pub(crate) fn share(&self, shared: SharedSession, replica: &Arc<Replica>) {
-        // All replicas must agree on the owner of the session's tasks.
-        self.set_id(&shared.id);
-        self.pending_requests.number_by(replica);
-        let _ = self.shared.set(Box::new(shared));
-    }
-
     /// Sets the id of the session, unless it has one.
     pub(crate) fn set_id(&self, id: &Arc<str>) {
         let _ = self.id.set(Arc::clone(id));
@@ -133,13 +96,13 @@ impl Session {
         self.id.get().map(|id| &**id)
     }
 
-    /// Returns what other replicas know about the session. Returns `None` if it is known to this process only.
-    pub(crate) fn shared(&self) -> Option<&SharedSession> {
-        self.shared.get().map(Box::as_ref)
+    /// Returns whether other processes know the session.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.get().is_some()
     }
 
     /// Handles `notifications/initialized`: releases the messages that were held back.
-    pub(super) fn set_initialized(&self) {
+    pub(crate) fn set_initialized(&self) {
         // Clients may repeat the notification.
         let _ = self.lifecycle.initialized.set(());
         if let Some(subscriber) = &self.subscriber {
@@ -198,27 +161,25 @@ impl Session {
     /// Waits until the client reads messages that belong to no request at another replica, which receives what is sent
     /// here.
     async fn until_read_elsewhere(&self) {
-        #[cfg(feature = "http")]
-        if let (Some(shared), Some(replica)) = (self.shared(), self.pending_requests.replica()) {
-            while !ReaderRecord::is_read(replica, &shared.id).await.unwrap_or(false) {
-                sleep(READER_INTERVAL).await;
-            }
-            return;
+        if self.pending_requests.replicas().is_none() {
+            return pending().await;
         }
-        pending().await
+        while !self.is_read_elsewhere().await {
+            sleep(READER_INTERVAL).await;
+        }
     }
 
     /// Returns whether the client reads messages that belong to no request, here or at another replica. Returns `false`
     /// if the backend fails.
     pub(super) async fn is_read(&self) -> bool {
-        if self.outbox.has_reader() {
-            return true;
+        self.outbox.has_reader() || self.is_read_elsewhere().await
+    }
+
+    async fn is_read_elsewhere(&self) -> bool {
+        match self.pending_requests.replicas().zip(self.id()) {
+            Some((replicas, id)) => replicas.is_read(id).await.unwrap_or(false),
+            None => false,
         }
-        #[cfg(feature = "http")]
-        if let (Some(shared), Some(replica)) = (self.shared(), self.pending_requests.replica()) {
-            return ReaderRecord::is_read(replica, &shared.id).await.unwrap_or(false);
-        }
-        false
     }
 
     /// Sends a log message that belongs to no call, if the client is initialized and has asked for the level. Returns
@@ -230,7 +191,7 @@ impl Session {
         }
         if !self.outbox.has_reader() {
             // The client may read at another replica, which receives the message as well.
-            return self.shared().is_some();
+            return self.is_shared();
         }
         self.outbox.admits_log_message() && self.outbox.notify(message)
     }

@@ -46,12 +46,12 @@ impl Server {
     /// let server = Server::empty("tracker", "2.0.0").renamed_from("notes").backend(MemoryBackend::default());
     /// ```
     pub fn renamed_from(mut self, name: impl Into<String>) -> Self {
-        self.profile.former_names.push(name.into());
+        self.cluster.former_names.push(name.into());
         self
     }
 
     pub(crate) fn shared_backend(mut self, backend: Arc<dyn Backend>) -> Self {
-        self.profile.backend = Some(backend);
+        self.cluster.backend = Some(backend);
         self
     }
 
@@ -70,7 +70,7 @@ impl Server {
     /// # }
     /// ```
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.profile.limits.lease = lease.max(MIN_LEASE);
+        self.cluster.lease = lease.max(MIN_LEASE);
         self
     }
 }

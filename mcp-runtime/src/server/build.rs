@@ -7,6 +7,8 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Server, built::BuiltServer};
+#[cfg(feature = "cluster")]
+use crate::{cluster::Cluster, engine::Replicas};
 use crate::{
     backend::{Backend, MemoryBackend},
     engine::{Engine, Profile},
@@ -104,8 +106,11 @@ impl Server {
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         #[cfg(feature = "lock")]
         crate::lock::intercept::reject_foreign_main();
-        let backend: Arc<dyn Backend> =
-            self.profile.backend.clone().unwrap_or_else(|| Arc::new(MemoryBackend::default()));
+        #[cfg(feature = "cluster")]
+        let shared = self.cluster.backend.clone();
+        #[cfg(not(feature = "cluster"))]
+        let shared = None;
+        let backend: Arc<dyn Backend> = shared.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
         self.add_builtin(Arc::new(self.handle.clone()));
         self.add_builtin(Arc::clone(&backend));
         self.add_builtin(Arc::new(Arc::clone(&backend)));
@@ -132,11 +137,23 @@ impl Server {
         };
         let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
         let changes = self.handle.is_issued() || registry.takes(TypeId::of::<Handle>());
-        let engine = Arc::new(Engine::new(registry, self.states, self.profile, backend, changes));
+        #[cfg(feature = "cluster")]
+        let cluster = Cluster::of_server(self.cluster, &self.profile);
+        #[cfg(feature = "cluster")]
+        let replicas = cluster.clone().map(|cluster| cluster as Arc<dyn Replicas>);
+        #[cfg(not(feature = "cluster"))]
+        let replicas = None;
+        let engine = Arc::new(Engine::new(registry, self.states, self.profile, backend, replicas, changes));
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = &cluster {
+            cluster.connect(&engine);
+        }
         self.handle.connect(&engine);
         engine.start_background();
         log_built(&engine);
         let built = BuiltServer::new(engine, self.handle);
+        #[cfg(feature = "cluster")]
+        let built = built.in_cluster(cluster);
         #[cfg(feature = "http")]
         let built = built.authorized(authorization);
         Ok(built)

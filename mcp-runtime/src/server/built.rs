@@ -2,8 +2,13 @@ use std::{io, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(feature = "cluster")]
+use crate::cluster::Cluster;
 #[cfg(feature = "http")]
-use crate::transport::http::{Authorization, HttpAddress, HttpOptions, HttpService, LegacySessions, Listener};
+use crate::transport::http::{
+    Authorization, Endpoint, HttpAddress, HttpOptions, HttpService, LegacySessions, Listener,
+    session::{LocalSessions, Sessions},
+};
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
@@ -33,6 +38,9 @@ use crate::{
 pub struct BuiltServer {
     engine: Arc<Engine>,
     handle: Handle,
+    /// The processes that share the backend. `None` if the author has not set one.
+    #[cfg(feature = "cluster")]
+    cluster: Option<Arc<Cluster>>,
     /// How HTTP requests are authenticated.
     #[cfg(feature = "http")]
     authorization: Option<Arc<Authorization>>,
@@ -51,9 +59,17 @@ impl BuiltServer {
             legacy: LegacySessions::default(),
             engine,
             handle,
+            #[cfg(feature = "cluster")]
+            cluster: None,
             #[cfg(feature = "http")]
             authorization: None,
         }
+    }
+
+    /// Sets the processes that share the backend.
+    #[cfg(feature = "cluster")]
+    pub(super) fn in_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
+        Self { cluster, ..self }
     }
 
     /// Sets how HTTP requests are authenticated.
@@ -186,14 +202,31 @@ impl BuiltServer {
     pub(crate) async fn bind_http(&self, address: HttpAddress, options: HttpOptions) -> io::Result<Listener> {
         self.check_authorization().map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
         self.check_name().await?;
-        let (engine, authorization) = (Arc::clone(&self.engine), self.authorization.clone());
-        Listener::bind(engine, authorization, self.legacy.clone(), address, options).await
+        Listener::bind(self.endpoint(options), self.legacy.clone(), address).await
+    }
+
+    /// Creates an endpoint, whose sessions the processes that share the backend share.
+    #[cfg(feature = "http")]
+    pub(crate) fn endpoint(&self, options: HttpOptions) -> Endpoint {
+        let local = Arc::new(LocalSessions::new(&options));
+        #[cfg(feature = "cluster")]
+        let sessions = match &self.cluster {
+            Some(cluster) => cluster.sessions(&self.engine, local, &options),
+            None => Sessions::new(local, None),
+        };
+        #[cfg(not(feature = "cluster"))]
+        let sessions = Sessions::new(local, None);
+        Endpoint::new(Arc::clone(&self.engine), self.authorization.clone(), sessions, options)
     }
 
     /// Checks that the backend belongs to this server.
     async fn check_name(&self) -> io::Result<()> {
-        let Some(replica) = self.engine.replica() else { return Ok(()) };
-        replica.check_name().await.map_err(|mismatch| io::Error::new(io::ErrorKind::InvalidInput, mismatch))
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = &self.cluster {
+            let mismatch = |mismatch| io::Error::new(io::ErrorKind::InvalidInput, mismatch);
+            cluster.check_name().await.map_err(mismatch)?;
+        }
+        Ok(())
     }
 
     /// Checks that functions with scopes are unreachable without authentication.
@@ -240,7 +273,7 @@ impl BuiltServer {
         if let Err(problem) = self.check_authorization() {
             panic!("{problem}");
         }
-        HttpService::new(self.engine, self.authorization, options)
+        HttpService::new(self.endpoint(options))
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

@@ -1,6 +1,7 @@
 //! Configuring, building and serving a server.
 
 mod authorization;
+#[cfg(feature = "cluster")]
 mod backend;
 mod build;
 mod built;
@@ -53,6 +54,8 @@ pub struct Server {
     disabled: Vec<Entry>,
     states: StateMap,
     profile: Profile,
+    #[cfg(feature = "cluster")]
+    cluster: crate::cluster::ClusterOptions,
     handle: Handle,
     #[cfg(feature = "skills")]
     skills: Vec<std::path::PathBuf>,
@@ -98,6 +101,8 @@ impl Server {
                 identity: Implementation { name: name.into(), version: version.into(), ..Implementation::default() },
                 ..Profile::default()
             },
+            #[cfg(feature = "cluster")]
+            cluster: Default::default(),
             handle: Handle::new(),
             #[cfg(feature = "skills")]
             skills: Vec::new(),

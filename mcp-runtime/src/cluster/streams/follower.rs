@@ -9,7 +9,8 @@ use super::{
 };
 use crate::{
     backend::{Append, BackendError, Backoff, LogEntry},
-    cluster::{Replica, Slot},
+    cluster::replica::Replica,
+    engine::Slot,
     race::race,
     revision::Dialect,
     transport::http::sse::item::StreamItem,

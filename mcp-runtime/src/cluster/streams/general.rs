@@ -14,9 +14,9 @@ use tokio::{
 
 use super::{
     local_entries::{LocalEntries, LocalFollower},
-    log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamCalls, StreamLog, persist, persist_unless_full},
+    log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist, persist_unless_full},
     open_responses::{OpenResponses, Reader, ReaderRecord},
-    shared_events::{Closed, Feed, SharedEvents},
+    shared_events::{Closed, Feed, FollowedEvents},
     writer::Writer,
 };
 use crate::{
@@ -24,10 +24,13 @@ use crate::{
     engine::Outbox,
     race::race,
     revision::Dialect,
-    transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::{GENERAL, StreamItem},
-        stream::{MAX_LOGGED_BYTES, StreamMemory},
+    transport::http::{
+        session::StreamCalls,
+        sse::{
+            events::{Resumption, StreamEvents},
+            item::{GENERAL, StreamItem},
+            stream::{MAX_LOGGED_BYTES, StreamMemory},
+        },
     },
 };
 
@@ -105,8 +108,8 @@ impl GeneralStream {
         // From now on, messages are for this response. Its task may run later.
         self.outbox.open_reader();
         tokio::spawn(response.run(feed));
-        let events = SharedEvents::resumed(responses, &self.session_id, (GENERAL, at), items, registration);
-        Ok(Resumption::Events(StreamEvents::Shared(events)))
+        let events = FollowedEvents::resumed(responses, &self.session_id, (GENERAL, at), items, registration);
+        Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
     }
 
     /// Writes the messages that originate at this replica to the log.

@@ -1,6 +1,5 @@
 use std::{sync::Arc, time::Duration};
 
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::{
@@ -11,7 +10,10 @@ use crate::{
     error::Fault,
     jsonrpc::Id,
     revision::Dialect,
-    transport::http::sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+    transport::http::{
+        session::StreamCalls,
+        sse::stream::{MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES},
+    },
 };
 
 /// The time after its last entry at which the log of a running stream expires.
@@ -232,21 +234,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The requests whose responses a stream carries.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct StreamCalls {
-    /// The ids, as JSON. The size of a message limits them.
-    ids: Vec<String>,
-    /// Whether the client has sent them as a batch, so that one array carries all responses.
-    is_batch: bool,
-}
-
 impl StreamCalls {
-    /// Describes the requests of a message or a batch.
-    pub(crate) fn new<'a>(ids: impl Iterator<Item = &'a Id<'a>>, is_batch: bool) -> Self {
-        Self { ids: ids.map(|id| id.as_json().to_owned()).collect(), is_batch }
-    }
-
     pub(super) fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
@@ -347,8 +335,8 @@ mod tests {
             (&["1", "2"], true, format!("[{},{}]", error("1"), error("2"))),
             (&[], true, String::new()),
         ] {
-            let calls: Vec<_> = ids.iter().filter_map(|id| Id::from_json(id)).collect();
-            let calls = StreamCalls::decode(&StreamCalls::new(calls.iter(), is_batch).encode()).unwrap();
+            let calls = StreamCalls { ids: ids.iter().map(|id| (*id).to_owned()).collect(), is_batch };
+            let calls = StreamCalls::decode(&calls.encode()).unwrap();
             let lost = calls.lost(revision::newest_handshake());
             assert_eq!(String::from_utf8(lost).unwrap(), expected, "{ids:?}");
         }

@@ -17,9 +17,7 @@ mod shared_events;
 mod tests;
 mod writer;
 
-pub(crate) use log::StreamCalls;
-pub(crate) use open_responses::ReaderRecord;
-pub(crate) use shared_events::SharedEvents;
+pub(super) use open_responses::ReaderRecord;
 
 use std::sync::Arc;
 
@@ -27,24 +25,27 @@ use follower::Follower;
 use general::{GeneralStream, Pump};
 use log::StreamLog;
 use open_responses::OpenResponses;
-use shared_events::Feed;
+use shared_events::{Feed, FollowedEvents};
 use tokio::sync::watch;
 
 use crate::{
-    backend::{BackendError, with_timeout},
-    cluster::{Replica, Slot},
-    engine::{Outbox, Session},
+    backend::{BackendError, BackendFuture, with_timeout},
+    cluster::replica::Replica,
+    engine::{Outbox, Session, Slot},
     revision::Dialect,
-    transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::GENERAL,
-        stream::StreamMemory,
+    transport::http::{
+        session::{SharedStreams, StreamCalls},
+        sse::{
+            events::{Resumption, StreamEvents},
+            item::GENERAL,
+            stream::StreamMemory,
+        },
     },
 };
 
 /// The streams that this replica shares with others.
 #[derive(Debug)]
-pub(crate) struct SharedStreams {
+pub(crate) struct ReplicaStreams {
     replica: Arc<Replica>,
     responses: Arc<OpenResponses>,
     /// Has one receiver for each stream whose log does not contain all answers.
@@ -54,43 +55,31 @@ pub(crate) struct SharedStreams {
 /// The streams of a session that this replica shares with others.
 #[derive(Debug)]
 pub(crate) struct SessionStreams {
-    streams: Arc<SharedStreams>,
+    streams: Arc<ReplicaStreams>,
     session_id: Arc<str>,
     dialect: &'static Dialect,
     /// The stream for messages that belong to no request.
     general: Arc<GeneralStream>,
 }
 
-impl SessionStreams {
-    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. `memory` is
-    /// what the messages that wait for the backend count towards.
-    pub(crate) fn open(
-        &self,
-        calls: StreamCalls,
-        outbox: Arc<Outbox>,
-        lines: Vec<u8>,
-        memory: StreamMemory,
-    ) -> StreamEvents {
+impl SharedStreams for SessionStreams {
+    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
         self.streams.open(Arc::clone(&self.session_id), calls, self.dialect, outbox, lines, memory)
     }
 
-    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
-    /// that belong to no request. Any other response that carries the stream ends.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all operations together.
-    pub(crate) async fn resume(&self, event: Option<(u64, u64)>) -> Result<Resumption, BackendError> {
-        match event {
-            Some((stream, at)) if stream != GENERAL => {
-                self.streams.resume(&self.session_id, stream, at, self.dialect).await
+    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
+        Box::pin(async move {
+            match event {
+                Some((stream, at)) if stream != GENERAL => {
+                    self.streams.resume(&self.session_id, stream, at, self.dialect).await
+                }
+                event => self.general.open(event.map(|(_, at)| at)).await,
             }
-            event => self.general.open(event.map(|(_, at)| at)).await,
-        }
+        })
     }
 }
 
-impl SharedStreams {
+impl ReplicaStreams {
     /// Creates the streams of a replica.
     pub(crate) fn new(replica: &Arc<Replica>) -> Arc<Self> {
         let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
@@ -122,10 +111,10 @@ impl SharedStreams {
         memory: StreamMemory,
     ) -> StreamEvents {
         let (feed, items) = Feed::new(0);
-        let events = SharedEvents::unopened(&self.responses, Arc::clone(&session_id), items);
+        let events = FollowedEvents::unopened(&self.responses, Arc::clone(&session_id), items);
         let (responses, unwritten) = (Arc::clone(&self.responses), self.unwritten.subscribe());
         tokio::spawn(Pump { responses, session_id, outbox, calls, dialect, lines, feed, memory, unwritten }.run());
-        StreamEvents::Shared(events)
+        StreamEvents::Shared(Box::new(events))
     }
 
     /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in
@@ -170,13 +159,13 @@ impl SharedStreams {
         registration.announce().await?;
         let (feed, items) = Feed::new(position);
         tokio::spawn(follower.run(feed));
-        let events = SharedEvents::resumed(responses, session, (stream, position), items, registration);
-        Ok(Resumption::Events(StreamEvents::Shared(events)))
+        let events = FollowedEvents::resumed(responses, session, (stream, position), items, registration);
+        Ok(Resumption::Events(StreamEvents::Shared(Box::new(events))))
     }
 }
 
 #[cfg(test)]
-impl SharedStreams {
+impl ReplicaStreams {
     fn replica(&self) -> &Arc<Replica> {
         &self.replica
     }

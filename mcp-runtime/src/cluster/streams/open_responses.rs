@@ -13,7 +13,8 @@ use tokio::{sync::oneshot, time::sleep};
 use super::log::RUNNING_TTL;
 use crate::{
     backend::{BackendError, RecordCondition, RecordVersion, with_timeout},
-    cluster::{Replica, ReplicaHandler, Slot},
+    cluster::replica::Replica,
+    engine::{ReplicaHandler, Slot},
 };
 
 /// How often a response that was replaced looks for the one that carries its stream, in the time of a lease.

@@ -11,12 +11,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::open_responses::{OpenResponse, OpenResponses};
 use crate::{
     race::race,
-    transport::http::sse::item::{GENERAL, StreamItem, Wait},
+    transport::http::sse::{
+        events::SharedEvents,
+        item::{GENERAL, StreamItem, Wait},
+    },
 };
 
 /// The events of a stream, for the response that carries it.
 #[derive(Debug)]
-pub(crate) struct SharedEvents {
+pub(super) struct FollowedEvents {
     session: Arc<str>,
     /// The id of the stream. `None` until the stream is opened.
     stream: Option<u64>,
@@ -30,7 +33,7 @@ pub(crate) struct SharedEvents {
     replaced: Option<Wait>,
 }
 
-impl SharedEvents {
+impl FollowedEvents {
     /// Creates the events of a stream that is about to be opened.
     pub(super) fn unopened(responses: &Arc<OpenResponses>, session: Arc<str>, items: FeedReceiver) -> Self {
         let responses = Arc::clone(responses);
@@ -49,20 +52,18 @@ impl SharedEvents {
         let (stream, registration) = (Some(stream), Some(registration));
         Self { session, stream, start, items, responses, registration, replaced: None }
     }
+}
 
-    /// Returns the id of the stream, or `None` if the stream is yet to be opened.
-    pub(crate) fn stream(&self) -> Option<u64> {
+impl SharedEvents for FollowedEvents {
+    fn stream(&self) -> Option<u64> {
         self.stream
     }
 
-    /// Returns the position of the event after which the response starts.
-    pub(crate) fn start(&self) -> u64 {
+    fn start(&self) -> u64 {
         self.start
     }
 
-    /// Returns the next item, or `None` if the response ends before the stream, for example because another response
-    /// carries the stream.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>> {
         if self.replaced.is_none()
             && self.registration.as_mut().is_some_and(|registration| registration.poll_ended(cx).is_ready())
         {

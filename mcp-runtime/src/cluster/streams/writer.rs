@@ -5,16 +5,19 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{
     cursor::Cursor,
-    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamCalls, StreamLog, persist},
+    log::{Entry, EventHeader, MAX_PAUSE, RUNNING_TTL, StreamLog, persist},
     shared_events::Feed,
 };
 use crate::{
     backend::{Append, BackendError, Backoff, LogEntry, LogPosition},
     engine::Outbox,
     revision::Dialect,
-    transport::http::sse::{
-        item::StreamItem,
-        stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+    transport::http::{
+        session::StreamCalls,
+        sse::{
+            item::StreamItem,
+            stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
+        },
     },
 };
 

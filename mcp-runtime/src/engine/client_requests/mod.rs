@@ -1,6 +1,5 @@
 //! Requests from a function to its client: sent while the call waits, or returned round by round.
 
-mod key_ring;
 mod pending;
 mod rounds;
 mod seal;
@@ -12,5 +11,8 @@ pub(super) use pending::{PendingRequest, decode_progress, decode_response, into_
 pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;
 pub(super) use state::Binding;
+#[cfg(feature = "cluster")]
+pub(crate) use state::base64_key;
+pub(crate) use state::KEY_ID_LEN;
 pub use state::{StateKey, StateKeyError};
 pub(super) use wait::{RootsCache, wait_for_response};

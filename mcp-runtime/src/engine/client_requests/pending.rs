@@ -10,12 +10,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
-#[cfg(feature = "http")]
-use crate::cluster::Slot;
 use crate::{
-    cluster::Replica,
     engine::{
         outbox::{MAX_UNREAD_BYTES, Outbox},
+        replicas::Replicas,
         request::params::Params,
     },
     error::Fault,
@@ -31,8 +29,8 @@ pub(crate) struct PendingRequests {
     /// The maximum number of requests. Further requests fail.
     limit: usize,
     state: Mutex<State>,
-    /// The replica that numbers the requests. If not set, they are numbered from 1.
-    replica: OnceLock<Arc<Replica>>,
+    /// The processes that know the session, among which the requests are numbered. If not set, they are numbered from 1.
+    replicas: OnceLock<Arc<dyn Replicas>>,
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +63,7 @@ impl Waiting {
 
 impl PendingRequests {
     pub(in crate::engine) fn new(limit: usize) -> Self {
-        Self { limit, state: Mutex::default(), replica: OnceLock::new() }
+        Self { limit, state: Mutex::default(), replicas: OnceLock::new() }
     }
 
     /// Delivers a response from the client. Returns `false` if no call is waiting for it.
@@ -76,7 +74,7 @@ impl PendingRequests {
     }
 
     /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
         let waiting = self.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
@@ -86,43 +84,37 @@ impl PendingRequests {
     }
 
     /// Returns whether a call is waiting for the response to a request.
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
         self.lock().waiting.contains_key(&id)
     }
 
     /// Returns the ids of the requests that the client has not yet responded to.
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn ids(&self) -> Vec<u64> {
         self.lock().waiting.keys().copied().collect()
     }
 
-    /// Cancels the requests that were numbered with a slot that the replica has lost: no other replica passes their
-    /// responses on.
-    #[cfg(feature = "http")]
-    pub(crate) fn withdraw(&self, slot: Slot) {
-        let mut state = self.lock();
-        let mut lost: Vec<_> = state.waiting.extract_if(|id, _| Slot::of_id(*id) == Some(slot)).collect();
-        lost.sort_unstable_by_key(|(id, _)| *id);
-        // The receivers learn that their senders are gone.
-        lost.into_iter().for_each(|(_, waiting)| waiting.cancel());
+    /// Cancels the requests with these ids: no other replica passes their responses on.
+    #[cfg(all(feature = "cluster", feature = "http"))]
+    pub(crate) fn withdraw(&self, is_lost: impl Fn(u64) -> bool) {
+        cancel_all(self.lock().waiting.extract_if(|id, _| is_lost(*id)));
     }
 
     /// Returns whether a request could be numbered. Returns `false` while the replica that numbers them has no slot.
     pub(in crate::engine) fn has_numbers(&self) -> bool {
-        self.replica.get().is_none_or(|replica| replica.slot().is_some())
+        self.replicas.get().is_none_or(|replicas| replicas.slot().is_some())
     }
 
-    /// Returns the replica that numbers the requests. Returns `None` if no other replica knows the session.
-    #[cfg(feature = "http")]
-    pub(in crate::engine) fn replica(&self) -> Option<&Arc<Replica>> {
-        self.replica.get()
+    /// Returns the processes that know the session. Returns `None` if this is the only one.
+    pub(in crate::engine) fn replicas(&self) -> Option<&Arc<dyn Replicas>> {
+        self.replicas.get()
     }
 
     /// Numbers requests so that every replica can find the one that has sent them.
-    #[cfg(feature = "http")]
-    pub(in crate::engine) fn number_by(&self, replica: &Arc<Replica>) {
-        let _ = self.replica.set(Arc::clone(replica));
+    #[cfg(all(feature = "cluster", feature = "http"))]
+    pub(crate) fn number_by(&self, replicas: &Arc<dyn Replicas>) {
+        let _ = self.replicas.set(Arc::clone(replicas));
     }
 
     /// Records progress that the client reports. Returns `false` if its token does not belong to a request that waits
@@ -137,10 +129,7 @@ impl PendingRequests {
     pub(in crate::engine) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
-        let mut waiting: Vec<_> = state.waiting.drain().collect();
-        waiting.sort_unstable_by_key(|(id, _)| *id);
-        // The receivers learn that their senders are gone.
-        waiting.into_iter().for_each(|(_, waiting)| waiting.cancel());
+        cancel_all(state.waiting.drain());
     }
 
     /// Adds a request to the table and sends it. `encode` receives its id and writes it. The table stays
@@ -160,9 +149,9 @@ impl PendingRequests {
             let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
             return Err(Fault::overloaded(message));
         }
-        let id = match self.replica.get() {
+        let id = match self.replicas.get() {
             None => state.last_id + 1,
-            Some(replica) => replica.new_id().ok_or_else(no_replica)?,
+            Some(replicas) => replicas.new_id().ok_or_else(no_replica)?,
         };
         state.last_id = id;
         let message = encode(id);
@@ -189,6 +178,14 @@ impl PendingRequests {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Cancels requests in the order in which they were sent.
+fn cancel_all(waiting: impl Iterator<Item = (u64, Waiting)>) {
+    let mut waiting: Vec<_> = waiting.collect();
+    waiting.sort_unstable_by_key(|(id, _)| *id);
+    // The receivers learn that their senders are gone.
+    waiting.into_iter().for_each(|(_, waiting)| waiting.cancel());
 }
 
 /// Returns the error of a request that no other replica could attribute to this one.

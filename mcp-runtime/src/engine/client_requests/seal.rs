@@ -17,12 +17,10 @@ use chacha20poly1305::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    key_ring::SharedKeys,
-    state::{KEY_ID_LEN, RequestState, StateKey},
-};
+use super::state::{KEY_ID_LEN, RequestState, StateKey};
 use crate::{
-    backend::{Backend, BackendClock, Timestamp},
+    backend::Timestamp,
+    engine::replicas::{Replicas, SharedKeys},
     error::Fault,
     random,
 };
@@ -40,18 +38,11 @@ const PLAIN: u8 = 0;
 /// The keys of a server. One of them seals states; every key can open them.
 #[derive(Debug)]
 pub(crate) struct StateKeys {
-    source: KeySource,
+    /// The keys that were configured, or those that this process has generated. Unused if processes share their keys.
+    own: Mutex<OwnKeys>,
     ttl: Duration,
-    /// The clock of the backend that processes share. Without one, the clock of this machine is used.
-    clock: Option<Arc<BackendClock>>,
-}
-
-#[derive(Debug)]
-enum KeySource {
-    /// The keys that were configured, or those that this process has generated.
-    Own(Mutex<OwnKeys>),
-    /// The keys of all processes that share a backend.
-    Shared(SharedKeys),
+    /// The processes that share a backend, whose clock is used instead of the one of this machine.
+    replicas: Option<Arc<dyn Replicas>>,
 }
 
 /// The keys of this process. The first one seals.
@@ -63,9 +54,6 @@ struct OwnKeys {
     generated: Option<Instant>,
 }
 
-/// The backend that processes share, and its clock.
-type SharedBackend = (Arc<dyn Backend>, Arc<BackendClock>);
-
 #[derive(Serialize, Deserialize)]
 struct SealedState {
     #[serde(rename = "t")]
@@ -75,42 +63,30 @@ struct SealedState {
 }
 
 impl StateKeys {
-    /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, they are read from the backend
-    /// that processes share. Without one, a random key is generated on first use and rotated.
-    pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration, shared: Option<SharedBackend>) -> Self {
-        let clock = shared.as_ref().map(|(_, clock)| Arc::clone(clock));
-        let source = match shared.filter(|_| keys.is_empty()) {
-            Some((backend, clock)) => KeySource::Shared(SharedKeys::new(backend, clock, ttl)),
-            None => KeySource::Own(Mutex::new(OwnKeys { keys, generated: None })),
-        };
-        Self { source, ttl, clock }
+    /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, those of all processes are used.
+    /// Without other processes, a random key is generated on first use and rotated.
+    pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration, replicas: Option<Arc<dyn Replicas>>) -> Self {
+        Self { own: Mutex::new(OwnKeys { keys, generated: None }), ttl, replicas }
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.as_ref().map_or_else(Timestamp::now, |clock| clock.now())
+        self.replicas.as_ref().map_or_else(Timestamp::now, |replicas| replicas.clock().now())
     }
 
-    /// Keeps keys that are shared up to date. Never completes.
-    pub(crate) async fn run(&self) {
-        match &self.source {
-            KeySource::Shared(keys) => keys.run().await,
-            KeySource::Own(_) => std::future::pending().await,
-        }
+    /// Returns the keys of all processes. Returns `None` if this process has keys of its own.
+    fn shared(&self) -> Option<&dyn SharedKeys> {
+        self.replicas.as_ref()?.keys()
     }
 
     /// Returns whether a state can be sealed now.
     pub(super) fn is_ready(&self) -> bool {
-        match &self.source {
-            KeySource::Shared(keys) => keys.is_ready(),
-            KeySource::Own(_) => true,
-        }
+        self.shared().is_none_or(SharedKeys::is_ready)
     }
 
     /// Waits until a state can be sealed, for as long as a response of the backend may take.
     pub(super) async fn ready(&self) {
-        match &self.source {
-            KeySource::Shared(keys) => keys.ready().await,
-            KeySource::Own(_) => {}
+        if let Some(keys) = self.shared() {
+            keys.ready().await;
         }
     }
 
@@ -177,9 +153,9 @@ impl StateKeys {
     fn unseal(&self, binding: &[u8; 32], bytes: &[u8]) -> Result<RequestState, Rejection> {
         let (id, rest) = bytes.split_first_chunk::<KEY_ID_LEN>().ok_or("too short")?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>().ok_or("too short")?;
-        let key = match &self.source {
-            KeySource::Own(keys) => lock(keys).keys.iter().find(|key| key.id() == *id).cloned(),
-            KeySource::Shared(keys) => keys.find(*id).map_err(Rejection::Retry)?,
+        let key = match self.shared() {
+            Some(keys) => keys.find(*id).map_err(Rejection::Retry)?,
+            None => lock(&self.own).keys.iter().find(|key| key.id() == *id).cloned(),
         };
         let key = key.ok_or("sealed with an unknown key")?;
         let payload = Payload { msg: sealed, aad: binding };
@@ -190,9 +166,9 @@ impl StateKeys {
     }
 
     fn sealing_key(&self) -> Result<StateKey, Fault> {
-        match &self.source {
-            KeySource::Own(keys) => lock(keys).sealing_key(self.ttl),
-            KeySource::Shared(keys) => keys.sealing(),
+        match self.shared() {
+            Some(keys) => keys.sealing(),
+            None => lock(&self.own).sealing_key(self.ttl),
         }
     }
 }
@@ -277,8 +253,7 @@ mod tests {
     }
 
     fn own(keys: &StateKeys) -> MutexGuard<'_, OwnKeys> {
-        let KeySource::Own(keys) = &keys.source else { panic!("the keys are shared") };
-        lock(keys)
+        lock(&keys.own)
     }
 
     fn keys(bytes: &[u8]) -> StateKeys {

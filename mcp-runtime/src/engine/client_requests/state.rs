@@ -86,7 +86,7 @@ pub(super) fn question_digest(binding: &[u8; 32], method: &str, params: &str) ->
 }
 
 pub(super) const KEY_LEN: usize = 32;
-pub(super) const KEY_ID_LEN: usize = 4;
+pub(crate) const KEY_ID_LEN: usize = 4;
 
 /// A key that seals the state of requests between their rounds: 32 bytes, written as 64 hexadecimal digits or as
 /// base64.
@@ -108,13 +108,13 @@ impl StateKey {
     }
 
     /// Creates a random key, or returns `None` if the operating system provides no randomness.
-    pub(super) fn random() -> Option<Self> {
+    pub(crate) fn random() -> Option<Self> {
         let mut bytes = [0; KEY_LEN];
         random::fill(&mut bytes).then_some(Self(bytes))
     }
 
     /// Returns an identifier of the key that does not reveal it.
-    pub(super) fn id(&self) -> [u8; KEY_ID_LEN] {
+    pub(crate) fn id(&self) -> [u8; KEY_ID_LEN] {
         let mut id = [0; KEY_ID_LEN];
         id.copy_from_slice(&Sha256::digest(self.0)[..KEY_ID_LEN]);
         id
@@ -164,22 +164,18 @@ impl std::error::Error for StateKeyError {}
 
 /// Writes keys as base64, for the backend. A [`StateKey`] itself is not serializable, so that it is not logged by
 /// accident.
-pub(super) mod base64_key {
+#[cfg(feature = "cluster")]
+pub(crate) mod base64_key {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
     use super::StateKey;
 
-    pub(in crate::engine::client_requests) fn serialize<S: Serializer>(
-        key: &StateKey,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(key: &StateKey, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&URL_SAFE_NO_PAD.encode(key.0))
     }
 
-    pub(in crate::engine::client_requests) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<StateKey, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<StateKey, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }

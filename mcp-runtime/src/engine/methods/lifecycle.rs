@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::{
-    cluster::{SessionChange, SessionMessage},
     engine::{
         call::{batch::Sink, running},
         handshake::{self, Declared},
         outbox::Outbox,
+        replicas::{SessionChange, SessionMessage},
         request::{
             context::{ConnectionContext, RequestContext, client_info},
             params::{self, check_capabilities},

@@ -4,9 +4,9 @@
 
 use super::{required_scopes::required_scopes, tasks::owner_name};
 use crate::{
-    cluster::{SessionChange, SessionMessage},
     engine::{
         call::{batch::Sink, running},
+        replicas::{SessionChange, SessionMessage},
         request::{
             context::{RequestContext, authorize},
             params,

@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{
     auth::{Identity, Scopes},
-    cluster::SessionMessage,
     engine::{
         call::{batch::Sink, guard::Clock, in_flight::InFlight},
         outbox::Outbox,
         rates::FlowControl,
+        replicas::SessionMessage,
         server::Engine,
         session::Session,
     },
@@ -60,7 +60,7 @@ impl ConnectionContext {
 
     /// Keeps a message for the other replicas, if they know the session.
     pub(crate) fn tell_replicas(&self, message: impl FnOnce() -> SessionMessage) {
-        if self.session.get().is_some_and(|session| session.shared().is_some()) {
+        if self.session.get().is_some_and(|session| session.is_shared()) {
             self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).push(message());
         }
     }
@@ -68,7 +68,12 @@ impl ConnectionContext {
     /// Takes the messages for the other replicas.
     #[cfg(feature = "http")]
     pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
-        std::mem::take(&mut *self.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
+        match self.session.get() {
+            Some(session) if session.is_shared() => {
+                std::mem::take(&mut *self.outgoing.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+            _ => Vec::new(),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use crate::cluster::{ReplicaHandler, Slot};
+use crate::engine::replicas::{ReplicaHandler, Slot};
 
 /// The changes that this process has made or heard of, for those of its futures that wait for them.
 #[derive(Debug, Default)]

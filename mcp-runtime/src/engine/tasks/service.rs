@@ -21,8 +21,7 @@ use super::{
 use crate::{
     auth::Scopes,
     backend::Backend,
-    cluster::Replica,
-    engine::{call::running::RunningCall, outbox::Outbox},
+    engine::{call::running::RunningCall, outbox::Outbox, replicas::Replicas},
     error::Fault,
     excerpt::excerpt,
     handler::{
@@ -72,7 +71,7 @@ pub(crate) struct Rejected {
 }
 
 impl Tasks {
-    pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<Replica>>, options: TaskOptions) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>, options: TaskOptions) -> Self {
         let store = Arc::new(TaskStore::new(backend, replica));
         Self { store, options, runners: Arc::default(), arguments: Arc::default() }
     }

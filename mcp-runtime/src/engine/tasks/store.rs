@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota},
-    cluster::{Replica, ReplicaHandler, Slot},
+    engine::replicas::{ReplicaHandler, Replicas, Slot},
     error::Fault,
 };
 
@@ -45,7 +45,7 @@ pub(crate) struct TaskStore {
     /// The long results that this process has stored.
     results: StoredResults,
     /// This process among those that share the backend. `None` if no other process uses it.
-    replica: Option<Arc<Replica>>,
+    replica: Option<Arc<dyn Replicas>>,
     changes: Arc<TaskChanges>,
     /// The last id of a request. Used only if the backend is not shared.
     last_request: AtomicU64,
@@ -62,7 +62,7 @@ pub(super) enum Updated {
 }
 
 impl TaskStore {
-    pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<Replica>>) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>) -> Self {
         let changes = Arc::<TaskChanges>::default();
         if let Some(replica) = &replica {
             replica.add_handler(CHANGED, Arc::downgrade(&changes) as Weak<dyn ReplicaHandler>);

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     backend::{Backend, BackendFuture, MemoryBackend, Records as _, Timestamp},
-    cluster::Replica,
+    cluster::Cluster,
+    engine::replicas::Replicas,
     testing::test_backend::{BackendHook, BackendOperation, TestBackend},
 };
 
@@ -43,9 +44,9 @@ fn store() -> (Arc<MemoryBackend>, TaskStore) {
 }
 
 /// Returns a store of a process that shares the backend, and its replica.
-fn shared(backend: &Arc<MemoryBackend>) -> (Arc<Replica>, TaskStore) {
+fn shared(backend: &Arc<MemoryBackend>) -> (Arc<dyn Replicas>, TaskStore) {
     let backend = Arc::clone(backend) as Arc<dyn Backend>;
-    let replica = Arc::new(Replica::new(Arc::clone(&backend), LEASE));
+    let replica = Cluster::for_test(Arc::clone(&backend), LEASE);
     (Arc::clone(&replica), TaskStore::new(backend, Some(replica)))
 }
 
@@ -254,7 +255,7 @@ async fn changes_wake_those_who_wait_in_other_processes() {
 async fn a_task_of_a_process_with_another_clock_exists_until_it_expires() {
     let backend = Arc::new(TestBackend::<Unhooked>::default());
     backend.set_clock_back(Duration::from_secs(70));
-    let replica = Arc::new(Replica::new(Arc::clone(&backend) as Arc<dyn Backend>, LEASE));
+    let replica = Cluster::for_test(Arc::clone(&backend) as Arc<dyn Backend>, LEASE);
     let store = TaskStore::new(Arc::clone(&backend) as Arc<dyn Backend>, Some(replica));
     let key = test_key("a", '1', backend.now().await.unwrap());
     let mut created = Task::new(key, hash("a"), Duration::from_secs(60), Duration::from_secs(1));

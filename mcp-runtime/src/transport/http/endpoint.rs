@@ -21,7 +21,6 @@ use super::{
 };
 use crate::{
     backend::BACKEND_TIMEOUT,
-    cluster::{SharedSessions, streams::SharedStreams},
     engine::{Engine, Session},
     revision::Feature,
 };
@@ -31,7 +30,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// An MCP endpoint, as seen by the requests of one peer. Clones share their state.
 #[derive(Debug, Clone)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     shared: Arc<Shared>,
     connection: Arc<PeerConnection>,
 }
@@ -51,26 +50,26 @@ struct Shared {
     engine: Arc<Engine>,
     authorization: Option<Arc<Authorization>>,
     options: Arc<HttpOptions>,
-    sessions: Arc<Sessions>,
-    /// The sessions that other replicas know. `None` if the backend is not shared.
-    shared_sessions: Option<Arc<SharedSessions>>,
+    sessions: Sessions,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
     last_sweep: Mutex<Instant>,
 }
 
 impl Endpoint {
-    pub(super) fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
-        let sessions = Arc::new(Sessions::new(&options));
-        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(&sessions)));
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        authorization: Option<Arc<Authorization>>,
+        sessions: Sessions,
+        options: HttpOptions,
+    ) -> Self {
+        let limits = Arc::new(SharedLimits::new(&options, Arc::clone(sessions.local())));
         let peer = limits.peers.address(None);
-        let shared_sessions = SharedSessions::new(&engine, &sessions, &options);
         let shared = Shared {
             engine,
             authorization,
             limits,
             sessions,
-            shared_sessions,
             options: Arc::new(options),
             shutdown: watch::Sender::new(ShutdownPhase::Running),
             last_sweep: Mutex::new(Instant::now()),
@@ -164,17 +163,6 @@ impl Endpoint {
         &self.shared.sessions
     }
 
-    /// Returns the sessions that other replicas know. Returns `None` if the backend is not shared.
-    pub(super) fn shared_sessions(&self) -> Option<&Arc<SharedSessions>> {
-        self.shared.shared_sessions.as_ref()
-    }
-
-    /// Returns the streams of sessions that other processes share. Returns `None` if this process has the sessions for
-    /// itself.
-    pub(super) fn shared_streams(&self) -> Option<&Arc<SharedStreams>> {
-        self.shared.shared_sessions.as_ref().map(|sessions| sessions.streams())
-    }
-
     pub(super) fn limits(&self) -> &Arc<SharedLimits> {
         &self.shared.limits
     }
@@ -246,24 +234,20 @@ impl Endpoint {
     /// responses.
     pub(super) async fn settled(&self) {
         self.limits().settled().await;
-        if let Some(streams) = self.shared_streams() {
-            streams.written().await;
-        }
+        self.sessions().written().await;
     }
 
     /// Stores the responses of the calls that [`close`](Self::close) has cancelled, and announces the latest changes to
     /// other replicas. Storing takes at most `grace`, or the time limit of the backend if that is shorter.
     pub(super) async fn flush(&self, grace: Duration) {
-        if let Some(streams) = self.shared_streams() {
-            let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), streams.written()).await;
-        }
+        let _ = tokio::time::timeout(grace.min(BACKEND_TIMEOUT), self.sessions().written()).await;
         self.engine().flush_changes().await;
     }
 
     /// Ends every stream and session.
     pub(super) fn close(&self) {
         self.shared.shutdown.send_replace(ShutdownPhase::Closed);
-        self.shared.sessions.close_all();
+        self.shared.sessions.local().close_all();
     }
 
     /// Removes expired sessions, at most once per [`SWEEP_INTERVAL`].
@@ -271,7 +255,7 @@ impl Endpoint {
         let Ok(mut last_sweep) = self.shared.last_sweep.try_lock() else { return };
         if now.saturating_duration_since(*last_sweep) > SWEEP_INTERVAL {
             *last_sweep = now;
-            self.sessions().sweep(now);
+            self.sessions().local().sweep(now);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     buffers::{ReusedBuffer, SpareBuffers},
     options::HttpOptions,
     peers::{Peer, PeerPermit, Peers, Pool, Resource},
-    session::Sessions,
+    session::LocalSessions,
 };
 use crate::{
     engine::{Permit, too_many_listeners},
@@ -42,7 +42,7 @@ pub(super) struct SharedLimits {
     pub(super) buffers: Arc<SpareBuffers>,
     /// The sender with one receiver for each message that is being received.
     receiving: watch::Sender<()>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<LocalSessions>,
 }
 
 /// A response, and the memory that is reserved for it until it is written.
@@ -57,11 +57,11 @@ struct CallPermit {
     _permit: PeerPermit,
     /// The memory of the message, which the arguments of the function occupy.
     _body_memory: Option<Arc<PeerPermit>>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<LocalSessions>,
 }
 
 impl SharedLimits {
-    pub(super) fn new(options: &HttpOptions, sessions: Arc<Sessions>) -> Self {
+    pub(super) fn new(options: &HttpOptions, sessions: Arc<LocalSessions>) -> Self {
         let pool = |resource, max| Pool::new(resource, max, options.max_peer_share);
         Self {
             peers: Arc::new(Peers::new(options.max_peer_share)),

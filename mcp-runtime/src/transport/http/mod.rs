@@ -29,6 +29,7 @@ pub(crate) mod sse;
 pub use address::{HttpAddress, InvalidHttpAddress};
 pub(crate) use authorization::Authorization;
 pub use authorization::AuthorizationService;
+pub(crate) use endpoint::Endpoint;
 pub(crate) use legacy::LegacySessions;
 pub use options::HttpOptions;
 pub use response::HttpBody;

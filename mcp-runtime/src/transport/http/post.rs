@@ -16,7 +16,7 @@ use super::{
     request_body::{self, ReceivedBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},
-    session::ActiveSession,
+    session::{ActiveSession, StreamCalls},
     sse::{
         body::{CancelOnDrop, SseBody},
         events::StreamEvents,
@@ -24,8 +24,7 @@ use super::{
     },
 };
 use crate::{
-    cluster::{SessionMessage, SharedSessions, streams::StreamCalls},
-    engine::{Connection, ReceiveOutcome, RequestIds, RequestSource, write_error},
+    engine::{Connection, ReceiveOutcome, RequestIds, RequestSource, Session, SessionMessage, write_error},
     error::{Fault, FaultClass},
     jsonrpc::{Id, raw},
     race::race,
@@ -40,7 +39,7 @@ struct Exchange {
     source: Arc<HttpRequestSource>,
     connection: Connection,
     session: Option<ActiveSession>,
-    /// The id of the session that the message has opened, if other replicas know it.
+    /// The id of the session that the message has opened.
     opened: Option<Arc<str>>,
     /// The response if the message names no session and is not a request. Requests may be stateless or open a session.
     rejection: Option<Box<HttpResponse>>,
@@ -110,8 +109,18 @@ fn try_respond(
     body: ReceivedBody,
 ) -> Result<HttpResponse, Box<Exchange>> {
     let mut exchange = receive(endpoint, source, route, body);
-    if exchange.concerns_replicas(endpoint) {
+    if !exchange.outgoing.is_empty() {
         return Err(Box::new(exchange));
+    }
+    if let Some(session) = exchange.unopened() {
+        match endpoint.sessions().try_open(session, exchange.source.peer()) {
+            Some(opened) => {
+                if let Err(rejection) = exchange.opened_as(opened) {
+                    return Ok(*rejection);
+                }
+            }
+            None => return Err(Box::new(exchange)),
+        }
     }
     if !exchange.outcome.is_request {
         return Ok(acknowledge(exchange));
@@ -155,12 +164,11 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
     }
     let cancels = session.is_none().then(|| CancelOnDrop(connection.in_flight_table()));
     let is_stream = has_calls || !is_single_line(&lines);
-    let calls = if is_stream && endpoint.shared_streams().is_some() && session.is_some() {
-        StreamCalls::new(ids.iter(), is_batch)
-    } else {
-        StreamCalls::default()
+    let calls = match &session {
+        Some(session) if is_stream => session.stream_calls(&ids, is_batch),
+        _ => StreamCalls::default(),
     };
-    let outgoing = if endpoint.shared_sessions().is_some() { connection.take_outgoing() } else { Vec::new() };
+    let outgoing = connection.take_outgoing();
     Exchange {
         source,
         connection,
@@ -178,9 +186,7 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
 
 /// Waits until the kind of the response is known, then responds.
 async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> HttpResponse {
-    if let Some(shared) = endpoint.shared_sessions()
-        && let Err(rejection) = exchange.tell_replicas(shared).await
-    {
+    if let Err(rejection) = exchange.settle(endpoint).await {
         return *rejection;
     }
     if !exchange.outcome.is_request {
@@ -238,9 +244,12 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     }
     let message = match endpoint.limits().count_response(exchange.source.peer(), std::mem::take(&mut exchange.lines)) {
         Ok(message) => message,
-        Err(message) => return response::overloaded_with(replace_with_error(&message, &too_many_unread())),
+        Err(message) => {
+            exchange.opened.iter().for_each(|id| endpoint.sessions().local().close(id));
+            return response::overloaded_with(replace_with_error(&message, &too_many_unread()));
+        }
     };
-    let opened = exchange.connection.session().filter(|_| exchange.session.is_none());
+    let opened = exchange.opened.as_ref().zip(exchange.connection.session());
     // A request that neither belongs to a session nor opens one is stateless or malformed.
     let is_stateless = exchange.session.is_none() && opened.is_none();
     let status = if exchange.outcome.is_malformed {
@@ -250,23 +259,16 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     } else {
         StatusCode::OK
     };
-    let Some(session) = opened else {
+    let Some((id, session)) = opened else {
         drop(exchange.connection);
         let headers = Arc::try_unwrap(exchange.source).map(HttpRequestSource::into_empty_headers).unwrap_or_default();
         return response::json_with(headers, status, message);
     };
-    let version = session.info.dialect.name();
-    let open = || endpoint.sessions().open(Arc::clone(session), exchange.source.peer());
-    let Some(id) = exchange.opened.take().or_else(open) else {
-        // The session was never announced, so nothing else would stop its pings.
-        session.end();
-        return response::overloaded("too many sessions");
-    };
     let mut response = response::json(status, message);
-    if let Ok(id) = HeaderValue::from_str(&id) {
+    if let Ok(id) = HeaderValue::from_str(id) {
         response.headers_mut().insert(SESSION, id);
     }
-    response::set(&mut response, VERSION, version);
+    response::set(&mut response, VERSION, session.info.dialect.name());
     response
 }
 
@@ -290,14 +292,14 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let events = match &exchange.session {
         Some(session) => session.open_stream(outbox, exchange.calls, exchange.lines),
         None => {
-            let memory = endpoint.sessions().memory().of_peer(exchange.source.peer());
+            let memory = endpoint.sessions().local().memory().of_peer(exchange.source.peer());
             let stream = Arc::new(EventStream::new(1, outbox, true, &memory)).attach();
             stream.append(&exchange.lines);
             StreamEvents::local(stream, 0)
         }
     };
     // The streams may now exceed their memory limit. If the call has ended, nothing else would evict one.
-    endpoint.sessions().evict_streams();
+    endpoint.sessions().local().evict_streams();
     let body = SseBody::new(events, config, endpoint.shutdown());
     let body = body.until(endpoint.stream_deadline(exchange.source.request()));
     let body = body.cancelling(exchange.cancels).active(exchange.session);
@@ -305,41 +307,57 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
 }
 
 impl Exchange {
-    /// Returns whether other replicas must learn something before the response is sent.
-    fn concerns_replicas(&self, endpoint: &Endpoint) -> bool {
-        let opens = || self.session.is_none() && self.connection.session().is_some();
-        !self.outgoing.is_empty() || (endpoint.shared_sessions().is_some() && opens())
+    /// Returns the session that the message has opened, unless it was added to those of the endpoint.
+    fn unopened(&self) -> Option<&Arc<Session>> {
+        self.connection.session().filter(|_| self.session.is_none() && self.opened.is_none())
     }
 
-    /// Tells other replicas what they must learn, including that the message has opened a session.
+    /// Records that the session was added under an id.
+    ///
+    /// # Errors
+    ///
+    /// Returns the response that replaces the one of the message if it was not added.
+    fn opened_as(&mut self, opened: Result<Arc<str>, Fault>) -> Result<(), Box<HttpResponse>> {
+        match opened {
+            Ok(id) => {
+                self.opened = Some(id);
+                Ok(())
+            }
+            Err(fault) => {
+                // The session was never announced, so nothing else would stop its pings.
+                self.connection.session().into_iter().for_each(|session| session.end());
+                Err(self.reject(&fault))
+            }
+        }
+    }
+
+    /// Tells other processes what they must learn before the response is sent, including that the message has opened a
+    /// session.
     ///
     /// # Errors
     ///
     /// Returns the response that replaces the one of the message if that fails.
-    async fn tell_replicas(&mut self, shared: &Arc<SharedSessions>) -> Result<(), Box<HttpResponse>> {
-        let told = match &self.session {
-            Some(session) => match shared.send(&session.session, std::mem::take(&mut self.outgoing)).await {
-                Ok(true) => Ok(()),
-                Ok(false) => return Err(Box::new(routing::session_not_found())),
-                // Functions of the batch may have run, so the client must not repeat it.
-                Err(error) if self.is_batch && self.outcome.is_request => {
-                    tracing::warn!(%error, "other processes do not learn the notifications of a batch");
-                    Ok(())
-                }
-                Err(error) => Err(error.into()),
-            },
-            None => match self.connection.session() {
-                Some(session) => shared.open(session, self.source.peer()).await.map(|id| self.opened = Some(id)),
-                None => Ok(()),
-            },
-        };
-        told.map_err(|fault| {
-            if let Some(session) = self.connection.session().filter(|_| self.session.is_none()) {
-                // The session was never announced, so nothing else would stop its pings.
-                session.end();
+    async fn settle(&mut self, endpoint: &Endpoint) -> Result<(), Box<HttpResponse>> {
+        if let Some(session) = self.unopened() {
+            let opened = endpoint.sessions().open(session, self.source.peer()).await;
+            return self.opened_as(opened);
+        }
+        let outgoing = std::mem::take(&mut self.outgoing);
+        let Some(session) = self.session.as_ref().filter(|_| !outgoing.is_empty()) else { return Ok(()) };
+        match endpoint.sessions().send(&session.session, outgoing).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Box::new(routing::session_not_found())),
+            // Functions of the batch may have run, so the client must not repeat it.
+            Err(error) if self.is_batch && self.outcome.is_request => {
+                tracing::warn!(%error, "other processes do not learn the notifications of a batch");
+                Ok(())
             }
-            Box::new(response::overloaded_with(replace_with_error(&self.lines, &fault)))
-        })
+            Err(error) => Err(self.reject(&error.into())),
+        }
+    }
+
+    fn reject(&self, fault: &Fault) -> Box<HttpResponse> {
+        Box::new(response::overloaded_with(replace_with_error(&self.lines, fault)))
     }
 
     /// Collects pending output and returns the kind of the response, or `None` if it is not known yet.

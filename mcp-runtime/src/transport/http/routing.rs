@@ -10,7 +10,7 @@ use super::{
     peers::Peer,
     request::HttpRequestSource,
     response::{self, HttpResponse},
-    session::{ActiveSession, HttpSession},
+    session::{ActiveSession, HttpSession, Lookup},
     sse::{
         body::{SseBody, StreamConfig, parse_event_id},
         events::Resumption,
@@ -33,10 +33,7 @@ impl Route {
     /// Returns whether the session must be read again, because this process did not run while the body arrived, or because
     /// of what it has heard.
     pub(super) fn is_outdated(&self, endpoint: &Endpoint) -> bool {
-        match (self, endpoint.shared_sessions()) {
-            (Self::Session(session), Some(shared)) => shared.is_outdated(session, Instant::now()),
-            _ => false,
-        }
+        matches!(self, Self::Session(active) if endpoint.sessions().is_outdated(&active.session, Instant::now()))
     }
 
     /// Returns whether the session has ended since the request was routed.
@@ -147,13 +144,11 @@ fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Fo
     let Some(id) = ids.next() else { return Ok(Found::Unnamed) };
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
     let id = id.ok_or_else(|| Box::new(session_not_found()))?;
-    let found = endpoint.sessions().find(id, response::principal(request), now);
-    if let Some(shared) = endpoint.shared_sessions()
-        && found.as_ref().is_none_or(|found| shared.is_outdated(found, now))
-    {
-        return Ok(Found::Unloaded);
+    match endpoint.sessions().look_up(id, response::principal(request), now) {
+        Lookup::Found(session) => Ok(Found::Session(session)),
+        Lookup::Unloaded => Ok(Found::Unloaded),
+        Lookup::Missing => Err(Box::new(session_not_found())),
     }
-    found.map(Found::Session).ok_or_else(|| Box::new(session_not_found()))
 }
 
 /// Finds the session that a request names in the backend.
@@ -163,9 +158,8 @@ async fn load_session(
     peer: &Arc<Peer>,
     now: Instant,
 ) -> Result<ActiveSession, Box<HttpResponse>> {
-    let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok());
-    let Some((id, shared)) = id.zip(endpoint.shared_sessions()) else { return Err(Box::new(session_not_found())) };
-    match shared.find(id, response::principal(request), peer, now).await {
+    let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
+    match endpoint.sessions().load(id, response::principal(request), peer, now).await {
         Ok(Some(session)) => Ok(session),
         Ok(None) => Err(Box::new(session_not_found())),
         Err(fault) => Err(Box::new(response::overloaded_with(response::error_message(&fault)))),
@@ -245,11 +239,8 @@ pub(super) async fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -
         Ok(session) => session,
         Err(rejection) => return *rejection,
     };
-    if let Some(shared) = endpoint.shared_sessions()
-        && let Err(error) = shared.delete(&session.session).await
-    {
-        return response::overloaded_with(response::error_message(&error.into()));
+    match endpoint.sessions().delete(&session.session).await {
+        Ok(()) => response::empty(StatusCode::NO_CONTENT),
+        Err(fault) => response::overloaded_with(response::error_message(&fault)),
     }
-    endpoint.sessions().close(session.session.id().unwrap_or_default());
-    response::empty(StatusCode::NO_CONTENT)
 }

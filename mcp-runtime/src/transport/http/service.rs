@@ -14,17 +14,15 @@ use tower_layer::Layer as _;
 use tower_service::Service;
 
 use super::{
-    authorization::{Authorization, AuthorizationService, admit},
+    authorization::{AuthorizationService, admit},
     endpoint::Endpoint,
     guard,
-    options::HttpOptions,
     peers::Remote,
     post::post,
     request::HttpRequestSource,
     response::{self, HttpBody, HttpResponse},
     routing,
 };
-use crate::engine::Engine;
 
 /// The future of a [`Service`] of this module.
 pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
@@ -51,8 +49,7 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    pub(crate) fn new(engine: Arc<Engine>, authorization: Option<Arc<Authorization>>, options: HttpOptions) -> Self {
-        let endpoint = Endpoint::new(engine, authorization, options);
+    pub(crate) fn new(endpoint: Endpoint) -> Self {
         let cors = Arc::new(guard::cors(endpoint.options()));
         Self { endpoint, cors }
     }

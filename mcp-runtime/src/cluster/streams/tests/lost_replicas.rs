@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     backend::{RecordCondition, Records as _},
-    cluster::streams::{SharedStreams, log::Entry},
+    cluster::streams::{ReplicaStreams, log::Entry},
     transport::http::sse::{events::Resumption, item::StreamItem, stream::MAX_LOGGED_BYTES},
 };
 
@@ -43,7 +43,7 @@ async fn a_long_call_whose_replica_is_gone_is_answered() {
 /// A replica in a runtime of its own, so that all of its tasks can be killed.
 struct Killable {
     runtime: Runtime,
-    streams: Arc<SharedStreams>,
+    streams: Arc<ReplicaStreams>,
 }
 
 impl Killable {

@@ -12,26 +12,29 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use self::backend::Flaky;
-use super::{SharedStreams, log::StreamCalls};
+use super::ReplicaStreams;
 use crate::{
     backend::Backend,
-    cluster::Replica,
+    cluster::replica::Replica,
     engine::Outbox,
     jsonrpc::{Id, raw},
     revision,
-    transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::StreamItem,
-        stream::StreamMemory,
+    transport::http::{
+        session::StreamCalls,
+        sse::{
+            events::{Resumption, StreamEvents},
+            item::StreamItem,
+            stream::StreamMemory,
+        },
     },
 };
 
 const LEASE: Duration = Duration::from_secs(10);
 const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#;
 
-fn replica(backend: &Arc<Flaky>, lease: Duration) -> Arc<SharedStreams> {
+fn replica(backend: &Arc<Flaky>, lease: Duration) -> Arc<ReplicaStreams> {
     let replica = Arc::new(Replica::new(Arc::clone(backend) as Arc<dyn Backend>, lease));
-    SharedStreams::new(&replica)
+    ReplicaStreams::new(&replica)
 }
 
 /// A call of a session, and the response that carries its stream.
@@ -41,12 +44,13 @@ struct Call {
 }
 
 impl Call {
-    fn begin(streams: &Arc<SharedStreams>, message: &str) -> Self {
+    fn begin(streams: &Arc<ReplicaStreams>, message: &str) -> Self {
         let outbox = Outbox::for_test();
         outbox.begin_call();
         let messages = if message.starts_with('[') { message } else { &format!("[{message}]") };
         let ids: Vec<_> = raw::elements(messages).filter_map(|call| Id::from_json(raw::member(call, "id")?)).collect();
-        let calls = StreamCalls::new(ids.iter(), message.starts_with('['));
+        let ids = ids.iter().map(|id: &Id<'_>| id.as_json().to_owned()).collect();
+        let calls = StreamCalls { ids, is_batch: message.starts_with('[') };
         let (dialect, memory) = (revision::newest_handshake(), StreamMemory::default());
         let response = streams.open("session".into(), calls, dialect, Arc::clone(&outbox), Vec::new(), memory);
         Self { outbox, response }
@@ -95,11 +99,11 @@ fn texts(events: &[(u64, String)]) -> Vec<&str> {
     events.iter().map(|(_, text)| text.as_str()).collect()
 }
 
-async fn resume(streams: &SharedStreams, stream: u64, position: u64) -> Resumption {
+async fn resume(streams: &ReplicaStreams, stream: u64, position: u64) -> Resumption {
     streams.resume(&"session".into(), stream, position, revision::newest_handshake()).await.unwrap()
 }
 
-async fn resumed(streams: &SharedStreams, stream: u64, position: u64) -> StreamEvents {
+async fn resumed(streams: &ReplicaStreams, stream: u64, position: u64) -> StreamEvents {
     match resume(streams, stream, position).await {
         Resumption::Events(events) => events,
         other => panic!("{other:?}"),

@@ -87,7 +87,7 @@ impl LegacyService {
     /// Opens a client's event stream, which starts with the URL for its messages.
     fn open(&self, request: &Parts) -> HttpResponse {
         let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
-        let sessions = self.endpoint.sessions();
+        let sessions = self.endpoint.sessions().local();
         let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
             return response::overloaded("too many sessions");
         };
@@ -139,7 +139,7 @@ impl LegacyService {
 
     /// Returns the response to a message of a session without a stream in this process.
     fn session_not_found(&self) -> HttpResponse {
-        if self.endpoint.engine().replica().is_none() {
+        if self.endpoint.engine().replicas().is_none() {
             return routing::session_not_found();
         }
         let why = "session not found or expired. Sessions of this transport exist in one process only: if there are several \
@@ -336,7 +336,7 @@ mod tests {
     async fn check_senders() {
         let built = Server::empty("legacy", "1.0.0").build().unwrap();
         for opener in PRINCIPALS {
-            let endpoint = Endpoint::new(Arc::clone(built.engine()), None, HttpOptions::default());
+            let endpoint = built.endpoint(HttpOptions::default());
             let service = LegacyService::new(endpoint, LegacySessions::default());
             let mut stream = service.clone().handle(request(Method::GET, STREAM, opener, "")).await.into_body();
             let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();

@@ -15,11 +15,11 @@ use super::{
     timer::SharedTimer,
 };
 use crate::{
-    engine::Engine,
     race::race,
     transport::http::{
         address::HttpAddress,
-        authorization::{Authorization, AuthorizationService},
+        authorization::AuthorizationService,
+        endpoint::Endpoint,
         guard,
         legacy::{LegacyService, LegacySessions},
         options::HttpOptions,
@@ -49,19 +49,18 @@ impl Listener {
     ///
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
     pub(crate) async fn bind(
-        engine: Arc<Engine>,
-        authorization: Option<Arc<Authorization>>,
+        endpoint: Endpoint,
         legacy: LegacySessions,
         address: HttpAddress,
-        options: HttpOptions,
     ) -> io::Result<Self> {
-        let acceptor = Acceptor::bind(&address, &options).await?;
+        let options = endpoint.options();
+        let acceptor = Acceptor::bind(&address, options).await?;
         Ok(Self {
             address: acceptor.address()?,
             acceptor,
-            grace: engine.profile.limits.grace_period,
-            connection_limit: ConnectionLimit::new(&options),
-            router: Router::new(engine, authorization, legacy, options),
+            grace: endpoint.engine().profile.limits.grace_period,
+            connection_limit: ConnectionLimit::new(options),
+            router: Router::new(endpoint, legacy),
         })
     }
 
@@ -116,13 +115,8 @@ struct Router {
 }
 
 impl Router {
-    fn new(
-        engine: Arc<Engine>,
-        authorization: Option<Arc<Authorization>>,
-        legacy: LegacySessions,
-        options: HttpOptions,
-    ) -> Self {
-        let service = HttpService::new(engine, authorization, options);
+    fn new(endpoint: Endpoint, legacy: LegacySessions) -> Self {
+        let service = HttpService::new(endpoint);
         let endpoint = service.endpoint();
         let options = Arc::clone(endpoint.options());
         let legacy = || guard::cors(&options).layer(LegacyService::new(endpoint.clone(), legacy));
@@ -211,7 +205,7 @@ impl Router {
             closed.as_mut().await;
             is_closed = true;
             // Clients that have lost their connections resume their streams at other replicas.
-            if endpoint.shared_streams().is_some() {
+            if endpoint.sessions().are_shared() {
                 pending::<()>().await;
             }
         };

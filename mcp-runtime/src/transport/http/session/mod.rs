@@ -2,10 +2,15 @@
 //!
 //! See [Session management](https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#session-management).
 
-mod sessions;
+mod directory;
+mod local;
 mod stream_eviction;
 
-pub(crate) use self::sessions::{Sessions, new_id};
+#[cfg_attr(not(feature = "cluster"), allow(unused_imports, reason = "only `cluster` shares sessions"))]
+pub(crate) use self::{
+    directory::{Lookup, SessionFuture, Sessions, SharedSessions, SharedStreams, StreamCalls},
+    local::{LocalSessions, new_id},
+};
 
 use std::{
     collections::BTreeMap,
@@ -19,11 +24,7 @@ use std::{
 
 use crate::{
     backend::BackendError,
-    cluster::{
-        SharedSession,
-        streams::{SessionStreams, StreamCalls},
-    },
-    engine::{Outbox, Session, session_ended},
+    engine::{Outbox, RequestIds, Session, session_ended},
     error::Fault,
     transport::http::sse::{
         events::{Resumption, StreamEvents},
@@ -46,7 +47,7 @@ pub(crate) struct HttpSession {
     /// Whether any request has used the session after `initialize`.
     pub(crate) is_used: AtomicBool,
     /// The streams, if other processes share them.
-    shared: Option<SessionStreams>,
+    shared: Option<Box<dyn SharedStreams>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +74,7 @@ pub(crate) struct ActiveSession {
 }
 
 impl HttpSession {
-    pub(crate) fn new(session: Arc<Session>, memory: StreamMemory, shared: Option<SessionStreams>) -> Self {
+    pub(crate) fn new(session: Arc<Session>, memory: StreamMemory, shared: Option<Box<dyn SharedStreams>>) -> Self {
         let state = SessionState { last_used: Instant::now(), next_stream: 1, streams: BTreeMap::new() };
         memory.watch(&session.outbox);
         Self {
@@ -108,14 +109,17 @@ impl HttpSession {
         }
     }
 
-    /// Returns whether the session must be read again before it is used.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.session.shared().is_some_and(SharedSession::is_stale)
-    }
-
     pub(crate) fn activate(self: &Arc<Self>) -> ActiveSession {
         self.active.fetch_add(1, Ordering::AcqRel);
         ActiveSession { session: Arc::clone(self), end: None }
+    }
+
+    /// Returns the requests whose responses a stream is going to carry, if other processes must know them.
+    pub(crate) fn stream_calls(&self, ids: &RequestIds<'_>, is_batch: bool) -> StreamCalls {
+        match &self.shared {
+            Some(_) => StreamCalls { ids: ids.iter().map(|id| id.as_json().to_owned()).collect(), is_batch },
+            None => StreamCalls::default(),
+        }
     }
 
     /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far, and `calls`

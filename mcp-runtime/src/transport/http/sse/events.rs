@@ -6,13 +6,25 @@ use super::{
     item::{StreamItem, Wait},
     stream::AttachedStream,
 };
-use crate::cluster::streams::SharedEvents;
 
 /// The events of a stream. The stream is logged in the memory of this process, or in the backend.
 #[derive(Debug)]
 pub(crate) enum StreamEvents {
     Local(LocalEvents),
-    Shared(SharedEvents),
+    Shared(Box<dyn SharedEvents>),
+}
+
+/// The events of a stream that several processes share. `cluster` implements it.
+pub(crate) trait SharedEvents: std::fmt::Debug + Send {
+    /// Returns the id of the stream, or `None` if the stream is yet to be opened.
+    fn stream(&self) -> Option<u64>;
+
+    /// Returns the position of the event after which the response starts.
+    fn start(&self) -> u64;
+
+    /// Returns the next item, or `None` if the response ends before the stream, for example because another response
+    /// carries the stream.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<StreamItem>>;
 }
 
 /// The events of a stream of this process.

@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::{backend::with_timeout, cluster::Replica};
+use super::replica::Replica;
+use crate::backend::with_timeout;
 
 /// The record that is read to see whether the backend responds. It need not exist.
 const RECORD: &str = "mcp/1/ready";

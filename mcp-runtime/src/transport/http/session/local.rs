@@ -5,11 +5,10 @@ use std::{
 };
 
 use super::{
-    ActiveSession, HttpSession,
+    ActiveSession, HttpSession, SharedStreams,
     stream_eviction::{PeerSession, StreamEviction},
 };
 use crate::{
-    cluster::streams::SessionStreams,
     engine::Session,
     random,
     transport::http::{
@@ -22,9 +21,9 @@ use crate::{
 /// The sessions by id. The ids are random, so clients cannot provoke collisions and a fast hasher is safe.
 type Table = HashMap<Arc<str>, Entry, foldhash::fast::RandomState>;
 
-/// All sessions of one server.
+/// The sessions that this process knows.
 #[derive(Debug)]
-pub(crate) struct Sessions {
+pub(crate) struct LocalSessions {
     table: Mutex<Table>,
     /// One permit for each session.
     pool: Pool,
@@ -39,7 +38,7 @@ struct Entry {
     permit: PeerPermit,
 }
 
-impl Sessions {
+impl LocalSessions {
     pub(crate) fn new(options: &HttpOptions) -> Self {
         Self {
             table: Mutex::default(),
@@ -64,13 +63,14 @@ impl Sessions {
         Some(id)
     }
 
-    /// Adds a session with a permit for it, and with its streams if other replicas share them. Does nothing if there is a session with this id.
+    /// Adds a session with a permit for it, and with its streams if other replicas share them. Does nothing if there is a
+    /// session with this id.
     pub(crate) fn insert(
         &self,
         id: &Arc<str>,
         session: &Arc<Session>,
         permit: PeerPermit,
-        shared: Option<SessionStreams>,
+        shared: Option<Box<dyn SharedStreams>>,
     ) {
         let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), shared);
         let entry = Entry { session: Arc::new(session), permit };
@@ -201,13 +201,13 @@ mod tests {
         Arc::new(Peers::new(Share::new(0.75)))
     }
 
-    fn open(sessions: &Sessions, peer: &Arc<Peer>) -> Arc<HttpSession> {
+    fn open(sessions: &LocalSessions, peer: &Arc<Peer>) -> Arc<HttpSession> {
         let id = sessions.open(Arc::new(Session::for_test()), peer).expect("the session is opened");
         Arc::clone(&sessions.table()[&id].session)
     }
 
     /// A message of one byte more than a quarter of the memory.
-    fn quarter(sessions: &Sessions) -> Vec<u8> {
+    fn quarter(sessions: &LocalSessions) -> Vec<u8> {
         let mut line = vec![b'x'; sessions.memory().max() / 4 + 1];
         line.push(b'\n');
         line
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_excess_of_a_peer_evicts_its_own_streams() {
-        let sessions = Sessions::new(&HttpOptions::default());
+        let sessions = LocalSessions::new(&HttpOptions::default());
         let peers = peers();
         let (ada, eve) = (open(&sessions, &peers.principal("ada")), open(&sessions, &peers.principal("eve")));
         // The stream of the other peer is the oldest, and has been sent.
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn sessions_beyond_a_limit_evict_idle_ones_of_the_largest_peer() {
-        let sessions = Sessions::new(&HttpOptions::default().max_sessions(8));
+        let sessions = LocalSessions::new(&HttpOptions::default().max_sessions(8));
         let peers = peers();
         let [ada, eve, bob] = ["ada", "eve", "bob"].map(|name| peers.principal(name));
         let counts = || [&ada, &eve, &bob].map(|peer| peer.used(Resource::Sessions));
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn sessions_that_were_never_used_are_evicted_first() {
-        let sessions = Sessions::new(&HttpOptions::default().max_sessions(4).max_peer_share(1.0));
+        let sessions = LocalSessions::new(&HttpOptions::default().max_sessions(4).max_peer_share(1.0));
         let ada = peers().principal("ada");
         let ids: Vec<_> = (0..4)
             .map(|_| sessions.open(Arc::new(Session::for_test()), &ada).expect("the session is opened"))
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn fully_sent_streams_are_evicted_before_older_ones() {
-        let sessions = Sessions::new(&HttpOptions::default());
+        let sessions = LocalSessions::new(&HttpOptions::default());
         let session = open(&sessions, &peers().principal("ada"));
         // The first stream has an unsent message.
         for is_sent in [false, true, true] {

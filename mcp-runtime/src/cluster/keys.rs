@@ -1,6 +1,7 @@
 //! The keys that seal request states: rotation, and sharing through the backend.
 
 use std::{
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,19 +13,19 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::state::{KEY_ID_LEN, StateKey, base64_key};
 use crate::{
     backend::{
         BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, Record, RecordCondition, Timestamp, with_timeout,
     },
+    engine::{KEY_ID_LEN, SharedKeys, StateKey, base64_key},
     error::Fault,
     race::race,
 };
 
 /// The age at which a key gets a successor.
-pub(super) const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
+const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// The age at which a key starts to seal, unless it is the first one. By then, every process knows it.
-pub(super) const ACTIVATION: Duration = Duration::from_secs(5 * 60);
+const ACTIVATION: Duration = Duration::from_secs(5 * 60);
 /// The maximum number of keys, more than two months' worth. Beyond it, the oldest ones are dropped.
 const MAX_KEYS: usize = 64;
 
@@ -33,7 +34,7 @@ const MAX_KEYS: usize = 64;
 /// Rings that different processes have changed are united, and a key that one of them still needs is kept. So nothing
 /// is lost if two processes create the first key, or if the ring is lost by the backend and put back.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct KeyRing {
+struct KeyRing {
     keys: Vec<DatedKey>,
     /// Members that a newer release has added, which are kept.
     #[serde(flatten)]
@@ -52,17 +53,17 @@ struct DatedKey {
 
 impl KeyRing {
     /// Returns the key that seals, or `None` if the ring is empty.
-    pub(super) fn sealing(&self, now: Timestamp) -> Option<&StateKey> {
+    fn sealing(&self, now: Timestamp) -> Option<&StateKey> {
         let is_active = |dated: &&DatedKey| now.saturating_duration_since(dated.created) >= ACTIVATION;
         self.keys.iter().find(is_active).or(self.keys.last()).map(|dated| &dated.key)
     }
 
-    pub(super) fn find(&self, id: [u8; KEY_ID_LEN]) -> Option<&StateKey> {
+    fn find(&self, id: [u8; KEY_ID_LEN]) -> Option<&StateKey> {
         self.keys.iter().map(|dated| &dated.key).find(|key| key.id() == id)
     }
 
     /// Adds the keys of another ring, and drops those whose states, which live for `ttl`, have all expired.
-    pub(super) fn unite(&mut self, other: &Self, now: Timestamp, ttl: Duration) {
+    fn unite(&mut self, other: &Self, now: Timestamp, ttl: Duration) {
         for dated in &other.keys {
             if !self.keys.iter().any(|known| known.key == dated.key) {
                 self.keys.push(dated.clone());
@@ -83,12 +84,12 @@ impl KeyRing {
     }
 
     /// Returns whether the newest key is due to get a successor.
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+    fn is_due(&self, now: Timestamp) -> bool {
         self.keys.first().is_none_or(|newest| now.saturating_duration_since(newest.created) >= ROTATION)
     }
 
     /// Adds a key.
-    pub(super) fn add(&mut self, key: StateKey, created: Timestamp) {
+    fn add(&mut self, key: StateKey, created: Timestamp) {
         self.keys.insert(0, DatedKey { key, created, other: Map::new() });
     }
 }
@@ -104,7 +105,7 @@ const MAX_ATTEMPTS: usize = 16;
 
 /// The keys that all processes of a service share: read, created and rotated in the background.
 #[derive(Debug)]
-pub(crate) struct SharedKeys {
+pub(super) struct StoredKeys {
     backend: Arc<dyn Backend>,
     clock: Arc<BackendClock>,
     /// How long a state lives.
@@ -125,59 +126,9 @@ struct Known {
     has_failed: bool,
 }
 
-impl SharedKeys {
+impl StoredKeys {
     pub(super) fn new(backend: Arc<dyn Backend>, clock: Arc<BackendClock>, ttl: Duration) -> Self {
         Self { backend, clock, ttl, known: Mutex::default(), unknown_key: Notify::new(), was_read: Notify::new() }
-    }
-
-    /// Returns whether there is a key that seals.
-    pub(super) fn is_ready(&self) -> bool {
-        self.known().ring.sealing(self.clock.now()).is_some()
-    }
-
-    /// Waits for at most [`BACKEND_TIMEOUT`] until there is a key that seals. Does not wait for a backend that has failed.
-    pub(super) async fn ready(&self) {
-        let was_read = async {
-            loop {
-                // Registered before the check, so that no read is missed.
-                let was_read = self.was_read.notified();
-                if self.is_ready() || self.known().has_failed {
-                    return;
-                }
-                self.unknown_key.notify_one();
-                was_read.await;
-            }
-        };
-        let _ = timeout(BACKEND_TIMEOUT, was_read).await;
-    }
-
-    /// Returns the key that seals.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend has never responded.
-    pub(super) fn sealing(&self) -> Result<StateKey, Fault> {
-        let key = self.known().ring.sealing(self.clock.now()).cloned();
-        key.ok_or_else(|| {
-            self.unknown_key.notify_one();
-            BackendError::Unavailable("the state keys have not been read yet".to_owned()).into()
-        })
-    }
-
-    /// Returns the key with an id, or `None` if there is none.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the key may be newer than the keys that were read last. The keys are then read again, and the client
-    /// may retry. Invented ids cause at most one read per [`MIN_INTERVAL`].
-    pub(super) fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault> {
-        let known = self.known();
-        let key = known.ring.find(id).cloned();
-        if key.is_some() || known.read.is_some_and(|read| read.elapsed() < MIN_INTERVAL) {
-            return Ok(key);
-        }
-        self.unknown_key.notify_one();
-        Err(Fault::overloaded("the key of `requestState` is unknown, and keys are being read again: retry"))
     }
 
     /// Keeps the keys up to date. Never completes.
@@ -242,6 +193,48 @@ impl SharedKeys {
     }
 }
 
+impl SharedKeys for StoredKeys {
+    fn is_ready(&self) -> bool {
+        self.known().ring.sealing(self.clock.now()).is_some()
+    }
+
+    fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let was_read = async {
+            loop {
+                // Registered before the check, so that no read is missed.
+                let was_read = self.was_read.notified();
+                if self.is_ready() || self.known().has_failed {
+                    return;
+                }
+                self.unknown_key.notify_one();
+                was_read.await;
+            }
+        };
+        Box::pin(async {
+            let _ = timeout(BACKEND_TIMEOUT, was_read).await;
+        })
+    }
+
+    fn sealing(&self) -> Result<StateKey, Fault> {
+        let key = self.known().ring.sealing(self.clock.now()).cloned();
+        key.ok_or_else(|| {
+            self.unknown_key.notify_one();
+            BackendError::Unavailable("the state keys have not been read yet".to_owned()).into()
+        })
+    }
+
+    /// Invented ids cause at most one read per [`MIN_INTERVAL`].
+    fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault> {
+        let known = self.known();
+        let key = known.ring.find(id).cloned();
+        if key.is_some() || known.read.is_some_and(|read| read.elapsed() < MIN_INTERVAL) {
+            return Ok(key);
+        }
+        self.unknown_key.notify_one();
+        Err(Fault::overloaded("the key of `requestState` is unknown, and keys are being read again: retry"))
+    }
+}
+
 fn decode(record: &Record) -> Result<KeyRing, BackendError> {
     let malformed = |_| BackendError::Unavailable(format!("the record `{RECORD}` is malformed"));
     serde_json::from_slice(&record.value).map_err(malformed)
@@ -252,7 +245,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::client_requests::state::KEY_LEN;
+    const KEY_LEN: usize = 32;
 
     const TTL: Duration = Duration::from_secs(3600);
 

@@ -1,0 +1,203 @@
+//! The processes that share a backend, as the engine sees them. `cluster` implements the interface; without it, every
+//! session and task belongs to this process.
+
+use std::{
+    fmt,
+    num::NonZeroU32,
+    pin::Pin,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::client_requests::{InputResponse, KEY_ID_LEN, StateKey};
+use crate::{
+    backend::{BackendClock, BackendFuture},
+    error::Fault,
+    handler::ask::ClientProgress,
+    model::Level,
+    registry::Kinds,
+};
+
+/// This process among those that share a backend.
+pub(crate) trait Replicas: fmt::Debug + Send + Sync {
+    /// Starts to exchange with the other processes what is shared with them, unless that has been started or there is no
+    /// runtime.
+    fn start(&self);
+
+    /// Returns the slot of this replica. Takes one first if it has none, which must happen inside of a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails or does not respond in time.
+    fn join(&self) -> BackendFuture<'_, Slot>;
+
+    /// Returns the slot of this replica. Returns `None` before it has [joined](Self::join), and after it has lost its
+    /// slot, until it has a new one.
+    fn slot(&self) -> Option<Slot>;
+
+    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this one.
+    /// Returns `None` if this replica has no slot.
+    fn new_id(&self) -> Option<u64>;
+
+    /// Returns whether the replica that had this slot when it was last heard of still has it. A replica that was killed
+    /// has it for as long as the lease.
+    fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool>;
+
+    /// Returns the time after which the slot of a replica expires that does not renew it.
+    fn lease(&self) -> Duration;
+
+    /// Returns the clock by which the replicas compare times. It is exact once the replica has [joined](Self::join).
+    fn clock(&self) -> &Arc<BackendClock>;
+
+    /// Adds a handler of the messages of a kind, for as long as it exists. A kind contains no spaces.
+    fn add_handler(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>);
+
+    /// Sends a message of less than 1 MiB to all replicas, including this one.
+    fn announce<'a>(&'a self, kind: &'a str, payload: &'a [u8]) -> BackendFuture<'a, ()>;
+
+    /// Announces that the lists of these kinds have changed.
+    fn lists_changed(&self, kinds: Kinds);
+
+    /// Announces that a resource has changed.
+    fn resource_updated(&self, uri: &str);
+
+    /// Announces an encoded log message. Returns `false` if it was dropped because too many are waiting.
+    fn log(&self, level: Level, message: &[u8]) -> bool;
+
+    /// Waits until the changes that this process has made are announced, for at most half a second.
+    fn flush(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Returns the keys that seal the state of requests. Returns `None` if the server has keys of its own.
+    fn keys(&self) -> Option<&dyn SharedKeys>;
+
+    /// Returns whether the client of a session reads messages that belong to no request, at whichever replica.
+    fn is_read<'a>(&'a self, session: &'a str) -> BackendFuture<'a, bool>;
+
+    /// Returns what is wrong with the backend, or `None` if nothing is.
+    fn problem(&self) -> Pin<Box<dyn Future<Output = Option<&'static str>> + Send + '_>>;
+}
+
+/// Receives the messages of one kind that other replicas, or this one, send and announce.
+///
+/// The methods must not block: other messages are waiting. They are called inside of a tokio runtime, so they can spawn
+/// tasks.
+pub(crate) trait ReplicaHandler: Send + Sync {
+    /// Handles a message.
+    fn message(&self, payload: &[u8]);
+
+    /// Handles that messages may have been lost: everything that was read from the backend and is kept until a message
+    /// announces a change is stale.
+    fn missed(&self);
+
+    /// Handles that this process did not run for some time, so that messages which were sent before may not have been
+    /// handled yet. They were not lost.
+    fn paused(&self) {}
+
+    /// Handles that the other replicas consider the replica that had this slot gone, and its calls lost. The replica
+    /// gets a new slot.
+    fn lost(&self, slot: Slot) {
+        let _ = slot;
+    }
+}
+
+/// The keys that all processes of a service share.
+pub(crate) trait SharedKeys: Send + Sync {
+    /// Returns whether there is a key that seals.
+    fn is_ready(&self) -> bool;
+
+    /// Waits until there is a key that seals, for as long as a response of the backend may take. Does not wait for a
+    /// backend that has failed.
+    fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// Returns the key that seals.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend has never responded.
+    fn sealing(&self) -> Result<StateKey, Fault>;
+
+    /// Returns the key with an id, or `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the key may be newer than the keys that were read last. The keys are then read again, and the client
+    /// may retry.
+    fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault>;
+}
+
+/// The number of a process among those that share a backend, between 1 and 2^20 - 1. It is random, so the slot of a
+/// process that is gone is unlikely to be taken by another one soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Slot(NonZeroU32);
+
+impl Slot {
+    pub(crate) const BITS: u32 = 20;
+    /// The number of bits of an id below those of its slot.
+    const SHIFT: u32 = 32;
+
+    /// Returns an id that no other replica uses: the slot and a number that the replica uses once. It is less than 2^52,
+    /// so every client can represent it as a number.
+    pub(crate) fn id(self, number: u32) -> u64 {
+        u64::from(self.0.get()) << Self::SHIFT | u64::from(number)
+    }
+
+    /// Returns the slot of the replica that an [`id`](Self::id) belongs to. Returns `None` for a number that is no such
+    /// id.
+    pub(crate) fn of_id(id: u64) -> Option<Self> {
+        u32::try_from(id >> Self::SHIFT).ok().and_then(Self::new)
+    }
+
+    pub(crate) fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).filter(|number| number.get() >> Self::BITS == 0).map(Self)
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A message of a client that concerns other replicas.
+#[derive(Debug)]
+pub(crate) enum SessionMessage {
+    Change(SessionChange),
+    /// The response to a request of another replica.
+    Answer(u64, InputResponse),
+    /// Progress of a request of another replica.
+    Progress(u64, ClientProgress),
+    /// The cancellation of a request that does not run on this replica. Contains its id as JSON.
+    Cancel(String),
+}
+
+/// A change of a session by its client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SessionChange {
+    Initialized,
+    Level(Level),
+    Subscribed(String),
+    Unsubscribed(String),
+    RootsChanged,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_contain_their_slot() {
+        for number in [1, 2, (1 << 20) - 1] {
+            let slot = Slot::new(number).unwrap();
+            for within in [0, 1, u32::MAX] {
+                assert_eq!(Slot::of_id(slot.id(within)), Some(slot));
+                assert!(slot.id(within) < 1 << 53);
+            }
+        }
+        for id in [0, 1, u64::from(u32::MAX), 1 << 52, u64::MAX] {
+            assert_eq!(Slot::of_id(id), None, "{id}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The sessions of an endpoint, whether or not other processes share them.
+
+use std::{pin::Pin, sync::Arc, time::Instant};
+
+use super::{ActiveSession, LocalSessions};
+use crate::{
+    backend::BackendFuture,
+    engine::{Outbox, Session, SessionMessage},
+    error::Fault,
+    transport::http::{
+        peers::Peer,
+        sse::{
+            events::{Resumption, StreamEvents},
+            stream::StreamMemory,
+        },
+    },
+};
+
+/// A future of a method of a trait.
+pub(crate) type SessionFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Sessions that several processes share. `cluster` implements it.
+pub(crate) trait SharedSessions: std::fmt::Debug + Send + Sync {
+    /// Adds a session of a peer that was opened in this process. Returns its id.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many sessions, or the backend fails or takes too long.
+    fn open<'a>(&'a self, session: &'a Arc<Session>, peer: &'a Arc<Peer>) -> SessionFuture<'a, Result<Arc<str>, Fault>>;
+
+    /// Returns the session with this id, which another process may have opened, and keeps it from becoming idle. Returns
+    /// `None` if it does not exist, or if another principal opened it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails and this process does not know the session or has lost its lease, or if there are too
+    /// many sessions.
+    fn find<'a>(
+        &'a self,
+        id: &'a str,
+        principal: Option<&'a str>,
+        peer: &'a Arc<Peer>,
+        now: Instant,
+    ) -> SessionFuture<'a, Result<Option<ActiveSession>, Fault>>;
+
+    /// Returns whether a session must be read again before a message is processed that has arrived at `now`.
+    fn is_outdated(&self, session: &Session, now: Instant) -> bool;
+
+    /// Tells other processes about the messages of a client that concern them. Returns `false` if the session has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all messages. Other processes may have learned some of them.
+    fn send<'a>(&'a self, session: &'a Session, messages: Vec<SessionMessage>) -> BackendFuture<'a, bool>;
+
+    /// Ends a session for all processes, except for its copy here.
+    fn delete<'a>(&'a self, session: &'a Session) -> BackendFuture<'a, ()>;
+
+    /// Waits until every process can read the responses of all calls of this process.
+    fn written(&self) -> SessionFuture<'_, ()>;
+}
+
+/// The streams of a session that several processes share. `cluster` implements it.
+pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. `memory` is
+    /// what the messages that wait for the backend count towards.
+    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents;
+
+    /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
+    /// that belong to no request. Any other response that carries the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails, or takes too long for all operations together.
+    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption>;
+}
+
+/// The requests whose responses a shared stream carries.
+#[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct StreamCalls {
+    /// The ids, as JSON. The size of a message limits them.
+    pub(crate) ids: Vec<String>,
+    /// Whether the client has sent them as a batch, so that one array carries all responses.
+    pub(crate) is_batch: bool,
+}
+
+/// The sessions of an endpoint.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    local: Arc<LocalSessions>,
+    /// `None` if no other process knows them.
+    shared: Option<Arc<dyn SharedSessions>>,
+}
+
+/// The outcome of looking a session up without waiting.
+pub(crate) enum Lookup {
+    Found(ActiveSession),
+    /// The session is unknown to this process, or outdated. [`Sessions::load`] finds it.
+    Unloaded,
+    Missing,
+}
+
+impl Sessions {
+    pub(crate) fn new(local: Arc<LocalSessions>, shared: Option<Arc<dyn SharedSessions>>) -> Self {
+        Self { local, shared }
+    }
+
+    /// Returns the sessions of this process, and its copies of sessions that others have opened.
+    pub(crate) fn local(&self) -> &Arc<LocalSessions> {
+        &self.local
+    }
+
+    /// Opens a session of a peer, and returns its id. Returns `None` if other processes must learn of it first, for which
+    /// [`open`](Self::open) waits.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many sessions.
+    pub(crate) fn try_open(&self, session: &Arc<Session>, peer: &Arc<Peer>) -> Option<Result<Arc<str>, Fault>> {
+        self.shared.is_none().then(|| self.open_here(session, peer))
+    }
+
+    fn open_here(&self, session: &Arc<Session>, peer: &Arc<Peer>) -> Result<Arc<str>, Fault> {
+        self.local.open(Arc::clone(session), peer).ok_or_else(|| Fault::overloaded("too many sessions"))
+    }
+
+    /// Opens a session of a peer, and returns its id.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many sessions, or if other processes share them and the backend fails.
+    pub(crate) async fn open(&self, session: &Arc<Session>, peer: &Arc<Peer>) -> Result<Arc<str>, Fault> {
+        match &self.shared {
+            Some(shared) => shared.open(session, peer).await,
+            None => self.open_here(session, peer),
+        }
+    }
+
+    /// Looks a session up, and keeps it from becoming idle.
+    pub(crate) fn look_up(&self, id: &str, principal: Option<&str>, now: Instant) -> Lookup {
+        match (self.local.find(id, principal, now), &self.shared) {
+            (Some(found), _) if !self.is_outdated(&found.session.session, now) => Lookup::Found(found),
+            (_, Some(_)) => Lookup::Unloaded,
+            (_, None) => Lookup::Missing,
+        }
+    }
+
+    /// Returns the session with this id, or `None` if it does not exist or another principal opened it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if other processes share the sessions and the backend fails, or if there are too many sessions.
+    pub(crate) async fn load(
+        &self,
+        id: &str,
+        principal: Option<&str>,
+        peer: &Arc<Peer>,
+        now: Instant,
+    ) -> Result<Option<ActiveSession>, Fault> {
+        match &self.shared {
+            Some(shared) => shared.find(id, principal, peer, now).await,
+            None => Ok(self.local.find(id, principal, now)),
+        }
+    }
+
+    /// Returns whether a session must be [loaded](Self::load) again before a message is processed that has arrived at `now`.
+    pub(crate) fn is_outdated(&self, session: &Session, now: Instant) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.is_outdated(session, now))
+    }
+
+    /// Tells other processes about the messages of a client that concern them. Returns `false` if the session has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the backend fails. Other processes may have learned some of the messages.
+    pub(crate) fn send<'a>(&'a self, session: &'a Session, messages: Vec<SessionMessage>) -> BackendFuture<'a, bool> {
+        match &self.shared {
+            Some(shared) if !messages.is_empty() => shared.send(session, messages),
+            _ => Box::pin(std::future::ready(Ok(true))),
+        }
+    }
+
+    /// Ends a session in all processes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if other processes share the session and the backend fails. The session then continues.
+    pub(crate) async fn delete(&self, session: &Session) -> Result<(), Fault> {
+        if let Some(shared) = &self.shared {
+            shared.delete(session).await?;
+        }
+        self.local.close(session.id().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Waits until clients can resume the streams of all calls of this process at other processes, if these share them.
+    pub(crate) async fn written(&self) {
+        if let Some(shared) = &self.shared {
+            shared.written().await;
+        }
+    }
+
+    /// Returns whether clients that lose their connections to this process can resume their streams at others.
+    pub(crate) fn are_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+}
