@@ -9,17 +9,16 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{link::Link, scripts::Script};
+use crate::{
+    link::{Backoff, Link},
+    scripts::Script,
+};
 
 /// The maximum size of the arguments of all commands that wait for responses, in KiB.
 const MAX_KIB_IN_FLIGHT: u32 = 128 << 10;
 
 /// The maximum size of a value in bytes.
 const MAX_VALUE: usize = 64 << 20;
-
-/// The pause before a command is sent again that the server could not execute at the time. It doubles with every
-/// further one.
-const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Sends commands over the current connection.
 pub(crate) struct Client {
@@ -86,7 +85,7 @@ impl Client {
     async fn send(&self, request: Request<impl Fn(bool) -> Cmd>, deadline: Instant) -> Result<Value, Failure> {
         let _permits = self.admit(request.size)?;
         let unavailable = |reason: &str| Failure::Other(BackendError::Unavailable(reason.to_owned()));
-        let (mut pause, mut is_repeated, mut redirect) = (RETRY_PAUSE, false, None);
+        let (mut backoff, mut is_repeated, mut redirect) = (Backoff::default(), false, None);
         loop {
             let Some((mut connection, number)) = self.link.get(deadline, self.timeout).await else {
                 return Err(unavailable("not connected to Redis"));
@@ -118,11 +117,11 @@ impl Client {
                     is_repeated |= was_executed;
                 }
             }
+            let pause = backoff.next();
             if Instant::now() + pause >= deadline {
                 return Err(Failure::from(error));
             }
             sleep(pause).await;
-            pause *= 2;
         }
     }
 

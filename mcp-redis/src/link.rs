@@ -10,12 +10,6 @@ use tokio::{
 
 use crate::{address::Address, connection::Connection};
 
-/// The pause after the first failed attempt to connect. It doubles with every further one.
-const MIN_PAUSE: Duration = Duration::from_millis(20);
-
-/// The longest pause between two attempts to connect.
-const MAX_PAUSE: Duration = Duration::from_secs(1);
-
 /// The current connection.
 pub(crate) struct Link {
     state: watch::Receiver<State>,
@@ -72,7 +66,7 @@ async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut repor
                     state.send_replace(State::Up(connection, current));
                     break;
                 }
-                Err(error) => backoff.wait(&error).await,
+                Err(error) => backoff.disconnected(&error).await,
             }
             if state.is_closed() {
                 return;
@@ -82,20 +76,31 @@ async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut repor
     }
 }
 
-/// The pauses between attempts to connect.
+/// The pause before the first repetition, which doubles with every further one.
+const MIN_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// The pauses between attempts to connect, or to execute a command.
 #[derive(Default)]
 pub(crate) struct Backoff(u32);
 
 impl Backoff {
-    /// Waits before the next attempt: a random part of the pause, so that the processes do not all reconnect at the
-    /// same time.
-    pub(crate) async fn wait(&mut self, error: &RedisError) {
-        if self.0 == 0 {
-            tracing::warn!("cannot connect to Redis: {error}");
-        }
+    /// Returns the time to wait before the next attempt: a random part of the pause, so that the processes do not all try
+    /// at the same time.
+    pub(crate) fn next(&mut self) -> Duration {
         let pause = MAX_PAUSE.min(MIN_PAUSE * (1 << self.0.min(10)));
         self.0 = self.0.saturating_add(1);
         let random = getrandom::u32().unwrap_or(u32::MAX);
-        sleep(pause.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))).await;
+        pause.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
+    }
+
+    /// Waits before the next attempt to connect.
+    pub(crate) async fn disconnected(&mut self, error: &RedisError) {
+        if self.0 == 0 {
+            tracing::warn!("cannot connect to Redis: {error}");
+        }
+        sleep(self.next()).await;
     }
 }

@@ -111,7 +111,7 @@ impl Subscriber {
             let (sink, stream) = match self.connect().await {
                 Ok(connection) => connection,
                 Err(error) => {
-                    backoff.wait(&error).await;
+                    backoff.disconnected(&error).await;
                     continue;
                 }
             };

@@ -65,6 +65,7 @@ pub mod asking {
 pub mod long_calls {
     #![doc = include_str!("../docs/long_calls.md")]
 }
+#[cfg(any(feature = "cluster", not(doctest)))]
 pub mod tasks {
     #![doc = include_str!("../docs/tasks.md")]
 }
@@ -121,6 +122,7 @@ pub mod deploying {
     //!
     //! [Replicas](super::replicas): several processes of one server.
 }
+#[cfg(any(feature = "cluster", not(doctest)))]
 pub mod replicas {
     #![doc = include_str!("../docs/replicas.md")]
     //!

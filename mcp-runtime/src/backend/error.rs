@@ -84,6 +84,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// Creates pauses of at most this length.
+    #[cfg(feature = "cluster")]
     pub(crate) fn up_to(longest: Duration) -> Self {
         Self { longest, ..Self::default() }
     }

@@ -17,7 +17,9 @@ mod topics;
 
 #[cfg(feature = "cluster")]
 pub use connector::BackendConnector;
-pub(crate) use error::{BACKEND_TIMEOUT, Backoff, with_timeout};
+#[cfg(any(feature = "cluster", feature = "http"))]
+pub(crate) use error::BACKEND_TIMEOUT;
+pub(crate) use error::{Backoff, with_timeout};
 pub use error::{BackendError, BackendFuture};
 pub use logs::{Append, LogBounds, LogEntry, LogPosition, Logs};
 pub use memory_backend::MemoryBackend;

@@ -3,42 +3,43 @@
 use std::{
     borrow::Cow,
     collections::HashSet,
+    convert::Infallible,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 
+use super::replica::Replica;
 use crate::{
-    backend::{Backend, Backoff, TopicEvent, with_timeout},
-    engine::Engine,
-    race::race,
+    backend::Backoff,
+    engine::{Engine, ReplicaHandler},
     random,
     registry::Kinds,
 };
 
-/// The topic of all changes.
-const TOPIC: &str = "mcp/1/changes";
+/// The kind of the messages between replicas.
+const KIND: &str = "changes";
 /// The minimum time between two announcements. Changes in the meantime are announced together.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// The time for which a subscription must last to count as a success.
-const STABLE: Duration = Duration::from_secs(5);
 /// How long a server that shuts down waits until its last changes are announced.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The changes that this process has made and announces, and the source of those that other processes announce.
+/// The changes that this process has made and announces, and the handler of those that other processes announce.
 ///
 /// Nothing is lost while the backend fails: what could not be announced is kept and announced later, and what others
 /// may have announced in the meantime is replaced with [`ChangeSet::everything`].
 #[derive(Debug)]
 pub(super) struct SharedChanges {
-    backend: Arc<dyn Backend>,
+    replica: Arc<Replica>,
+    /// The server of this process, once it is built.
+    engine: OnceLock<Weak<Engine>>,
     /// Distinguishes this process from the others. Without it, the process also receives its own announcements.
     id: Option<String>,
     state: Mutex<State>,
-    /// Wakes [`publish`](Self::publish).
+    /// Wakes [`run`](Self::run).
     changed: Notify,
     /// Wakes [`flush`](Self::flush).
     announced: Notify,
@@ -52,8 +53,23 @@ struct State {
 }
 
 impl SharedChanges {
-    pub(super) fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, id: random::id(), state: Mutex::default(), changed: Notify::new(), announced: Notify::new() }
+    pub(super) fn new(replica: &Arc<Replica>) -> Arc<Self> {
+        let shared = Arc::new(Self {
+            replica: Arc::clone(replica),
+            engine: OnceLock::new(),
+            id: random::id(),
+            state: Mutex::default(),
+            changed: Notify::new(),
+            announced: Notify::new(),
+        });
+        let handler: Weak<Self> = Arc::downgrade(&shared);
+        replica.add_handler(KIND, handler);
+        shared
+    }
+
+    /// Sets the server whose subscribers are notified of the changes of other processes.
+    pub(super) fn connect(&self, engine: &Arc<Engine>) {
+        let _ = self.engine.set(Arc::downgrade(engine));
     }
 
     /// Announces that the lists of these kinds have changed.
@@ -89,18 +105,14 @@ impl SharedChanges {
         }
     }
 
-    /// Announces changes, and passes those of other processes to `deliver`. Never completes.
-    pub(super) async fn run(&self, deliver: impl Fn(ChangeSet)) {
-        let _ = race(self.publish(), self.receive(deliver)).await;
-    }
-
-    async fn publish(&self) {
+    /// Announces changes.
+    pub(super) async fn run(&self) -> Infallible {
         let mut backoff = Backoff::default();
         loop {
             self.changed.notified().await;
             let Some(publishing) = Publishing::begin(self) else { continue };
             let message = publishing.changes.encode(self.id.as_deref());
-            match with_timeout(self.backend.publish(TOPIC, message)).await {
+            match self.replica.announce(KIND, &message).await {
                 Ok(()) => {
                     publishing.complete();
                     backoff.reset();
@@ -117,45 +129,39 @@ impl SharedChanges {
         }
     }
 
-    async fn receive(&self, deliver: impl Fn(ChangeSet)) {
-        let mut backoff = Backoff::default();
-        loop {
-            let subscribed = with_timeout(self.backend.subscribe(TOPIC)).await;
-            let since = Instant::now();
-            let ended = match subscribed {
-                Ok(mut subscription) => {
-                    // What was announced before is unknown.
-                    deliver(ChangeSet::everything());
-                    while let Some(event) = subscription.next().await {
-                        self.received(&event).into_iter().for_each(&deliver);
-                    }
-                    "the subscription has ended".to_owned()
-                }
-                Err(error) => error.to_string(),
-            };
-            if since.elapsed() >= STABLE {
-                backoff.reset();
+    /// Notifies the subscribers in this process of what has changed in others.
+    fn deliver(&self, changes: &ChangeSet) {
+        let Some(engine) = self.engine.get().and_then(Weak::upgrade) else { return };
+        // Clients have not subscribed to kinds that the server does not declare.
+        let lists = changes.lists.and(engine.registry().capabilities().kinds());
+        match &changes.resources {
+            ChangedResources::These(uris) => {
+                engine.subscriptions.lists_changed(lists);
+                uris.iter().for_each(|uri| engine.subscriptions.resource_updated(uri));
             }
-            if backoff.is_reset() {
-                tracing::warn!(reason = ended, "changes of other processes are not received: subscribing again");
-            }
-            backoff.wait().await;
+            ChangedResources::All => engine.subscriptions.everything_changed(lists),
         }
-    }
-
-    /// Returns what has changed in other processes.
-    fn received(&self, event: &TopicEvent) -> Option<ChangeSet> {
-        let TopicEvent::Message(message) = event else { return Some(ChangeSet::everything()) };
-        let Some((from, changes)) = ChangeSet::decode(message) else {
-            tracing::warn!("another process has announced changes in an unknown format");
-            return Some(ChangeSet::everything());
-        };
-        let is_own = from.is_some() && from == self.id;
-        (!is_own).then_some(changes)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReplicaHandler for SharedChanges {
+    fn message(&self, payload: &[u8]) {
+        match ChangeSet::decode(payload) {
+            Some((from, _)) if from.is_some() && from == self.id => {}
+            Some((_, changes)) => self.deliver(&changes),
+            None => {
+                tracing::warn!("another process has announced changes in an unknown format");
+                self.missed();
+            }
+        }
+    }
+
+    fn missed(&self) {
+        self.deliver(&ChangeSet::everything());
     }
 }
 
@@ -202,16 +208,16 @@ const MAX_URI_BYTES: usize = 128 << 10;
 
 /// A set of changes, which is bounded: too many different resources become all resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct ChangeSet {
+struct ChangeSet {
     /// The lists that have changed.
-    pub(super) lists: Kinds,
-    pub(super) resources: ChangedResources,
+    lists: Kinds,
+    resources: ChangedResources,
     /// The number of bytes of their URIs.
     bytes: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ChangedResources {
+enum ChangedResources {
     These(HashSet<String>),
     All,
 }
@@ -237,32 +243,19 @@ struct Message<'a> {
 
 impl ChangeSet {
     /// Returns the set for changes that are not known: everything may have changed.
-    pub(super) fn everything() -> Self {
+    fn everything() -> Self {
         Self { lists: Kinds::ALL, resources: ChangedResources::All, bytes: 0 }
-    }
-
-    /// Notifies the subscribers in this process of what has changed in others.
-    pub(super) fn deliver(&self, engine: &Engine) {
-        // Clients have not subscribed to kinds that the server does not declare.
-        let lists = self.lists.and(engine.registry().capabilities().kinds());
-        match &self.resources {
-            ChangedResources::These(uris) => {
-                engine.subscriptions.lists_changed(lists);
-                uris.iter().for_each(|uri| engine.subscriptions.resource_updated(uri));
-            }
-            ChangedResources::All => engine.subscriptions.everything_changed(lists),
-        }
     }
 
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    pub(super) fn insert_lists(&mut self, kinds: Kinds) {
+    fn insert_lists(&mut self, kinds: Kinds) {
         self.lists = Kinds(self.lists.0 | kinds.0);
     }
 
-    pub(super) fn insert_resource(&mut self, uri: &str) {
+    fn insert_resource(&mut self, uri: &str) {
         let ChangedResources::These(uris) = &mut self.resources else { return };
         if uris.contains(uri) {
             return;
@@ -280,7 +273,7 @@ impl ChangeSet {
         self.bytes = 0;
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.insert_lists(other.lists);
         match other.resources {
             ChangedResources::These(uris) => uris.iter().for_each(|uri| self.insert_resource(uri)),
@@ -289,7 +282,7 @@ impl ChangeSet {
     }
 
     /// Encodes the set for other processes, in less than 1 MiB. `from` identifies this process.
-    pub(super) fn encode(&self, from: Option<&str>) -> Vec<u8> {
+    fn encode(&self, from: Option<&str>) -> Vec<u8> {
         let resources = match &self.resources {
             ChangedResources::These(uris) => Some(uris.iter().map(|uri| Cow::Borrowed(uri.as_str())).collect()),
             ChangedResources::All => None,
@@ -300,7 +293,7 @@ impl ChangeSet {
     }
 
     /// Decodes a set and the process that has announced it. Returns `None` if the message is invalid.
-    pub(super) fn decode(message: &[u8]) -> Option<(Option<String>, Self)> {
+    fn decode(message: &[u8]) -> Option<(Option<String>, Self)> {
         let message: Message<'_> = serde_json::from_slice(message).ok()?;
         let mut set = Self { lists: Kinds(message.lists & Kinds::ALL.0), ..Self::default() };
         match message.resources {
@@ -319,7 +312,7 @@ mod tests {
     /// A change may be announced before its wake-up is handled.
     #[test]
     fn nothing_is_announced_twice() {
-        let shared = SharedChanges::new(Arc::new(MemoryBackend::default()));
+        let shared = SharedChanges::new(&Arc::new(Replica::new(Arc::new(MemoryBackend::default()), Duration::MAX)));
         shared.resource_updated("a:b");
         let publishing = Publishing::begin(&shared);
         assert!(publishing.is_some());

@@ -40,7 +40,7 @@ mod worker;
 
 use std::{
     pin::Pin,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -86,8 +86,6 @@ pub(crate) struct Cluster {
     /// `None` if the author has set keys.
     keys: Option<Arc<StoredKeys>>,
     probe: BackendProbe,
-    /// The server of this process, once it is built.
-    engine: OnceLock<Weak<Engine>>,
     background: BackgroundTask,
 }
 
@@ -106,11 +104,10 @@ impl Cluster {
         let (backend, clock) = (replica.backend(), replica.clock());
         let keys = round_ttl.map(|ttl| Arc::new(StoredKeys::new(Arc::clone(backend), Arc::clone(clock), ttl)));
         Self {
-            changes: Arc::new(SharedChanges::new(Arc::clone(backend))),
+            changes: SharedChanges::new(&replica),
             log: SharedLog::new(&replica),
             keys,
             probe: BackendProbe::new(Arc::clone(&replica)),
-            engine: OnceLock::new(),
             background: BackgroundTask::default(),
             replica,
         }
@@ -125,7 +122,7 @@ impl Cluster {
     /// Sets the server whose sessions hear of what other processes announce.
     pub(crate) fn connect(&self, engine: &Arc<Engine>) {
         self.log.connect(engine.session_log());
-        let _ = self.engine.set(Arc::downgrade(engine));
+        self.changes.connect(engine);
     }
 
     /// Checks that no other server uses the backend.
@@ -147,23 +144,19 @@ impl Cluster {
 
 impl Replicas for Cluster {
     fn start(&self) {
-        let Some(engine) = self.engine.get() else { return };
         self.background.ensure_running(|| {
-            let (engine, changes, log) = (Weak::clone(engine), Arc::clone(&self.changes), Arc::clone(&self.log));
-            let keys = self.keys.clone();
+            let (changes, log, keys) = (Arc::clone(&self.changes), Arc::clone(&self.log), self.keys.clone());
+            let replica = Arc::clone(&self.replica);
             async move {
-                let changes = changes.run(|changes| {
-                    if let Some(engine) = engine.upgrade() {
-                        changes.deliver(&engine);
-                    }
-                });
+                // If this fails, the task of the replica repeats it.
+                let _ = replica.join().await;
                 let keys = async {
                     match keys {
                         Some(keys) => keys.run().await,
                         None => std::future::pending().await,
                     }
                 };
-                let _ = race(race(changes, keys), log.run()).await;
+                let _ = race(race(changes.run(), keys), log.run()).await;
             }
         });
     }

@@ -17,6 +17,10 @@ mod methods;
 mod outbox;
 mod pings;
 mod rates;
+#[cfg_attr(
+    not(all(feature = "cluster", feature = "http")),
+    allow(dead_code, reason = "only processes that share a backend need it")
+)]
 mod replicas;
 mod request;
 mod roots_hook;
@@ -31,6 +35,7 @@ mod weak_set;
 pub(crate) use call::in_flight::InFlight;
 #[cfg(feature = "http")]
 pub(crate) use call::running::write_error;
+#[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use client_requests::InputResponse;
 #[cfg(feature = "cluster")]
 pub(crate) use client_requests::{KEY_ID_LEN, base64_key};
@@ -49,9 +54,8 @@ pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
-pub(crate) use replicas::Replicas;
 #[cfg(feature = "cluster")]
-pub(crate) use replicas::{ReplicaHandler, SharedKeys, Slot};
+pub(crate) use replicas::{ReplicaHandler, Replicas, SharedKeys, Slot};
 #[cfg(feature = "http")]
 pub(crate) use replicas::SessionMessage;
 #[cfg(all(feature = "cluster", feature = "http"))]
@@ -69,6 +73,6 @@ pub(crate) use session::SessionLog;
 pub(crate) use session::SessionInfo;
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
-#[cfg(feature = "cluster")]
+#[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
 pub use tasks::{TaskLimits, TaskStatus};

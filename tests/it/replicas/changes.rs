@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::{Replica, replicas};
 
-const TOPIC: &str = "mcp/1/changes";
+/// The topic of the messages to all replicas.
+const TOPIC: &str = "mcp/1/replicas";
 
 /// A tool that tests disable.
 #[tool]
@@ -101,11 +102,16 @@ const RESOURCES: &str = "notifications/resources/list_changed";
 const PROMPTS: &str = "notifications/prompts/list_changed";
 const ITEM: &str = "test://item/1";
 
+/// Waits until a replica has subscribed to the messages to itself and to all replicas this many times.
+async fn joined(replica: &Replica, times: usize) {
+    replica.backend.subscribed(2 * times).await;
+}
+
 /// Builds replicas that exchange changes from now on.
 async fn connected<const N: usize>() -> [Replica; N] {
     let replicas = replicas(server);
     for replica in &replicas {
-        replica.backend.subscribed(1).await;
+        joined(replica, 1).await;
     }
     replicas
 }
@@ -197,7 +203,7 @@ async fn everything_may_have_changed_when_messages_were_lost() {
     ] {
         for revision in [Revision::V2024_11_05, Revision::V2026_07_28] {
             let [replica] = replicas(server);
-            replica.backend.subscribed(1).await;
+            joined(&replica, 1).await;
             let _handle = replica.server.handle();
             let mut client = Subscriber::new(&replica, revision).await;
             replica.backend.end_subscriptions();
@@ -219,7 +225,7 @@ async fn unknown_announcements_are_no_lost_changes() {
     ] {
         let [replica] = connected::<1>().await;
         let mut client = Subscriber::new(&replica, Revision::V2026_07_28).await;
-        replica.backend.reliable().publish(TOPIC, message.clone().into_bytes()).await.unwrap();
+        replica.backend.reliable().publish(TOPIC, format!("changes {message}").into_bytes()).await.unwrap();
         let received = client.until(expected).await;
         assert_eq!(received.len(), expected.len(), "{message} {received:?}");
     }
@@ -267,7 +273,7 @@ fn a_server_may_be_built_and_changed_outside_of_a_runtime() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut other = Subscriber::new(&second, Revision::V2026_07_28).await;
-            second.backend.subscribed(round + 1).await;
+            joined(&second, round + 1).await;
             // A new connection of the first replica.
             let _own = Subscriber::new(&first, Revision::V2026_07_28).await;
             other.until(&[ITEM]).await;

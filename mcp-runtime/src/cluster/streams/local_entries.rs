@@ -5,13 +5,16 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::log::StreamLog;
-use crate::backend::{Append, BackendError, LogEntry, LogPosition};
+use super::log::{MAX_PAUSE, StreamLog};
+use crate::backend::{Append, BackendError, Backoff, LogEntry, LogPosition};
 
 /// The maximum size in bytes of the entries that wait for a response, and their maximum number. A response that does not
 /// take them in time reads them from the log.
 const MAX_BYTES: usize = 64 << 10;
 const MAX_ENTRIES: usize = 64;
+
+/// The number of appends in a row that may conflict with those of other replicas before the next one waits.
+const MAX_CONFLICTS: usize = 4;
 
 /// The entries that this replica has appended to a log, for the responses of this replica that follow the log. They need
 /// not read from the backend what this replica has just sent to it.
@@ -58,7 +61,12 @@ impl LocalEntries {
     ) -> Result<u64, BackendError> {
         self.lock().started += 1;
         let _appending = Appending(self);
+        let (mut backoff, mut conflicts) = (Backoff::up_to(MAX_PAUSE), 0);
         loop {
+            if conflicts >= MAX_CONFLICTS {
+                backoff.wait().await;
+            }
+            conflicts += 1;
             let at = self.lock().at;
             match log.append(at, entries.to_vec(), max_bytes).await? {
                 Append::Appended(last) => {

@@ -96,7 +96,7 @@ impl Outbox {
     }
 
     /// Becomes ready when there are encoded lines.
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         self.poll_contents(cx, |contents| !contents.lines.is_empty())
     }
@@ -282,7 +282,7 @@ impl Outbox {
     }
 
     /// Moves the encoded lines into a buffer. Leaves pending notifications. Returns whether there were any lines.
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn drain_lines(&self, into: &mut Vec<u8>) -> bool {
         self.take_lines(self.contents(), into)
     }

@@ -70,6 +70,7 @@ impl Subscriptions {
     }
 
     /// Notifies the subscribers of the lists of these kinds, and those of all resources.
+    #[cfg(feature = "cluster")]
     pub(crate) fn everything_changed(&self, kinds: Kinds) {
         self.lists_changed(kinds);
         for subscription in self.index().resources.values().flatten() {
@@ -189,7 +190,7 @@ impl Subscriber {
     }
 
     /// Returns the number of updates of resources since the server started.
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn updates(&self) -> u64 {
         self.server.updates.load(Ordering::Acquire)
     }
@@ -197,7 +198,7 @@ impl Subscriber {
     /// Subscribes to these resources, and ends the subscriptions to others. Subscriptions beyond the limits are ignored.
     /// If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has increased, their
     /// resources count as updated.
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) {
         let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
         for uri in known.iter().filter(|uri| !uris.contains(uri)) {
@@ -229,6 +230,7 @@ impl Subscriber {
 
     /// Notifies of the lists of these kinds and of all resources as if they had changed.
     #[cfg(feature = "http")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn everything_changed(&self, kinds: Kinds) {
         for subscription in &*self.subscriptions() {
             match subscription.subject() {

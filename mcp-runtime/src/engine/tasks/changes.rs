@@ -52,6 +52,7 @@ impl TaskChanges {
     }
 
     /// Wakes all waiting requests: changes may have been missed.
+    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
     fn announce_all(&self) {
         for latest in self.waiting().values() {
             latest.send_replace(None);

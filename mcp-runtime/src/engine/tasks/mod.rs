@@ -22,7 +22,7 @@ pub(crate) mod result;
 pub(crate) mod runner;
 pub(crate) mod service;
 mod store;
-#[cfg(test)]
+#[cfg(all(test, feature = "cluster"))]
 mod store_tests;
 mod task;
 pub(crate) mod watch;

@@ -1,24 +1,29 @@
+#[cfg(feature = "cluster")]
 mod account;
 mod local;
+#[cfg(feature = "cluster")]
 mod shared;
-#[cfg(test)]
+#[cfg(all(test, feature = "cluster"))]
 mod tests;
 
 use std::{
     fmt,
     num::NonZeroU32,
-    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use governor::Quota;
 use serde_json::json;
 
-use self::{
-    local::{LocalBudgets, Uptime},
-    shared::SharedBudgets,
-};
-use super::{Call, CallKind, Layer, LayerBackend, LayerFuture, Next, Outcome};
+use self::local::{LocalBudgets, Uptime};
+#[cfg(feature = "cluster")]
+use std::sync::{Arc, OnceLock};
+
+#[cfg(feature = "cluster")]
+use self::shared::SharedBudgets;
+#[cfg(feature = "cluster")]
+use super::LayerBackend;
+use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
 use crate::error::Fault;
 
 /// The default maximum number of keys, each of which has its own budget.
@@ -66,11 +71,13 @@ pub struct RateLimit {
     per_function: bool,
     per_caller: bool,
     by: Option<KeyOf>,
+    #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "no other process counts calls"))]
     per_process: bool,
     max_keys: usize,
     uptime: Uptime,
     local: LocalBudgets,
     /// Created with the first call, if the server has a backend.
+    #[cfg(feature = "cluster")]
     shared: OnceLock<Arc<SharedBudgets>>,
 }
 
@@ -97,6 +104,7 @@ impl RateLimit {
             max_keys: DEFAULT_MAX_KEYS,
             uptime: Uptime::start(),
             local: LocalBudgets::new(),
+            #[cfg(feature = "cluster")]
             shared: OnceLock::new(),
         }
     }
@@ -186,6 +194,7 @@ impl RateLimit {
     }
 
     /// Counts a call of all processes. Returns the time to wait if the rate is exceeded.
+    #[cfg(feature = "cluster")]
     async fn check_shared(&self, backend: LayerBackend<'_>, key: &str) -> Result<(), Duration> {
         let (quota, max_keys) = (self.quota, self.max_keys);
         let create = || Arc::new(SharedBudgets::new(Arc::clone(backend.get()), quota, max_keys, self.uptime));
@@ -232,6 +241,9 @@ impl Layer for RateLimit {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
             let key = self.key(&call);
+            #[cfg(not(feature = "cluster"))]
+            let checked = self.check(key);
+            #[cfg(feature = "cluster")]
             let checked = match call.backend().filter(|_| !self.per_process) {
                 // Boxed, since other calls need no memory for it.
                 Some(backend) => Box::pin(self.check_shared(backend, &key)).await,

@@ -15,8 +15,8 @@ use tokio::{
 };
 
 use super::{
-    account::{Account, Admission, Verdict},
-    local::{Limiter, Rate, Uptime},
+    account::{Account, Admission, Rate, Verdict},
+    local::{Limiter, Uptime},
 };
 use crate::backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Record, with_timeout};
 

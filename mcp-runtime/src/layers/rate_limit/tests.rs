@@ -13,8 +13,8 @@ use governor::Quota;
 use tokio::time::{Instant, advance, sleep};
 
 use super::{
-    account::Account,
-    local::{Rate, Uptime},
+    account::{Account, Rate},
+    local::Uptime,
     shared::SharedBudgets,
 };
 use crate::{

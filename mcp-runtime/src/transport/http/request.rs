@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use crate::{
         jsonrpc::RawJson,
-        transport::http::{options::HttpOptions, session::Sessions},
+        transport::http::{options::HttpOptions, session::LocalSessions},
     };
 
     fn source(headers: &[(&str, &str)]) -> HttpRequestSource {
@@ -216,7 +216,7 @@ mod tests {
             parts.headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
         }
         let options = HttpOptions::default();
-        let limits = Arc::new(SharedLimits::new(&options, Arc::new(Sessions::new(&options))));
+        let limits = Arc::new(SharedLimits::new(&options, Arc::new(LocalSessions::new(&options))));
         HttpRequestSource::new(parts, None, limits.peers.address(None), &limits)
     }
 

@@ -6,9 +6,12 @@ use super::{super::log::RUNNING_TTL, Flaky, LEASE, backend::Failure, event, noti
 use crate::{
     cluster::streams::SessionStreams,
     engine::Session,
-    transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::GENERAL,
+    transport::http::{
+        session::SharedStreams as _,
+        sse::{
+            events::{Resumption, StreamEvents},
+            item::GENERAL,
+        },
     },
 };
 

@@ -85,11 +85,13 @@ impl LocalSessions {
     }
 
     /// Returns the session with this id, without checking the principal.
+    #[cfg(feature = "cluster")]
     pub(crate) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
         self.table().get(id).map(|entry| Arc::clone(&entry.session))
     }
 
     /// Returns all sessions with their ids.
+    #[cfg(feature = "cluster")]
     pub(crate) fn all(&self) -> Vec<(Arc<str>, Arc<HttpSession>)> {
         self.table().iter().map(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session))).collect()
     }

@@ -1,5 +1,5 @@
 use std::{
-    cmp::{self, Reverse},
+    cmp::Reverse,
     collections::{BinaryHeap, HashMap},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
@@ -57,63 +57,29 @@ impl StreamEviction {
 
     /// Evicts abandoned streams until at most `target` bytes are in use, or none is left.
     pub(super) fn evict_down_to(&self, target: usize, sessions: &[PeerSession]) {
-        let mut by_peer: HashMap<*const Peer, PeerStreams<'_>> = HashMap::new();
+        let mut peers: HashMap<*const Peer, (&Peer, Vec<AbandonedStream<'_>>)> = HashMap::new();
         for (session, peer) in sessions {
-            let streams = by_peer.entry(Arc::as_ptr(peer)).or_insert_with(|| PeerStreams::new(peer));
-            streams.abandoned.extend(session.abandoned_streams());
+            let (_, abandoned) = peers.entry(Arc::as_ptr(peer)).or_insert_with(|| (peer, Vec::new()));
+            abandoned.extend(session.abandoned_streams());
         }
-        let mut by_peer: BinaryHeap<_> = by_peer.into_values().map(PeerStreams::sorted).collect();
+        let mut peers: Vec<_> = peers.into_values().collect();
+        // In the reverse order of their eviction.
+        let order = |stream: &AbandonedStream<'_>| Reverse((stream.has_unsent, stream.opened));
+        peers.iter_mut().for_each(|(_, abandoned)| abandoned.sort_unstable_by_key(order));
+        let kept = |peer: &Peer| peer.stream_bytes().load(Ordering::Relaxed);
+        let mut by_kept: BinaryHeap<_> = peers.iter().enumerate().map(|(at, (peer, _))| (kept(peer), at)).collect();
         let mut lost = 0;
         while self.memory.used() > target
-            && let Some(mut streams) = by_peer.pop()
+            && let Some((_, at)) = by_kept.pop()
         {
+            let (peer, abandoned) = &mut peers[at];
             // A peer without abandoned streams is not considered again.
-            let Some(stream) = streams.abandoned.pop() else { continue };
+            let Some(stream) = abandoned.pop() else { continue };
             lost += usize::from(stream.evict() && stream.has_unsent);
-            streams.kept = streams.peer.stream_bytes().load(Ordering::Relaxed);
-            by_peer.push(streams);
+            by_kept.push((kept(peer), at));
         }
         if lost > 0 {
             tracing::warn!(lost, "unsent responses discarded: too much data is kept for clients that may reconnect");
         }
     }
 }
-
-/// The abandoned streams of a peer, in the reverse order of their eviction. Peers are ordered by what their streams
-/// keep.
-struct PeerStreams<'a> {
-    peer: &'a Peer,
-    kept: usize,
-    abandoned: Vec<AbandonedStream<'a>>,
-}
-
-impl<'a> PeerStreams<'a> {
-    fn new(peer: &'a Peer) -> Self {
-        Self { peer, kept: peer.stream_bytes().load(Ordering::Relaxed), abandoned: Vec::new() }
-    }
-
-    fn sorted(mut self) -> Self {
-        self.abandoned.sort_unstable_by_key(|stream| Reverse((stream.has_unsent, stream.opened)));
-        self
-    }
-}
-
-impl Ord for PeerStreams<'_> {
-    fn cmp(&self, other: &Self) -> cmp::Ordering {
-        self.kept.cmp(&other.kept)
-    }
-}
-
-impl PartialOrd for PeerStreams<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for PeerStreams<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.kept == other.kept
-    }
-}
-
-impl Eq for PeerStreams<'_> {}

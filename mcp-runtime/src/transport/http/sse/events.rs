@@ -8,6 +8,7 @@ use super::{
 };
 
 /// The events of a stream. The stream is logged in the memory of this process, or in the backend.
+#[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
 #[derive(Debug)]
 pub(crate) enum StreamEvents {
     Local(LocalEvents),

@@ -13,6 +13,7 @@ use bytes::Bytes;
 pub(crate) const GENERAL: u64 = 0;
 
 /// An item that a response receives from a stream.
+#[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
 #[derive(Debug)]
 pub(crate) enum StreamItem {
     /// The stream exists, so the client can resume it.
@@ -27,6 +28,7 @@ pub(crate) enum StreamItem {
     End,
 }
 
+#[cfg(feature = "cluster")]
 impl StreamItem {
     /// Returns the length of the message.
     pub(crate) fn len(&self) -> usize {

@@ -40,6 +40,7 @@ impl StreamMemory {
     }
 
     /// Counts bytes until the returned value is dropped.
+    #[cfg(feature = "cluster")]
     pub(crate) fn count(&self, bytes: usize) -> KeptBytes {
         self.meter.add(bytes);
         KeptBytes { meter: self.meter.clone(), bytes }
@@ -72,12 +73,14 @@ impl Default for StreamMemory {
 }
 
 /// Bytes that wait for the backend, and that count towards the memory of all streams.
+#[cfg(feature = "cluster")]
 #[derive(Debug)]
 pub(crate) struct KeptBytes {
     meter: Meter,
     bytes: usize,
 }
 
+#[cfg(feature = "cluster")]
 impl KeptBytes {
     /// Changes the number of bytes.
     pub(crate) fn set(&mut self, bytes: usize) {
@@ -89,6 +92,7 @@ impl KeptBytes {
     }
 }
 
+#[cfg(feature = "cluster")]
 impl Drop for KeptBytes {
     fn drop(&mut self) {
         self.meter.sub(self.bytes);
