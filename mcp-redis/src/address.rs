@@ -14,7 +14,7 @@ use redis::{
 };
 use tokio::{sync::Mutex, time::timeout};
 
-use crate::{connection::Connection, error::Error};
+use crate::{error::Error, link::Connection};
 
 /// The time in which a connection to one server must succeed. Sentinels and the nodes of a cluster are tried in turn.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,6 +41,10 @@ struct Cluster {
 }
 
 impl Address {
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
+    }
+
     /// Parses a URL, whose forms [`Redis::connect`](crate::Redis::connect) describes.
     pub(crate) fn parse(url: &str, response_timeout: Duration) -> Result<Self, Error> {
         let url = Url::parse(url)?;

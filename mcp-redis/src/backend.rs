@@ -144,7 +144,7 @@ impl RedisBuilder {
         let keys = Keys::new(&self.prefix, address.database);
         let link = Link::open(Arc::clone(&address)).await;
         let link = link.map_err(|error| Error::Unavailable(error.to_string()))?;
-        let client = Arc::new(Client::new(link, self.timeout, self.max_in_flight));
+        let client = Arc::new(Client::new(link, self.timeout, self.max_in_flight, address.is_cluster()));
         let scripts = Arc::new(Scripts::default());
         let process = getrandom::u64().map_err(|error| Error::Unavailable(error.to_string()))?;
         let heartbeat = keys.heartbeat_channel(process);

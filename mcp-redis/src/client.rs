@@ -26,6 +26,8 @@ pub(crate) struct Client {
     timeout: Duration,
     commands: Semaphore,
     kib: Semaphore,
+    /// Whether the commands are sent to a cluster.
+    pub(crate) is_cluster: bool,
 }
 
 /// Whether a command may be sent again after the connection was lost while it waited for its response.
@@ -45,9 +47,9 @@ pub(crate) struct Request<F> {
 }
 
 impl Client {
-    pub(crate) fn new(link: Link, timeout: Duration, max_in_flight: usize) -> Self {
+    pub(crate) fn new(link: Link, timeout: Duration, max_in_flight: usize, is_cluster: bool) -> Self {
         let commands = Semaphore::new(max_in_flight.min(Semaphore::MAX_PERMITS));
-        Self { link, timeout, commands, kib: Semaphore::new(MAX_KIB_IN_FLIGHT as usize) }
+        Self { link, timeout, commands, kib: Semaphore::new(MAX_KIB_IN_FLIGHT as usize), is_cluster }
     }
 
     /// Returns the time at which an operation that starts now must have ended.
@@ -59,6 +61,21 @@ impl Client {
     pub(crate) async fn read<T: FromRedisValue>(&self, command: &Cmd, deadline: Instant) -> Result<T, BackendError> {
         let request = Request { encode: |_| command.clone(), repeat: Repeat::Safe, size: 0 };
         parse(self.send(request, deadline).await?)
+    }
+
+    /// Sends a command that changes something. `encode` receives whether it has been sent before, and `size` is the size of
+    /// the arguments in bytes.
+    pub(crate) async fn write<T: FromRedisValue>(
+        &self,
+        encode: impl Fn(bool) -> Cmd,
+        repeat: Repeat,
+        size: usize,
+        deadline: Instant,
+    ) -> Result<T, BackendError> {
+        if size > MAX_VALUE {
+            return Err(BackendError::Full);
+        }
+        parse(self.send(Request { encode, repeat, size }, deadline).await?)
     }
 
     /// Executes a script, whose arguments may depend on whether it has been sent before.

@@ -1,4 +1,7 @@
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use mcp_runtime::backend::{
     BackendError, BackendFuture, Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records, Timestamp,
@@ -41,6 +44,9 @@ impl Records for Redis {
             let repeat = if condition == RecordCondition::Always { Repeat::Never } else { Repeat::Safe };
             let version = new_version()?;
             let value = stored(version, "", &value)?;
+            if let ([key], RecordCondition::Absent) = (record.keys.as_slice(), condition) {
+                return self.create(key, value, ttl, version).await;
+            }
             let call = Call {
                 keys: &record.keys,
                 arguments: &[&expected(condition), &value, &milliseconds(ttl), record.name.as_bytes(), b""],
@@ -50,7 +56,7 @@ impl Records for Redis {
             match self.client().run(&self.scripts().set, &call, self.client().deadline()).await? {
                 1 => Ok(Some(version)),
                 0 => Ok(None),
-                _ => Err(BackendError::Unavailable("the connection was lost during a change".to_owned())),
+                _ => Err(changed_meanwhile()),
             }
         })
     }
@@ -158,6 +164,38 @@ impl Records for Redis {
             Ok(Timestamp::from_unix_millis(millis))
         })
     }
+}
+
+impl Redis {
+    /// Writes a record without a group that does not exist, with one command.
+    async fn create(
+        &self,
+        key: &str,
+        value: Vec<u8>,
+        ttl: Duration,
+        version: RecordVersion,
+    ) -> Result<Option<RecordVersion>, BackendError> {
+        let is_repeated = AtomicBool::new(false);
+        let encode = |repeated| {
+            is_repeated.store(repeated, Ordering::Relaxed);
+            let mut command = cmd("SET");
+            command.arg(key).arg(&value).arg("NX").arg("GET").arg("PX").arg(milliseconds(ttl));
+            command
+        };
+        let deadline = self.client().deadline();
+        match self.client().write::<Option<Vec<u8>>>(encode, Repeat::Safe, value.len(), deadline).await? {
+            None => Ok(Some(version)),
+            // The version is random, so a record that has it was written by this command, whose response was lost.
+            Some(found) if found.get(..VERSION) == value.get(..VERSION) => Ok(Some(version)),
+            // If the command has been executed before, the record may have been changed since.
+            Some(_) if is_repeated.into_inner() => Err(changed_meanwhile()),
+            Some(_) => Ok(None),
+        }
+    }
+}
+
+fn changed_meanwhile() -> BackendError {
+    BackendError::Unavailable("the connection was lost during a change".to_owned())
 }
 
 /// Returns what a script compares with the version: `*` for any, nothing for none.

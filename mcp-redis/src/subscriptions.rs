@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at},
 };
 
-use crate::{address::Address, channels::Channels, client::Client, link::Backoff, publish::publish, scripts::Scripts};
+use crate::{address::Address, channels::Channels, client::Client, link::Backoff, scripts::Scripts, topics::publish};
 
 /// The maximum number of subscriptions that wait for their confirmation.
 const MAX_PENDING: usize = 16_384;

@@ -260,6 +260,35 @@ async fn a_reader_that_waits_again_asks_nothing() {
     }
 }
 
+/// What a new session needs: its share of the sessions of its peer, its record, `initialized`, and the announcement of that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_session_is_few_commands() {
+    for program in programs() {
+        let server = Server::start(&program, &[]).await;
+        let redis = server.connect().await;
+        let mut least = usize::MAX;
+        for session in 0..8 {
+            server.command("CONFIG RESETSTAT").await;
+            let (key, value) = (format!("session {session}"), vec![b'x'; 300]);
+            let quota = RecordQuota { account: "", per_account: 0, total: 100 };
+            redis.insert("peer", &key, b"0".to_vec(), MINUTE, quota).await.unwrap();
+            let version = redis.set(&key, RecordCondition::Absent, value.clone(), MINUTE).await.unwrap().unwrap();
+            let initialized = redis.set(&key, RecordCondition::Version(version), value, MINUTE).await.unwrap();
+            assert!(initialized.is_some());
+            redis.publish("replicas", b"changed".to_vec()).await.unwrap();
+            let statistics = server.command("INFO commandstats").await;
+            let calls = |line: &str| {
+                line.strip_prefix("cmdstat_")?.split_once(":calls=")?.1.split(',').next()?.parse::<usize>().ok()
+            };
+            let sum: usize = statistics.lines().filter(|line| !line.contains("config")).filter_map(calls).sum();
+            // The first session loads the scripts, and a process sends itself messages.
+            least = least.min(sum);
+        }
+        // Three scripts with ten commands, and two others.
+        assert!(least <= 13, "{least} commands");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn services_on_one_server_are_separate() {
     let server = Server::start(&programs()[0], &[]).await;

@@ -1,5 +1,4 @@
-//! Errors of backends, the time within which a backend must respond, the pause between attempts, and the response to
-//! requests that need a backend that fails.
+//! Errors of backends, and the response to requests that need a backend that fails.
 
 use std::{
     error::Error,
@@ -35,24 +34,6 @@ impl fmt::Display for BackendError {
 
 impl Error for BackendError {}
 
-/// The time after which a backend that does not respond counts as unavailable.
-pub(crate) const BACKEND_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Waits for an operation of a backend, or for several in a row, for at most [`BACKEND_TIMEOUT`].
-///
-/// # Errors
-///
-/// Returns the error of the operation, or [`BackendError::Unavailable`] if the backend does not respond in time. In
-/// both cases, a change may still take effect, unless the error is [`BackendError::Full`].
-pub(crate) async fn with_timeout<T, E: From<BackendError>>(
-    operation: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    match tokio::time::timeout(BACKEND_TIMEOUT, operation).await {
-        Ok(result) => result,
-        Err(_) => Err(BackendError::Unavailable(format!("no response within {BACKEND_TIMEOUT:?}")).into()),
-    }
-}
-
 /// The minimum time between two warnings about requests that failed.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -69,52 +50,6 @@ impl From<BackendError> for Fault {
             tracing::warn!(%error, "requests fail, because the backend does");
         }
         Self::overloaded("the server cannot reach the state that it shares with other processes: retry later")
-    }
-}
-
-const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(5);
-
-/// Pauses that double, from 100 milliseconds to 5 seconds unless another maximum is set.
-#[derive(Debug)]
-pub(crate) struct Backoff {
-    next: Duration,
-    longest: Duration,
-}
-
-impl Backoff {
-    /// Creates pauses of at most this length.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn up_to(longest: Duration) -> Self {
-        Self { longest, ..Self::default() }
-    }
-
-    /// Returns the time to wait before the next attempt, which doubles with each call.
-    pub(crate) fn next(&mut self) -> Duration {
-        let next = self.next;
-        self.next = self.longest.min(next * 2);
-        next
-    }
-
-    /// Waits before the next attempt. Each call waits twice as long as the one before.
-    pub(crate) async fn wait(&mut self) {
-        tokio::time::sleep(self.next()).await;
-    }
-
-    /// Returns whether no attempt has failed since the last success.
-    pub(crate) fn is_reset(&self) -> bool {
-        self.next == FIRST
-    }
-
-    /// Records a success: the next pause is the shortest again.
-    pub(crate) fn reset(&mut self) {
-        self.next = FIRST;
-    }
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self { next: FIRST, longest: LONGEST }
     }
 }
 

@@ -12,19 +12,26 @@ mod memory_backend;
 mod memory_logs;
 mod memory_records;
 mod records;
+#[cfg_attr(
+    not(any(feature = "http", feature = "rate-limit")),
+    allow(dead_code, reason = "only sessions and rate limits do without a backend that has failed")
+)]
+mod retry;
 pub(crate) mod time;
 mod topics;
 
 #[cfg(feature = "cluster")]
 pub use connector::BackendConnector;
-#[cfg(any(feature = "cluster", feature = "http"))]
-pub(crate) use error::BACKEND_TIMEOUT;
-pub(crate) use error::{Backoff, with_timeout};
 pub use error::{BackendError, BackendFuture};
 pub use logs::{Append, LogBounds, LogEntry, LogPosition, Logs};
 pub use memory_backend::MemoryBackend;
 pub use memory_records::MemoryRecords;
 pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
+#[cfg(any(feature = "cluster", feature = "http"))]
+pub(crate) use retry::BACKEND_TIMEOUT;
+#[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
+pub(crate) use retry::{Availability, CircuitBreaker};
+pub(crate) use retry::{Backoff, with_timeout};
 pub(crate) use time::BackendClock;
 pub use time::Timestamp;
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};

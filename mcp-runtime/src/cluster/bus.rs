@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::engine::{ReplicaHandler, Slot};
+use crate::engine::ReplicaHandler;
 
 /// The handlers of a replica, by kind of message. There are as many as the engine and the transports register.
 #[derive(Default)]
@@ -34,16 +34,9 @@ impl Handlers {
         }
     }
 
-    pub(super) fn missed(&self) {
-        self.live().iter().for_each(|(_, handler)| handler.missed());
-    }
-
-    pub(super) fn paused(&self) {
-        self.live().iter().for_each(|(_, handler)| handler.paused());
-    }
-
-    pub(super) fn lost(&self, slot: Slot) {
-        self.live().iter().for_each(|(_, handler)| handler.lost(slot));
+    /// Passes an event to all handlers.
+    pub(super) fn tell(&self, event: impl Fn(&dyn ReplicaHandler)) {
+        self.live().iter().for_each(|(_, handler)| event(&**handler));
     }
 
     /// Returns the handlers, which are called without the lock.
@@ -85,7 +78,7 @@ pub(super) struct Freshness {
 
 impl Freshness {
     /// The kind of the messages of a replica to itself.
-    pub(super) const KIND: &str = "echo";
+    pub(super) const ECHO: &str = "echo";
 
     pub(super) fn new(lease: Duration) -> Self {
         let (announced_until, scheduled_until) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The kind of the messages between replicas.
-const KIND: &str = "changes";
+const CHANGES: &str = "changes";
 /// The minimum time between two announcements. Changes in the meantime are announced together.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// How long a server that shuts down waits until its last changes are announced.
@@ -63,7 +63,7 @@ impl SharedChanges {
             announced: Notify::new(),
         });
         let handler: Weak<Self> = Arc::downgrade(&shared);
-        replica.add_handler(KIND, handler);
+        replica.add_handler(CHANGES, handler);
         shared
     }
 
@@ -112,7 +112,7 @@ impl SharedChanges {
             self.changed.notified().await;
             let Some(publishing) = Publishing::begin(self) else { continue };
             let message = publishing.changes.encode(self.id.as_deref());
-            match self.replica.announce(KIND, &message).await {
+            match self.replica.announce(CHANGES, &message).await {
                 Ok(()) => {
                     publishing.complete();
                     backoff.reset();

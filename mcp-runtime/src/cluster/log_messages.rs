@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The kind of the messages between replicas.
-const KIND: &str = "log";
+const LOG_MESSAGES: &str = "log";
 /// The maximum number of messages that wait to be announced, and of their bytes. Further ones are dropped.
 const MAX_WAITING: usize = 256;
 const MAX_WAITING_BYTES: usize = 512 << 10;
@@ -49,7 +49,7 @@ impl SharedLog {
             changed: Notify::new(),
         });
         let handler: Weak<Self> = Arc::downgrade(&shared);
-        replica.add_handler(KIND, handler);
+        replica.add_handler(LOG_MESSAGES, handler);
         shared
     }
 
@@ -81,7 +81,7 @@ impl SharedLog {
                 continue;
             };
             // Like other log messages, it is dropped if it cannot be sent.
-            if let Err(error) = self.replica.announce(KIND, &payload).await {
+            if let Err(error) = self.replica.announce(LOG_MESSAGES, &payload).await {
                 tracing::debug!(%error, "a log message cannot be sent to other processes");
             }
         }

@@ -34,8 +34,6 @@ mod sessions;
 #[cfg(feature = "http")]
 mod streams;
 #[cfg(feature = "http")]
-mod work;
-#[cfg(feature = "http")]
 mod worker;
 
 use std::{
@@ -48,17 +46,16 @@ use self::{
     background::BackgroundTask, changes::SharedChanges, keys::StoredKeys, lease::ServerName, log_messages::SharedLog,
     readiness::BackendProbe, replica::Replica,
 };
-use crate::{
-    backend::{Backend, BackendClock, BackendFuture},
-    engine::{Engine, Profile, ReplicaHandler, Replicas, SharedKeys, Slot},
-    model::Level,
-    race::race,
-    registry::Kinds,
-};
 #[cfg(feature = "http")]
 use crate::transport::http::{
     HttpOptions,
     session::{LocalSessions, Sessions},
+};
+use crate::{
+    backend::{Backend, BackendClock, BackendFuture},
+    engine::{Engine, Profile, ReplicaHandler, Replicas, SharedKeys, Slot},
+    model::Level,
+    registry::Kinds,
 };
 
 /// What an author sets for a server whose processes share a backend.
@@ -156,7 +153,11 @@ impl Replicas for Cluster {
                         None => std::future::pending().await,
                     }
                 };
-                let _ = race(race(changes.run(), keys), log.run()).await;
+                tokio::select! {
+                    _ = changes.run() => {}
+                    _ = keys => {}
+                    _ = log.run() => {}
+                }
             }
         });
     }

@@ -88,7 +88,7 @@ impl Replica {
     fn with_name(backend: Arc<dyn Backend>, lease: Duration, name: Option<ServerName>) -> Self {
         let handlers = Handlers::default();
         let freshness = Arc::new(Freshness::new(lease));
-        handlers.add(Freshness::KIND, Arc::downgrade(&freshness) as Weak<dyn ReplicaHandler>);
+        handlers.add(Freshness::ECHO, Arc::downgrade(&freshness) as Weak<dyn ReplicaHandler>);
         let membership = Membership {
             backend,
             lease,
@@ -247,7 +247,9 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
             Ok(Err(error)) => error,
             Err(_) => return,
         };
-        tracing::warn!(%error, "cannot join the other replicas");
+        if backoff.is_reset() {
+            tracing::warn!(%error, "cannot join the other replicas: retrying");
+        }
         membership.status.send_replace(Status::Failed(error));
         if race(backoff.wait(), stopped.as_mut()).await.is_err() {
             return;
@@ -301,18 +303,23 @@ impl Membership {
         let slot = lease.slot;
         self.status.send_replace(Status::Joined(slot));
         // Nothing was announced to this replica before.
-        self.handlers.missed();
+        self.handlers.tell(|handler| handler.missed());
         let [own, all] = topics;
         let key = slot.key();
         self.freshness.scheduled();
         self.freshness.heard(lease.valid_until - self.lease);
-        let messages = race(self.deliver(&key, own), self.deliver(ANNOUNCEMENTS, all));
         // The lease comes first, so that no flood of messages keeps it from being renewed.
-        let _ = race(self.keep(lease), race(self.watch_for_pauses(), messages)).await;
+        tokio::select! {
+            biased;
+            () = self.keep(lease) => {}
+            _ = self.watch_for_pauses() => {}
+            _ = self.deliver(&key, own) => {}
+            _ = self.deliver(ANNOUNCEMENTS, all) => {}
+        }
         self.freshness.end();
         tracing::warn!(%slot, "this replica has lost its lease: the others consider its calls lost");
         self.status.send_replace(Status::Joining);
-        self.handlers.lost(slot);
+        self.handlers.tell(|handler| handler.lost(slot));
     }
 
     /// Renews the lease until it is lost.
@@ -337,7 +344,7 @@ impl Membership {
 
     /// Renews everything that has the time to live of the lease.
     async fn renewed(&self, topic: &str, sent: Instant) {
-        let echo = encode(Freshness::KIND, &self.freshness.echo(sent));
+        let echo = encode(Freshness::ECHO, &self.freshness.echo(sent));
         if let Err(error) = self.backend.publish(topic, echo).await {
             tracing::debug!(%error, "cannot check whether messages of other replicas arrive");
         }
@@ -356,7 +363,7 @@ impl Membership {
         loop {
             sleep(self.freshness.max_pause() / 4).await;
             if self.freshness.has_paused() {
-                self.handlers.paused();
+                self.handlers.tell(|handler| handler.paused());
             }
             self.freshness.scheduled();
         }
@@ -367,10 +374,10 @@ impl Membership {
         loop {
             match subscription.next().await {
                 Some(TopicEvent::Message(message)) => self.handlers.message(&message),
-                Some(TopicEvent::Missed) => self.handlers.missed(),
+                Some(TopicEvent::Missed) => self.handlers.tell(|handler| handler.missed()),
                 None => {
                     subscription = self.resubscribe(topic).await;
-                    self.handlers.missed();
+                    self.handlers.tell(|handler| handler.missed());
                 }
             }
             // Lets other tasks of the runtime run between messages.

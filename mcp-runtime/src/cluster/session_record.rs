@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use crate::{
     backend::{BackendError, RecordVersion},
     engine::{
-        Declared, Engine, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo, restore_session,
+        Declared, Engine, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo,
+        restore_session,
     },
     handler::{ClientInfo, ask::ClientProgress},
     revision,

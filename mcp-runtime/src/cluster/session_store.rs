@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The kind of the messages between replicas about sessions.
-pub(super) const KIND: &str = "session";
+pub(super) const SESSION_MESSAGES: &str = "session";
 
 /// The maximum number of attempts to change a session that other replicas keep changing.
 const MAX_ATTEMPTS: usize = 16;
@@ -162,7 +162,7 @@ impl SessionStore {
                 SessionMessage::Progress(request, report) => {
                     if let Some(owner) = self.owner(request) {
                         let progressed = Announcement::progressed(&shared.id, request, report);
-                        self.replica.send(owner, KIND, &progressed.encode()).await?;
+                        self.replica.send(owner, SESSION_MESSAGES, &progressed.encode()).await?;
                     }
                 }
                 SessionMessage::Cancel(request) => self.cancel(shared, request).await?,
@@ -217,7 +217,7 @@ impl SessionStore {
 
     /// Sends a message to all replicas, including this one.
     pub(super) async fn announce(&self, announcement: &Announcement) -> Result<(), BackendError> {
-        self.replica.announce(KIND, &announcement.encode()).await
+        self.replica.announce(SESSION_MESSAGES, &announcement.encode()).await
     }
 
     /// Extends the time for which a session is kept. Returns `false` if it has ended.
@@ -269,7 +269,7 @@ impl SessionStore {
             return Err(BackendError::Full);
         }
         let answered = Announcement::Answered { session: shared.id.to_string(), request, answer: sent };
-        self.replica.send(owner, KIND, &answered.encode()).await
+        self.replica.send(owner, SESSION_MESSAGES, &answered.encode()).await
     }
 
     /// Takes the answer that another replica has received to a request of this one.

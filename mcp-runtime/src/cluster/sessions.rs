@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -15,13 +15,12 @@ use super::{
     background::BackgroundTask,
     replica::Replica,
     session_record::{Announcement, SharedSession, StoredSession, invalidate},
-    session_store::{KIND, SessionStore},
+    session_store::{SESSION_MESSAGES, SessionStore},
     streams::ReplicaStreams,
-    work::{SharedWork, Work},
-    worker::run,
+    worker::{SharedWork, Work, run},
 };
 use crate::{
-    backend::{BackendError, BackendFuture, with_timeout},
+    backend::{Availability, BackendError, BackendFuture, CircuitBreaker, with_timeout},
     engine::{Engine, InputResponse, ReplicaHandler, Session, SessionMessage, Slot},
     error::Fault,
     handler::ask::ClientProgress,
@@ -51,8 +50,8 @@ pub(crate) struct ReplicaSessions {
     streams: Arc<ReplicaStreams>,
     /// The number of announcements of changes. A session that was read while it changed is read again.
     announcements: AtomicU64,
-    /// The time before which outdated sessions are not read again, because the backend has failed.
-    retry_at: Mutex<Option<Instant>>,
+    /// Whether outdated sessions are read again.
+    breaker: CircuitBreaker,
     /// The time between two renewals of the sessions in use.
     pub(super) renewal_interval: Duration,
     pub(super) work: Arc<SharedWork>,
@@ -77,13 +76,13 @@ impl ReplicaSessions {
             sessions: Arc::clone(sessions),
             streams: ReplicaStreams::new(replica),
             announcements: AtomicU64::new(0),
-            retry_at: Mutex::default(),
+            breaker: CircuitBreaker::new(RETRY),
             renewal_interval,
             work: Arc::default(),
             worker: BackgroundTask::default(),
         });
         let handler: Weak<Self> = Arc::downgrade(&shared);
-        replica.add_handler(KIND, handler);
+        replica.add_handler(SESSION_MESSAGES, handler);
         shared
     }
 
@@ -140,14 +139,12 @@ impl ReplicaSessions {
         if !self.is_outdated(&local.session, Instant::now()) {
             return Ok(true);
         }
-        let retry_at = *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let refreshed = if retry_at.is_some_and(|at| Instant::now() < at) {
+        let refreshed = if self.breaker.availability() == Availability::Down {
             Err(BackendError::Unavailable("it has just failed".to_owned()))
         } else {
-            with_timeout(self.store.refresh(&local.session)).await.inspect_err(|error| {
-                tracing::debug!(%error, "cannot read a session again");
-                *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + RETRY);
-            })
+            let refreshed = with_timeout(self.store.refresh(&local.session)).await;
+            self.breaker.record(refreshed.is_ok());
+            refreshed.inspect_err(|error| tracing::debug!(%error, "cannot read a session again"))
         };
         refreshed.or_else(|error| if self.store.hears_changes() { Ok(true) } else { Err(error) })
     }
@@ -267,7 +264,11 @@ impl ReplicaSessions {
 }
 
 impl SharedSessions for ReplicaSessions {
-    fn open<'a>(&'a self, session: &'a Arc<Session>, peer: &'a Arc<Peer>) -> SessionFuture<'a, Result<Arc<str>, Fault>> {
+    fn open<'a>(
+        &'a self,
+        session: &'a Arc<Session>,
+        peer: &'a Arc<Peer>,
+    ) -> SessionFuture<'a, Result<Arc<str>, Fault>> {
         Box::pin(async move {
             self.ensure_worker();
             let too_many = || Fault::overloaded("too many sessions");
@@ -317,9 +318,9 @@ impl SharedSessions for ReplicaSessions {
     }
 
     fn delete<'a>(&'a self, session: &'a Session) -> BackendFuture<'a, ()> {
-        Box::pin(async move {
-            with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session))
-        })
+        Box::pin(
+            async move { with_timeout(self.store.delete(session)).await.inspect_err(|_| self.announce_later(session)) },
+        )
     }
 
     fn written(&self) -> SessionFuture<'_, ()> {

@@ -37,10 +37,10 @@ pub(crate) use call::in_flight::InFlight;
 pub(crate) use call::running::write_error;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use client_requests::InputResponse;
-#[cfg(feature = "cluster")]
-pub(crate) use client_requests::{KEY_ID_LEN, base64_key};
 #[cfg(feature = "http")]
 pub(crate) use client_requests::session_ended;
+#[cfg(feature = "cluster")]
+pub(crate) use client_requests::{KEY_ID_LEN, base64_key};
 pub use client_requests::{StateKey, StateKeyError};
 #[cfg(feature = "http")]
 pub(crate) use connection::ReceiveOutcome;
@@ -54,12 +54,12 @@ pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
-#[cfg(feature = "cluster")]
-pub(crate) use replicas::{ReplicaHandler, Replicas, SharedKeys, Slot};
-#[cfg(feature = "http")]
-pub(crate) use replicas::SessionMessage;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use replicas::SessionChange;
+#[cfg(feature = "http")]
+pub(crate) use replicas::SessionMessage;
+#[cfg(feature = "cluster")]
+pub(crate) use replicas::{ReplicaHandler, Replicas, SharedKeys, Slot};
 pub(crate) use request::source::Visibility;
 #[cfg(feature = "http")]
 pub(crate) use request::source::{MirroredFields, Permit, RequestSource};
@@ -67,10 +67,10 @@ pub(crate) use roots_hook::RootsHook;
 pub(crate) use server::{Engine, Profile};
 #[cfg(feature = "http")]
 pub(crate) use session::Session;
-#[cfg(feature = "cluster")]
-pub(crate) use session::SessionLog;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use session::SessionInfo;
+#[cfg(feature = "cluster")]
+pub(crate) use session::SessionLog;
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]

@@ -7,8 +7,6 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Server, built::BuiltServer};
-#[cfg(feature = "cluster")]
-use crate::{cluster::Cluster, engine::Replicas};
 use crate::{
     backend::{Backend, MemoryBackend},
     engine::{Engine, Profile},
@@ -16,6 +14,8 @@ use crate::{
     handle::Handle,
     registry::{Registry, Selection, ServerCapabilities, Skills},
 };
+#[cfg(feature = "cluster")]
+use crate::{cluster::Cluster, engine::Replicas};
 
 /// Building and serving.
 impl Server {

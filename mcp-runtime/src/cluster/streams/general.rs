@@ -209,12 +209,16 @@ impl GeneralResponse {
 
     /// Waits until there may be further entries, or until something else is due.
     async fn wait(&self, renew_at: Instant, feed: &Feed) -> Result<(), Closed> {
-        let woken = race(sleep_until(renew_at), self.stream.outbox.until_closed());
-        let woken = race(self.stream.log.appended(self.at), woken);
-        let woken = race(self.local.appended(self.at), woken);
-        let woken = race(woken, feed.closed()).await.map_err(|()| Closed)?;
-        if let Err(Ok(Err(_))) = woken {
-            Backoff::default().wait().await;
+        tokio::select! {
+            () = self.local.appended(self.at) => {}
+            appended = self.stream.log.appended(self.at) => {
+                if appended.is_err() {
+                    Backoff::default().wait().await;
+                }
+            }
+            _ = self.stream.outbox.until_closed() => {}
+            () = sleep_until(renew_at) => {}
+            () = feed.closed() => return Err(Closed),
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ impl ReplicaStreams {
     pub(crate) fn new(replica: &Arc<Replica>) -> Arc<Self> {
         let responses = Arc::new(OpenResponses::new(Arc::clone(replica)));
         let handler = Arc::downgrade(&responses);
-        replica.add_handler(open_responses::KIND, handler);
+        replica.add_handler(open_responses::OPEN_RESPONSES, handler);
         let (replica, unwritten) = (Arc::clone(replica), watch::Sender::new(()));
         Arc::new(Self { replica, responses, unwritten })
     }

@@ -21,7 +21,7 @@ use crate::{
 const CHECKS: u32 = 5;
 
 /// The kind of the messages that announce that a response carries a stream.
-pub(super) const KIND: &str = "carried";
+pub(super) const OPEN_RESPONSES: &str = "carried";
 
 /// The responses of this replica that carry streams, at most one for each stream. When a response begins to carry a
 /// stream at any replica, the earlier one ends.
@@ -135,7 +135,7 @@ impl OpenResponse {
     /// Announces the response to all replicas, so that the earlier one ends.
     pub(super) async fn announce(&self) -> Result<(), BackendError> {
         let (session, stream) = &self.stream;
-        self.responses.replica.announce(KIND, format!("{session} {stream} {}", self.number).as_bytes()).await
+        self.responses.replica.announce(OPEN_RESPONSES, format!("{session} {stream} {}", self.number).as_bytes()).await
     }
 
     /// Becomes ready when another response carries the stream.

@@ -11,8 +11,8 @@ pub(super) use pending::{PendingRequest, decode_progress, decode_response, into_
 pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;
 pub(super) use state::Binding;
+pub(crate) use state::KEY_ID_LEN;
 #[cfg(feature = "cluster")]
 pub(crate) use state::base64_key;
-pub(crate) use state::KEY_ID_LEN;
 pub use state::{StateKey, StateKeyError};
 pub(super) use wait::{RootsCache, wait_for_response};

@@ -6,11 +6,7 @@ mod shared;
 #[cfg(all(test, feature = "cluster"))]
 mod tests;
 
-use std::{
-    fmt,
-    num::NonZeroU32,
-    time::Duration,
-};
+use std::{fmt, num::NonZeroU32, time::Duration};
 
 use governor::Quota;
 use serde_json::json;

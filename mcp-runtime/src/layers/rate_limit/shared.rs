@@ -9,16 +9,15 @@ use std::{
 
 use governor::Quota;
 use lru::LruCache;
-use tokio::{
-    runtime::Handle,
-    time::{Instant, timeout},
-};
+use tokio::{runtime::Handle, time::timeout};
 
 use super::{
     account::{Account, Admission, Rate, Verdict},
     local::{Limiter, Uptime},
 };
-use crate::backend::{BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Record, with_timeout};
+use crate::backend::{
+    Availability, BACKEND_TIMEOUT, Backend, BackendClock, BackendError, CircuitBreaker, Record, with_timeout,
+};
 
 /// The time for which a backend that has failed is not asked again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -39,8 +38,7 @@ pub(super) struct SharedBudgets {
     rate: Rate,
     budgets: Mutex<Budgets>,
     max_keys: usize,
-    /// When to ask a backend that has failed. `None` if it has responded.
-    retry_at: Mutex<Option<Instant>>,
+    breaker: CircuitBreaker,
     uptime: Uptime,
 }
 
@@ -71,7 +69,7 @@ impl SharedBudgets {
             rate: Rate::new(quota),
             budgets: Mutex::new(Budgets { by_record: LruCache::unbounded(), evicted: BinaryHeap::new() }),
             max_keys,
-            retry_at: Mutex::default(),
+            breaker: CircuitBreaker::new(RETRY_AFTER),
             uptime,
         }
     }
@@ -102,7 +100,7 @@ impl SharedBudgets {
             return Some(Admission::Decided(verdict));
         }
         let runtime = Handle::try_current().ok()?;
-        let admission = match self.availability() {
+        let admission = match self.breaker.availability() {
             Availability::Up => Some(account.wait(self.rate)),
             // No call waits for a backend that has failed.
             Availability::Retry => None,
@@ -181,41 +179,16 @@ impl SharedBudgets {
         Ok(())
     }
 
-    fn availability(&self) -> Availability {
-        let (mut retry_at, now) = (self.lock_retry(), Instant::now());
-        match *retry_at {
-            None => Availability::Up,
-            Some(at) if now < at => Availability::Down,
-            Some(_) => {
-                *retry_at = Some(now + RETRY_AFTER);
-                Availability::Retry
-            }
-        }
-    }
-
     /// Records whether the backend has responded. Every error, even `Full`, applies to all budgets, because their records
     /// have the same size.
     fn record_availability(&self, error: Option<&BackendError>) {
-        let retry_at = error.map(|_| Instant::now() + RETRY_AFTER);
-        let before = std::mem::replace(&mut *self.lock_retry(), retry_at);
-        match (before, error) {
-            (None, Some(error)) => tracing::warn!(%error, "rates are limited for each process separately"),
-            (Some(_), None) => tracing::info!("rates are limited for all processes together again"),
-            _ => {}
+        let has_changed = self.breaker.record(error.is_none());
+        match error.filter(|_| has_changed) {
+            Some(error) => tracing::warn!(%error, "rates are limited for each process separately"),
+            None if has_changed => tracing::info!("rates are limited for all processes together again"),
+            None => {}
         }
     }
-
-    fn lock_retry(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.retry_at.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether the backend is to be asked.
-enum Availability {
-    Up,
-    /// It has failed, and one caller is to try again.
-    Retry,
-    Down,
 }
 
 impl Budget {

@@ -48,11 +48,7 @@ impl Listener {
     /// # Errors
     ///
     /// Returns an error if the address cannot be bound, or if other machines can reach it and no host is allowed.
-    pub(crate) async fn bind(
-        endpoint: Endpoint,
-        legacy: LegacySessions,
-        address: HttpAddress,
-    ) -> io::Result<Self> {
+    pub(crate) async fn bind(endpoint: Endpoint, legacy: LegacySessions, address: HttpAddress) -> io::Result<Self> {
         let options = endpoint.options();
         let acceptor = Acceptor::bind(&address, options).await?;
         Ok(Self {

@@ -26,7 +26,8 @@ pub(crate) trait SharedSessions: std::fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Fails if there are too many sessions, or the backend fails or takes too long.
-    fn open<'a>(&'a self, session: &'a Arc<Session>, peer: &'a Arc<Peer>) -> SessionFuture<'a, Result<Arc<str>, Fault>>;
+    fn open<'a>(&'a self, session: &'a Arc<Session>, peer: &'a Arc<Peer>)
+    -> SessionFuture<'a, Result<Arc<str>, Fault>>;
 
     /// Returns the session with this id, which another process may have opened, and keeps it from becoming idle. Returns
     /// `None` if it does not exist, or if another principal opened it.
