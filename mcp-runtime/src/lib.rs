@@ -270,8 +270,6 @@ pub mod __private {
     #[cfg(feature = "lock")]
     pub use crate::lock::{locked_main, locked_server};
 
-    #[cfg(feature = "cluster")]
-    pub use crate::backend::connector::connected;
     #[cfg(not(feature = "cluster"))]
     pub use crate::missing_features::ClusterFeature;
     #[cfg(not(feature = "http"))]
@@ -280,6 +278,11 @@ pub mod __private {
     pub use crate::missing_features::LogFeature;
     #[cfg(not(feature = "skills"))]
     pub use crate::missing_features::SkillsFeature;
+    #[cfg(feature = "cluster")]
+    pub use crate::{
+        backend::connector::connected,
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    };
 
     pub use crate::{
         __mapped as mapped, __package as package,
@@ -305,6 +308,5 @@ pub mod __private {
         },
         model::{Icon, Role},
         revision::Features,
-        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
     };
 }

@@ -49,7 +49,8 @@ pub(super) struct SharedChanges {
 struct State {
     /// The changes that have not been announced.
     pending: ChangeSet,
-    is_publishing: bool,
+    /// The changes that are being announced.
+    announcing: ChangeSet,
 }
 
 impl SharedChanges {
@@ -88,7 +89,7 @@ impl SharedChanges {
     pub(super) async fn flush(&self) {
         let is_flushed = || {
             let state = self.state();
-            state.pending.is_empty() && !state.is_publishing
+            state.pending.is_empty() && state.announcing.is_empty()
         };
         let flushed = async {
             loop {
@@ -108,13 +109,15 @@ impl SharedChanges {
     /// Announces changes.
     pub(super) async fn run(&self) -> Infallible {
         let mut backoff = Backoff::default();
+        // An earlier run may have ended during an announcement.
+        self.changed.notify_one();
         loop {
             self.changed.notified().await;
-            let Some(publishing) = Publishing::begin(self) else { continue };
-            let message = publishing.changes.encode(self.id.as_deref());
+            let Some(message) = self.next() else { continue };
             match self.replica.announce(CHANGES, &message).await {
                 Ok(()) => {
-                    publishing.complete();
+                    self.state().announcing = ChangeSet::default();
+                    self.announced.notify_waiters();
                     backoff.reset();
                     tokio::time::sleep(INTERVAL).await;
                 }
@@ -122,11 +125,19 @@ impl SharedChanges {
                     if backoff.is_reset() {
                         tracing::warn!(%error, "changes cannot be announced to other processes: retrying");
                     }
-                    drop(publishing);
+                    self.changed.notify_one();
                     backoff.wait().await;
                 }
             }
         }
+    }
+
+    /// Returns the next announcement, or `None` if nothing has changed.
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        let pending = std::mem::take(&mut state.pending);
+        state.announcing.merge(pending);
+        (!state.announcing.is_empty()).then(|| state.announcing.encode(self.id.as_deref()))
     }
 
     /// Notifies the subscribers in this process of what has changed in others.
@@ -162,42 +173,6 @@ impl ReplicaHandler for SharedChanges {
 
     fn missed(&self) {
         self.deliver(&ChangeSet::everything());
-    }
-}
-
-/// Changes that are being announced. Unless that completes, they are pending again when this is dropped.
-struct Publishing<'a> {
-    shared: &'a SharedChanges,
-    changes: ChangeSet,
-}
-
-impl<'a> Publishing<'a> {
-    /// Takes the pending changes. Returns `None` if there are none.
-    fn begin(shared: &'a SharedChanges) -> Option<Self> {
-        let mut state = shared.state();
-        let changes = std::mem::take(&mut state.pending);
-        state.is_publishing = !changes.is_empty();
-        // Created only if needed, since dropping it locks the state.
-        state.is_publishing.then(|| Self { shared, changes })
-    }
-
-    fn complete(mut self) {
-        self.changes = ChangeSet::default();
-    }
-}
-
-impl Drop for Publishing<'_> {
-    fn drop(&mut self) {
-        let changes = std::mem::take(&mut self.changes);
-        let mut state = self.shared.state();
-        state.is_publishing = false;
-        state.pending.merge(changes);
-        let is_pending = !state.pending.is_empty();
-        drop(state);
-        if is_pending {
-            self.shared.changed.notify_one();
-        }
-        self.shared.announced.notify_waiters();
     }
 }
 
@@ -311,13 +286,15 @@ mod tests {
 
     /// A change may be announced before its wake-up is handled.
     #[test]
-    fn nothing_is_announced_twice() {
+    fn nothing_is_announced_twice_and_what_fails_is_announced_with_later_changes() {
         let shared = SharedChanges::new(&Arc::new(Replica::new(Arc::new(MemoryBackend::default()), Duration::MAX)));
-        shared.resource_updated("a:b");
-        let publishing = Publishing::begin(&shared);
-        assert!(publishing.is_some());
-        publishing.into_iter().for_each(Publishing::complete);
-        assert!(Publishing::begin(&shared).is_none());
+        let next = || shared.next().and_then(|message| Some(ChangeSet::decode(&message)?.1));
+        for uris in [&["a:b"][..], &["a:b", "a:c"]] {
+            shared.resource_updated(uris[uris.len() - 1]);
+            assert_eq!(next(), Some(set(uris.iter().map(|uri| (*uri).to_owned()))));
+        }
+        shared.state().announcing = ChangeSet::default();
+        assert_eq!(next(), None);
     }
 
     fn set(uris: impl IntoIterator<Item = String>) -> ChangeSet {

@@ -195,14 +195,17 @@ impl Replicas for Cluster {
     }
 
     fn lists_changed(&self, kinds: Kinds) {
+        self.start();
         self.changes.lists_changed(kinds);
     }
 
     fn resource_updated(&self, uri: &str) {
+        self.start();
         self.changes.resource_updated(uri);
     }
 
     fn log(&self, level: Level, message: &[u8]) -> bool {
+        self.start();
         self.log.send(level, message)
     }
 

@@ -107,24 +107,13 @@ const MAX_IN_FLIGHT: usize = 32;
 /// The maximum time after which work that has failed is tried again.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// Tasks of which a bounded number runs at a time. Dropping it aborts them.
-#[derive(Debug, Default)]
-struct BoundedTasks(JoinSet<()>);
-
-impl BoundedTasks {
-    /// Starts a task as soon as there are fewer than [`MAX_IN_FLIGHT`].
-    async fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        if self.0.len() >= MAX_IN_FLIGHT {
-            self.0.join_next().await;
-        }
-        self.0.spawn(task);
-        while self.0.try_join_next().is_some() {}
+/// Starts a task as soon as there are fewer than [`MAX_IN_FLIGHT`].
+async fn spawn(tasks: &mut JoinSet<()>, task: impl Future<Output = ()> + Send + 'static) {
+    if tasks.len() >= MAX_IN_FLIGHT {
+        tasks.join_next().await;
     }
-
-    /// Waits until all tasks have ended.
-    async fn finish(mut self) {
-        while self.0.join_next().await.is_some() {}
-    }
+    tasks.spawn(task);
+    while tasks.try_join_next().is_some() {}
 }
 
 /// Does what is due, and renews the sessions in use once per interval, for as long as it is polled.
@@ -155,14 +144,14 @@ async fn complete(
     interval: Duration,
     all: impl Fn(&ReplicaSessions) -> Vec<Work>,
 ) -> Infallible {
-    let mut tasks = BoundedTasks::default();
+    let mut tasks = JoinSet::new();
     loop {
         let due = match queue.next().await {
             Some(work) => vec![work],
             None => shared.upgrade().map_or_else(Vec::new, |shared| all(&shared)),
         };
         for work in due {
-            tasks.spawn(retry(Weak::clone(shared), work, interval.min(MAX_PAUSE))).await;
+            spawn(&mut tasks, retry(Weak::clone(shared), work, interval.min(MAX_PAUSE))).await;
         }
     }
 }
@@ -187,18 +176,17 @@ async fn renew(shared: &Weak<ReplicaSessions>, interval: Duration) -> Infallible
         let begun = Instant::now();
         let used = shared.upgrade().map_or_else(Vec::new, |shared| shared.used_since(since));
         since = begun;
-        let mut tasks = BoundedTasks::default();
+        let mut tasks = JoinSet::new();
         for session in used {
             let shared = Weak::clone(shared);
-            tasks
-                .spawn(async move {
-                    if let Some(sessions) = shared.upgrade() {
-                        sessions.renew(&session).await;
-                    }
-                })
-                .await;
+            let renewal = async move {
+                if let Some(sessions) = shared.upgrade() {
+                    sessions.renew(&session).await;
+                }
+            };
+            spawn(&mut tasks, renewal).await;
         }
-        tasks.finish().await;
+        while tasks.join_next().await.is_some() {}
     }
 }
 

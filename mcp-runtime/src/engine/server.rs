@@ -170,11 +170,8 @@ impl Engine {
     /// this process that cannot receive it.
     pub(crate) fn log(&self, level: Level, message: &[u8]) {
         self.log.send(level, message);
-        if let Some(replicas) = &self.replicas {
-            replicas.start();
-            if !replicas.log(level, message) {
-                self.log.count_dropped(1);
-            }
+        if self.replicas.as_ref().is_some_and(|replicas| !replicas.log(level, message)) {
+            self.log.count_dropped(1);
         }
     }
 
@@ -208,7 +205,6 @@ impl Engine {
         self.subscriptions.lists_changed(kinds);
         if let Some(replicas) = &self.replicas {
             replicas.lists_changed(kinds);
-            replicas.start();
         }
     }
 
@@ -217,7 +213,6 @@ impl Engine {
         self.subscriptions.resource_updated(uri);
         if let Some(replicas) = &self.replicas {
             replicas.resource_updated(uri);
-            replicas.start();
         }
     }
 

@@ -186,7 +186,8 @@ async fn a_key_that_a_process_does_not_know_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn invented_keys_do_not_flood_the_backend() {
-    let [replica] = replicas::<1>(server);
+    // The lease is not renewed during the test.
+    let [replica] = replicas::<1>(|| server().lease(Duration::from_secs(600)));
     let mut client = client(&replica);
     let result = sealed(&mut client).await;
     let before = replica.backend.operations();

@@ -13,19 +13,20 @@ use tokio::{
 };
 
 use super::{
+    ReplicaStreams,
     local_entries::{LocalEntries, LocalFollower},
-    log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist, persist_unless_full},
+    log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
     open_responses::{OpenResponses, Reader, ReaderRecord},
     shared_events::{Closed, Feed, FollowedEvents},
     writer::Writer,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, BackendError, Backoff, LogEntry, with_timeout},
-    engine::Outbox,
+    backend::{BACKEND_TIMEOUT, BackendError, BackendFuture, Backoff, LogEntry, with_timeout},
+    engine::{Outbox, Session},
     race::race,
     revision::Dialect,
     transport::http::{
-        session::StreamCalls,
+        session::{SharedStreams, StreamCalls},
         sse::{
             events::{Resumption, StreamEvents},
             item::{GENERAL, StreamItem},
@@ -34,7 +35,8 @@ use crate::{
     },
 };
 
-/// The stream of a session for messages that belong to no request, as one replica sees it.
+/// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes those of calls; this is the one
+/// for messages that belong to no request.
 ///
 /// All replicas write their messages to one log. The response follows this log, whichever replica it is open on.
 ///
@@ -43,9 +45,10 @@ use crate::{
 /// replicas, they stay pending. The copy of a session that was opened at another replica begins with everything pending,
 /// so that no change is lost when the stream moves: the client may be notified of a change twice.
 #[derive(Debug)]
-pub(crate) struct GeneralStream {
-    responses: Arc<OpenResponses>,
+pub(crate) struct SessionStreams {
+    streams: Arc<ReplicaStreams>,
     session_id: Arc<str>,
+    dialect: &'static Dialect,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
     log: StreamLog,
@@ -56,7 +59,7 @@ pub(crate) struct GeneralStream {
 
 /// A response that carries the stream of a session for messages that belong to no request.
 struct GeneralResponse {
-    stream: Arc<GeneralStream>,
+    stream: Arc<SessionStreams>,
     /// The entries that this replica has appended to the log.
     local: LocalFollower,
     /// The number of the response.
@@ -66,28 +69,43 @@ struct GeneralResponse {
     reader: Reader,
 }
 
-impl GeneralStream {
-    /// Creates the stream, and starts to write its log until the session ends.
-    pub(super) fn start(responses: &Arc<OpenResponses>, session_id: Arc<str>, outbox: Arc<Outbox>) -> Arc<Self> {
-        let log = StreamLog::new(responses.replica().backend(), &session_id, GENERAL);
-        let (responses, local, caught_up) = (Arc::clone(responses), Arc::default(), AtomicU64::new(0));
-        let general = Arc::new(Self { responses, session_id, outbox, log, local, caught_up });
+impl SharedStreams for Arc<SessionStreams> {
+    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
+        self.streams.open(Arc::clone(&self.session_id), calls, self.dialect, outbox, lines, memory)
+    }
+
+    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
+        Box::pin(async move {
+            match event {
+                Some((stream, at)) if stream != GENERAL => {
+                    with_timeout(self.streams.resume(&self.session_id, stream, at, self.dialect)).await
+                }
+                event => with_timeout(self.open_general(event.map(|(_, at)| at))).await,
+            }
+        })
+    }
+}
+
+impl SessionStreams {
+    /// Creates the streams, and starts to write the log of messages that belong to no request until the session ends.
+    pub(super) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Session) -> Arc<Self> {
+        let general = Arc::new(Self {
+            streams: Arc::clone(streams),
+            session_id: Arc::clone(id),
+            dialect: session.info.dialect,
+            outbox: Arc::clone(&session.outbox),
+            log: StreamLog::new(streams.replica.backend(), id, GENERAL),
+            local: Arc::default(),
+            caught_up: AtomicU64::new(0),
+        });
         tokio::spawn(Arc::clone(&general).write());
         general
     }
 
     /// Opens the stream for a response, which begins after the event with a position. Without a position, it begins
     /// after the last event that an earlier response has carried. Any other response that carries the stream ends.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all operations together.
-    pub(crate) async fn open(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
-        with_timeout(self.try_open(position)).await
-    }
-
-    async fn try_open(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
-        let (responses, replica) = (&self.responses, self.responses.replica());
+    async fn open_general(self: &Arc<Self>, position: Option<u64>) -> Result<Resumption, BackendError> {
+        let ReplicaStreams { responses, replica, .. } = &*self.streams;
         let slot = replica.join().await?;
         let at = match position {
             Some(0) => 0,
@@ -126,15 +144,15 @@ impl GeneralStream {
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 // If the replica gets no slot for too long, the messages are lost, as they are if the append below
                 // fails.
-                let Some(slot) = persist(|| self.responses.replica().join()).await else { break };
-                let header = EventHeader { number: self.responses.replica().next_id(slot), is_answered: false };
+                let Some(slot) = persist(|| self.streams.replica.join(), |_| true).await else { break };
+                let header = EventHeader { number: self.streams.replica.next_id(slot), is_answered: false };
                 entries.push(Entry::Message { header, line }.encode());
             }
             lines.clear();
             if !entries.is_empty() {
                 self.caught_up.store(0, Ordering::Release);
                 // The messages are lost if the backend fails for too long, as they are if the client does not read.
-                persist(|| self.local.append(&self.log, &entries, MAX_LOGGED_BYTES)).await;
+                persist(|| self.local.append(&self.log, &entries, MAX_LOGGED_BYTES), |_| true).await;
             }
             if is_closed {
                 return;
@@ -283,12 +301,12 @@ pub(super) struct Pump {
 impl Pump {
     /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
     async fn open(&self) -> Option<(u64, StreamLog, u64)> {
-        let replica = self.responses.replica();
-        let slot = persist_unless_full(|| replica.join()).await?;
+        let (replica, is_transient) = (self.responses.replica(), |error: &BackendError| *error != BackendError::Full);
+        let slot = persist(|| replica.join(), is_transient).await?;
         let stream = replica.next_id(slot);
         let log = StreamLog::new(replica.backend(), &self.session_id, stream);
-        persist_unless_full(|| log.record(&self.calls)).await?;
-        let at = persist_unless_full(|| log.keep_alive(0)).await?.last().number();
+        persist(|| log.record(&self.calls), is_transient).await?;
+        let at = persist(|| log.keep_alive(0), is_transient).await?.last().number();
         Some((stream, log, at))
     }
 

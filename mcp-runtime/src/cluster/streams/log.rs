@@ -118,19 +118,9 @@ impl StreamLog {
     }
 }
 
-/// Repeats an operation until it succeeds. Returns `None` if it fails for so long that the log expires.
-pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(operation: impl Fn() -> F) -> Option<T> {
-    persist_while(operation, |_| true).await
-}
-
-/// Like [`persist`], but returns `None` at once if the backend is full.
-pub(super) async fn persist_unless_full<T, F: Future<Output = Result<T, BackendError>>>(
-    operation: impl Fn() -> F,
-) -> Option<T> {
-    persist_while(operation, |error| !matches!(error, BackendError::Full)).await
-}
-
-async fn persist_while<T, F: Future<Output = Result<T, BackendError>>>(
+/// Repeats an operation until it succeeds. Returns `None` if it fails for so long that the log expires, or with an error that
+/// is not transient.
+pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(
     operation: impl Fn() -> F,
     is_transient: fn(&BackendError) -> bool,
 ) -> Option<T> {

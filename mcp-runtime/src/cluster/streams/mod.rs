@@ -22,22 +22,21 @@ pub(super) use open_responses::ReaderRecord;
 use std::sync::Arc;
 
 use follower::Follower;
-use general::{GeneralStream, Pump};
+use general::{Pump, SessionStreams};
 use log::StreamLog;
 use open_responses::OpenResponses;
 use shared_events::{Feed, FollowedEvents};
 use tokio::sync::watch;
 
 use crate::{
-    backend::{BackendError, BackendFuture, with_timeout},
+    backend::BackendError,
     cluster::replica::Replica,
     engine::{Outbox, Session, Slot},
     revision::Dialect,
     transport::http::{
-        session::{SharedStreams, StreamCalls},
+        session::StreamCalls,
         sse::{
             events::{Resumption, StreamEvents},
-            item::GENERAL,
             stream::StreamMemory,
         },
     },
@@ -52,33 +51,6 @@ pub(crate) struct ReplicaStreams {
     unwritten: watch::Sender<()>,
 }
 
-/// The streams of a session that this replica shares with others.
-#[derive(Debug)]
-pub(crate) struct SessionStreams {
-    streams: Arc<ReplicaStreams>,
-    session_id: Arc<str>,
-    dialect: &'static Dialect,
-    /// The stream for messages that belong to no request.
-    general: Arc<GeneralStream>,
-}
-
-impl SharedStreams for SessionStreams {
-    fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
-        self.streams.open(Arc::clone(&self.session_id), calls, self.dialect, outbox, lines, memory)
-    }
-
-    fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
-        Box::pin(async move {
-            match event {
-                Some((stream, at)) if stream != GENERAL => {
-                    self.streams.resume(&self.session_id, stream, at, self.dialect).await
-                }
-                event => self.general.open(event.map(|(_, at)| at)).await,
-            }
-        })
-    }
-}
-
 impl ReplicaStreams {
     /// Creates the streams of a replica.
     pub(crate) fn new(replica: &Arc<Replica>) -> Arc<Self> {
@@ -90,13 +62,8 @@ impl ReplicaStreams {
     }
 
     /// Returns the streams of a session.
-    pub(crate) fn of_session(self: &Arc<Self>, id: &Arc<str>, session: &Session) -> SessionStreams {
-        SessionStreams {
-            streams: Arc::clone(self),
-            session_id: Arc::clone(id),
-            dialect: session.info.dialect,
-            general: GeneralStream::start(&self.responses, Arc::clone(id), Arc::clone(&session.outbox)),
-        }
+    pub(crate) fn of_session(self: &Arc<Self>, id: &Arc<str>, session: &Session) -> Arc<SessionStreams> {
+        SessionStreams::start(self, id, session)
     }
 
     /// Opens a stream of a session for the responses that an outbox will receive. `lines` contains the messages so far.
@@ -124,21 +91,7 @@ impl ReplicaStreams {
     }
 
     /// Resumes a stream of a session after the event with a position. Any other response that carries the stream ends.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the backend fails, or takes too long for all operations together.
     async fn resume(
-        &self,
-        session: &Arc<str>,
-        stream: u64,
-        position: u64,
-        dialect: &'static Dialect,
-    ) -> Result<Resumption, BackendError> {
-        with_timeout(self.try_resume(session, stream, position, dialect)).await
-    }
-
-    async fn try_resume(
         &self,
         session: &Arc<str>,
         stream: u64,

@@ -278,7 +278,7 @@ impl Writer {
         let deadline = Instant::now() + MAX_GAP_TIME;
         while self.cursor.at() < last && !self.cursor.has_ended() {
             let (log, after) = (&self.log, self.cursor.at());
-            match timeout_at(deadline, persist(|| log.read(after))).await {
+            match timeout_at(deadline, persist(|| log.read(after), |_| true)).await {
                 Ok(Some(Some(found))) if !found.is_empty() => self.accept(&found).await,
                 // The backend has lost the log meanwhile, which the next append shows.
                 Ok(Some(_)) => return,

@@ -18,7 +18,7 @@ use crate::{
 /// A session at one replica.
 struct SessionCopy {
     session: Arc<Session>,
-    streams: SessionStreams,
+    streams: Arc<SessionStreams>,
 }
 
 impl SessionCopy {
