@@ -5,10 +5,9 @@
 -- ARGV: the version, the account and the value, the account, the time to live in milliseconds, the name in the group, and
 -- the maximum numbers of records of the account and of the group
 local new = string.sub(ARGV[1], 1, 8)
-local found = header()
-if found ~= '' then
-    -- The version is random, so a record that has it was written by this command, whose response was lost.
-    return {found == new and 1 or 0, 0, 0}
+-- The version is random, so a record that has it was written by this command, whose response was lost.
+local function exists(found)
+    return {string.sub(found, 1, 8) == new and 1 or 0, 0, 0}
 end
 local account, ttl, now = account_key(ARGV[2]), tonumber(ARGV[3]), current_time()
 local max_own, max_total = account and tonumber(ARGV[5]) or math.huge, tonumber(ARGV[6])
@@ -21,9 +20,13 @@ if own >= max_own or total >= max_total then
     remove_expired(now)
     total = redis.call('ZCOUNT', KEYS[3], '(' .. text(now), '+inf')
     if own >= max_own or total >= max_total then
-        return {2, own, total}
+        local found = header()
+        return found ~= '' and exists(found) or {2, own, total}
     end
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+local found = redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3], 'NX', 'GET')
+if found then
+    return exists(found)
+end
 add(ARGV[4], account, now, ttl, new)
 return {1, 0, 0}

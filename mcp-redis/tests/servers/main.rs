@@ -284,8 +284,8 @@ async fn a_new_session_is_few_commands() {
             // The first session loads the scripts, and a process sends itself messages.
             least = least.min(sum);
         }
-        // Three scripts with ten commands, and two others.
-        assert!(least <= 13, "{least} commands");
+        // Two scripts with eight commands, and two other commands.
+        assert!(least <= 12, "{least} commands");
     }
 }
 

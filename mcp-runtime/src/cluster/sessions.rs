@@ -53,10 +53,10 @@ pub(crate) struct ReplicaSessions {
     /// Whether outdated sessions are read again.
     breaker: CircuitBreaker,
     /// The time between two renewals of the sessions in use.
-    pub(super) renewal_interval: Duration,
-    pub(super) work: Arc<SharedWork>,
+    renewal_interval: Duration,
+    work: Arc<SharedWork>,
     /// Does the work, and renews the sessions in use.
-    pub(super) worker: BackgroundTask,
+    worker: BackgroundTask,
 }
 
 impl ReplicaSessions {
