@@ -16,7 +16,7 @@ use super::{
     replica::Replica,
     session_record::{Announcement, SharedSession, StoredSession, invalidate},
     session_store::{SESSION_MESSAGES, SessionStore},
-    streams::ReplicaStreams,
+    streams::{ReplicaStreams, SessionStreams},
     worker::{SharedWork, Work, run},
 };
 use crate::{
@@ -98,8 +98,8 @@ impl ReplicaSessions {
         if let Some(replicas) = self.engine.replicas() {
             session.pending_requests.number_by(replicas);
         }
+        let streams = SessionStreams::start(&self.streams, id, &stored.record.peer, session);
         let _ = session.shared.set(Box::new(SharedSession::new(Arc::clone(id), stored)));
-        let streams = self.streams.of_session(id, session);
         self.sessions.insert(id, session, permit, Some(Box::new(streams)));
     }
 

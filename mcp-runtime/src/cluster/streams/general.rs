@@ -16,7 +16,7 @@ use super::{
     ReplicaStreams,
     local_entries::{LocalEntries, LocalFollower},
     log::{Entry, EventHeader, MAX_PAUSE, PAGE, RUNNING_TTL, StreamLog, persist},
-    open_responses::{OpenResponses, Reader, ReaderRecord},
+    open_responses::{Reader, ReaderRecord},
     shared_events::{Closed, Feed, FollowedEvents},
     writer::Writer,
 };
@@ -48,6 +48,8 @@ use crate::{
 pub(crate) struct SessionStreams {
     streams: Arc<ReplicaStreams>,
     session_id: Arc<str>,
+    /// The peer whose share of the sessions the session uses.
+    peer: Arc<str>,
     dialect: &'static Dialect,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
@@ -71,7 +73,11 @@ struct GeneralResponse {
 
 impl SharedStreams for Arc<SessionStreams> {
     fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents {
-        self.streams.open(Arc::clone(&self.session_id), calls, self.dialect, outbox, lines, memory)
+        let (feed, items) = Feed::new(0);
+        let events = FollowedEvents::unopened(&self.streams.responses, Arc::clone(&self.session_id), items);
+        let (session, unwritten) = (Arc::clone(self), self.streams.unwritten.subscribe());
+        tokio::spawn(Pump { session, outbox, calls, lines, feed, memory, unwritten }.run());
+        StreamEvents::Shared(Box::new(events))
     }
 
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
@@ -87,19 +93,24 @@ impl SharedStreams for Arc<SessionStreams> {
 }
 
 impl SessionStreams {
-    /// Creates the streams, and starts to write the log of messages that belong to no request until the session ends.
-    pub(super) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Session) -> Arc<Self> {
-        let general = Arc::new(Self {
+    pub(super) fn new(streams: &Arc<ReplicaStreams>, id: &Arc<str>, peer: &str, session: &Session) -> Arc<Self> {
+        Arc::new(Self {
             streams: Arc::clone(streams),
             session_id: Arc::clone(id),
+            peer: peer.into(),
             dialect: session.info.dialect,
             outbox: Arc::clone(&session.outbox),
             log: StreamLog::new(streams.replica.backend(), id, GENERAL),
             local: Arc::default(),
             caught_up: AtomicU64::new(0),
-        });
-        tokio::spawn(Arc::clone(&general).write());
-        general
+        })
+    }
+
+    /// Starts to write the log of messages that belong to no request until the session ends.
+    pub(crate) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, peer: &str, session: &Session) -> Arc<Self> {
+        let started = Self::new(streams, id, peer, session);
+        tokio::spawn(Arc::clone(&started).write());
+        started
     }
 
     /// Opens the stream for a response, which begins after the event with a position. Without a position, it begins
@@ -284,48 +295,53 @@ impl GeneralResponse {
 /// If the backend fails for longer, or is full, messages are sent without ids, and clients cannot resume the stream
 /// after these messages. The log receives them when the backend responds again, unless the log could not be created in
 /// time.
-pub(super) struct Pump {
-    pub(super) responses: Arc<OpenResponses>,
-    pub(super) session_id: Arc<str>,
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) calls: StreamCalls,
-    pub(super) dialect: &'static Dialect,
+struct Pump {
+    session: Arc<SessionStreams>,
+    outbox: Arc<Outbox>,
+    calls: StreamCalls,
     /// The messages that the outbox no longer contains.
-    pub(super) lines: Vec<u8>,
-    pub(super) feed: Feed,
-    pub(super) memory: StreamMemory,
+    lines: Vec<u8>,
+    feed: Feed,
+    memory: StreamMemory,
     /// Delays the shutdown until the answers are written.
-    pub(super) unwritten: watch::Receiver<()>,
+    unwritten: watch::Receiver<()>,
 }
 
 impl Pump {
     /// Creates the log. Returns the id of the stream, its log, and the position of the last entry.
     async fn open(&self) -> Option<(u64, StreamLog, u64)> {
-        let (replica, is_transient) = (self.responses.replica(), |error: &BackendError| *error != BackendError::Full);
+        let (replica, is_transient) =
+            (&self.session.streams.replica, |error: &BackendError| *error != BackendError::Full);
         let slot = persist(|| replica.join(), is_transient).await?;
         let stream = replica.next_id(slot);
-        let log = StreamLog::new(replica.backend(), &self.session_id, stream);
+        let log = StreamLog::new(replica.backend(), &self.session.session_id, stream);
         persist(|| log.record(&self.calls), is_transient).await?;
         let at = persist(|| log.keep_alive(0), is_transient).await?.last().number();
         Some((stream, log, at))
     }
 
     /// Runs until the stream is complete.
-    pub(super) async fn run(self) {
+    async fn run(self) {
         let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
-        let Self { outbox, calls, dialect, mut lines, feed, memory, unwritten, .. } = self;
+        let Self { session, outbox, calls, mut lines, feed, memory, unwritten } = self;
         let Some((stream, log, at)) = opened else {
             tracing::warn!("an event stream cannot be resumed: the backend is full or has failed");
             let _ = send_without_log(&outbox, &mut lines, &feed).await;
             return;
         };
-        let mut writer = Writer::new(log, calls, dialect, at, &memory, feed);
+        let mut writer = Writer::new(log, calls, session.dialect, at, &memory, feed);
         writer.feed(StreamItem::Opened { stream }).await;
         let mut unwritten = Some(unwritten);
         while !writer.is_over() {
             writer.advance(&outbox, &mut lines).await;
             if writer.has_written_answers() {
                 unwritten.take();
+            }
+        }
+        if let Some((log, bytes)) = writer.into_complete_log() {
+            for excess in session.streams.complete.add(&session.peer, log, bytes) {
+                // If this fails, the log expires.
+                let _ = excess.remove().await;
             }
         }
     }

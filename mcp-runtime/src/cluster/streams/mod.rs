@@ -22,8 +22,8 @@ pub(super) use open_responses::ReaderRecord;
 use std::sync::Arc;
 
 use follower::Follower;
-use general::{Pump, SessionStreams};
-use log::StreamLog;
+pub(super) use general::SessionStreams;
+use log::{CompleteLogs, StreamLog};
 use open_responses::OpenResponses;
 use shared_events::{Feed, FollowedEvents};
 use tokio::sync::watch;
@@ -31,15 +31,9 @@ use tokio::sync::watch;
 use crate::{
     backend::BackendError,
     cluster::replica::Replica,
-    engine::{Outbox, Session, Slot},
+    engine::Slot,
     revision::Dialect,
-    transport::http::{
-        session::StreamCalls,
-        sse::{
-            events::{Resumption, StreamEvents},
-            stream::StreamMemory,
-        },
-    },
+    transport::http::sse::events::{Resumption, StreamEvents},
 };
 
 /// The streams that this replica shares with others.
@@ -49,6 +43,7 @@ pub(crate) struct ReplicaStreams {
     responses: Arc<OpenResponses>,
     /// Has one receiver for each stream whose log does not contain all answers.
     unwritten: watch::Sender<()>,
+    complete: CompleteLogs,
 }
 
 impl ReplicaStreams {
@@ -58,30 +53,7 @@ impl ReplicaStreams {
         let handler = Arc::downgrade(&responses);
         replica.add_handler(open_responses::OPEN_RESPONSES, handler);
         let (replica, unwritten) = (Arc::clone(replica), watch::Sender::new(()));
-        Arc::new(Self { replica, responses, unwritten })
-    }
-
-    /// Returns the streams of a session.
-    pub(crate) fn of_session(self: &Arc<Self>, id: &Arc<str>, session: &Session) -> Arc<SessionStreams> {
-        SessionStreams::start(self, id, session)
-    }
-
-    /// Opens a stream of a session for the responses that an outbox will receive. `lines` contains the messages so far.
-    /// `memory` is what the messages that wait for the backend count towards.
-    fn open(
-        &self,
-        session_id: Arc<str>,
-        calls: StreamCalls,
-        dialect: &'static Dialect,
-        outbox: Arc<Outbox>,
-        lines: Vec<u8>,
-        memory: StreamMemory,
-    ) -> StreamEvents {
-        let (feed, items) = Feed::new(0);
-        let events = FollowedEvents::unopened(&self.responses, Arc::clone(&session_id), items);
-        let (responses, unwritten) = (Arc::clone(&self.responses), self.unwritten.subscribe());
-        tokio::spawn(Pump { responses, session_id, outbox, calls, dialect, lines, feed, memory, unwritten }.run());
-        StreamEvents::Shared(Box::new(events))
+        Arc::new(Self { replica, responses, unwritten, complete: CompleteLogs::default() })
     }
 
     /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in

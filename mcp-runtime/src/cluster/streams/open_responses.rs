@@ -61,10 +61,6 @@ impl OpenResponses {
         Self { replica, responses: Mutex::default() }
     }
 
-    pub(super) fn replica(&self) -> &Arc<Replica> {
-        &self.replica
-    }
-
     /// Registers the first response that carries a stream of this replica.
     pub(super) fn begin(self: &Arc<Self>, session: &Arc<str>, stream: u64) -> OpenResponse {
         self.add((Arc::clone(session), stream), stream, true)

@@ -24,7 +24,7 @@ struct SessionCopy {
 impl SessionCopy {
     fn of(backend: &Arc<Flaky>) -> Self {
         let session = Arc::new(Session::for_test());
-        let streams = replica(backend, LEASE).of_session(&"session".into(), &session);
+        let streams = SessionStreams::start(&replica(backend, LEASE), &"session".into(), "peer", &session);
         Self { session, streams }
     }
 

@@ -12,15 +12,15 @@ use std::{future::poll_fn, sync::Arc, time::Duration};
 use tokio::time::timeout;
 
 use self::backend::Flaky;
-use super::ReplicaStreams;
+use super::{ReplicaStreams, SessionStreams};
 use crate::{
     backend::Backend,
     cluster::replica::Replica,
-    engine::Outbox,
+    engine::{Outbox, Session},
     jsonrpc::{Id, raw},
     revision,
     transport::http::{
-        session::StreamCalls,
+        session::{SharedStreams as _, StreamCalls},
         sse::{
             events::{Resumption, StreamEvents},
             item::StreamItem,
@@ -51,8 +51,8 @@ impl Call {
         let ids: Vec<_> = raw::elements(messages).filter_map(|call| Id::from_json(raw::member(call, "id")?)).collect();
         let ids = ids.iter().map(|id: &Id<'_>| id.as_json().to_owned()).collect();
         let calls = StreamCalls { ids, is_batch: message.starts_with('[') };
-        let (dialect, memory) = (revision::newest_handshake(), StreamMemory::default());
-        let response = streams.open("session".into(), calls, dialect, Arc::clone(&outbox), Vec::new(), memory);
+        let session = SessionStreams::new(streams, &"session".into(), "peer", &Session::for_test());
+        let response = session.open(calls, Arc::clone(&outbox), Vec::new(), StreamMemory::default());
         Self { outbox, response }
     }
 
