@@ -45,7 +45,7 @@ const MAX_HEADERS: usize = 100;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # async fn shutdown_signal() {}
-/// let service = Server::new("notes", "1.0.0").build()?.into_http_service(HttpOptions::default())?;
+/// let service = Server::empty("notes", "1.0.0").build()?.into_http_service(HttpOptions::default())?;
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
 /// http::serve(listener, service).with_graceful_shutdown(shutdown_signal()).await?;
 /// # Ok(())
