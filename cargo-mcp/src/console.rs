@@ -10,8 +10,8 @@ use std::{
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::{
+    arguments::schema::display_value,
     output::{DIM, ERROR, WARNING, errln, escape},
-    schema::display_value,
 };
 
 /// Stderr, with progress bars below the lines.

@@ -28,9 +28,9 @@ use rmcp::{
 use tokio::sync::Notify;
 
 use crate::{
+    arguments::elicit::{Answers, in_terminal, wait_until_visited},
     client::identity,
     console::Console,
-    elicit::{Answers, in_terminal, wait_until_visited},
     failure::Failure,
     revision::Revision,
 };

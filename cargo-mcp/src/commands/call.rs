@@ -11,12 +11,14 @@ use rmcp::model::{
 use serde_json::{Map, Value};
 
 use crate::{
-    coerce::{ArgumentErrors, ArgumentWords, arguments},
+    arguments::{
+        coerce::{ArgumentErrors, ArgumentWords, arguments},
+        exact,
+        schema::Schema,
+    },
     content::Files,
-    exact,
     failure::{Failure, find},
     host::HostArgs,
-    schema::Schema,
     session::{
         NamedServer, RequestOptions, Round, Rounds, Session, SessionArgs, missing_capability_help, print_raw,
         rejection, with,

@@ -7,12 +7,12 @@ use rmcp::model::{
 };
 
 use crate::{
+    arguments::uri_template::variables,
     failure::{Failure, find, suggest},
     host::HostArgs,
     output::{counted, escape_line, outln},
     session::{NamedServer, RequestOptions, Session, SessionArgs, print_raw, rejection, suggest_package, with},
     target::pair,
-    uri_template::variables,
 };
 
 /// Print the completions for an argument of a prompt or resource template

@@ -4,10 +4,10 @@ use rmcp::model::{Prompt, Resource, ResourceTemplate, ServerPeerInfo, Tool, Tool
 use serde_json::{Map, Value, json};
 
 use crate::{
+    arguments::schema::Schema,
     failure::Failure,
     host::HostArgs,
     output::{DIM, HEADING, NAME, WARNING, escape_line, outln},
-    schema::Schema,
     session::{NamedServer, Session, SessionArgs, print_raw, with},
 };
 

@@ -8,12 +8,14 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 
 use crate::{
-    coerce::{ArgumentErrors, ArgumentWords, arguments},
+    arguments::{
+        coerce::{ArgumentErrors, ArgumentWords, arguments},
+        schema::Schema,
+    },
     content::Files,
     failure::{Failure, find},
     host::HostArgs,
     output::{DIM, NAME, errln, outln},
-    schema::Schema,
     session::{NamedServer, RequestOptions, Round, Rounds, Session, SessionArgs, print_raw, rejection, with},
 };
 

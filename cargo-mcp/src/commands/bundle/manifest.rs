@@ -109,7 +109,7 @@ impl Manifest {
     }
 
     /// Formats the manifest, merged with the members that the author overrides or adds.
-    pub(super) fn to_json(mut self, overrides: &Value) -> String {
+    pub(super) fn into_json(mut self, overrides: &Value) -> String {
         remove_nulls(&mut self.json);
         if !overrides.is_null() {
             merge(&mut self.json, overrides);

@@ -48,7 +48,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
         archive::ArchiveFile {
             path: "manifest.json".to_owned(),
             mode: 0o644,
-            content: manifest.to_json(&server.package.metadata["mcpb"]).into_bytes(),
+            content: manifest.into_json(&server.package.metadata["mcpb"]).into_bytes(),
         },
         archive::ArchiveFile { path: entry_point, mode: 0o755, content: program },
     ];

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{
-    codes,
-    finding::{Findings, Subject},
+    codes::{self, Findings, Subject},
     schemas::{Subschema, walk},
 };
 use crate::output::counted;

@@ -8,17 +8,14 @@ use std::{
 use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
 
-use super::{
-    codes,
-    finding::{Findings, Subject},
-};
+use super::codes::{self, Findings, Subject};
 use crate::{
+    arguments::uri_template::variables,
     failure::Failure,
     probe::{self, RawSession, RequestError, RpcError, connection_failure},
     raw_connection::TransportError,
     revision::Revision,
     target::{SHUTDOWN_TIMEOUT, Target},
-    uri_template::variables,
 };
 
 /// The handshake of one revision.

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
 
-use super::{
-    codes,
-    finding::{Findings, Subject},
-};
+use super::codes::{self, Findings, Subject};
 
 /// The longest tool description that the OpenAI API accepted.
 const OPENAI_LIMIT: usize = 1024;

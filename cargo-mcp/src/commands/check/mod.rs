@@ -4,7 +4,6 @@ mod authorization;
 mod codes;
 mod compatibility;
 mod conformance;
-mod finding;
 mod metadata;
 mod report;
 mod schemas;
@@ -14,9 +13,8 @@ use std::{fs, path::PathBuf};
 use mcp_runtime_lock::{Change, Listing, Lock, Severity};
 
 use authorization::TokenArgs;
-use codes::{Code, Explanation, Level};
+use codes::{Code, Explanation, Findings, Level, Subject};
 use conformance::{HandshakeOutcome, Inventory};
-use finding::{Findings, Subject};
 use report::Report;
 
 use super::lock;

@@ -5,9 +5,8 @@ use serde_json::{Value, json};
 
 use super::{
     authorization::Protection,
-    codes::{Explanation, Level},
+    codes::{Explanation, Finding, Findings, Level, Subject},
     conformance::{HandshakeOutcome, RevisionCheck},
-    finding::{Finding, Findings, Subject},
     metadata::{TOKEN_ESTIMATE, ToolTokens},
 };
 

@@ -5,11 +5,8 @@ use std::collections::BTreeSet;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::{
-    codes::{self, Code},
-    finding::{Findings, Subject},
-};
-use crate::schema::{compile, violation};
+use super::codes::{self, Code, Findings, Subject};
+use crate::arguments::schema::{compile, violation};
 
 /// Checks the schema of a tool's arguments.
 pub(crate) fn input(findings: &mut Findings, subject: &Subject, schema: &Value) {

@@ -8,7 +8,11 @@ use std::{
 
 use inquire::{Confirm, InquireError, Select, Text, validator::Validation};
 
-use super::{location, manifest, name, template::Template};
+use super::{
+    location::{self, Vcs},
+    manifest, name,
+    template::Template,
+};
 use crate::failure::Failure;
 
 /// The default example.
@@ -39,15 +43,6 @@ pub(crate) struct Args {
     /// Initialize a repository [default: git, unless the directory is in a repository]
     #[arg(long, value_name = "VCS", value_enum)]
     pub(super) vcs: Option<Vcs>,
-}
-
-/// A version control system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Vcs {
-    /// Initialize a git repository
-    Git,
-    /// Do not initialize a repository
-    None,
 }
 
 /// Prompts for the name, the example and HTTP support.

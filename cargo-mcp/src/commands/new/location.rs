@@ -8,8 +8,16 @@ use std::{
 
 use toml_edit::{Array, DocumentMut, Item, Value};
 
-use super::args::Vcs;
 use crate::failure::Failure;
+
+/// A version control system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Vcs {
+    /// Initialize a git repository
+    Git,
+    /// Do not initialize a repository
+    None,
+}
 
 /// Checks that a package can be created at a path.
 ///

@@ -9,10 +9,7 @@ use url::Url;
 
 use super::{Protection, TokenArgs, metadata, probe::Prober, wrong_status};
 use crate::{
-    commands::check::{
-        codes::{self, Code},
-        finding::Findings,
-    },
+    commands::check::codes::{self, Code, Findings},
     failure::Failure,
 };
 

@@ -7,10 +7,7 @@ use super::{
     Protection,
     probe::{Prober, is_insecure},
 };
-use crate::commands::check::{
-    codes::{self, Code},
-    finding::{Findings, Subject},
-};
+use crate::commands::check::codes::{self, Code, Findings, Subject};
 
 /// The maximum number of authorization servers whose metadata is checked.
 const MAX_AUTHORIZATION_SERVERS: usize = 8;

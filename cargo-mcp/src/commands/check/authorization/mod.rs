@@ -12,10 +12,7 @@ use std::time::Duration;
 use reqwest::{Response, StatusCode, header::WWW_AUTHENTICATE};
 use url::Url;
 
-use super::{
-    codes,
-    finding::{Findings, Subject},
-};
+use super::codes::{self, Findings, Subject};
 use crate::{
     failure::Failure,
     target::{Target, bearer},

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{ArgumentErrors, ArgumentWords, arguments};
-use crate::schema::Schema;
+use crate::arguments::schema::Schema;
 
 fn schema() -> Map<String, Value> {
     let Value::Object(schema) = json!({

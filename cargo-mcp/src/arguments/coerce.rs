@@ -6,9 +6,11 @@ use base64::Engine;
 use serde_json::{Map, Value};
 
 use crate::{
-    exact,
+    arguments::{
+        exact,
+        schema::{InvalidValue, Schema, is_within_limits},
+    },
     failure::{Failure, nearest},
-    schema::{InvalidValue, Schema, is_within_limits},
 };
 
 /// The value of one `KEY=VALUE`.

@@ -13,9 +13,11 @@ use serde_json::{Map, Value};
 
 use self::terminal::Reply;
 use crate::{
-    coerce::{ArgumentErrors, ArgumentWords, arguments},
+    arguments::{
+        coerce::{ArgumentErrors, ArgumentWords, arguments},
+        schema::{InvalidValue, Schema},
+    },
     failure::{Failure, nearest},
-    schema::{InvalidValue, Schema},
 };
 
 /// Returns whether the user can be asked.
@@ -241,7 +243,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::check_field;
-    use crate::schema::Schema;
+    use crate::arguments::schema::Schema;
 
     #[test]
     fn answers_are_validated() {

@@ -8,10 +8,12 @@ use serde_json::{Map, Value};
 
 use super::check_field;
 use crate::{
-    coerce::coerce,
+    arguments::{
+        coerce::coerce,
+        schema::{InvalidValue, Schema, display_value},
+    },
     failure::Failure,
     output::{DIM, NAME, errln, escape, escape_line},
-    schema::{InvalidValue, Schema, display_value},
 };
 
 /// Why a prompt was not answered.
@@ -186,7 +188,7 @@ impl Display for MenuItem {
 
 fn entries(schema: Schema<'_>) -> Vec<MenuItem> {
     let choices = schema.choices().unwrap_or_default();
-    let entry = |choice: &crate::schema::Choice<'_>| MenuItem {
+    let entry = |choice: &crate::arguments::schema::Choice<'_>| MenuItem {
         value: Some(choice.value.clone()),
         label: escape_line(&choice.title.map_or_else(|| choice.name(), str::to_owned)),
     };
