@@ -407,7 +407,7 @@ async fn the_capability_is_declared_if_a_tool_supports_tasks() {
 /// Clients of both eras create, read and cancel tasks of one server.
 #[tokio::test]
 async fn one_server_has_tasks_of_both_eras() {
-    let gate = Arc::default();
+    let gate = Arc::<Gate>::default();
     let built = server(&gate).build().unwrap();
     let mut clients = [Revision::V2025_11_25, Revision::V2026_07_28].map(|revision| ValidatingClient {
         client: built.test_client(revision),
@@ -425,6 +425,7 @@ async fn one_server_has_tasks_of_both_eras() {
         client.task_request("tasks/cancel", cancelled).await.unwrap();
         client.wait_for_status(cancelled, "cancelled").await;
     }
+    wait_until(|| gate.dropped() == 2).await;
     tasks.iter().for_each(|_| gate.open());
     for (client, [kept, _]) in clients.iter_mut().zip(&tasks) {
         client.wait_for_status(kept, "completed").await;

@@ -304,8 +304,8 @@ mod tests {
             let peers = peers();
             let peers = ["ada", "eve", "bob", "kim"].map(|name| peers.principal(name));
             // The sessions in the order of their last use, and those that are in use.
-            let (mut idle, mut active): (Vec<(usize, Arc<str>)>, Vec<(usize, Arc<str>, ActiveSession)>) =
-                Default::default();
+            let mut idle: Vec<(usize, Arc<str>)> = Vec::new();
+            let mut active: Vec<(usize, Arc<str>, ActiveSession)> = Vec::new();
             for step in 0..120 {
                 if below(4) == 0 && !active.is_empty() {
                     let (peer, id, session) = active.remove(below(active.len()));
