@@ -166,7 +166,12 @@ const FINDINGS: &[(&str, Change, &[&str], &str)] = &[
         &[],
         "server: the metadata of the server has the URL `http://mcp.invalid/metadata`, expected `https`",
     ),
-    ("unverified-token", |it| it.accepts = |_| true, &[], "server: the server accepts a token that no authorization server has issued"),
+    (
+        "unverified-token",
+        |it| it.accepts = |_| true,
+        &[],
+        "server: the server accepts a token that no authorization server has issued",
+    ),
     (
         "unverified-token",
         |it| it.accepts = |token| token.ends_with('.') && algorithm(token) == "none",

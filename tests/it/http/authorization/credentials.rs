@@ -259,7 +259,8 @@ async fn every_path_of_a_listener_is_protected() {
 #[tokio::test]
 async fn headers_of_the_authenticator_are_in_every_response() {
     for base in [None, Some("mcp")] {
-        let server = Protected::with(|server| base.into_iter().fold(server, Server::require_scopes), HttpOptions::default());
+        let server =
+            Protected::with(|server| base.into_iter().fold(server, Server::require_scopes), HttpOptions::default());
         for request in [
             call("whoami"),
             call("read_notes"),
