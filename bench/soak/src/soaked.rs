@@ -9,7 +9,8 @@ use std::{
 };
 
 use mcp_runtime::{
-    BuiltServer, Context, Elicit, Fault, Handle, HttpOptions, Json, Level, Server, ask::SampleRequest,
+    BuiltServer, Context, Elicit, Fault, Handle, HttpOptions, Json, Level, Server,
+    ask::SampleRequest,
     http::{self, ListenerOptions},
     resource, schemars, tool,
 };
@@ -193,8 +194,5 @@ async fn serve_http(built: BuiltServer) -> io::Result<()> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     eprintln!("listening on http://{}", listener.local_addr()?);
     let service = built.into_http_service(options).map_err(io::Error::other)?;
-    http::serve(listener, service)
-        .options(listener_options)
-        .with_graceful_shutdown(async { drop(stopped.await) })
-        .await
+    http::serve(listener, service).options(listener_options).with_graceful_shutdown(async { drop(stopped.await) }).await
 }

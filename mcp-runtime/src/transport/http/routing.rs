@@ -145,7 +145,7 @@ fn find_session(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<Fo
     let id = id.to_str().ok().filter(|_| ids.next().is_none());
     let id = id.ok_or_else(|| Box::new(session_not_found()))?;
     match endpoint.sessions().look_up(id, response::principal(request), now) {
-        Lookup::Found(session) => check_negotiated_version(request, &session).map(|()| Found::Session(session)),
+        Lookup::Found(session) => Ok(Found::Session(session)),
         Lookup::Unloaded => Ok(Found::Unloaded),
         Lookup::Missing => Err(Box::new(session_not_found())),
     }
@@ -160,7 +160,7 @@ async fn load_session(
 ) -> Result<ActiveSession, Box<HttpResponse>> {
     let id = request.headers.get(&SESSION).and_then(|id| id.to_str().ok()).unwrap_or_default();
     match endpoint.sessions().load(id, response::principal(request), peer, now).await {
-        Ok(Some(session)) => check_negotiated_version(request, &session).map(|()| session),
+        Ok(Some(session)) => Ok(session),
         Ok(None) => Err(Box::new(session_not_found())),
         Err(fault) => Err(Box::new(response::overloaded_with(response::error_message(&fault)))),
     }
@@ -188,19 +188,6 @@ fn check_session_version(version: Result<Option<&str>, Fault>) -> Result<(), Box
         }
         Ok(_) => Ok(()),
         Err(fault) => Err(Box::new(response::error(StatusCode::BAD_REQUEST, &fault))),
-    }
-}
-
-/// Rejects a version with sessions that is not the one of the request's session. Unknown versions are rejected later, with
-/// the id of the request.
-fn check_negotiated_version(request: &Parts, session: &HttpSession) -> Result<(), Box<HttpResponse>> {
-    let negotiated = session.session.info.dialect.revision();
-    match headers::plain(&request.headers, &VERSION) {
-        Ok(Some(version)) if revision::handshake(version).is_some_and(|named| named.revision() != negotiated) => {
-            let why = format!("`MCP-Protocol-Version` is {version}, but the session uses {negotiated}");
-            Err(Box::new(response::invalid_request(StatusCode::BAD_REQUEST, &why)))
-        }
-        _ => Ok(()),
     }
 }
 
