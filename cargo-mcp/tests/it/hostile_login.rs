@@ -5,6 +5,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
     process::Command,
     sync::{Arc, Mutex},
     time::{SystemTime, UNIX_EPOCH},
@@ -136,16 +137,25 @@ impl User {
 
     /// Stores a token for a server that expires after this many seconds.
     fn store(&self, server: &Server, expires_in: u64) {
+        self.store_of(&server.origin, server, expires_in);
+    }
+
+    fn token_file(&self) -> PathBuf {
+        self.0.path().join(".config/cargo-mcp/tokens.json")
+    }
+
+    /// Stores a token of an authorization server for a server.
+    fn store_of(&self, issuer: &str, server: &Server, expires_in: u64) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970").as_secs();
         let credentials = json!({
             "client_id": "client",
             "token_response": {"access_token": "access", "token_type": "bearer", "expires_in": expires_in, "refresh_token": "refresh"},
             "token_received_at": now,
-            "issuer": server.origin,
+            "issuer": issuer,
         });
-        let directory = self.0.path().join(".config/cargo-mcp");
-        fs::create_dir_all(&directory).expect("a directory");
-        fs::write(directory.join("tokens.json"), json!({(server.url()): credentials}).to_string()).expect("a file");
+        let file = self.token_file();
+        fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
+        fs::write(file, json!({(server.url()): credentials}).to_string()).expect("a file");
     }
 }
 
@@ -253,6 +263,28 @@ fn a_refresh_token_is_not_sent_without_encryption() {
             error.contains("the token endpoint of the authorization server is `http://id.example.com/token`"),
             "{error}"
         );
+    }
+}
+
+/// A server that was taken over could name itself as the authorization server, or let clients assume that it is.
+#[test]
+fn a_refresh_token_is_sent_only_to_the_issuer_of_the_login() {
+    for has_metadata in [false, true] {
+        let server = Server::start(move |origin, target| match target {
+            RESOURCE if has_metadata => found(&resource(origin)),
+            METADATA if has_metadata => found(&metadata(origin, &json!({}))),
+            _ => not_found(),
+        });
+        let user = User::new();
+        user.store_of("https://id.example.com", &server, 0);
+        let tokens = fs::read_to_string(user.token_file()).expect("a file");
+        for command in ["list", "check"] {
+            let error = user.run(&[command, &server.url()]).expect_failure(3);
+            assert!(error.contains("issuer mismatch") && error.contains("log in again"), "{error}");
+        }
+        let sent = server.requests();
+        assert!(!sent.iter().any(|request| request.contains("refresh_token")), "{sent:?}");
+        assert_eq!(fs::read_to_string(user.token_file()).expect("a file"), tokens, "the login is kept");
     }
 }
 

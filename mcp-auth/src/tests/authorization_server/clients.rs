@@ -333,6 +333,12 @@ async fn documents_that_hang_hold_up_few_requests_and_evict_nothing() {
     assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status, 200);
     assert_eq!(host.received("/client.json").len(), 1, "the document is still cached");
     assert_eq!(host.received("/hangs.json").len(), 1, "one request at a time for each document");
+    // An old document may be used only if its own host does not respond.
+    world.clock.advance(Duration::from_secs(3601));
+    assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status, 503);
+    waiting.shutdown().await;
+    assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status, 200);
+    assert_eq!(host.received("/client.json").len(), 2);
 }
 
 /// A program on the user's machine could use the id of another one, so the user is always asked.

@@ -80,17 +80,20 @@ async fn the_user_who_says_no_is_sent_back() {
 async fn the_user_can_allow_fewer_scopes() {
     let world = World::new().await;
     let both = [("scope", "notes:read notes:write")];
-    for (chosen, expected) in [
-        (&["scope-0", "scope-1"] as &[&str], "notes:read notes:write"),
-        (&["scope-1"], "notes:write"),
-        (&["scope-0", "scope-2"], "notes:read"),
+    let reversed = [("scope", "notes:write notes:read")];
+    for (both, chosen, expected) in [
+        (both, &["scope-0", "scope-1"] as &[&str], "notes:read notes:write"),
+        (both, &["scope-1"], "notes:write"),
+        (both, &["scope-0", "scope-2"], "notes:read"),
+        (reversed, &["scope-1"], "notes:write"),
+        (reversed, &["scope-0"], "notes:read"),
     ] {
         let mut browser = Browser::default();
         let page = world.authorize(&mut browser, &both).await;
         let login = world.answer_with(&mut browser, &page, "approve", chosen).await;
         let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
         let tokens = world.exchange(&response.parameter("code").unwrap(), &[]).await.json();
-        assert_eq!(tokens["scope"], expected, "{chosen:?}");
+        assert_eq!(tokens["scope"], expected, "{both:?} {chosen:?}");
         let is_asked = world.authorize(&mut browser, &both).await.status == 200;
         assert_eq!(is_asked, chosen.len() < 2 || expected == "notes:read", "what was refused is not remembered");
     }

@@ -48,6 +48,8 @@ struct Provider {
     /// The response of the user endpoint.
     user: Value,
     has_refresh_tokens: bool,
+    /// Whether servers that are started from now on use discovery and identity tokens.
+    is_openid: bool,
 }
 
 /// An authorization server with its provider.
@@ -131,6 +133,7 @@ impl World {
             claims: json!({}),
             user: json!({"sub": "ada"}),
             has_refresh_tokens: true,
+            is_openid: true,
         };
         let provider = Arc::new(Mutex::new(provider));
         respond(&issuer, signer, Arc::clone(&provider));
@@ -158,7 +161,13 @@ impl World {
     ) -> Self {
         let clock = Clock::default();
         let credentials = ClientCredentials::basic("notes", "a secret");
-        let upstream = Upstream::discover_with(issuer.url.clone(), credentials, clock.of_system()).await.unwrap();
+        let is_openid = provider.lock().unwrap().is_openid;
+        let upstream = if is_openid {
+            Upstream::discover_with(issuer.url.clone(), credentials, clock.of_system()).await.unwrap()
+        } else {
+            let [authorization, token, user] = ["auth", "token", "me"].map(|path| format!("{}/{path}", issuer.url));
+            Upstream::endpoints(&authorization, &token, &user, credentials).unwrap()
+        };
         let upstream = upstream.scopes(["openid", "email"]).map_scope("notes:write", ["notes.edit"]);
         let builder = AuthorizationServer::builder(resource, upstream).unwrap();
         let builder = builder

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Browser, REDIRECT, World};
-use crate::jose::Jws;
+use crate::{jose::Jws, tests::RESOURCE};
 
 /// Begins a login, and returns with these parameters.
 async fn outcome(world: &World, parameters: &[(&str, &str)]) -> Option<String> {
@@ -116,7 +116,7 @@ async fn a_refresh_asks_the_provider_whether_the_login_still_exists() {
                 world.provider(|provider| provider.token = Some((status, json!({"error": error}))));
                 let response = world.refresh(token).await;
                 assert_eq!(response.json()["error"], "temporarily_unavailable");
-                assert_eq!((response.status, response.header("retry-after")), (503, "60"));
+                assert_eq!((response.status, response.header("retry-after")), (503, "5"));
             }
         }
         world.provider(|provider| provider.token = None);
@@ -176,6 +176,29 @@ async fn a_refresh_asks_again_who_may_use_the_server() {
         } else {
             assert_eq!(response.json()["error"], "invalid_grant", "{case}");
             assert!(!world.accepts(&tokens["access_token"]).await, "{case}");
+        }
+    }
+}
+
+/// The user endpoint may stop stating a claim, for example of a group that the user has left.
+#[tokio::test]
+async fn claims_that_the_user_endpoint_omits_are_forgotten() {
+    for (is_openid, expected) in [(true, json!("ada@example.com")), (false, Value::Null)] {
+        let world = World::new().await;
+        world.provider(|provider| provider.is_openid = is_openid);
+        let world = world.replica(RESOURCE, [7; 32], |builder| builder).await;
+        let mut tokens = world.tokens().await;
+        world.provider(|provider| {
+            provider.token = Some((200, json!({"access_token": "next", "refresh_token": "next"})));
+        });
+        for (user, email) in [
+            (json!({"sub": "ada", "email": "new@example.com"}), json!("new@example.com")),
+            (json!({"sub": "ada"}), expected),
+        ] {
+            world.provider(|provider| provider.user = user);
+            tokens = world.refresh(tokens["refresh_token"].as_str().unwrap()).await.json();
+            let claims = Jws::parse(tokens["access_token"].as_str().unwrap()).unwrap().claims().unwrap();
+            assert_eq!(claims.get("email").cloned().unwrap_or_default(), email, "{is_openid}");
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) type TestRecords = TestBackend<Outages, MemoryRecords>;
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     is_down: AtomicBool,
+    /// The number of further writes of grants that fail.
+    failing_grants: AtomicUsize,
     /// The number of operations that have failed.
     failed: AtomicUsize,
     /// The keys that were set.
@@ -30,6 +32,11 @@ impl Outages {
     /// Makes every operation fail from now on, or succeed again.
     pub(in crate::tests) fn set_down(&self, is_down: bool) {
         self.is_down.store(is_down, Ordering::Relaxed);
+    }
+
+    /// Makes the next writes of grants fail.
+    pub(in crate::tests) fn fail_grants(&self, count: usize) {
+        self.failing_grants.store(count, Ordering::Relaxed);
     }
 
     pub(in crate::tests) fn failed(&self) -> usize {
@@ -43,7 +50,13 @@ impl BackendHook for Outages {
         operation: BackendOperation<'_>,
         run: BackendFuture<'a, T>,
     ) -> BackendFuture<'a, T> {
-        if self.is_down.load(Ordering::Relaxed) {
+        let is_grant = operation.method == BackendMethod::Set && operation.key.contains("/grant/");
+        let fails = is_grant
+            && self
+                .failing_grants
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1))
+                .is_ok();
+        if fails || self.is_down.load(Ordering::Relaxed) {
             self.failed.fetch_add(1, Ordering::Relaxed);
             return Box::pin(async { Err(BackendError::Unavailable("a secret of the store".to_owned())) });
         }

@@ -127,6 +127,25 @@ async fn an_abandoned_refresh_is_finished() {
     assert_eq!(world.issuer.received("/token").len(), 2);
 }
 
+/// The provider has replaced its refresh token, so a failure of the store for a moment must not lose the new one.
+#[tokio::test]
+async fn renewed_tokens_are_written_although_the_store_fails_for_a_moment() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    world.provider(|provider| {
+        let renewed = json!({"access_token": "renewed", "expires_in": 3600, "refresh_token": "next"});
+        provider.token = Some((200, renewed));
+    });
+    world.records.fail_grants(2);
+    let renewed = world.refresh(refresh_token(&tokens)).await;
+    assert_eq!(renewed.status, 200, "{renewed:?}");
+    let identity = bearer(&world.server, renewed.json()["access_token"].as_str().unwrap()).await.unwrap().0;
+    world.clock.advance(Duration::from_secs(3600));
+    world.records.fail_grants(2);
+    assert_eq!(upstream_token_of(&world, identity).await, "renewed");
+    assert_eq!(renewals(&world), 2);
+}
+
 #[tokio::test]
 async fn functions_at_several_processes_renew_the_token_of_the_provider_once() {
     let worlds = replicas().await;
