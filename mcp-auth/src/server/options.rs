@@ -100,21 +100,16 @@ impl Options {
         self.url(&self.endpoints.callback)
     }
 
-    /// Returns the scopes that a client may have of those that it requests, or all scopes if it requests none. Clients
-    /// request what is usual elsewhere, such as `openid`, so unknown scopes are ignored if a known one remains.
+    /// Returns the scopes that a client may have of those that it requests, or all scopes if it requests none. They are in
+    /// the order of the server, in which the consent page numbers them. Clients request what is usual elsewhere, such as
+    /// `openid`, so unknown scopes are ignored if a known one remains.
     ///
     /// # Errors
     ///
     /// Returns an error if all requested scopes are unknown.
     pub(super) fn grantable_scopes(&self, requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
-        let known = |scope: &&str| self.scopes.iter().any(|(name, _)| name == scope);
-        let Some(requested) = requested else { return Ok(self.scopes.iter().map(|(name, _)| name.clone()).collect()) };
-        let mut granted: Vec<String> = Vec::new();
-        for scope in requested.split(' ').filter(known) {
-            if granted.iter().all(|granted| granted != scope) {
-                granted.push(scope.to_owned());
-            }
-        }
+        let is_requested = |name: &&String| requested.is_none_or(|all| all.split(' ').any(|scope| scope == *name));
+        let granted: Vec<String> = self.scopes.iter().map(|(name, _)| name).filter(is_requested).cloned().collect();
         if granted.is_empty() && !self.scopes.is_empty() {
             return Err(OAuthError::new("invalid_scope", "the server has none of the requested scopes"));
         }
