@@ -102,9 +102,8 @@ impl Documents {
         if let Some(cached) = self.lock().cached(id, self.clock.unix()) {
             return cached;
         }
-        let Ok(_waiting) = self.waiting.try_acquire() else {
-            return self.lock().stale(id, self.clock.unix()).ok_or_else(OAuthError::unavailable);
-        };
+        // An old document is no substitute here: its host may respond, and the document may have changed.
+        let Ok(_waiting) = self.waiting.try_acquire() else { return Err(OAuthError::unavailable()) };
         let turn = self.lock().turn(id);
         let _turn = turn.lock().await;
         if let Some(cached) = self.lock().cached(id, self.clock.unix()) {
