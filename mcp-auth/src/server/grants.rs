@@ -34,8 +34,11 @@ pub(super) struct Grant {
     pub(super) client: String,
     pub(super) subject: String,
     pub(super) scopes: Vec<String>,
-    /// The claims of the user at the provider.
+    /// The claims of the user at the provider, from the last identity token if it issues them.
     pub(super) claims: Map<String, Value>,
+    /// The claims that the user endpoint has returned after that token, which take precedence.
+    #[serde(default)]
+    pub(super) user_claims: Map<String, Value>,
     /// The number of the only refresh token that is valid.
     pub(super) generation: u64,
     /// The answer to the refresh that has created this generation.
@@ -61,6 +64,13 @@ pub(super) struct RefreshToken {
 }
 
 impl Grant {
+    /// Returns all claims of the user at the provider.
+    pub(super) fn all_claims(&self) -> Map<String, Value> {
+        let mut claims = self.claims.clone();
+        claims.extend(self.user_claims.clone());
+        claims
+    }
+
     /// Returns the answer to a refresh that was answered a moment ago.
     pub(super) fn repeated(&self, token: &RefreshToken, client: &Client, scopes: &[String], now: f64) -> Option<Value> {
         let answer = self.answer.as_ref().filter(|answer| now < answer.until)?;
@@ -123,12 +133,13 @@ pub(super) async fn renew(
         grant.tokens = tokens;
         // Without new tokens, the user endpoint is the only way to find out whether the login still exists.
         if !can_refresh || (server.options.uses_claims() && (identity.is_some() || upstream.has_users())) {
-            grant.claims = upstream.newest_claims(&grant.claims, &grant.tokens.access, identity).await?;
+            let newest = upstream.newest_claims(&grant.claims, &grant.tokens.access, identity).await?;
+            (grant.claims, grant.user_claims) = newest;
         }
         Ok::<_, UpstreamError>(())
     };
     let reason = match renewed.await {
-        Ok(()) if server.options.admits(&Value::Object(grant.claims.clone())) => return Ok(Some(grant)),
+        Ok(()) if server.options.admits(&Value::Object(grant.all_claims())) => return Ok(Some(grant)),
         Ok(()) => "the user may no longer use the server".to_owned(),
         Err(UpstreamError::Refused(reason)) => {
             if get(server, id).await?.is_some_and(|(_, current)| current != version) {

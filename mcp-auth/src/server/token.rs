@@ -77,7 +77,17 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
     let lifetime = if is_refreshed { options.login_lifetime } else { options.access_token_lifetime };
     let expires = server.clock.unix() + lifetime.as_secs_f64();
     let (client_id, scopes) = (client.id.clone(), request.scopes.clone());
-    let grant = Grant { client: client_id, subject, scopes, claims, generation: 0, answer: None, tokens, expires };
+    let grant = Grant {
+        client: client_id,
+        subject,
+        scopes,
+        claims,
+        user_claims: Map::new(),
+        generation: 0,
+        answer: None,
+        tokens,
+        expires,
+    };
     let grant_id = random::token()?;
     server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
     codes::mark_used(server, &key, version, &grant_id, request).await?;
@@ -171,7 +181,7 @@ async fn respond(
     scopes: &[String],
     is_refreshed: bool,
 ) -> Result<Value, OAuthError> {
-    let claims = server.options.copied_claims(&grant.claims);
+    let claims = server.options.copied_claims(&grant.all_claims());
     let token = grants::access_token(server, &grant.subject, client, scopes, &claims, Some(id)).await?;
     let mut response = response(server, &token, scopes);
     if is_refreshed {

@@ -255,8 +255,9 @@ impl Upstream {
         Ok((tokens(&response, Some(refresh), now)?, identity))
     }
 
-    /// Returns what the provider says about a user now: all claims of an identity token or, without one, those of the user
-    /// endpoint in addition to those that the login has revealed.
+    /// Returns the current claims of a user: those of the last identity token, and those of the user endpoint, which take
+    /// precedence. The user endpoint is asked if there is no new identity token; then, `known` is returned as the claims of
+    /// the last one. If the provider issues no identity tokens, the response of the user endpoint replaces `known`.
     ///
     /// # Errors
     ///
@@ -266,19 +267,19 @@ impl Upstream {
         known: &Map<String, Value>,
         access: &str,
         identity: Option<String>,
-    ) -> Result<Map<String, Value>, UpstreamError> {
-        let claims = match (&self.issuer, identity) {
-            (Some(issuer), Some(token)) => issuer.verify(&token, None, self.credentials.id(), &self.clock).await?,
-            _ => {
-                let mut claims = known.clone();
-                claims.extend(self.user(access).await?);
-                claims
+    ) -> Result<(Map<String, Value>, Map<String, Value>), UpstreamError> {
+        let (claims, user) = match (&self.issuer, identity) {
+            (Some(issuer), Some(token)) => {
+                (issuer.verify(&token, None, self.credentials.id(), &self.clock).await?, Map::new())
             }
+            (Some(_), None) => (known.clone(), self.user(access).await?),
+            (None, _) => (self.user(access).await?, Map::new()),
         };
-        if claims.get(&self.subject) != known.get(&self.subject) {
+        let subject = user.get(&self.subject).or_else(|| claims.get(&self.subject));
+        if subject != known.get(&self.subject) {
             return Err(UpstreamError::Refused("the tokens are of another user".to_owned()));
         }
-        Ok(claims)
+        Ok((claims, user))
     }
 
     /// Returns what distinguishes the provider from others, whose users may have the same subjects.
