@@ -28,6 +28,11 @@ const MAX_ENDED: usize = 10_000;
 /// the first answer was lost.
 const REPETITION: Duration = Duration::from_secs(30);
 
+/// The number of attempts to write a grant, and the longest pause between them. Together with the requests to the provider,
+/// they take less time than the lock of a grant lasts.
+const WRITES: usize = 4;
+const MAX_WRITE_PAUSE: Duration = Duration::from_millis(500);
+
 /// The approval of a user for a client, from which access tokens are issued until it ends.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Grant {
@@ -91,7 +96,8 @@ pub(super) async fn get(server: &Inner, id: &str) -> Result<Option<(Grant, Recor
     server.store.get("grant", id).await
 }
 
-/// Replaces a grant. Returns `false` if it was changed meanwhile.
+/// Replaces a grant. Returns `false` if it was changed meanwhile. Repeats a write that fails: the provider may accept only
+/// the new tokens, which exist nowhere else.
 pub(super) async fn replace(
     server: &Inner,
     id: &str,
@@ -99,7 +105,15 @@ pub(super) async fn replace(
     grant: &Grant,
 ) -> Result<bool, BackendError> {
     let lifetime = Duration::from_secs_f64((grant.expires - server.clock.unix()).max(0.0));
-    server.store.set("grant", id, RecordCondition::Version(version), grant, lifetime).await
+    let write = || server.store.set("grant", id, RecordCondition::Version(version), grant, lifetime);
+    for _ in 1..WRITES {
+        match write().await {
+            Err(error) => tracing::warn!(%error, "a grant cannot be written, so the write is repeated"),
+            written => return written,
+        }
+        random::pause(MAX_WRITE_PAUSE).await;
+    }
+    write().await
 }
 
 /// Runs `work` while no other request, at whatever process, renews the tokens of a grant: most providers accept a refresh
