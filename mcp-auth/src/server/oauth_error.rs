@@ -38,9 +38,9 @@ impl OAuthError {
         let mut response = reply::json(self.status, &body);
         match self.status {
             StatusCode::UNAUTHORIZED => reply::set(&mut response, header::WWW_AUTHENTICATE, "Basic"),
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                reply::set(&mut response, header::RETRY_AFTER, "60");
-            }
+            // Within the time in which a refresh may be repeated.
+            StatusCode::SERVICE_UNAVAILABLE => reply::set(&mut response, header::RETRY_AFTER, "5"),
+            StatusCode::TOO_MANY_REQUESTS => reply::set(&mut response, header::RETRY_AFTER, "60"),
             _ => {}
         }
         response
