@@ -36,10 +36,10 @@ const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// The maximum size in bytes of an answer that is sent to another replica, which reads a larger one from its record.
 const MAX_SENT_BYTES: usize = 16 << 10;
 
-/// The maximum numbers of answers of a session that wait for other replicas, of those that are sent and of larger ones:
-/// 4 and 16 MiB. Further answers are refused. Only the replica that asked knows whether an answer is expected, so a
-/// client could otherwise store any number of invented answers.
-const MAX_ANSWERS: (usize, usize) = (256, 16);
+/// The maximum numbers of answers of a session that are stored for other replicas, of those that are sent and of larger
+/// ones: 1 and 16 MiB. Further ones are only sent, and larger ones refused. Only the replica that asked knows whether an
+/// answer is expected, so a client could otherwise store any number of invented answers.
+const MAX_ANSWERS: (usize, usize) = (64, 16);
 
 /// The minimum time for which a cancellation is kept for the replica that runs the call. A replica that has missed the
 /// announcement of a cancellation looks for it within this time.
@@ -108,11 +108,14 @@ impl SessionStore {
             sample.into_iter().filter_map(|(id, record)| Some((Reverse(idle_for(&record)?), id))).collect();
         unused.sort_unstable();
         unused.truncate((unused.len() / 8).max(1));
+        if unused.is_empty() {
+            return Ok(false);
+        }
         tracing::warn!(evicted = unused.len(), "too many sessions of a peer: evicting unused ones");
         for (_, id) in &unused {
             self.remove(id, peer).await?;
         }
-        Ok(!unused.is_empty())
+        Ok(true)
     }
 
     /// Reads a session. Returns `None` if it does not exist, or if it belongs to another server.
@@ -264,9 +267,8 @@ impl SessionStore {
         let (group, name) = (answer_group(&shared.id), request.to_string());
         let (account, per_account) = if sent.is_some() { ("sent", MAX_ANSWERS.0) } else { ("read", MAX_ANSWERS.1) };
         let quota = RecordQuota { account, per_account, total: MAX_ANSWERS.0 + MAX_ANSWERS.1 };
-        if let Insertion::Full { .. } =
-            with_timeout(self.backend().insert(&group, &name, value, ANSWER_TTL, quota)).await?
-        {
+        let insertion = with_timeout(self.backend().insert(&group, &name, value, ANSWER_TTL, quota)).await?;
+        if sent.is_none() && matches!(insertion, Insertion::Full { .. }) {
             return Err(BackendError::Full);
         }
         let answered = Announcement::Answered { session: shared.id.to_string(), request, answer: sent };

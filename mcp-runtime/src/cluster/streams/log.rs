@@ -123,14 +123,21 @@ impl StreamLog {
 
 /// The maximum number of bytes of the logs of complete streams that a replica keeps for one peer, and their maximum number.
 const MAX_PEER_BYTES: usize = 64 << 20;
-const MAX_PEER_LOGS: usize = 1024;
+const MAX_PEER_LOGS: usize = 16 << 10;
 
 /// The number of peers from which on those without logs are removed.
 const MAX_IDLE_PEERS: usize = 1024;
 
 /// The logs of complete streams that this replica has written and that have not expired, by peer.
 #[derive(Debug, Default)]
-pub(super) struct CompleteLogs(Mutex<HashMap<Arc<str>, VecDeque<CompleteLog>>>);
+pub(super) struct CompleteLogs(Mutex<HashMap<Arc<str>, PeerLogs>>);
+
+/// The logs of a peer, the oldest first, and their size.
+#[derive(Debug, Default)]
+struct PeerLogs {
+    logs: VecDeque<CompleteLog>,
+    bytes: usize,
+}
 
 #[derive(Debug)]
 struct CompleteLog {
@@ -140,23 +147,27 @@ struct CompleteLog {
 }
 
 impl CompleteLogs {
-    /// Adds a log of a peer. Returns the oldest ones of this peer if it has too many.
+    /// Adds a log of a peer. Returns the oldest ones of this peer if it has too many, but never the added one.
     pub(super) fn add(&self, peer: &Arc<str>, log: StreamLog, bytes: usize) -> Vec<StreamLog> {
         let now = Instant::now();
         let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if peers.len() >= MAX_IDLE_PEERS {
-            peers.retain(|_, logs| logs.back().is_some_and(|newest| newest.expires > now));
+            peers.retain(|_, peer| peer.logs.back().is_some_and(|newest| newest.expires > now));
         }
-        let logs = peers.entry(Arc::clone(peer)).or_default();
-        logs.push_back(CompleteLog { log, bytes, expires: now + ENDED_TTL });
-        let mut bytes: usize = logs.iter().map(|log| log.bytes).sum();
+        let peer = peers.entry(Arc::clone(peer)).or_default();
         let mut excess = Vec::new();
-        while let Some(oldest) = logs.front()
-            && (oldest.expires <= now || bytes > MAX_PEER_BYTES || logs.len() > MAX_PEER_LOGS)
-            && let Some(oldest) = logs.pop_front()
+        while let Some(oldest) = peer.logs.front()
+            && (oldest.expires <= now || peer.bytes + bytes > MAX_PEER_BYTES || peer.logs.len() >= MAX_PEER_LOGS)
+            && let Some(oldest) = peer.logs.pop_front()
         {
-            bytes -= oldest.bytes;
+            peer.bytes -= oldest.bytes;
             excess.extend((oldest.expires > now).then_some(oldest.log));
+        }
+        peer.bytes += bytes;
+        peer.logs.push_back(CompleteLog { log, bytes, expires: now + ENDED_TTL });
+        drop(peers);
+        if !excess.is_empty() {
+            tracing::debug!(streams = excess.len(), "too many complete streams of a peer: deleting the oldest ones");
         }
         excess
     }

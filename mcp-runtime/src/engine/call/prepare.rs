@@ -227,7 +227,9 @@ pub(crate) fn answer_with(
     result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
     out: &mut Vec<u8>,
 ) {
-    let context = Context::new(share(request, method_call(request, name, timeout), false, false));
+    // No function runs, so that no event is one of a function.
+    let shared = SharedCall { log_targets: None, ..share(request, method_call(request, name, timeout), false, false) };
+    let context = Context::new(shared);
     let running = Box::pin(async move { Finished::from(result.await) });
     context.run_future(request, permit, running, out);
 }

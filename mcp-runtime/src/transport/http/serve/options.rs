@@ -130,7 +130,7 @@ impl ListenerOptions {
     }
 
     /// Sets how long the listener accepts connections after the shutdown signal, while the readiness check fails already.
-    /// The default is zero. The option `--drain-delay` takes precedence. A mounted service waits in
+    /// The default is zero. Programs with [`main!`](crate::main) set it with `--drain-delay`, and a mounted service waits in
     /// [`HttpService::drain`](crate::http::HttpService::drain).
     ///
     /// A load balancer or an orchestrator needs some seconds to notice that a server should get no more requests. In
