@@ -70,12 +70,22 @@ pub(crate) async fn access_token(url: &str) -> Result<Option<String>, Failure> {
 async fn stored(url: &str) -> Result<Option<(AuthorizationManager, TokenStore)>, Failure> {
     let store = TokenStore::of(url)?;
     let failed = |error: AuthError| expired(url, &error);
-    if store.get().map_err(|error| failed(AuthError::CredentialStoreError(error.to_string())))?.is_none() {
-        return Ok(None);
-    }
+    let stored = store.get().map_err(|error| failed(AuthError::CredentialStoreError(error.to_string())))?;
+    let Some(stored) = stored else { return Ok(None) };
     let mut manager = manager(url, store.clone()).await.map_err(failed)?;
-    discover(&mut manager, None).await.map_err(failed)?;
+    let issuer = discover(&mut manager, None).await.map_err(failed)?;
+    check_issuer(stored.issuer, issuer).map_err(failed)?;
     Ok(manager.initialize_from_store().await.map_err(failed)?.then_some((manager, store)))
+}
+
+/// Checks that an authorization server is the one at which the client is registered. Another one must receive neither its
+/// refresh tokens nor its codes. A server without metadata, which is its own authorization server, has no issuer.
+fn check_issuer(stored: Option<String>, found: Option<String>) -> Result<(), AuthError> {
+    if found == stored {
+        return Ok(());
+    }
+    let [expected_issuer, received_issuer] = [stored, found].map(|issuer| issuer.unwrap_or_else(|| "none".to_owned()));
+    Err(AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer })
 }
 
 fn expired(url: &str, error: &AuthError) -> Failure {
@@ -114,11 +124,7 @@ impl AuthorizedClient {
         let callback = Callback::listen(0).await?;
         let mut manager = manager(self.store.url(), self.store.clone()).await?;
         let issuer = discover(&mut manager, Some(&error.www_authenticate_header)).await?;
-        if issuer != stored.issuer {
-            // The client is registered with another one, which must not receive its codes.
-            let [expected_issuer, received_issuer] = [stored.issuer, issuer].map(Option::unwrap_or_default);
-            return Err(AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer }.into());
-        }
+        check_issuer(stored.issuer, issuer)?;
         manager.configure_client(
             OAuthClientConfig::new(stored.client_id, callback.redirect_uri()).with_scopes(scopes.clone()),
         )?;
