@@ -177,8 +177,8 @@ impl AuthorizationServerBuilder {
     }
 
     /// Sets a function that decides by the claims of the provider whether a user may use the server: at the login, and at
-    /// each refresh by the newest identity token or, without one, by what the user endpoint says in addition to the claims
-    /// of the login. By default, everybody may who can log in at the provider.
+    /// each refresh by the new identity token or, without one, by what the user endpoint says now in addition to the last
+    /// identity token, if there was any. By default, everybody may who can log in at the provider.
     ///
     /// ```no_run
     /// # fn configure(server: mcp_auth::AuthorizationServerBuilder) -> mcp_auth::AuthorizationServerBuilder {
