@@ -1,5 +1,7 @@
 //! The time, which tests can shift.
 
+#![cfg_attr(not(feature = "server"), allow(dead_code, reason = "only the authorization server follows a store"))]
+
 use std::{
     sync::{
         Arc, Mutex, PoisonError,

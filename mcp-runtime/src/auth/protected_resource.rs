@@ -43,6 +43,7 @@ impl ProtectedResource {
     ///
     /// It is never taken from the `Host` of a request, which the sender chooses, except on loopback addresses: without
     /// an identifier, clients on the same machine are told the URL that they use, and all others receive no metadata.
+    /// Without an [authorization server](Self::with_authorization_server), there is no metadata.
     pub fn resource(mut self, url: impl Into<String>) -> Self {
         self.resource = Some(url.into());
         self

@@ -12,9 +12,9 @@ use crate::{
 impl Server {
     /// Requires every HTTP request to be authenticated.
     ///
-    /// The server then serves the metadata of the protected resource, rejects requests without valid credentials with
-    /// status 401, and binds sessions, tasks and everything else that outlives a request to the
-    /// [`Principal`](crate::auth::Principal). Other transports are not affected.
+    /// The server then rejects requests without valid credentials with status 401, and binds sessions, tasks and
+    /// everything else that outlives a request to the [`Principal`](crate::auth::Principal). If the authenticator names an
+    /// authorization server, the server serves the metadata of the protected resource. Other transports are not affected.
     ///
     /// ```
     /// use mcp_runtime::{Server, auth::{IdentityFromExtensions, ProtectedResource}};
