@@ -40,7 +40,7 @@ impl Records for Redis {
     ) -> BackendFuture<'a, Option<RecordVersion>> {
         Box::pin(async move {
             let record = self.keys().record(key)?;
-            // Without a condition, a repetition could undo the change of somebody else.
+            // Without a condition, a repetition could undo another writer's change.
             let repeat = if condition == RecordCondition::Always { Repeat::Never } else { Repeat::Safe };
             let version = new_version()?;
             let value = stored(version, "", &value)?;

@@ -107,7 +107,7 @@ impl AuthorizedClient {
         send().await
     }
 
-    /// Asks the user for the scopes of a challenge, in addition to those already granted.
+    /// Asks the user for the scopes of a challenge, in addition to the granted scopes.
     async fn step_up(&self, error: InsufficientScopeError) -> Result<(), Error> {
         let Some(required) = error.required_scope.clone() else {
             return Err(StreamableHttpError::InsufficientScope(error));

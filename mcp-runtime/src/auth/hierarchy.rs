@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use super::{identity::Identity, scopes::Scopes};
 
-/// Which scopes contain others.
+/// The rules by which scopes contain other scopes.
 #[derive(Clone, Default)]
 pub(crate) struct Hierarchy {
     /// Pairs of a broad scope and a narrow one that it contains.
@@ -90,7 +90,8 @@ impl AccessRules {
         required.is_empty() || identity.is_some_and(|identity| self.hierarchy.grants(identity, required))
     }
 
-    /// Returns the scopes that a sender has to request for an operation, including those that every request requires.
+    /// Returns the scopes that a sender has to request for an operation, including the scopes that every request
+    /// requires.
     pub(crate) fn to_request(&self, identity: Option<&Identity>, required: Scopes) -> Vec<String> {
         self.hierarchy.to_request(identity, &self.base.clone().and(required))
     }

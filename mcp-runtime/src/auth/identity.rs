@@ -8,8 +8,8 @@ use serde_json::Value;
 /// Over HTTP, an `Authenticator` creates it from the credentials of a request, or a middleware inserts it into the
 /// extensions of the request. Functions read it with [`Context::identity`](crate::Context::identity).
 ///
-/// Everything that outlives a request belongs to the [`Principal`]. Scopes and claims belong to one request: the next
-/// request of the same principal may have others.
+/// Everything that outlives a request belongs to the [`Principal`]. Scopes and claims belong to one request, and may
+/// differ in the next request of the same principal.
 ///
 /// Clones share their data, so an authenticator can keep identities in a cache.
 ///
@@ -102,7 +102,7 @@ impl Identity {
         self.known.principal.as_str()
     }
 
-    /// Returns the scopes that the sender was granted, without those that they imply.
+    /// Returns the scopes that the sender was granted, without the scopes that they imply.
     pub fn scopes(&self) -> impl Iterator<Item = &str> {
         self.known.scopes.iter().map(|scope| &**scope)
     }

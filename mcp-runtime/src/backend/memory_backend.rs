@@ -163,7 +163,7 @@ pub(super) struct MemoryTopics(Mutex<Subscribers>);
 #[derive(Default)]
 struct Subscribers {
     by_topic: HashMap<Box<str>, Vec<TopicSender>>,
-    /// The number of senders, including those whose subscriptions were dropped since the last sweep.
+    /// The number of senders, including the senders whose subscriptions were dropped since the last sweep.
     count: usize,
     /// The number of senders at which the next sweep takes place.
     sweep_at: usize,

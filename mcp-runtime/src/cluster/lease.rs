@@ -97,7 +97,7 @@ const KEY: &str = "mcp/1/server";
 /// The number of attempts to read a record that other processes delete and create.
 const MAX_NAME_ATTEMPTS: usize = 4;
 
-/// The name of this server, and those that it had before.
+/// The name of this server, and its previous names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerName {
     pub(crate) name: String,
@@ -222,7 +222,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(3);
 
-    /// However slow the backend is, a replica believes in its lease for no longer than the others do.
+    /// However slow the backend is, a replica believes in its lease for no longer than the other replicas do.
     #[tokio::test(start_paused = true)]
     async fn a_lease_ends_before_its_record() {
         for delays in [[0, 0], [0, 700], [700, 0], [300, 400], [1900, 0], [0, 1900], [900, 900], [2500, 0], [0, 2500]] {

@@ -32,11 +32,11 @@ const ANNOUNCEMENTS: &str = "mcp/1/replicas";
 /// The longest time between two attempts to reach a backend that has failed.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// This process among those that share a backend.
+/// This process among the processes that share a backend.
 ///
-/// Call [`join`](Self::join) before anything that others must be able to attribute to this process: it starts the task
-/// that takes a slot, renews it, and passes messages to the [handlers](ReplicaHandler). Dropping the replica releases
-/// the slot.
+/// Call [`join`](Self::join) before anything that other processes must be able to attribute to this process: it starts
+/// the task that takes a slot, renews it, and passes messages to the [handlers](ReplicaHandler). Dropping the replica
+/// releases the slot.
 #[derive(Debug)]
 pub(crate) struct Replica {
     membership: Arc<Membership>,
@@ -257,8 +257,8 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
     }
 }
 
-/// Sets the status back when the task ends. The handlers are not called, since the runtime ends as well, or nobody needs
-/// the replica any more.
+/// Sets the status back when the task ends. The handlers are not called, since the runtime ends as well, or the replica
+/// is no longer needed.
 struct ResetOnDrop<'a>(&'a Membership);
 
 impl Drop for ResetOnDrop<'_> {

@@ -219,14 +219,14 @@ pub(super) struct SharedSession {
     invalidations: AtomicU64,
     validated: AtomicU64,
     /// The number of updates of resources of which the process had heard when the copy became outdated. It may have missed
-    /// later ones, because it did not know their subscriptions.
+    /// later updates, because it did not know their subscriptions.
     updates: AtomicU64,
     /// The newest revision that was announced to the other replicas, as far as this replica knows.
     announced: AtomicU64,
 }
 
 impl SharedSession {
-    /// Returns what this process knows about a session that others share.
+    /// Returns what this process knows about a session that other processes share.
     pub(super) fn of(session: &Session) -> Option<&Self> {
         session.shared.get()?.downcast_ref()
     }

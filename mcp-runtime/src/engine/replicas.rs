@@ -20,7 +20,7 @@ use crate::{
     registry::Kinds,
 };
 
-/// This process among those that share a backend.
+/// This process among the processes that share a backend.
 pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// Starts to exchange with the other processes what is shared with them, unless that has been started or there is no
     /// runtime.
@@ -134,15 +134,15 @@ pub(crate) trait SharedKeys: Send + Sync {
     fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault>;
 }
 
-/// The number of a process among those that share a backend, between 1 and 2^20 - 1. It is random, so the slot of a
-/// process that is gone is unlikely to be taken by another one soon.
+/// The number of a process among the processes that share a backend, between 1 and 2^20 - 1. It is random, so the slot
+/// of a process that is gone is unlikely to be taken by another process soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Slot(NonZeroU32);
 
 impl Slot {
     pub(crate) const BITS: u32 = 20;
-    /// The number of bits of an id below those of its slot.
+    /// The number of bits of an id below the bits of its slot.
     const SHIFT: u32 = 32;
 
     /// Returns an id that no other replica uses: the slot and a number that the replica uses once. It is less than 2^52,

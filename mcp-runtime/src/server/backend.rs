@@ -35,7 +35,7 @@ impl Server {
 
     /// Lets this server use a backend while processes of a server with another name use it, as during a rolling update
     /// to a release with a new name. Otherwise, such a backend is an error at startup, since clients would find
-    /// sessions whose tools differ from those of the process that they reach.
+    /// sessions whose tools differ from the tools of the process that they reach.
     ///
     /// A backend belongs to a name as long as processes of that name run, and for a [lease](Self::lease) longer. A
     /// session belongs to the name for as long as it exists: to servers with other names, it is unknown. Releases with
@@ -60,7 +60,7 @@ impl Server {
     /// seconds, and the minimum is one second.
     ///
     /// The process gives a sign of life three times in this period. A process that cannot reach the backend for so long
-    /// fails its calls, since the others consider them lost.
+    /// fails its calls, since the other processes consider them lost.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -260,7 +260,7 @@ impl Server {
         self
     }
 
-    /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected,
+    /// Sets how many tasks the server keeps, including finished tasks. Calls that would exceed the limits are rejected,
     /// or run as plain calls if their tool allows it.
     ///
     /// ```

@@ -197,7 +197,7 @@ impl TestClient {
         self.listed("tools/list", "tools").await
     }
 
-    /// Lists the resources of all pages, with those that `list` functions return.
+    /// Lists the resources of all pages, with the resources that `list` functions return.
     ///
     /// ```
     /// use mcp_runtime::{ResourceLink, Revision, Server, resource};

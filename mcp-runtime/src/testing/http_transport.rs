@@ -103,7 +103,7 @@ impl HttpTransport {
         }
     }
 
-    /// Starts the requests of the messages in the queue. While a handshake is in progress, the others wait.
+    /// Starts the requests of the messages in the queue. While a handshake is in progress, the other messages wait.
     fn start(&mut self) {
         while !self.exchanges.iter().any(Exchange::is_handshake) {
             let Some(message) = self.queue.pop_front() else { return };

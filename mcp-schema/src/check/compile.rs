@@ -258,7 +258,7 @@ fn unsupported(root: &Value, schema: &Map<String, Value>, keyword: &str) -> Sche
     ))
 }
 
-/// The groups of keywords that occur in a schema. The others are annotations, which are skipped.
+/// The groups of keywords that occur in a schema. The other keywords are annotations, which are skipped.
 #[derive(Debug, Default)]
 struct Groups<'a> {
     number: bool,

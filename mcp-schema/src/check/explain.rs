@@ -83,7 +83,7 @@ pub(super) fn name(violations: Collector) -> String {
     }
 }
 
-/// Describes an unknown property and lists the known ones.
+/// Describes an unknown property and lists the known properties.
 pub(super) fn unknown(rules: &ObjectRules, name: &str, path: &Path<'_>) -> String {
     let names: Vec<&str> = rules.properties.iter().map(|property| &*property.name).collect();
     let (kind, kinds) = if path.is_root() { ("an argument", "arguments") } else { ("a property", "properties") };

@@ -1,4 +1,4 @@
-//! The string formats that are enforced. All others are annotations, as in JSON Schema.
+//! The string formats that are enforced. All other formats are annotations, as in JSON Schema.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

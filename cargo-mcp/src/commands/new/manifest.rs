@@ -102,7 +102,7 @@ fn dependency_tables(manifest: &mut Table) -> Vec<&mut Table> {
     tables
 }
 
-/// Resolves inherited dependencies, and removes those that exist only as a path.
+/// Resolves inherited dependencies, and removes the dependencies that exist only as a path.
 fn resolve(dependencies: &mut Table, workspace: &Item, runtime: &Runtime) {
     let names: Vec<String> = dependencies.iter().map(|(name, _)| name.to_owned()).collect();
     for name in names {

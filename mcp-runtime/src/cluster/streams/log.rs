@@ -125,7 +125,7 @@ impl StreamLog {
 const MAX_PEER_BYTES: usize = 64 << 20;
 const MAX_PEER_LOGS: usize = 16 << 10;
 
-/// The number of peers from which on those without logs are removed.
+/// Once there are this many peers, the peers without logs are removed.
 const MAX_IDLE_PEERS: usize = 1024;
 
 /// The logs of complete streams that this replica has written and that have not expired, by peer.
@@ -147,7 +147,7 @@ struct CompleteLog {
 }
 
 impl CompleteLogs {
-    /// Adds a log of a peer. Returns the oldest ones of this peer if it has too many, but never the added one.
+    /// Adds a log of a peer. Returns the oldest logs of this peer if it has too many, but never the added one.
     pub(super) fn add(&self, peer: &Arc<str>, log: StreamLog, bytes: usize) -> Vec<StreamLog> {
         let now = Instant::now();
         let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);

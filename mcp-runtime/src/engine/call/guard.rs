@@ -17,7 +17,7 @@ const SLOW_AFTER: Duration = Duration::from_millis(100);
 /// The outcome of a guarded call, or the payload of its panic.
 type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
 
-/// A future whose panics are caught, including those of its destructor.
+/// A future whose panics are caught, including panics of its destructor.
 pub(crate) struct GuardedCall {
     /// `None` once it has finished.
     running: Option<CallFuture>,

@@ -43,8 +43,8 @@ pub(crate) struct ConnectionContext {
     /// Whether the connection serves a single exchange, so that a session opened on it outlives it.
     pub(crate) is_single_exchange: bool,
     pub(crate) clock: Clock,
-    /// What other replicas must learn before the transmission is answered. Contains at most one message for each message
-    /// of a transmission.
+    /// The messages for other replicas that must be sent before the transmission is answered. Contains at most one
+    /// message for each message of a transmission.
     pub(crate) outgoing: Mutex<Vec<SessionMessage>>,
 }
 
@@ -266,7 +266,7 @@ pub(crate) fn may_use(request: &RequestContext<'_>, function: &Function) -> bool
 /// The entries that the sender of a request finds in lists.
 pub(crate) struct ListedTo {
     visible: VisibleTo,
-    /// The scopes by which entries are omitted. `None` if entries are listed for those who may not use them.
+    /// The scopes by which entries are omitted. `None` if entries are listed for senders that may not use them.
     access: Option<SenderAccess>,
 }
 

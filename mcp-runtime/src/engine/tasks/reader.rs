@@ -1,4 +1,4 @@
-//! The choice of the request that sends the questions of a task, among those that wait for the task.
+//! The choice of the request that sends the questions of a task, among the requests that wait for the task.
 
 use std::sync::Arc;
 

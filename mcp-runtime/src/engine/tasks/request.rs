@@ -126,7 +126,7 @@ impl TaskRequest {
     }
 }
 
-/// Lists one page of an owner's tasks, without those whose functions require scopes that the sender lacks.
+/// Lists one page of an owner's tasks, without the tasks whose functions require scopes that the sender lacks.
 pub(crate) async fn list(
     tasks: &Tasks,
     encoding: &Encoding,

@@ -182,7 +182,7 @@ impl Context {
     }
 }
 
-/// Who is calling, and what the caller may do.
+/// The caller, and what the caller may do.
 impl Context {
     /// Returns the authenticated caller. Over HTTP, [`Server::authenticate`](crate::Server::authenticate) or a
     /// middleware identifies it; over stdio, it is that of
@@ -226,7 +226,7 @@ impl Context {
         }
     }
 
-    /// Requires scopes that are only known at run time, in addition to those of the annotation.
+    /// Requires scopes that are only known at run time, in addition to the scopes of the annotation.
     ///
     /// ```
     /// # use mcp_runtime::{Context, Fault, tool};

@@ -203,8 +203,8 @@ impl Account {
         self.known = found.map(|(version, full_at)| KnownRecord { version, full_at });
     }
 
-    /// Admits the calls that wait, after a change was made. What they do not use becomes the lease. Rejects those for
-    /// which the budget did not suffice.
+    /// Admits the calls that wait, after a change was made. The calls of the change that remain become the lease.
+    /// Rejects the calls for which the budget did not suffice.
     pub(super) fn settle(&mut self, rate: Rate, change: &Change, version: RecordVersion, now: u64) {
         self.known = Some(KnownRecord { version, full_at: change.full_at });
         let (mut calls, mut waiting) = (change.calls, change.waiting);

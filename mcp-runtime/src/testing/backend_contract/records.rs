@@ -330,7 +330,7 @@ async fn only_records_that_exist_are_counted(pair: &Pair) -> Result<(), BackendE
     Ok(())
 }
 
-/// Waits until a group has this number of records, because others have expired.
+/// Waits until a group has this number of records, because other records have expired.
 async fn until_count(pair: &Pair, group: &str, expected: usize) -> Result<(), BackendError> {
     let reached = async {
         while pair.other.count(group).await? != expected {

@@ -157,7 +157,7 @@ impl HttpOptions {
     /// Calls beyond the limit are rejected with status 503. A call is in flight until its response is ready, whether or
     /// not the client reads it. Lists, notifications and responses of the client do not count. Calls of synchronous
     /// functions that are not `blocking` do not count either, since they complete at once, but they are rejected like
-    /// others when the limit is reached.
+    /// other calls when the limit is reached.
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;
@@ -184,10 +184,10 @@ impl HttpOptions {
 
     /// Sets the maximum number of sessions. The default is 10,000.
     ///
-    /// A new session beyond the limit evicts idle ones of the peer with the most sessions; a new session beyond the
-    /// [peer's share](Self::max_peer_share) evicts idle ones of that peer. Sessions that were never used after
-    /// `initialize` are evicted first, then those that have been idle longest. If none is idle, the request is rejected
-    /// with status 503.
+    /// A new session beyond the limit evicts idle sessions of the peer with the most sessions; a new session beyond the
+    /// [peer's share](Self::max_peer_share) evicts idle sessions of that peer. Sessions that were never used after
+    /// `initialize` are evicted first, then the sessions that have been idle longest. If none is idle, the request is
+    /// rejected with status 503.
     ///
     /// With a [shared backend](crate::Server::backend), these are the sessions that this process uses, and eviction does
     /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; a new
@@ -214,9 +214,9 @@ impl HttpOptions {
     /// responses.
     ///
     /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so that
-    /// there is always room for others. If all clients connect through one proxy and have no principals, read their
-    /// addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which disables
-    /// it. Connections belong to the proxy in either case.
+    /// there is always room for other peers. If all clients connect through one proxy and have no principals, read
+    /// their addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which
+    /// disables it. Connections belong to the proxy in either case.
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;

@@ -74,7 +74,7 @@ enum NetworkPeer {
     Unknown,
 }
 
-/// The clients that limits treat as one: those with the same principal or, without one, with the same network address
+/// The clients that limits treat as one: clients with the same principal or, without one, with the same network address
 /// or, at a Unix socket, of the same user.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -174,7 +174,7 @@ impl Peer {
         Arc::new(Self { key, peers, used, stream_bytes, blocking_share, check_share })
     }
 
-    /// Returns what distinguishes the peer from others: its principal, its network or its user. Returns `None` if
+    /// Returns what distinguishes the peer from other peers: its principal, its network or its user. Returns `None` if
     /// nothing does.
     pub(crate) fn quota_key(&self) -> Option<String> {
         match &self.key {

@@ -307,7 +307,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
 }
 
 impl Exchange {
-    /// Returns the session that the message has opened, unless it was added to those of the endpoint.
+    /// Returns the session that the message has opened, unless it was added to the sessions of the endpoint.
     fn unopened(&self) -> Option<&Arc<Session>> {
         self.connection.session().filter(|_| self.session.is_none() && self.opened.is_none())
     }

@@ -50,7 +50,7 @@ pub(super) fn build_to_start(proxy: &Proxy) -> Option<BuildId> {
     proxy.builds.working.or(newest).filter(|_| is_idle)
 }
 
-/// Starts a server for the queue. Waits first if the last ones crashed.
+/// Starts a server for the queue. Waits first if the last servers crashed.
 pub(super) fn start_for_queue(proxy: &mut Proxy) {
     let Some(build) = build_to_start(proxy).filter(|_| !proxy.is_restart_scheduled) else { return };
     let delay = backoff(proxy.crashes);

@@ -18,7 +18,7 @@ async fn slow_readers_miss_only_notifications_and_get_the_response() {
         let stream = call.opened().await;
         notify(&call.outbox, "first");
         let (position, _) = event(&mut call.response).await;
-        // Nobody reads.
+        // No response reads the stream.
         drop(call.response);
         let padding = "x".repeat(length);
         for number in 0..count {

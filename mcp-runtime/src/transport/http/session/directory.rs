@@ -106,7 +106,7 @@ impl Sessions {
         Self { local, shared }
     }
 
-    /// Returns the sessions of this process, and its copies of sessions that others have opened.
+    /// Returns the sessions of this process, and its copies of sessions that other processes have opened.
     pub(crate) fn local(&self) -> &Arc<LocalSessions> {
         &self.local
     }
@@ -201,7 +201,7 @@ impl Sessions {
         }
     }
 
-    /// Returns whether clients that lose their connections to this process can resume their streams at others.
+    /// Returns whether clients that lose their connections to this process can resume their streams at other processes.
     pub(crate) fn are_shared(&self) -> bool {
         self.shared.is_some()
     }

@@ -142,7 +142,7 @@ impl SseBody {
         self
     }
 
-    /// Adds an event before those of the stream.
+    /// Adds an event before the events of the stream.
     pub(crate) fn preamble(mut self, event: Bytes) -> Self {
         self.preamble = Some(event);
         self
