@@ -81,7 +81,8 @@ impl Lock {
         Self::without_order(lock)
     }
 
-    /// Sorts what has no meaningful order: the members of objects, the names in `required`, and a prompt's arguments.
+    /// Sorts the parts that have no meaningful order: the members of objects, the names in `required`, and a prompt's
+    /// arguments.
     fn without_order(lock: Map<String, Value>) -> Self {
         let mut lock = Value::Object(lock);
         lock.sort_all_objects();

@@ -2,7 +2,7 @@
 //!
 //! A library that no code mentions is not linked, so its functions are silently missing. The runtime compares this list
 //! with the functions that it finds. Only dependencies with a path are considered: a macro does not know where Cargo
-//! has put other dependencies.
+//! has put the other dependencies.
 
 use std::{
     env, fs,

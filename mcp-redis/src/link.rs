@@ -119,7 +119,7 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// Sends a command to the node that imports its slot from another one.
+    /// Sends a command to the node that imports its slot from another node.
     pub(crate) async fn ask(&mut self, command: &Cmd, (host, port): (&str, u16)) -> RedisResult<Value> {
         let Self::Cluster(cluster) = self else { return self.req_packed_command(command).await };
         let mut pipeline = Pipeline::new();

@@ -284,7 +284,7 @@ impl Handle {
 
     /// Returns how often [`log`](Self::log) could not send a message to a client that had asked for it. With a shared
     /// backend, a session without an open stream in this process is not counted, since the client may read in another
-    /// one.
+    /// process.
     pub fn dropped_log_messages(&self) -> u64 {
         self.engine().map_or(0, |engine| engine.dropped_log_messages())
     }

@@ -13,7 +13,7 @@ pub(crate) struct Hierarchy {
 type Rule = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 impl Hierarchy {
-    /// Adds a scope that another one contains.
+    /// Adds a scope that another scope contains.
     pub(crate) fn add(&mut self, broad: String, narrow: String) {
         self.pairs.push((broad.into(), narrow.into()));
     }
@@ -48,7 +48,7 @@ impl Hierarchy {
         alternatives.find(|required| identity.scopes().any(|granted| self.contains(granted, required)))
     }
 
-    /// Returns whether a scope is another one or contains it, directly or through scopes between them.
+    /// Returns whether a scope equals another scope or contains it, directly or through scopes between them.
     fn contains(&self, broad: &str, narrow: &str) -> bool {
         if broad == narrow {
             return true;

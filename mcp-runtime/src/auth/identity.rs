@@ -66,8 +66,8 @@ impl Identity {
 
     /// Sets the time at which the credentials expire.
     ///
-    /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may go on with
-    /// what a request has started, such as an event stream.
+    /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may continue work
+    /// that a request has started, such as an event stream.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -89,8 +89,8 @@ impl Identity {
         self
     }
 
-    /// Adds a header to the response to this request, such as a `DPoP-Nonce` for the next one. Clones of the identity
-    /// that were created earlier do not have it.
+    /// Adds a header to the response to this request, such as a `DPoP-Nonce` for the next request. Clones of the
+    /// identity that were created earlier do not have it.
     #[cfg(feature = "http")]
     pub fn with_response_header(mut self, name: http::HeaderName, value: http::HeaderValue) -> Self {
         self.response_headers.get_or_insert_default().append(name, value);

@@ -167,7 +167,7 @@ impl ProtectedResource {
     }
 
     /// Combines the descriptions of several authenticators for the same resource: their authorization
-    /// servers and challenges are joined, and of everything else, what is set here has precedence.
+    /// servers and challenges are joined; for everything else, the settings of this description have precedence.
     ///
     /// ```
     /// use mcp_runtime::auth::ProtectedResource;

@@ -83,7 +83,7 @@ impl Lease {
         }
     }
 
-    /// Deletes the record, so that the other replicas see at once that this one is gone.
+    /// Deletes the record, so that the other replicas see at once that this replica is gone.
     pub(super) async fn release(self, backend: &Arc<dyn Backend>) {
         if let Err(error) = with_timeout(backend.delete(&self.key, RecordCondition::Version(self.version))).await {
             tracing::debug!(%error, "cannot release the lease of this replica");

@@ -53,7 +53,7 @@ impl SharedLog {
         shared
     }
 
-    /// Sets what delivers the messages of other processes.
+    /// Sets the log that delivers the messages of other processes.
     pub(super) fn connect(&self, log: &Arc<SessionLog>) {
         let _ = self.log.set(Arc::clone(log));
     }

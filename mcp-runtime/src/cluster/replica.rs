@@ -127,8 +127,8 @@ impl Replica {
     }
 
     /// Returns whether this replica has heard of everything that was announced more than a lease ago, and was not paused
-    /// since. Otherwise, what was read must be read again before it is used. This takes no lock, and does not use the
-    /// backend.
+    /// since. Otherwise, state that was read must be read again before it is used. This takes no lock, and does not use
+    /// the backend.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn is_fresh(&self, at: Instant) -> bool {
         self.membership.freshness.is_fresh(at)
@@ -177,8 +177,8 @@ impl Replica {
         }
     }
 
-    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this one.
-    /// Returns `None` if this replica has no slot.
+    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this
+    /// replica. Returns `None` if this replica has no slot.
     pub(crate) fn new_id(&self) -> Option<u64> {
         self.slot().map(|slot| self.next_id(slot))
     }
@@ -212,7 +212,7 @@ impl Replica {
         with_timeout(self.backend().publish(&to.key(), encode(kind, payload))).await
     }
 
-    /// Sends a message of less than 1 MiB to all replicas, including this one.
+    /// Sends a message of less than 1 MiB to all replicas, including this replica.
     pub(crate) async fn announce(&self, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
         with_timeout(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
     }

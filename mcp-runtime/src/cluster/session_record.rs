@@ -143,7 +143,7 @@ impl SessionRecord {
     }
 }
 
-/// Adopts what other replicas have changed.
+/// Adopts the changes of other replicas.
 pub(super) fn adopt(session: &Session, before: &SessionRecord, after: &SessionRecord) {
     if after.initialized {
         session.set_initialized();

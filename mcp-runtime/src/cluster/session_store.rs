@@ -219,7 +219,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Sends a message to all replicas, including this one.
+    /// Sends a message to all replicas, including this replica.
     pub(super) async fn announce(&self, announcement: &Announcement) -> Result<(), BackendError> {
         self.replica.announce(SESSION_MESSAGES, &announcement.encode()).await
     }
@@ -276,7 +276,7 @@ impl SessionStore {
         self.replica.send(owner, SESSION_MESSAGES, &answered.encode()).await
     }
 
-    /// Takes the answer that another replica has received to a request of this one.
+    /// Takes the answer that another replica has received to a request of this replica.
     pub(super) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
         let Some(found) = with_timeout(self.backend().get(&answer_key(id, request))).await? else { return Ok(None) };
         self.forget_answer(id, request).await;

@@ -179,7 +179,7 @@ impl ReplicaSessions {
         self.sessions.all().into_iter().filter(|(_, local)| is_used(local)).map(|(id, _)| id).collect()
     }
 
-    /// Does what is due.
+    /// Performs the work that is due.
     ///
     /// # Errors
     ///

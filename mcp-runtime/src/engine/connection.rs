@@ -330,7 +330,7 @@ impl Connection {
         }
     }
 
-    /// Takes what other replicas must learn before the transmission is answered.
+    /// Takes the messages for other replicas that must be sent before the transmission is answered.
     #[cfg(feature = "http")]
     pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
         self.context.take_outgoing()

@@ -22,8 +22,7 @@ use crate::{
 
 /// This process among the processes that share a backend.
 pub(crate) trait Replicas: fmt::Debug + Send + Sync {
-    /// Starts to exchange with the other processes what is shared with them, unless that has been started or there is no
-    /// runtime.
+    /// Starts the exchange of shared state with the other processes, unless it has been started or there is no runtime.
     fn start(&self);
 
     /// Checks that no other server uses the backend.
@@ -44,8 +43,8 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// slot, until it has a new one.
     fn slot(&self) -> Option<Slot>;
 
-    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this one.
-    /// Returns `None` if this replica has no slot.
+    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this
+    /// replica. Returns `None` if this replica has no slot.
     fn new_id(&self) -> Option<u64>;
 
     /// Returns whether the replica that had this slot when it was last heard of still has it. A replica that was killed
@@ -61,7 +60,7 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// Adds a handler of the messages of a kind, for as long as it exists. A kind contains no spaces.
     fn add_handler(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>);
 
-    /// Sends a message of less than 1 MiB to all replicas, including this one.
+    /// Sends a message of less than 1 MiB to all replicas, including this replica.
     fn announce<'a>(&'a self, kind: &'a str, payload: &'a [u8]) -> BackendFuture<'a, ()>;
 
     /// Announces that the lists of these kinds have changed.

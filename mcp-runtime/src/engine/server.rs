@@ -201,8 +201,8 @@ impl Engine {
         open.map(|session| Arc::new(LiveRequester::of_session(&session)) as _)
     }
 
-    /// Starts to exchange with other processes what is shared with them, if anything is, unless that has been started
-    /// or there is no runtime. Whatever depends on it calls this first.
+    /// Starts the exchange of shared state with other processes, if there is any, unless it has been started or there
+    /// is no runtime. Code that depends on the exchange calls this first.
     pub(crate) fn start_background(&self) {
         if let Some(replicas) = &self.replicas {
             replicas.start();

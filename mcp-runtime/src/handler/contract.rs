@@ -168,7 +168,7 @@ macro_rules! enforce_tuples {
 enforce_tuples!(A B C D E F G H I J K L);
 
 /// Determines whether decoding into a type enforces its schema: the inherent constant of a type that implements
-/// [`EnforcesSchema`] takes precedence over that of [`AnyDecoding`].
+/// [`EnforcesSchema`] takes precedence over the constant of [`AnyDecoding`].
 #[derive(Debug)]
 pub struct Decoding<T: ?Sized>(PhantomData<T>);
 

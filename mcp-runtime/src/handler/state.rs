@@ -125,7 +125,7 @@ impl<T: ?Sized> ProvidedByReference<Unused> for T {}
 #[derive(Debug)]
 pub enum Unused {}
 
-/// Determines the kind of a type: the inherent constant of a plain data type takes precedence over that of
+/// Determines the kind of a type: the inherent constant of a plain data type takes precedence over the constant of
 /// [`AnyState`].
 #[derive(Debug)]
 pub struct StateOrData<T: ?Sized>(PhantomData<T>);

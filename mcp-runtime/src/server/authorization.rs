@@ -80,8 +80,8 @@ impl Server {
         self
     }
 
-    /// Declares that a scope contains other scopes: a caller that was granted `scope` may do what requires one of
-    /// `implied`.
+    /// Declares that a scope contains other scopes: a caller that was granted `scope` may do everything that requires
+    /// one of `implied`.
     ///
     /// The relation is transitive.
     ///

@@ -55,9 +55,9 @@ impl Server {
         self
     }
 
-    /// Sets the time after which the other processes that share the [backend](Self::backend) consider this one gone, if
-    /// it gives no sign of life. Clients that wait for one of its calls then receive an error. The default is 10
-    /// seconds, and the minimum is one second.
+    /// Sets the time after which the other processes that share the [backend](Self::backend) consider this process
+    /// gone, if it gives no sign of life. Clients that wait for one of its calls then receive an error. The default is
+    /// 10 seconds, and the minimum is one second.
     ///
     /// The process gives a sign of life three times in this period. A process that cannot reach the backend for so long
     /// fails its calls, since the other processes consider them lost.

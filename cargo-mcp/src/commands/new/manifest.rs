@@ -1,4 +1,4 @@
-//! The Cargo.toml of a new package: that of an example, made independent of the framework's workspace.
+//! The Cargo.toml of a new package: the file of an example, made independent of the framework's workspace.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(super) enum Runtime {
     Path(PathBuf),
 }
 
-/// Creates the manifest of a package from that of an example.
+/// Creates the manifest of a package from the manifest of an example.
 pub(super) fn manifest(template: Template, name: &str, runtime: &Runtime, http: bool) -> DocumentMut {
     let mut manifest = template.manifest();
     let workspace = workspace();

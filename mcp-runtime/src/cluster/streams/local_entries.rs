@@ -16,8 +16,8 @@ const MAX_ENTRIES: usize = 64;
 /// The number of appends in a row that may conflict with the appends of other replicas before the next append waits.
 const MAX_CONFLICTS: usize = 4;
 
-/// The entries that this replica has appended to a log, for the responses of this replica that follow the log. They need
-/// not read from the backend what this replica has just sent to it.
+/// The entries that this replica has appended to a log, for the responses of this replica that follow the log. The
+/// responses need not read entries from the backend that this replica has just sent to it.
 #[derive(Debug, Default)]
 pub(super) struct LocalEntries {
     state: Mutex<State>,
@@ -132,8 +132,8 @@ impl LocalFollower {
         self.0.until(|state| state.finished >= started).await;
     }
 
-    /// Takes the entries that directly follow a position. Whatever else this replica has appended must be read from the
-    /// log, with what other replicas have appended in between.
+    /// Takes the entries that directly follow a position. All other entries of this replica must be read from the log,
+    /// with the entries that other replicas have appended in between.
     pub(super) fn take(&self, after: u64) -> Vec<EventLogEntry> {
         let mut next = after + 1;
         let follows = |entry: &EventLogEntry| {

@@ -214,7 +214,8 @@ pub(super) enum Entry<'a> {
 /// The start of an entry that is an event: what a reader needs to continue after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct EventHeader {
-    /// The number of the event, by which the owner recognizes what an append that seemed to fail has written.
+    /// The number of the event, by which the owner recognizes an entry that was written by an append that seemed to
+    /// fail.
     pub(super) number: u64,
     /// Whether every request of the stream was answered or cancelled before the event.
     pub(super) is_answered: bool,

@@ -75,9 +75,9 @@ impl OpenResponses {
     /// Returns a future that completes when a response has to end that carried the stream of a session for messages that
     /// belong to no request, and was replaced.
     ///
-    /// A client may read this stream on two connections. It opens each of them again when it ends, so if each replaced the
-    /// other, that would never stop. Therefore, the earlier response stays open, without events, as long as another one
-    /// carries the stream, at whichever replica.
+    /// A client may read this stream on two connections. The client opens each of them again when it ends, so if each
+    /// replaced the other, the replacements would never stop. Therefore, the earlier response stays open, without
+    /// events, as long as another response carries the stream, at whichever replica.
     pub(super) fn replaced(&self, session: &Arc<str>) -> impl Future<Output = ()> + Send + use<> {
         let (replica, session) = (Arc::clone(&self.replica), Arc::clone(session));
         async move {
@@ -210,7 +210,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Postpones the time at which the record expires, unless another response has replaced this one.
+    /// Postpones the time at which the record expires, unless another response has replaced this response.
     pub(super) async fn renew(&mut self, position: u64) {
         let Some(version) = self.version else { return };
         self.record.position = position;
@@ -220,7 +220,7 @@ impl Reader {
         }
     }
 
-    /// Records that the response has ended, unless another one has replaced it.
+    /// Records that the response has ended, unless another response has replaced it.
     pub(super) async fn close(mut self, position: u64) {
         self.record.is_open = false;
         self.renew(position).await;

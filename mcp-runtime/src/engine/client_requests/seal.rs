@@ -41,7 +41,7 @@ pub(crate) struct StateKeys {
     /// The keys that were configured, or that this process has generated. Unused if processes share their keys.
     own: Mutex<OwnKeys>,
     ttl: Duration,
-    /// The processes that share a backend, whose clock is used instead of the one of this machine.
+    /// The processes that share a backend, whose clock is used instead of the clock of this machine.
     replicas: Option<Arc<dyn Replicas>>,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct ConnectionContext {
 
 impl ConnectionContext {
     /// Returns the principal that the transport has authenticated or, over a transport that does not identify senders,
-    /// that of the process.
+    /// the principal of the process.
     pub(crate) fn principal(&self) -> Option<&str> {
         match &self.source {
             Some(source) => source.principal(),

@@ -47,7 +47,7 @@ pub(crate) struct TaskRequest {
     pub(crate) encoding: Arc<Encoding>,
     /// The task of the owner on whose behalf the request is made. `None` for an id that no task has.
     pub(crate) key: Option<TaskKey>,
-    /// The scopes by which it is decided what the sender may read.
+    /// The scopes that decide what the sender may read.
     pub(crate) access: SenderAccess,
 }
 

@@ -141,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// Adds a directory. Returns `false` if its URI is that of another directory with which it cannot be merged.
+    /// Adds a directory. Returns `false` if its URI belongs to another directory with which it cannot be merged.
     fn enter(&mut self, location: &Location<'_>, is_skill: bool) -> bool {
         let Some(name) = location.segments.last() else { return true };
         let uri = uri(location.segments);

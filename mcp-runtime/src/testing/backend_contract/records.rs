@@ -7,7 +7,7 @@ use tokio::{task::JoinSet, time::Instant};
 use super::{LONG, Pair, long_key, pause, soon};
 use crate::backend::{BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion};
 
-/// The time to live of what expires during the test.
+/// The time to live of records that expire during the test.
 const SOON_GONE: Duration = Duration::from_millis(50);
 
 pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {

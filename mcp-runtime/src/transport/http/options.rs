@@ -204,8 +204,8 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the share of each limit that a single peer may use: a fraction of what other peers leave free. The default
-    /// is 0.75.
+    /// Sets the share of each limit that a single peer may use: a fraction of the part that other peers leave free. The
+    /// default is 0.75.
     ///
     /// A peer is a [`Principal`](crate::auth::Principal) or, without one, a network address: an IPv4 address or the first 64
     /// bits of an IPv6 address. At a Unix socket, it is the user whose process has connected. Clients of a mounted service whose address is unknown are one peer (see
@@ -281,7 +281,7 @@ impl HttpOptions {
 
     /// Sets the function that returns the address of a request's sender, which
     /// [`Context::peer_addr`](crate::Context::peer_addr) returns and by which limits per caller count callers without a
-    /// principal. If it returns `None`, the address is that of the connection.
+    /// principal. If it returns `None`, the address of the connection is used.
     ///
     /// A mounted service does not see the connection, so it needs this function to know the address. In axum, serve the
     /// application with `into_make_service_with_connect_info::<SocketAddr>()`, and read the extension `ConnectInfo`:

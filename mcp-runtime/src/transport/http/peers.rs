@@ -216,7 +216,7 @@ impl Drop for Peer {
     }
 }
 
-/// The fraction of what other peers leave free that a single peer may use.
+/// The fraction of the part that other peers leave free that a single peer may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share(f64);
 

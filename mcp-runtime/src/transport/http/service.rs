@@ -127,9 +127,9 @@ impl HttpService {
         self.endpoint.drain(delay).await;
     }
 
-    /// Returns whether this service should receive requests, as the readiness check of a server does that is not mounted:
-    /// it is neither being [drained](Self::drain) nor shut down, and the [backend](crate::Server::backend) responds within
-    /// two seconds and accepts changes. The backend is asked at most once a second.
+    /// Returns whether this service should receive requests, like the readiness check of a server that is not mounted:
+    /// it is neither being [drained](Self::drain) nor shut down, and the [backend](crate::Server::backend) responds
+    /// within two seconds and accepts changes. The backend is asked at most once a second.
     ///
     /// ```
     /// # use mcp_runtime::http::HttpService;

@@ -39,7 +39,7 @@ impl SessionCopy {
     }
 }
 
-/// A response takes what its own replica writes directly, and reads what is written in between.
+/// A response takes the entries of its own replica directly, and reads the entries that are written in between.
 #[tokio::test(start_paused = true)]
 async fn messages_of_several_replicas_arrive_once_and_in_order() {
     use Failure::{After, Before, Hang};

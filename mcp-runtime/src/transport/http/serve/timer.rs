@@ -12,7 +12,8 @@ use hyper::rt::{Sleep, Timer};
 /// The timer of one connection. Hyper creates a sleep for every request and drops it when the request has arrived.
 ///
 /// All these sleeps share one timer of the runtime, so that it is not registered and deregistered for each request. The
-/// shared timer keeps the deadline of an earlier sleep, and is reset to that of the current one when it expires.
+/// shared timer keeps the deadline of an earlier sleep, and is reset to the deadline of the current sleep when it
+/// expires.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedTimer(Arc<Mutex<Option<SharedSleep>>>);
 

@@ -63,8 +63,8 @@ pub(crate) trait SharedSessions: std::fmt::Debug + Send + Sync {
 
 /// The streams of a session that several processes share. `cluster` implements it.
 pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
-    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. `memory` is
-    /// what the messages that wait for the backend count towards.
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. The messages
+    /// that wait for the backend count towards `memory`.
     fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents;
 
     /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages

@@ -129,7 +129,7 @@ impl SseBody {
         self
     }
 
-    /// Marks the response as that of a subscription request, which ends in the first phase of a shutdown.
+    /// Marks the response as the response to a subscription request, which ends in the first phase of a shutdown.
     pub(crate) fn subscription(mut self) -> Self {
         self.ends_at = ShutdownPhase::SubscriptionsEnded;
         self
