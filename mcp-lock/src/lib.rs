@@ -119,7 +119,7 @@ impl Lock {
         format!("{:#}\n", Value::Object(self.0.clone()))
     }
 
-    /// Returns the changes from this lock to a newer one, breaking changes first.
+    /// Returns the changes from this lock to a newer lock, breaking changes first.
     #[must_use]
     pub fn changes(&self, now: &Self) -> Vec<Change> {
         let mut changes = entries::changes(&self.0, &now.0);

@@ -38,7 +38,7 @@ impl Link {
         Ok(Self { state, lost })
     }
 
-    /// Returns the connection and its number. Without a connection, waits for a new one. Returns `None` at the
+    /// Returns the connection and its number. Without a connection, waits for a new connection. Returns `None` at the
     /// deadline, or once there has been no connection for `patience`.
     pub(crate) async fn get(&self, deadline: Instant, patience: Duration) -> Option<(Connection, u64)> {
         let mut state = self.state.clone();
@@ -82,7 +82,7 @@ async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut repor
     }
 }
 
-/// The pause before the first repetition, which doubles with every further one.
+/// The pause before the first repetition, which doubles with every further repetition.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest pause between two attempts.

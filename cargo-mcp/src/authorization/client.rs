@@ -78,7 +78,7 @@ async fn stored(url: &str) -> Result<Option<(AuthorizationManager, TokenStore)>,
     Ok(manager.initialize_from_store().await.map_err(failed)?.then_some((manager, store)))
 }
 
-/// Checks that an authorization server is the one at which the client is registered. Another server must receive
+/// Checks that an authorization server is the server at which the client is registered. Another server must receive
 /// neither its refresh tokens nor its codes. A server without metadata, which is its own authorization server, has no
 /// issuer.
 fn check_issuer(stored: Option<String>, found: Option<String>) -> Result<(), AuthError> {

@@ -28,7 +28,7 @@ impl Hierarchy {
         required.groups().all(|group| self.granted_of(identity, group).is_some())
     }
 
-    /// Returns the scopes that a client has to request to meet a requirement: of alternatives, the one that was
+    /// Returns the scopes that a client has to request to meet a requirement: of alternatives, the scope that was
     /// granted, or else the first.
     pub(crate) fn to_request(&self, identity: Option<&Identity>, required: &Scopes) -> Vec<String> {
         let mut scopes: Vec<String> = Vec::new();

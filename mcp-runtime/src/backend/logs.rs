@@ -114,7 +114,8 @@ impl<L: EventLogs + ?Sized> EventLogs for Arc<L> {
 pub enum Append {
     /// The entries were appended, the last one at this position.
     Appended(LogPosition),
-    /// The log ends at this position, which is not the expected one. It is [`LogPosition::START`] if there is no log.
+    /// The log ends at this position, which is not the expected position. It is [`LogPosition::START`] if there is no
+    /// log.
     Conflict(LogPosition),
 }
 
@@ -126,8 +127,8 @@ impl Append {
     }
 }
 
-/// The position of an entry in a log. The first entry that is appended to a log has position 1, each later one the next
-/// number.
+/// The position of an entry in a log. The first entry that is appended to a log has position 1, each later entry the
+/// next number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition(u64);
 

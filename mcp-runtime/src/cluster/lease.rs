@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// A replica that was stopped for long does not delete the lease of the one that has its slot now.
+    /// A replica that was stopped for long does not delete the lease of the replica that has its slot now.
     #[tokio::test]
     async fn only_its_own_lease_is_released() {
         let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());

@@ -170,7 +170,7 @@ pub(super) fn invalidate(session: &Session) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Announcement {
-    /// The record has this revision or a newer one.
+    /// The record has this revision or a newer revision.
     Changed { session: String, revision: u64 },
     /// Any session may have changed or ended.
     AllChanged,

@@ -30,10 +30,10 @@ const EVICTION_SAMPLE: usize = 64;
 /// answer looks for the answer within this time.
 const ANSWER_TTL: Duration = Duration::from_secs(60);
 
-/// The maximum size in bytes of an answer for another replica. A longer one is replaced with an error.
+/// The maximum size in bytes of an answer for another replica. A longer answer is replaced with an error.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
-/// The maximum size in bytes of an answer that is sent to another replica, which reads a larger one from its record.
+/// The maximum size in bytes of an answer that is sent to another replica, which reads a larger answer from its record.
 const MAX_SENT_BYTES: usize = 16 << 10;
 
 /// The maximum numbers of answers of a session that are stored for other replicas: of answers that are also sent, and

@@ -78,7 +78,7 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// Returns the keys that seal the state of requests. Returns `None` if the server has keys of its own.
     fn keys(&self) -> Option<&dyn SharedKeys>;
 
-    /// Returns whether the client of a session reads messages that belong to no request, at whichever replica.
+    /// Returns whether the client of a session reads messages that belong to no request, at any replica.
     fn is_read<'a>(&'a self, session: &'a str) -> BackendFuture<'a, bool>;
 
     /// Returns what is wrong with the backend, or `None` if nothing is.

@@ -242,8 +242,8 @@ impl Engine {
         }
     }
 
-    /// Replaces the registry with the one that `change` returns, if any, and notifies subscribers. Returns whether it
-    /// was replaced.
+    /// Replaces the registry with the registry that `change` returns, if any, and notifies subscribers. Returns whether
+    /// it was replaced.
     ///
     /// # Errors
     ///
@@ -285,8 +285,8 @@ impl CurrentRegistry {
         self.registry.load()
     }
 
-    /// Replaces the registry with the one that `change` returns. Returns the kinds of entries that changed, or `None`
-    /// if `change` returns no registry.
+    /// Replaces the registry with the registry that `change` returns. Returns the kinds of entries that changed, or
+    /// `None` if `change` returns no registry.
     ///
     /// # Errors
     ///

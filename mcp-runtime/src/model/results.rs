@@ -211,7 +211,7 @@ impl PromptMessage {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PromptResult {
-    /// The description, which replaces the one in the list.
+    /// The description, which replaces the description in the list.
     pub description: Option<String>,
     /// The messages.
     pub messages: Vec<PromptMessage>,

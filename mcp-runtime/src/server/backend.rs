@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use super::Server;
 use crate::backend::Backend;
 
-/// The minimum lease. With a shorter one, a busy machine would lose calls.
+/// The minimum lease. With a shorter lease, a busy machine would lose calls.
 const MIN_LEASE: Duration = Duration::from_secs(1);
 
 /// Sharing state with other processes.

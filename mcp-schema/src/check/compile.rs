@@ -231,8 +231,8 @@ fn unresolved(reference: &str) -> SchemaError {
     SchemaError::new(format!("unresolved reference `{reference}`: only references within the schema are supported"))
 }
 
-/// Returns whether an unsupported keyword may reject values. An `$id` at the root does not, nor does a keyword whose
-/// value is a schema that accepts everything.
+/// Returns whether an unsupported keyword may reject values. An `$id` at the root does not, and neither does a keyword
+/// whose value is a schema that accepts everything.
 fn is_assertion(root: &Value, schema: &Map<String, Value>, keyword: &str) -> bool {
     match (keyword, &schema[keyword]) {
         ("$id", _) => root.as_object().is_none_or(|root| !std::ptr::eq(root, schema)),

@@ -137,9 +137,9 @@ fn describe_at(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
 
 /// Explains why the value matches none of these schemas.
 ///
-/// Reports the violations of the schema that was probably meant: the one with the right type, the right tag, and most
-/// of the right members. If several are equally likely, lists the alternatives. `check` returns the violations of one
-/// of the schemas.
+/// Reports the violations of the schema that was probably meant: the schema with the right type, the right tag, and
+/// most of the right members. If several are equally likely, lists the alternatives. `check` returns the violations of
+/// one of the schemas.
 pub(super) fn branches(
     nodes: &[Node],
     ids: &[Id],

@@ -185,7 +185,7 @@ fn activate(runtime: &mut Item, feature: &str) {
     *runtime = simplified(dependency);
 }
 
-/// Replaces the inherited lints by the one that servers on stdio need.
+/// Replaces the inherited lints by the lint that servers on stdio need.
 fn lints(manifest: &mut DocumentMut, workspace: &DocumentMut) {
     if !manifest.get("lints").is_some_and(is_inherited) {
         return;

@@ -268,7 +268,7 @@ impl GeneralResponse {
         if let Some(entries) = log.read(self.at).await? {
             return Ok(entries);
         }
-        // The log does not exist. A new one begins at its start.
+        // The log does not exist. A new log begins at its start.
         self.at = 0;
         log.keep_alive(self.at).await?;
         Ok(log.read(self.at).await?.unwrap_or_default())

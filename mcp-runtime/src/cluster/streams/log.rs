@@ -147,7 +147,7 @@ struct CompleteLog {
 }
 
 impl CompleteLogs {
-    /// Adds a log of a peer. Returns the oldest logs of this peer if it has too many, but never the added one.
+    /// Adds a log of a peer. Returns the oldest logs of this peer if it has too many, but never the added log.
     pub(super) fn add(&self, peer: &Arc<str>, log: StreamLog, bytes: usize) -> Vec<StreamLog> {
         let now = Instant::now();
         let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +205,7 @@ pub(super) enum Entry<'a> {
     Answered,
     /// The client should reconnect after this time.
     Close { header: EventHeader, retry: Duration },
-    /// The stream is complete. Whatever follows does not count.
+    /// The stream is complete. Later entries do not count.
     End,
     /// The owner is gone. Completes the stream, with this message unless every request has been answered.
     Lost(&'a [u8]),

@@ -141,8 +141,8 @@ impl Call {
         self.completion.as_ref().map_or(&self.context.call().subject, |completion| &completion.subject)
     }
 
-    /// Returns the called entry, or the one whose argument is completed. Its name is a registered one, unlike the URI
-    /// of a resource.
+    /// Returns the called entry, or the entry whose argument is completed. Its name is a registered name, unlike the
+    /// URI of a resource.
     pub fn entry(&self) -> EntryInfo<'static> {
         self.function().info()
     }
@@ -232,8 +232,8 @@ impl Call {
         self.completion.as_ref().map_or(self.function().uses_context, |completion| completion.source.takes_context())
     }
 
-    /// Returns whether the function has sent requests to its client, in this round or an earlier one, in which case its
-    /// result is meant for this client only.
+    /// Returns whether the function has sent requests to its client, in this round or an earlier round, in which case
+    /// its result is meant for this client only.
     pub fn is_conversation(&self) -> bool {
         self.context.shared().is_continued || self.context.has_asked()
     }

@@ -200,7 +200,8 @@ impl RequestDialect {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the version is missing or unsupported, or if it contradicts the one that the transport names.
+    /// Returns a fault if the version is missing or unsupported, or if it contradicts the version that the transport
+    /// names.
     pub(crate) fn determine(
         session: Option<&'static Dialect>,
         source: Option<&dyn RequestSource>,

@@ -190,8 +190,8 @@ impl HttpOptions {
     /// rejected with status 503.
     ///
     /// With a [shared backend](crate::Server::backend), these are the sessions that this process uses, and eviction does
-    /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; a new
-    /// one beyond that ends one that no process is using, or is rejected with status 503.
+    /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; a
+    /// new session beyond that ends a session that no process is using, or is rejected with status 503.
     ///
     /// ```
     /// # use std::time::Duration;

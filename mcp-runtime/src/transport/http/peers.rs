@@ -137,7 +137,7 @@ impl Peers {
 
     fn remove(&self, key: &Key) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        // A new peer with the same key may have replaced the one that is being dropped.
+        // A new peer with the same key may have replaced the peer that is being dropped.
         match key {
             Key::Principal(name) => {
                 if table.principals.get(name).is_some_and(|peer| peer.strong_count() == 0) {

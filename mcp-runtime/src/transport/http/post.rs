@@ -316,7 +316,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// Returns the response that replaces the one of the message if it was not added.
+    /// Returns the response that replaces the response of the message if it was not added.
     fn opened_as(&mut self, opened: Result<Arc<str>, Fault>) -> Result<(), Box<HttpResponse>> {
         match opened {
             Ok(id) => {
@@ -336,7 +336,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// Returns the response that replaces the one of the message if that fails.
+    /// Returns the response that replaces the response of the message if that fails.
     async fn settle(&mut self, endpoint: &Endpoint) -> Result<(), Box<HttpResponse>> {
         if let Some(session) = self.unopened() {
             let opened = endpoint.sessions().open(session, self.source.peer()).await;

@@ -80,7 +80,7 @@ impl HttpService {
 
     /// Returns everything that authorization serves outside of the path of this service: the metadata of the protected
     /// resource, and the [routes](crate::auth::AuthorizationRoutes) of the authenticator. The application into which this
-    /// service is mounted passes those paths to it, or all paths that it does not know.
+    /// service is mounted passes these paths to it, or all paths that it does not know.
     pub fn authorization_service(&self) -> AuthorizationService {
         AuthorizationService::new(self.endpoint.clone())
     }

@@ -15,7 +15,7 @@ use super::{
 /// The maximum delay before a restart.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Starts the server of a new build, in place of a candidate of an older one.
+/// Starts the server of a new build, in place of a candidate of an older build.
 pub(super) fn handle_build(proxy: &mut Proxy, build: BuildId) {
     proxy.builds.newest = Some(build);
     proxy.builds.is_newest_broken = false;

@@ -84,7 +84,7 @@ mod tests {
             // A sleep that is dropped before its deadline, as when a request arrives.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(1000)).await.is_err());
             assert_eq!(elapsed(start), 10);
-            // A longer sleep while the shared timer is set to 1,000 ms, then a shorter one.
+            // A longer sleep while the shared timer is set to 1,000 ms, then a shorter sleep.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(2000)).await.is_err());
             sleep(100).await;
             assert_eq!(elapsed(start), 120);
