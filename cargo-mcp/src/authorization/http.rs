@@ -17,7 +17,7 @@ const MAX_RESPONSE_BYTES: usize = 256 << 10;
 /// Redirects are followed only within an origin.
 struct OAuthClient {
     client: Client,
-    /// Whether the server is on this machine. Only then may the addresses of the login be on this machine, too.
+    /// Whether the server is on this machine. The addresses of the login may be on this machine only if the server is.
     is_local: bool,
 }
 

@@ -14,7 +14,7 @@ pub type AuthenticateFuture<'a> = Pin<Box<dyn Future<Output = Result<Identity, A
 
 /// Identifies the sender of an HTTP request by its credentials.
 ///
-/// An authenticator only identifies. Everything that follows is done by the runtime, the same for every authenticator:
+/// An authenticator only identifies. The runtime does everything that follows, in the same way for every authenticator:
 /// the responses 401 and 403 with their challenges, the metadata of the protected resource, and the decision whether
 /// the sender may call a function.
 ///

@@ -331,8 +331,8 @@ impl Exchange {
         }
     }
 
-    /// Tells other processes what they must learn before the response is sent, including that the message has opened a
-    /// session.
+    /// Opens the session that the message has begun, or sends the messages that other processes must receive before the
+    /// response is sent.
     ///
     /// # Errors
     ///
