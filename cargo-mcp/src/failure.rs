@@ -85,7 +85,7 @@ impl Failure {
 /// Only names whose similarity exceeds this value are suggested. Similarities are between 0 and 1.
 const THRESHOLD: f64 = 0.8;
 
-/// Returns the name most similar to a misspelled one, if it is similar enough.
+/// Returns the name most similar to a misspelled name, if it is similar enough.
 pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let similarity = |name: &str| {

@@ -88,8 +88,8 @@ pub(crate) const WARNING: Style = Style::color(AnsiColor::Yellow);
 /// An error.
 pub(crate) const ERROR: Style = Style::color(AnsiColor::Red).bold();
 
-/// A style of this program. [`escape`] recognizes its escape sequences and replaces all others, which are part of text
-/// from a server.
+/// A style of this program. [`escape`] recognizes its escape sequences and replaces all other sequences, which are part
+/// of text from a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style(anstyle::Style);
 

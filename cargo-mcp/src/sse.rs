@@ -12,7 +12,7 @@ use axum::body::{Body, BodyDataStream, HttpBody};
 use bytes::{Buf as _, Bytes};
 use futures_util::StreamExt as _;
 
-/// The maximum size of an event in bytes. A stream with a larger one ends with an error.
+/// The maximum size of an event in bytes. A stream with a larger event ends with an error.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";

@@ -81,7 +81,8 @@ impl Lock {
         Self::without_order(lock)
     }
 
-    /// Sorts what has no meaningful order: the members of objects, the names in `required`, and a prompt's arguments.
+    /// Sorts the parts that have no meaningful order: the members of objects, the names in `required`, and a prompt's
+    /// arguments.
     fn without_order(lock: Map<String, Value>) -> Self {
         let mut lock = Value::Object(lock);
         lock.sort_all_objects();
@@ -118,7 +119,7 @@ impl Lock {
         format!("{:#}\n", Value::Object(self.0.clone()))
     }
 
-    /// Returns the changes from this lock to a newer one, breaking changes first.
+    /// Returns the changes from this lock to a newer lock, breaking changes first.
     #[must_use]
     pub fn changes(&self, now: &Self) -> Vec<Change> {
         let mut changes = entries::changes(&self.0, &now.0);

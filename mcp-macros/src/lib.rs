@@ -35,7 +35,7 @@ use proc_macro::TokenStream;
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
 /// | `icon = "https://…"` | an icon |
 /// | `icons("https://…", …)` | several icons |
-/// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default that of the server |
+/// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
 /// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry: strings, numbers or booleans |
 /// | `crate = path` | the path of `mcp_runtime`, if it is re-exported |
@@ -103,7 +103,7 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
 /// | `icon = "https://…"` | an icon |
 /// | `icons("https://…", …)` | several icons |
-/// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default that of the server |
+/// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
 /// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry: strings, numbers or booleans |
 /// | `crate = path` | the path of `mcp_runtime`, if it is re-exported |
@@ -125,7 +125,7 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
 /// | `icon = "https://…"` | an icon |
 /// | `icons("https://…", …)` | several icons |
-/// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default that of the server |
+/// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
 /// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry: strings, numbers or booleans |
 /// | `crate = path` | the path of `mcp_runtime`, if it is re-exported |

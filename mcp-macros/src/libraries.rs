@@ -1,8 +1,8 @@
 //! `libraries!()`: the local dependencies of the crate that is being compiled that have annotated functions.
 //!
-//! Nothing links a library that no code mentions, so its functions are missing without a word. The runtime compares this
-//! list with the functions that it finds. Only dependencies with a path are considered: a macro does not know where
-//! Cargo has put the others.
+//! A library that no code mentions is not linked, so its functions are silently missing. The runtime compares this list
+//! with the functions that it finds. Only dependencies with a path are considered: a macro does not know where Cargo
+//! has put the other dependencies.
 
 use std::{
     env, fs,

@@ -81,7 +81,7 @@ impl Address {
                     node = node.set_tls_mode(TlsMode::Secure);
                 }
                 let settings = url.nodes[0].redis_settings().clone();
-                // The credentials are those of the servers, not of the sentinels.
+                // The credentials are for the servers, not for the sentinels.
                 let sentinels = url.nodes.into_iter();
                 let sentinels = sentinels.map(|info| info.set_redis_settings(RedisConnectionInfo::default())).collect();
                 let node = node.set_redis_connection_info(settings);

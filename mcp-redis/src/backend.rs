@@ -108,8 +108,8 @@ pub struct RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// Sets what all keys and channels begin with, `mcp:` by default. Services that share a server need different
-    /// prefixes: a service does not start while another one uses its prefix.
+    /// Sets the prefix of all keys and channels, `mcp:` by default. Services that share a server need different
+    /// prefixes: a service does not start while another service uses its prefix.
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.to_owned();
         self
@@ -137,7 +137,7 @@ impl RedisBuilder {
             let reason = "would decide where a cluster stores all keys";
             return Err(Error::Invalid(format!("a brace in the key prefix `{}` {reason}", self.prefix)));
         }
-        // The connections use the process's cryptography provider. If it has one already, that one remains.
+        // The connections use the process's cryptography provider. If it has a provider already, that provider remains.
         #[cfg(feature = "tls")]
         let _: Result<_, _> = rustls::crypto::ring::default_provider().install_default();
         let address = Arc::new(Address::parse(&self.url, self.timeout)?);

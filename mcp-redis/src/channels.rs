@@ -18,7 +18,7 @@ pub(crate) struct Channels(Mutex<Subscribers>);
 #[derive(Default)]
 struct Subscribers {
     by_channel: HashMap<String, Channel>,
-    /// The number of senders, including those of dropped subscriptions that have yet to be removed.
+    /// The number of senders, including the senders of dropped subscriptions that have yet to be removed.
     count: usize,
 }
 

@@ -38,7 +38,7 @@ impl Link {
         Ok(Self { state, lost })
     }
 
-    /// Returns the connection and its number. Without a connection, waits for a new one. Returns `None` at the
+    /// Returns the connection and its number. Without a connection, waits for a new connection. Returns `None` at the
     /// deadline, or once there has been no connection for `patience`.
     pub(crate) async fn get(&self, deadline: Instant, patience: Duration) -> Option<(Connection, u64)> {
         let mut state = self.state.clone();
@@ -82,7 +82,7 @@ async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut repor
     }
 }
 
-/// The pause before the first repetition, which doubles with every further one.
+/// The pause before the first repetition, which doubles with every further repetition.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest pause between two attempts.
@@ -119,7 +119,7 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// Sends a command to the node that imports its slot from another one.
+    /// Sends a command to the node that imports its slot from another node.
     pub(crate) async fn ask(&mut self, command: &Cmd, (host, port): (&str, u16)) -> RedisResult<Value> {
         let Self::Cluster(cluster) = self else { return self.req_packed_command(command).await };
         let mut pipeline = Pipeline::new();

@@ -40,7 +40,7 @@ impl Records for Redis {
     ) -> BackendFuture<'a, Option<RecordVersion>> {
         Box::pin(async move {
             let record = self.keys().record(key)?;
-            // Without a condition, a repetition could undo the change of somebody else.
+            // Without a condition, a repetition could undo another writer's change.
             let repeat = if condition == RecordCondition::Always { Repeat::Never } else { Repeat::Safe };
             let version = new_version()?;
             let value = stored(version, "", &value)?;
@@ -198,7 +198,7 @@ fn changed_meanwhile() -> BackendError {
     BackendError::Unavailable("the connection was lost during a change".to_owned())
 }
 
-/// Returns what a script compares with the version: `*` for any, nothing for none.
+/// Returns the text that a script compares with the version: `*` for any, nothing for none.
 fn expected(condition: RecordCondition) -> Vec<u8> {
     match condition {
         RecordCondition::Always => b"*".to_vec(),
@@ -213,7 +213,7 @@ fn new_version() -> Result<RecordVersion, BackendError> {
     getrandom::u64().map(RecordVersion::new).map_err(|error| BackendError::Unavailable(error.to_string()))
 }
 
-/// Returns what is stored for a record.
+/// Returns the stored form of a record.
 fn stored(version: RecordVersion, account: &str, value: &[u8]) -> Result<Vec<u8>, BackendError> {
     let length = u8::try_from(account.len()).ok().filter(|_| account.len() <= MAX_ACCOUNT).ok_or(BackendError::Full)?;
     Ok([&version.number().to_be_bytes()[..], &[length], account.as_bytes(), value].concat())

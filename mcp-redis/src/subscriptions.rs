@@ -100,7 +100,7 @@ struct Subscriber {
 /// Why a connection is no longer used.
 enum End {
     Lost,
-    /// Nobody can subscribe any more.
+    /// No further subscriptions can be requested.
     Closed,
 }
 
@@ -152,7 +152,7 @@ impl Subscriber {
         }
     }
 
-    /// Subscribes to channels when they are requested, and unsubscribes from unused ones.
+    /// Subscribes to channels when they are requested, and unsubscribes from unused channels.
     async fn serve(&self, mut sink: PubSubSink, requests: &mut mpsc::Receiver<Request>) -> End {
         let mut sweep = interval(SWEEP_INTERVAL);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -154,8 +154,8 @@ impl Handle {
         self.change(|registry| registry.set_enabled_entries(C::entries(), false))
     }
 
-    /// Enables the functions for which `decide` returns `true`, and disables all others. Returns whether anything
-    /// changed.
+    /// Enables the functions for which `decide` returns `true`, and disables all other functions. Returns whether
+    /// anything changed.
     ///
     /// ```
     /// # use mcp_runtime::{Server, tool};
@@ -249,7 +249,7 @@ impl Handle {
     }
 
     /// Sends a log message that belongs to no call to every client that has asked for messages of this level, including
-    /// those of other processes that share the [backend](crate::Server::backend).
+    /// the clients of other processes that share the [backend](crate::Server::backend).
     ///
     /// `logger` names the source of the message; an empty name is omitted. `data` is text or any serializable value.
     /// Messages must not contain secrets: every client receives them.
@@ -284,7 +284,7 @@ impl Handle {
 
     /// Returns how often [`log`](Self::log) could not send a message to a client that had asked for it. With a shared
     /// backend, a session without an open stream in this process is not counted, since the client may read in another
-    /// one.
+    /// process.
     pub fn dropped_log_messages(&self) -> u64 {
         self.engine().map_or(0, |engine| engine.dropped_log_messages())
     }

@@ -135,7 +135,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
 
-// The expansions of macros in unit tests name the crate as others do.
+// The expansions of macros in unit tests name the crate as expansions in other crates do.
 #[cfg(test)]
 extern crate self as mcp_runtime;
 

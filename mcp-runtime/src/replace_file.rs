@@ -15,7 +15,7 @@ use rustix::{
 #[cfg(unix)]
 use std::time::Duration;
 
-/// Who may read a new file.
+/// The users who may read a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// Only the user of the process, on Unix.

@@ -3,7 +3,7 @@
 /// Returns the name that is closest to `word`, if at most a third of its characters, and at most four, differ.
 ///
 /// Ignores ASCII case and the difference between `-` and `_`. Words longer than 64 characters have no suggestion, and
-/// of many names only the first ones are considered.
+/// only the first of many names are considered.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     /// The maximum number of pairs of characters that are compared.

@@ -270,8 +270,8 @@ fn read_text(path: &str, name: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("argument `{name}`: `{path}` is not valid UTF-8"))
 }
 
-/// Converts text to a value of the first type that matches, limits included, so that they are reported with all other
-/// errors and not by the server, once those have been corrected.
+/// Converts text to a value of the first type that matches, limits included, so that violations are reported together
+/// with all other errors, not later by the server.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What users type: arguments of tools and prompts, and answers to questions, converted and checked by their schemas.
+//! User input: arguments of tools and prompts, and answers to questions, converted and checked by their schemas.
 
 pub(crate) mod coerce;
 pub(crate) mod elicit;

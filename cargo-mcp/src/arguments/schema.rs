@@ -63,7 +63,7 @@ impl<'a> Schema<'a> {
         self.get(key).and_then(Value::as_array).into_iter().flatten()
     }
 
-    /// Returns this schema and those of its `allOf`.
+    /// Returns this schema and the schemas of its `allOf`.
     fn with_all_of(self) -> Vec<Self> {
         let others = self.list("allOf").map(|node| self.at(node));
         std::iter::once(self).chain(others).collect()

@@ -62,7 +62,7 @@ impl Callback {
     ///
     /// # Errors
     ///
-    /// Fails if nobody logs in in time.
+    /// Fails if the user does not log in in time.
     pub(crate) async fn authorize(self, request: &str, limit: Duration) -> io::Result<Url> {
         let state = parameter(request, "state").unwrap_or_default();
         errln!("log in with your browser at:\n  {}", escape_line(request));

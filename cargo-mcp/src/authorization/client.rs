@@ -78,8 +78,9 @@ async fn stored(url: &str) -> Result<Option<(AuthorizationManager, TokenStore)>,
     Ok(manager.initialize_from_store().await.map_err(failed)?.then_some((manager, store)))
 }
 
-/// Checks that an authorization server is the one at which the client is registered. Another one must receive neither its
-/// refresh tokens nor its codes. A server without metadata, which is its own authorization server, has no issuer.
+/// Checks that an authorization server is the server at which the client is registered. Another server must receive
+/// neither its refresh tokens nor its codes. A server without metadata, which is its own authorization server, has no
+/// issuer.
 fn check_issuer(stored: Option<String>, found: Option<String>) -> Result<(), AuthError> {
     if found == stored {
         return Ok(());
@@ -107,7 +108,7 @@ impl AuthorizedClient {
         send().await
     }
 
-    /// Asks the user for the scopes of a challenge, in addition to those already granted.
+    /// Asks the user for the scopes of a challenge, in addition to the granted scopes.
     async fn step_up(&self, error: InsufficientScopeError) -> Result<(), Error> {
         let Some(required) = error.required_scope.clone() else {
             return Err(StreamableHttpError::InsufficientScope(error));

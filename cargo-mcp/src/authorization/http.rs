@@ -13,11 +13,11 @@ use crate::http_client::http_client;
 /// The maximum size of a response in bytes.
 const MAX_RESPONSE_BYTES: usize = 256 << 10;
 
-/// Sends the requests of a login, whose addresses the server chooses, only where nobody on the way can read them.
+/// Sends the requests of a login, whose addresses the server chooses, only where they cannot be read in transit.
 /// Redirects are followed only within an origin.
 struct OAuthClient {
     client: Client,
-    /// Whether the server is on this machine. Only then, the others may be, too.
+    /// Whether the server is on this machine. The addresses of the login may be on this machine only if the server is.
     is_local: bool,
 }
 

@@ -22,7 +22,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct Login<'a> {
     pub(crate) url: &'a str,
-    /// The scopes to request. If there are none, those that the server asks for.
+    /// The scopes to request. If empty, the scopes that the server asks for.
     pub(crate) scopes: &'a [String],
     /// The id of a client that is registered already.
     pub(crate) client_id: Option<&'a str>,
@@ -38,8 +38,8 @@ pub(crate) struct Login<'a> {
 ///
 /// # Errors
 ///
-/// Fails if the server requires no authorization or cannot be reached, if the authorization server refuses, or if
-/// nobody logs in.
+/// Fails if the server requires no authorization or cannot be reached, if the authorization server refuses, or if the
+/// user does not log in.
 pub(crate) async fn login(login: &Login<'_>) -> Result<Vec<String>, Failure> {
     if !Url::parse(login.url).is_ok_and(|url| is_secure(&url)) {
         return Err(Failure::usage(format_args!("anybody on the way could read the tokens for `{}`", login.url))
@@ -95,7 +95,7 @@ pub(super) async fn discover(
         }
     }
     let has_pkce = |methods: &Vec<String>| methods.iter().any(|method| method == "S256");
-    // Without metadata, the endpoints are those of servers of 2025-03-26, which requires PKCE.
+    // Without metadata, the endpoints are the defaults of 2025-03-26, which requires PKCE.
     if source.is_discovered() && !metadata.code_challenge_methods_supported.as_ref().is_some_and(has_pkce) {
         return Err(AuthError::PkceUnsupported);
     }

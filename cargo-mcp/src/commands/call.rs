@@ -110,7 +110,7 @@ fn object(json: &str) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// Combines the arguments of the words with those of `--json`.
+/// Combines the arguments of the words with the arguments of `--json`.
 fn tool_arguments(
     tool: &Tool,
     words: &[String],

@@ -109,7 +109,7 @@ impl Comparison<'_> {
         self.report.keyword(Effect::Changed, "x-mcp-header", old.get("x-mcp-header"), new.get("x-mcp-header"));
     }
 
-    /// Compares alternatives: each old one must be a subset of a new one, and vice versa.
+    /// Compares alternatives: each old alternative must be a subset of a new alternative, and vice versa.
     fn unions(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
         let (before, after) = (self.old.variants(old), self.new.variants(new));
         let removed: Vec<&Normal> =
@@ -146,12 +146,12 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns whether the old schema accepts a subset of the new one.
+    /// Returns whether the old schema accepts a subset of the new schema.
     fn is_subset(&self, old: &Normal, new: &Normal) -> bool {
         self.compare_nested(old, new).iter().all(|found| !matches!(found.effect, Effect::Narrowed | Effect::Changed))
     }
 
-    /// Returns whether the old schema accepts a superset of the new one.
+    /// Returns whether the old schema accepts a superset of the new schema.
     fn is_superset(&self, old: &Normal, new: &Normal) -> bool {
         self.compare_nested(old, new).iter().all(|found| !matches!(found.effect, Effect::Widened | Effect::Changed))
     }

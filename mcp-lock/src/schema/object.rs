@@ -27,7 +27,7 @@ impl<'a> ObjectMembers<'a> {
         self.undeclared.is_some_and(|undeclared| *undeclared == false)
     }
 
-    /// Returns the schema of a member, either its own or that of undeclared members.
+    /// Returns the schema of a member, either its own or the schema of undeclared members.
     pub(super) fn declared(&self, name: &str) -> Option<&'a Value> {
         self.properties.get(name).copied().or_else(|| self.undeclared.filter(|undeclared| undeclared.is_object()))
     }

@@ -67,8 +67,8 @@ impl Manifest {
         candidates.iter().max_by_key(|found| (found.normal, found.key == package)).map(|found| found.key.clone())
     }
 
-    /// Returns the package names and the paths of the normal dependencies that have a path. The paths of inherited ones
-    /// are in `workspace`, and relative to it.
+    /// Returns the package names and the paths of the normal dependencies that have a path. The paths of inherited
+    /// dependencies are in `workspace`, and relative to it.
     pub(crate) fn local_dependencies<'a>(
         &'a self,
         workspace: Option<&'a Self>,

@@ -212,8 +212,8 @@ fn first_reference(tokens: TokenStream) -> Option<Span> {
     })
 }
 
-/// Returns whether the tokens contain a lifetime other than `'static`, and other than that of `Cow<'_, …>`, which is
-/// inferred as `'static`.
+/// Returns whether the tokens contain a lifetime other than `'static`, and other than the lifetime of `Cow<'_, …>`,
+/// which is inferred as `'static`.
 fn has_lifetime(tokens: TokenStream) -> bool {
     use proc_macro2::TokenTree;
     let (mut after_quote, mut of_cow) = (false, false);

@@ -44,7 +44,7 @@ pub(super) fn check(
     Some(span)
 }
 
-/// Rejects other arguments in addition to a flattened one.
+/// Rejects other arguments in addition to a flattened argument.
 pub(super) fn check_alone(arguments: &[Argument], errors: &mut Errors) {
     if arguments.len() < 2 {
         return;

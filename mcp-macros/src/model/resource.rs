@@ -79,7 +79,7 @@ fn parts_of(uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
     mcp_runtime_uri_template::parse(&uri.value()).map_err(report).ok()
 }
 
-/// Returns the span of a range of a literal, if the compiler provides it, or that of the whole literal.
+/// Returns the span of a range of a literal, if the compiler provides it, or the span of the whole literal.
 fn subspan(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
     let token = literal.token();
     let written = token.to_string();

@@ -44,7 +44,7 @@ impl Tools {
 }
 
 impl Entry {
-    /// Adds the scopes of the block to those of the method.
+    /// Adds the scopes of the block to the scopes of the method.
     fn add_scopes(&mut self, scopes: &[Vec<String>]) {
         let common = match self {
             Self::Tool(tool) => &mut tool.common,

@@ -135,7 +135,8 @@ fn read(attributes: &[Attribute], known: &'static [OptionSpec], errors: &mut Err
     options
 }
 
-/// Rejects `#[arg(…)]` with options of forms. With others, it belongs to another derive macro, such as those of clap.
+/// Rejects `#[arg(…)]` with options of forms. With other options, the attribute belongs to another derive macro, such
+/// as a macro of clap.
 fn reject_arg(attributes: &[Attribute], errors: &mut Errors) {
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("arg")) {
         let options = attribute.parse_args_with(Punctuated::<Meta, token::Comma>::parse_terminated);

@@ -103,7 +103,7 @@ impl Options {
         Self { attribute, known: known.into_iter().collect(), given: Vec::new() }
     }
 
-    /// Parses a list of options. Reports and skips invalid ones.
+    /// Parses a list of options. Reports and skips invalid options.
     pub(super) fn read(&mut self, tokens: TokenStream, errors: &mut Errors) {
         let list = |input: ParseStream<'_>| {
             while !input.is_empty() {

@@ -14,7 +14,7 @@ pub type AuthenticateFuture<'a> = Pin<Box<dyn Future<Output = Result<Identity, A
 
 /// Identifies the sender of an HTTP request by its credentials.
 ///
-/// An authenticator only identifies. Everything that follows is done by the runtime, the same for every authenticator:
+/// An authenticator only identifies. The runtime does everything that follows, in the same way for every authenticator:
 /// the responses 401 and 403 with their challenges, the metadata of the protected resource, and the decision whether
 /// the sender may call a function.
 ///
@@ -54,7 +54,7 @@ pub trait Authenticator: Send + Sync + 'static {
     /// Returns why the sender could not be identified, which decides the response.
     fn authenticate<'a>(&'a self, request: &'a Parts) -> AuthenticateFuture<'a>;
 
-    /// Returns what clients are told about the resource: its identifier, and who issues tokens for it. It is called
+    /// Returns the description of the resource for clients: its identifier, and the issuers of its tokens. It is called
     /// once, when the server is built.
     fn protected_resource(&self) -> ProtectedResource {
         ProtectedResource::new()
@@ -98,15 +98,15 @@ impl<A: Authenticator + ?Sized> Authenticator for Box<A> {
 /// The future of [`AuthorizationRoutes::respond`].
 pub type RouteFuture<'a> = Pin<Box<dyn Future<Output = Response<Bytes>> + Send + 'a>>;
 
-/// HTTP routes that belong to authorization and are served next to the MCP endpoint, such as those of an authorization
-/// server in the same process. An authenticator adds them with
+/// HTTP routes that belong to authorization and are served next to the MCP endpoint, such as the routes of an
+/// authorization server in the same process. An authenticator adds them with
 /// [`Authenticator::routes`](crate::auth::Authenticator::routes).
 ///
 /// Requests to these routes are not authenticated. Their `Host` must be allowed like that of any other request, but
-/// their `Origin` is not checked: what a web page may do with a route is decided by the route, which therefore answers
-/// CORS preflight requests, too. Bodies have at most 64 KiB. A request is handled to its end even if its client
-/// disconnects, except that a response that takes longer than a minute becomes the status 503. At most 128 requests are
-/// handled at once, of which each peer has its [share](crate::HttpOptions::max_peer_share); others are answered with
+/// their `Origin` is not checked: the route decides what a web page may do with it, and therefore answers CORS
+/// preflight requests, too. Bodies have at most 64 KiB. A request is handled to its end even if its client disconnects,
+/// except that a response that takes longer than a minute becomes the status 503. At most 128 requests are handled at
+/// once, of which each peer has its [share](crate::HttpOptions::max_peer_share); further requests are answered with
 /// status 503, too.
 pub trait AuthorizationRoutes: fmt::Debug + Send + Sync + 'static {
     /// Returns whether a path is one of the routes, whatever the method.

@@ -14,8 +14,8 @@ use super::challenge::Challenge;
 /// | [`unavailable`](Self::unavailable) | 503 | none; `Retry-After` |
 ///
 /// The client receives the message as `error_description`, so it must contain neither secrets nor anything about the
-/// issuer's or the server's internals; characters that are not allowed there are replaced. What only the operator may
-/// know goes to the log with [`with_detail`](Self::with_detail).
+/// issuer's or the server's internals; characters that are not allowed there are replaced. Details that only the
+/// operator may know go to the log with [`with_detail`](Self::with_detail).
 ///
 /// ```
 /// use mcp_runtime::auth::{AuthenticationError, Challenge};

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc};
 
 use super::{identity::Identity, scopes::Scopes};
 
-/// Which scopes contain others.
+/// The rules by which scopes contain other scopes.
 #[derive(Clone, Default)]
 pub(crate) struct Hierarchy {
     /// Pairs of a broad scope and a narrow one that it contains.
@@ -13,7 +13,7 @@ pub(crate) struct Hierarchy {
 type Rule = dyn Fn(&str, &str) -> bool + Send + Sync;
 
 impl Hierarchy {
-    /// Adds a scope that another one contains.
+    /// Adds a scope that another scope contains.
     pub(crate) fn add(&mut self, broad: String, narrow: String) {
         self.pairs.push((broad.into(), narrow.into()));
     }
@@ -28,7 +28,7 @@ impl Hierarchy {
         required.groups().all(|group| self.granted_of(identity, group).is_some())
     }
 
-    /// Returns the scopes that a client has to request to meet a requirement: of alternatives, the one that was
+    /// Returns the scopes that a client has to request to meet a requirement: of alternatives, the scope that was
     /// granted, or else the first.
     pub(crate) fn to_request(&self, identity: Option<&Identity>, required: &Scopes) -> Vec<String> {
         let mut scopes: Vec<String> = Vec::new();
@@ -48,7 +48,7 @@ impl Hierarchy {
         alternatives.find(|required| identity.scopes().any(|granted| self.contains(granted, required)))
     }
 
-    /// Returns whether a scope is another one or contains it, directly or through scopes between them.
+    /// Returns whether a scope equals another scope or contains it, directly or through scopes between them.
     fn contains(&self, broad: &str, narrow: &str) -> bool {
         if broad == narrow {
             return true;
@@ -90,7 +90,8 @@ impl AccessRules {
         required.is_empty() || identity.is_some_and(|identity| self.hierarchy.grants(identity, required))
     }
 
-    /// Returns the scopes that a sender has to request for an operation, including those that every request requires.
+    /// Returns the scopes that a sender has to request for an operation, including the scopes that every request
+    /// requires.
     pub(crate) fn to_request(&self, identity: Option<&Identity>, required: Scopes) -> Vec<String> {
         self.hierarchy.to_request(identity, &self.base.clone().and(required))
     }

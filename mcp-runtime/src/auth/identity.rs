@@ -8,8 +8,8 @@ use serde_json::Value;
 /// Over HTTP, an `Authenticator` creates it from the credentials of a request, or a middleware inserts it into the
 /// extensions of the request. Functions read it with [`Context::identity`](crate::Context::identity).
 ///
-/// Everything that outlives a request belongs to the [`Principal`]. Scopes and claims belong to one request: the next
-/// request of the same principal may have others.
+/// Everything that outlives a request belongs to the [`Principal`]. Scopes and claims belong to one request, and may
+/// differ in the next request of the same principal.
 ///
 /// Clones share their data, so an authenticator can keep identities in a cache.
 ///
@@ -66,8 +66,8 @@ impl Identity {
 
     /// Sets the time at which the credentials expire.
     ///
-    /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may go on with
-    /// what a request has started, such as an event stream.
+    /// An authenticator rejects credentials that have expired. The time tells the runtime how long it may continue work
+    /// that a request has started, such as an event stream.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};
@@ -89,8 +89,8 @@ impl Identity {
         self
     }
 
-    /// Adds a header to the response to this request, such as a `DPoP-Nonce` for the next one. Clones of the identity
-    /// that were created earlier do not have it.
+    /// Adds a header to the response to this request, such as a `DPoP-Nonce` for the next request. Clones of the
+    /// identity that were created earlier do not have it.
     #[cfg(feature = "http")]
     pub fn with_response_header(mut self, name: http::HeaderName, value: http::HeaderValue) -> Self {
         self.response_headers.get_or_insert_default().append(name, value);
@@ -102,7 +102,7 @@ impl Identity {
         self.known.principal.as_str()
     }
 
-    /// Returns the scopes that the sender was granted, without those that they imply.
+    /// Returns the scopes that the sender was granted, without the scopes that they imply.
     pub fn scopes(&self) -> impl Iterator<Item = &str> {
         self.known.scopes.iter().map(|scope| &**scope)
     }

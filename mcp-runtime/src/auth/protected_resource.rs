@@ -42,7 +42,8 @@ impl ProtectedResource {
     /// `https://mcp.example.com/mcp`.
     ///
     /// It is never taken from the `Host` of a request, which the sender chooses, except on loopback addresses: without
-    /// an identifier, clients on the same machine are told the URL that they use, and all others receive no metadata.
+    /// an identifier, clients on the same machine are told the URL that they use, and all other clients receive no
+    /// metadata.
     /// Without an [authorization server](Self::with_authorization_server), there is no metadata.
     pub fn resource(mut self, url: impl Into<String>) -> Self {
         self.resource = Some(url.into());
@@ -58,8 +59,9 @@ impl ProtectedResource {
         self
     }
 
-    /// Sets the scopes that clients request if a challenge names none: those for basic use. Default: every scope that
-    /// the functions of the server require. `offline_access` is omitted, since it concerns the authorization server.
+    /// Sets the scopes that clients request if a challenge names none: the scopes for basic use. Default: every scope
+    /// that the functions of the server require. `offline_access` is omitted, since it concerns the authorization
+    /// server.
     ///
     /// ```
     /// use mcp_runtime::auth::ProtectedResource;
@@ -166,7 +168,7 @@ impl ProtectedResource {
     }
 
     /// Combines the descriptions of several authenticators for the same resource: their authorization
-    /// servers and challenges are joined, and of everything else, what is set here has precedence.
+    /// servers and challenges are joined; for everything else, the settings of this description have precedence.
     ///
     /// ```
     /// use mcp_runtime::auth::ProtectedResource;

@@ -28,7 +28,7 @@ impl Scopes {
         scopes.into_iter().fold(Self::default(), |all, scope| all.and(scope.into()))
     }
 
-    /// Requires one of these scopes. If none is granted, clients are asked to request the first, so the one with the
+    /// Requires one of these scopes. If none is granted, clients are asked to request the first, so the scope with the
     /// fewest rights should come first.
     pub fn any(scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { groups: vec![scopes.into_iter().map(|scope| scope.into().into_boxed_str()).collect()] }

@@ -24,7 +24,7 @@ const PRINCIPAL: &str = "token-file";
 /// `Authorization: Bearer …`.
 ///
 /// Every user of a machine reaches its loopback addresses, and so does a program that the user runs in a sandbox. With a
-/// token, only those who can read the file can use the server.
+/// token, only users and programs that can read the file can use the server.
 ///
 /// All requests belong to one [`Principal`](crate::auth::Principal). For several users, use tokens that tell them apart.
 ///
@@ -49,7 +49,7 @@ impl TokenFile {
     ///
     /// If the file is missing or empty, generates a token of 256 random bits and writes it to the file, which only the
     /// user of the process can read (on Unix). Of several processes that open the same file at once, one generates the
-    /// token, and the others read it (on Unix, in a directory that can be locked).
+    /// token, and the other processes read it (on Unix, in a directory that can be locked).
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ fn read_or_generate(path: &Path) -> io::Result<String> {
         warn_if_readable(path);
         return Ok(token);
     }
-    // Of several servers that start at once, the first one generates the token, and the others read it.
+    // Of several servers that start at once, the first generates the token, and the other servers read it.
     let _lock = lock_directory(path);
     read(path)?.map_or_else(|| generate(path), Ok)
 }

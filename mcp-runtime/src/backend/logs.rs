@@ -48,7 +48,7 @@ use super::error::BackendFuture;
 pub trait EventLogs: fmt::Debug + Send + Sync + 'static {
     /// Appends entries to a log whose last entry has the position `after`, or creates the log if that is
     /// [`LogPosition::START`]. Sets the time after which the log expires, and drops its oldest entries beyond the
-    /// bounds, which are those of this append only.
+    /// bounds, which apply to this append only.
     ///
     /// Changes nothing if the log ends at another position. An implementation that repeats an append itself, after it has
     /// lost a connection, may then find the entries of its first attempt.
@@ -60,8 +60,8 @@ pub trait EventLogs: fmt::Debug + Send + Sync + 'static {
         bounds: LogBounds,
     ) -> BackendFuture<'a, Append>;
 
-    /// Returns at most `limit` entries after a position, none if there are no newer ones. If entries after the position
-    /// have been dropped, begins with the first entry that is left, whose position shows it.
+    /// Returns at most `limit` entries after a position, none if there are no newer entries. If entries after the
+    /// position have been dropped, begins with the first entry that is left, whose position reveals the loss.
     ///
     /// Returns `None` if the log does not exist.
     fn read<'a>(
@@ -114,7 +114,8 @@ impl<L: EventLogs + ?Sized> EventLogs for Arc<L> {
 pub enum Append {
     /// The entries were appended, the last one at this position.
     Appended(LogPosition),
-    /// The log ends at this position, which is not the expected one. It is [`LogPosition::START`] if there is no log.
+    /// The log ends at this position, which is not the expected position. It is [`LogPosition::START`] if there is no
+    /// log.
     Conflict(LogPosition),
 }
 
@@ -126,8 +127,8 @@ impl Append {
     }
 }
 
-/// The position of an entry in a log. The first entry that is appended to a log has position 1, each later one the next
-/// number.
+/// The position of an entry in a log. The first entry that is appended to a log has position 1, each later entry the
+/// next number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogPosition(u64);
 

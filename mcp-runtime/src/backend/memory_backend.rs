@@ -20,8 +20,8 @@ use super::{
 
 /// A [`Backend`](crate::backend::Backend) in the memory of one process.
 ///
-/// It keeps at most 200,000 records with 320 MiB, 100,000 logs with 64 MiB, and 200,000 subscriptions, and rejects what
-/// exceeds that. Several servers in one process may share it.
+/// It keeps at most 200,000 records with 320 MiB, 100,000 logs with 64 MiB, and 200,000 subscriptions, and rejects data
+/// beyond these limits. Several servers in one process may share it.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,7 +46,8 @@ pub struct MemoryBackend {
 /// The maximum number of records.
 const MAX_RECORDS: usize = 200_000;
 
-/// The maximum size of all records in bytes: that of tasks, which is limited to 256 MiB, and of what functions store.
+/// The maximum size of all records in bytes, including tasks, which are limited to 256 MiB, and the records of
+/// functions.
 const MAX_RECORD_BYTES: usize = 320 << 20;
 
 impl Default for MemoryBackend {
@@ -163,7 +164,7 @@ pub(super) struct MemoryTopics(Mutex<Subscribers>);
 #[derive(Default)]
 struct Subscribers {
     by_topic: HashMap<Box<str>, Vec<TopicSender>>,
-    /// The number of senders, including those whose subscriptions were dropped since the last sweep.
+    /// The number of senders, including the senders whose subscriptions were dropped since the last sweep.
     count: usize,
     /// The number of senders at which the next sweep takes place.
     sweep_at: usize,

@@ -37,8 +37,8 @@ const MAX_TTL: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// [`Records`] in the memory of one process.
 ///
-/// It keeps at most 100,000 records with 64 MiB, including their keys and indexes, and rejects what exceeds that:
-/// records are removed only when they expire or are deleted.
+/// It keeps at most 100,000 records with 64 MiB, including their keys and indexes, and rejects data beyond these
+/// limits: records are removed only when they expire or are deleted.
 ///
 /// ```
 /// use mcp_runtime::backend::MemoryRecords;
@@ -156,7 +156,7 @@ impl Store {
         self.write(&new, value, ttl, Some(account.into())).map(Insertion::Inserted)
     }
 
-    /// Writes a record. `account` is that of a new record.
+    /// Writes a record. `account` is the account of a new record.
     fn write(
         &mut self,
         key: &str,

@@ -39,7 +39,7 @@ pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};
 /// State shared by the processes of one service: [`Records`], [`EventLogs`] and [`Topics`]. Implemented by every type that
 /// implements the three.
 ///
-/// A backend knows only bytes. What a session, an event stream or a task is, is decided by the runtime.
+/// A backend knows only bytes. The runtime decides what a session, an event stream or a task is.
 ///
 /// ```
 /// use mcp_runtime::backend::{Backend, MemoryBackend};

@@ -232,9 +232,9 @@ pub struct RecordQuota<'a> {
     /// The account charged for this record in its group: ASCII text of at most 64 bytes. If it is empty, the record
     /// counts in its group only.
     pub account: &'a str,
-    /// The maximum number of records of the account, including the new one. Ignored without an account.
+    /// The maximum number of records of the account, including the new record. Ignored without an account.
     pub per_account: usize,
-    /// The maximum number of records of the group, including the new one.
+    /// The maximum number of records of the group, including the new record.
     pub total: usize,
 }
 

@@ -131,8 +131,8 @@ const PRECISION: Duration = Duration::from_millis(1);
 
 /// An estimate of the backend's clock. It is late by at most the time of one request.
 ///
-/// The clocks of the machines may differ, so every time that one process stores and another one compares is measured
-/// with this clock.
+/// The clocks of the machines may differ, so every time that one process stores and another process compares is
+/// measured with this clock.
 #[derive(Debug, Default)]
 pub(crate) struct BackendClock {
     measured: Mutex<Option<(u64, Instant)>>,
@@ -141,7 +141,7 @@ pub(crate) struct BackendClock {
 }
 
 impl BackendClock {
-    /// Returns the current time, or that of this machine if the backend has never been asked.
+    /// Returns the current time, or the time of this machine if the backend has never been asked.
     pub(crate) fn now(&self) -> Timestamp {
         if self.measured().is_some() { Timestamp::from_unix_millis(self.nanos() / 1_000_000) } else { Timestamp::now() }
     }

@@ -28,10 +28,10 @@ use super::error::BackendFuture;
 ///
 /// # Delivery
 ///
-/// A subscriber receives the messages that are published after [`subscribe`](Self::subscribe) has resolved, in the
-/// order of each publisher, including those of its own process, and perhaps the last ones before that. Whenever it may have missed messages, because the
-/// connection to the backend was interrupted or because the subscriber is too slow, it receives
-/// [`TopicEvent::Missed`] instead, and must read again what the messages announce.
+/// A subscriber receives the messages that are published after [`subscribe`](Self::subscribe) has resolved, including
+/// the messages of its own process, in the order of each publisher. It may also receive the last messages before that.
+/// Whenever it may have missed messages, because the connection to the backend was interrupted or because the
+/// subscriber is too slow, it receives [`TopicEvent::Missed`] instead, and must read again what the messages announce.
 pub trait Topics: fmt::Debug + Send + Sync + 'static {
     /// Delivers a message of at most 1 MiB to the current subscribers in all processes.
     fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> BackendFuture<'a, ()>;
@@ -95,7 +95,7 @@ struct Shared {
 struct State {
     waiting: VecDeque<Arc<[u8]>>,
     bytes: usize,
-    /// Whether messages were lost before those that are waiting.
+    /// Whether messages were lost before the messages that are waiting.
     has_missed: bool,
     is_closed: bool,
 }

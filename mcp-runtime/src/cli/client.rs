@@ -29,7 +29,7 @@ impl Client {
     pub(super) async fn exchange(&mut self, message: &str) -> String {
         let (mut response, mut output) = (Vec::new(), Vec::new());
         self.0.receive(message.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut response);
-        // What a function sends while it runs precedes its response.
+        // The messages that a function sends while it runs precede its response.
         self.0.drain(&mut output);
         output.append(&mut response);
         while self.0.in_flight() > 0 {

@@ -1,4 +1,4 @@
-//! The flags of a `#[server]` function, which behave as those of clap.
+//! The flags of a `#[server]` function, which behave like the flags of clap.
 //!
 //! | parameter | on the command line |
 //! | --- | --- |

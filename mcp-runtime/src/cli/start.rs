@@ -337,7 +337,7 @@ impl<E: ErrorOutput> IntoServer for Result<Server, E> {
 ///
 /// # Errors
 ///
-/// Never fails: the return type is that of [`MainFn`].
+/// Never fails: the return type is required by [`MainFn`].
 pub fn default_main(server: Server, _: Input<'_>) -> Result<ServerFuture, HandlerError> {
     Ok(Box::pin(async { Ok(server) }))
 }

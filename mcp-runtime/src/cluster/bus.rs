@@ -61,11 +61,12 @@ impl fmt::Debug for Handlers {
     }
 }
 
-/// Tells whether this replica would have heard of a change of what it has read.
+/// Tells whether this replica would have heard of a change to the state that it has read.
 ///
-/// It would not have if messages do not arrive, or if it was not scheduled: a process that continues after `SIGSTOP` may
-/// receive a request before the message that was sent earlier. Therefore, the replica sends itself messages, and what it
-/// has read is fresh for the time of a lease after the last one that arrived was sent, while its task runs often enough.
+/// A change goes unnoticed if messages do not arrive, or if the replica was not scheduled: a process that continues
+/// after `SIGSTOP` may receive a request before the message that was sent earlier. Therefore, the replica sends itself
+/// messages. The state that it has read is fresh for the time of a lease after the last message that arrived was sent,
+/// while its task runs often enough.
 #[derive(Debug)]
 pub(super) struct Freshness {
     start: Instant,

@@ -27,16 +27,17 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// How long a server that shuts down waits until its last changes are announced.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The changes that this process has made and announces, and the handler of those that other processes announce.
+/// The changes that this process has made and announces, and the handler of the changes that other processes announce.
 ///
-/// Nothing is lost while the backend fails: what could not be announced is kept and announced later, and what others
-/// may have announced in the meantime is replaced with [`ChangeSet::everything`].
+/// Nothing is lost while the backend fails: changes that could not be announced are kept and announced later, and
+/// changes that other processes may have announced in the meantime are replaced with [`ChangeSet::everything`].
 #[derive(Debug)]
 pub(super) struct SharedChanges {
     replica: Arc<Replica>,
     /// The server of this process, once it is built.
     engine: OnceLock<Weak<Engine>>,
-    /// Distinguishes this process from the others. Without it, the process also receives its own announcements.
+    /// Distinguishes this process from the other processes. Without it, the process also receives its own
+    /// announcements.
     id: Option<String>,
     state: Mutex<State>,
     /// Wakes [`run`](Self::run).
@@ -140,7 +141,7 @@ impl SharedChanges {
         (!state.announcing.is_empty()).then(|| state.announcing.encode(self.id.as_deref()))
     }
 
-    /// Notifies the subscribers in this process of what has changed in others.
+    /// Notifies the subscribers in this process of changes in other processes.
     fn deliver(&self, changes: &ChangeSet) {
         let Some(engine) = self.engine.get().and_then(Weak::upgrade) else { return };
         // Clients have not subscribed to kinds that the server does not declare.

@@ -26,7 +26,7 @@ use crate::{
 const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// The age at which a key starts to seal, unless it is the first one. By then, every process knows it.
 const ACTIVATION: Duration = Duration::from_secs(5 * 60);
-/// The maximum number of keys, more than two months' worth. Beyond it, the oldest ones are dropped.
+/// The maximum number of keys, more than two months' worth. Beyond it, the oldest keys are dropped.
 const MAX_KEYS: usize = 64;
 
 /// The keys of a service, the newest one first.
@@ -62,7 +62,7 @@ impl KeyRing {
         self.keys.iter().map(|dated| &dated.key).find(|key| key.id() == id)
     }
 
-    /// Adds the keys of another ring, and drops those whose states, which live for `ttl`, have all expired.
+    /// Adds the keys of another ring, and drops the keys whose states, which live for `ttl`, have all expired.
     fn unite(&mut self, other: &Self, now: Timestamp, ttl: Duration) {
         for dated in &other.keys {
             if !self.keys.iter().any(|known| known.key == dated.key) {

@@ -83,7 +83,7 @@ impl Lease {
         }
     }
 
-    /// Deletes the record, so that the other replicas see at once that this one is gone.
+    /// Deletes the record, so that the other replicas see at once that this replica is gone.
     pub(super) async fn release(self, backend: &Arc<dyn Backend>) {
         if let Err(error) = with_timeout(backend.delete(&self.key, RecordCondition::Version(self.version))).await {
             tracing::debug!(%error, "cannot release the lease of this replica");
@@ -97,7 +97,7 @@ const KEY: &str = "mcp/1/server";
 /// The number of attempts to read a record that other processes delete and create.
 const MAX_NAME_ATTEMPTS: usize = 4;
 
-/// The name of this server, and those that it had before.
+/// The name of this server, and its previous names.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ServerName {
     pub(crate) name: String,
@@ -222,7 +222,7 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(3);
 
-    /// However slow the backend is, a replica believes in its lease for no longer than the others do.
+    /// However slow the backend is, a replica believes in its lease for no longer than the other replicas do.
     #[tokio::test(start_paused = true)]
     async fn a_lease_ends_before_its_record() {
         for delays in [[0, 0], [0, 700], [700, 0], [300, 400], [1900, 0], [0, 1900], [900, 900], [2500, 0], [0, 2500]] {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// A replica that was stopped for long does not delete the lease of the one that has its slot now.
+    /// A replica that was stopped for long does not delete the lease of the replica that has its slot now.
     #[tokio::test]
     async fn only_its_own_lease_is_released() {
         let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());

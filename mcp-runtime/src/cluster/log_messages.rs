@@ -17,15 +17,15 @@ use crate::{
 
 /// The kind of the messages between replicas.
 const LOG_MESSAGES: &str = "log";
-/// The maximum number of messages that wait to be announced, and of their bytes. Further ones are dropped.
+/// The maximum number of messages that wait to be announced, and of their bytes. Further messages are dropped.
 const MAX_WAITING: usize = 256;
 const MAX_WAITING_BYTES: usize = 512 << 10;
 
-/// The log messages that this process announces, and the handler of those that others announce.
+/// The log messages that this process announces, and the handler of the messages that other processes announce.
 #[derive(Debug)]
 pub(crate) struct SharedLog {
     replica: Arc<Replica>,
-    /// Distinguishes this process from the others.
+    /// Distinguishes this process from the other processes.
     id: String,
     /// Delivers the messages that other processes announce, once the server is built.
     log: OnceLock<Arc<SessionLog>>,
@@ -53,7 +53,7 @@ impl SharedLog {
         shared
     }
 
-    /// Sets what delivers the messages of other processes.
+    /// Sets the log that delivers the messages of other processes.
     pub(super) fn connect(&self, log: &Arc<SessionLog>) {
         let _ = self.log.set(Arc::clone(log));
     }

@@ -1,8 +1,9 @@
 //! Everything that exists because several processes share a backend.
 //!
 //! A process is a [`Replica`] with a number, its [`Slot`]. The slot is a record that expires unless the replica renews
-//! it, so the others see when a replica is gone. Messages are delivered at most once: whatever they announce must be
-//! found in a record as well, and is read again when a replica [missed](crate::engine::ReplicaHandler::missed) messages.
+//! it, so the other replicas see when a replica is gone. Messages are delivered at most once: whatever they announce
+//! must be found in a record as well, and is read again when a replica [missed](crate::engine::ReplicaHandler::missed)
+//! messages.
 //!
 //! The engine meets this module as its [`Replicas`], and HTTP as [`SharedSessions`](crate::transport::http::session).
 //! Neither names anything of it: the server connects them.
@@ -58,11 +59,11 @@ use crate::{
     registry::Kinds,
 };
 
-/// What an author sets for a server whose processes share a backend.
+/// The settings of a server whose processes share a backend.
 #[derive(Debug)]
 pub(crate) struct ClusterOptions {
     pub(crate) backend: Option<Arc<dyn Backend>>,
-    /// How long the other processes wait for one that gives no sign of life.
+    /// How long the other processes wait for a process that gives no sign of life.
     pub(crate) lease: Duration,
     /// The names of servers with which this one may share the backend.
     pub(crate) former_names: Vec<String>,
@@ -74,7 +75,7 @@ impl Default for ClusterOptions {
     }
 }
 
-/// This process among those that share a backend, with everything that they exchange.
+/// This process among the processes that share a backend, with everything that they exchange.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     replica: Arc<Replica>,

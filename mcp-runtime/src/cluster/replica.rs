@@ -32,11 +32,11 @@ const ANNOUNCEMENTS: &str = "mcp/1/replicas";
 /// The longest time between two attempts to reach a backend that has failed.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// This process among those that share a backend.
+/// This process among the processes that share a backend.
 ///
-/// Call [`join`](Self::join) before anything that others must be able to attribute to this process: it starts the task
-/// that takes a slot, renews it, and passes messages to the [handlers](ReplicaHandler). Dropping the replica releases
-/// the slot.
+/// Call [`join`](Self::join) before anything that other processes must be able to attribute to this process: it starts
+/// the task that takes a slot, renews it, and passes messages to the [handlers](ReplicaHandler). Dropping the replica
+/// releases the slot.
 #[derive(Debug)]
 pub(crate) struct Replica {
     membership: Arc<Membership>,
@@ -127,8 +127,8 @@ impl Replica {
     }
 
     /// Returns whether this replica has heard of everything that was announced more than a lease ago, and was not paused
-    /// since. Otherwise, what was read must be read again before it is used. This takes no lock, and does not use the
-    /// backend.
+    /// since. Otherwise, state that was read must be read again before it is used. This takes no lock, and does not use
+    /// the backend.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn is_fresh(&self, at: Instant) -> bool {
         self.membership.freshness.is_fresh(at)
@@ -177,8 +177,8 @@ impl Replica {
         }
     }
 
-    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this one.
-    /// Returns `None` if this replica has no slot.
+    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this
+    /// replica. Returns `None` if this replica has no slot.
     pub(crate) fn new_id(&self) -> Option<u64> {
         self.slot().map(|slot| self.next_id(slot))
     }
@@ -212,7 +212,7 @@ impl Replica {
         with_timeout(self.backend().publish(&to.key(), encode(kind, payload))).await
     }
 
-    /// Sends a message of less than 1 MiB to all replicas, including this one.
+    /// Sends a message of less than 1 MiB to all replicas, including this replica.
     pub(crate) async fn announce(&self, kind: &str, payload: &[u8]) -> Result<(), BackendError> {
         with_timeout(self.backend().publish(ANNOUNCEMENTS, encode(kind, payload))).await
     }
@@ -257,8 +257,8 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
     }
 }
 
-/// Sets the status back when the task ends. The handlers are not called, since the runtime ends as well, or nobody needs
-/// the replica any more.
+/// Sets the status back when the task ends. The handlers are not called, since the runtime ends as well, or the replica
+/// is no longer needed.
 struct ResetOnDrop<'a>(&'a Membership);
 
 impl Drop for ResetOnDrop<'_> {

@@ -143,7 +143,7 @@ impl SessionRecord {
     }
 }
 
-/// Adopts what other replicas have changed.
+/// Adopts the changes of other replicas.
 pub(super) fn adopt(session: &Session, before: &SessionRecord, after: &SessionRecord) {
     if after.initialized {
         session.set_initialized();
@@ -170,7 +170,7 @@ pub(super) fn invalidate(session: &Session) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Announcement {
-    /// The record has this revision or a newer one.
+    /// The record has this revision or a newer revision.
     Changed { session: String, revision: u64 },
     /// Any session may have changed or ended.
     AllChanged,
@@ -219,14 +219,14 @@ pub(super) struct SharedSession {
     invalidations: AtomicU64,
     validated: AtomicU64,
     /// The number of updates of resources of which the process had heard when the copy became outdated. It may have missed
-    /// later ones, because it did not know their subscriptions.
+    /// later updates, because it did not know their subscriptions.
     updates: AtomicU64,
     /// The newest revision that was announced to the other replicas, as far as this replica knows.
     announced: AtomicU64,
 }
 
 impl SharedSession {
-    /// Returns what this process knows about a session that others share.
+    /// Returns what this process knows about a session that other processes share.
     pub(super) fn of(session: &Session) -> Option<&Self> {
         session.shared.get()?.downcast_ref()
     }

@@ -23,30 +23,31 @@ pub(super) const SESSION_MESSAGES: &str = "session";
 /// The maximum number of attempts to change a session that other replicas keep changing.
 const MAX_ATTEMPTS: usize = 16;
 
-/// The size of the sample of a peer's sessions from which the longest unused ones are evicted.
+/// The size of the sample of a peer's sessions from which the longest unused sessions are evicted.
 const EVICTION_SAMPLE: usize = 64;
 
 /// How long the answer of a client is kept for the replica that asked. A replica that has missed the announcement of an
 /// answer looks for the answer within this time.
 const ANSWER_TTL: Duration = Duration::from_secs(60);
 
-/// The maximum size in bytes of an answer for another replica. A longer one is replaced with an error.
+/// The maximum size in bytes of an answer for another replica. A longer answer is replaced with an error.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
-/// The maximum size in bytes of an answer that is sent to another replica, which reads a larger one from its record.
+/// The maximum size in bytes of an answer that is sent to another replica, which reads a larger answer from its record.
 const MAX_SENT_BYTES: usize = 16 << 10;
 
-/// The maximum numbers of answers of a session that are stored for other replicas, of those that are sent and of larger
-/// ones: 1 and 16 MiB. Further ones are only sent, and larger ones refused. Only the replica that asked knows whether an
-/// answer is expected, so a client could otherwise store any number of invented answers.
+/// The maximum numbers of answers of a session that are stored for other replicas: of answers that are also sent, and
+/// of larger answers. They take at most 1 MiB and 16 MiB. Further answers are only sent, and larger answers are
+/// refused. Only the replica that asked knows whether an answer is expected, so a client could otherwise store any
+/// number of invented answers.
 const MAX_ANSWERS: (usize, usize) = (64, 16);
 
 /// The minimum time for which a cancellation is kept for the replica that runs the call. A replica that has missed the
 /// announcement of a cancellation looks for it within this time.
 const CANCELLATION_TTL: Duration = Duration::from_secs(60);
 
-/// The maximum number of cancellations of a session that are kept. Further ones are only announced. Only the replica that
-/// runs a call knows its id, so a client could otherwise store any number of invented ids.
+/// The maximum number of cancellations of a session that are kept. Further cancellations are only announced. Only the
+/// replica that runs a call knows its id, so a client could otherwise store any number of invented ids.
 const MAX_CANCELLATIONS: usize = 64;
 
 /// The sessions in the backend.
@@ -218,7 +219,7 @@ impl SessionStore {
         Ok(())
     }
 
-    /// Sends a message to all replicas, including this one.
+    /// Sends a message to all replicas, including this replica.
     pub(super) async fn announce(&self, announcement: &Announcement) -> Result<(), BackendError> {
         self.replica.announce(SESSION_MESSAGES, &announcement.encode()).await
     }
@@ -275,7 +276,7 @@ impl SessionStore {
         self.replica.send(owner, SESSION_MESSAGES, &answered.encode()).await
     }
 
-    /// Takes the answer that another replica has received to a request of this one.
+    /// Takes the answer that another replica has received to a request of this replica.
     pub(super) async fn take_answer(&self, id: &str, request: u64) -> Result<Option<InputResponse>, BackendError> {
         let Some(found) = with_timeout(self.backend().get(&answer_key(id, request))).await? else { return Ok(None) };
         self.forget_answer(id, request).await;

@@ -39,7 +39,8 @@ const MAX_LOADS: usize = 3;
 /// this replica has its lease.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The sessions that several replicas share. [`LocalSessions`] contains the copies of those that this replica uses.
+/// The sessions that several replicas share. [`LocalSessions`] contains the copies of the sessions that this replica
+/// uses.
 #[derive(Debug)]
 pub(crate) struct ReplicaSessions {
     /// Set by [`new`](Self::new), for the worker.
@@ -91,7 +92,7 @@ impl ReplicaSessions {
         self.worker.ensure_running(|| run(Weak::clone(&self.this), Arc::clone(&self.work), self.renewal_interval));
     }
 
-    /// Connects a session to its record, and adds it to those of this replica.
+    /// Connects a session to its record, and adds it to the sessions of this replica.
     fn insert(&self, id: &Arc<str>, session: &Arc<Session>, stored: StoredSession, permit: PeerPermit) {
         // All replicas must agree on the owner of the session's tasks.
         session.set_id(id);
@@ -166,7 +167,7 @@ impl ReplicaSessions {
         self.sessions.all().into_iter().flat_map(of_session).collect()
     }
 
-    /// Returns the sessions that must be read again now. Idle ones are read again when they are used.
+    /// Returns the sessions that must be read again now. Idle sessions are read again when they are used.
     pub(super) fn stale_in_use(&self) -> Vec<String> {
         let stale = self.sessions.all().into_iter().filter(|(_, local)| is_stale(local) && !local.is_idle());
         stale.map(|(id, _)| id.to_string()).collect()
@@ -178,7 +179,7 @@ impl ReplicaSessions {
         self.sessions.all().into_iter().filter(|(_, local)| is_used(local)).map(|(id, _)| id).collect()
     }
 
-    /// Does what is due.
+    /// Performs the work that is due.
     ///
     /// # Errors
     ///

@@ -12,12 +12,12 @@ use tokio::{sync::Notify, task::JoinSet, time::sleep};
 use super::sessions::ReplicaSessions;
 use crate::backend::Backoff;
 
-/// What a replica has to do for a session, given by its id.
+/// A job of a replica for a session, which is given by its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Take the answer to a question of this replica, which another one has stored.
+    /// Take the answer to a question of this replica, which another replica has stored.
     TakeAnswer(String, u64),
-    /// Cancel the calls of this replica that others were told to cancel.
+    /// Cancel the calls of this replica that other replicas were told to cancel.
     TakeCancellations(String),
     /// Delete a cancellation that has taken effect, given by the id of its request as JSON.
     ForgetCancellation(String, String),
@@ -116,7 +116,7 @@ async fn spawn(tasks: &mut JoinSet<()>, task: impl Future<Output = ()> + Send + 
     while tasks.try_join_next().is_some() {}
 }
 
-/// Does what is due, and renews the sessions in use once per interval, for as long as it is polled.
+/// Performs the work that is due, and renews the sessions in use once per interval, for as long as it is polled.
 pub(super) async fn run(shared: Weak<ReplicaSessions>, work: Arc<SharedWork>, interval: Duration) {
     let all_answers = |shared: &ReplicaSessions| {
         shared.questions().into_iter().map(|(session, request)| Work::TakeAnswer(session, request)).collect()

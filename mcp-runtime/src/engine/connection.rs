@@ -165,7 +165,8 @@ impl Connection {
     }
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
-    /// lines. The others become available to [`drain`](Self::drain) later. Adds the ids of its requests to `ids`.
+    /// lines. The other responses become available to [`drain`](Self::drain) later. Adds the ids of its requests to
+    /// `ids`.
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
@@ -197,8 +198,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether a message is an `initialize` or `server/discover` request, which precede all others and call no
-    /// function.
+    /// Returns whether a message is an `initialize` or `server/discover` request, which precede all other messages and
+    /// call no function.
     pub(crate) fn is_handshake_request(&self, bytes: &[u8]) -> bool {
         match std::str::from_utf8(without_bom(bytes)).map(parse) {
             Ok(Transmission::One(Ok(Incoming::Request(message, _)))) => {
@@ -329,7 +330,7 @@ impl Connection {
         }
     }
 
-    /// Takes what other replicas must learn before the transmission is answered.
+    /// Takes the messages for other replicas that must be sent before the transmission is answered.
     #[cfg(feature = "http")]
     pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
         self.context.take_outgoing()

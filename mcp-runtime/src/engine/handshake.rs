@@ -1,4 +1,4 @@
-//! How sessions begin: by `initialize`, or as copies of those that other replicas have opened.
+//! How sessions begin: by `initialize`, or as copies of the sessions that other replicas have opened.
 
 use std::sync::{Arc, OnceLock};
 

@@ -86,7 +86,7 @@ impl Default for TaskOptions {
     }
 }
 
-/// The maximum numbers of tasks that a server keeps, including finished ones.
+/// The maximum numbers of tasks that a server keeps, including finished tasks.
 ///
 /// Processes that share a [backend](crate::Server::backend) share the limits.
 ///

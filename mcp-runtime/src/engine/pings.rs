@@ -57,7 +57,7 @@ async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut S
         // The client does not read its messages, or leaves too many requests unanswered.
         Err(_) => timer.await,
     }
-    // A client whose stream has broken may still open another one. Until then, the session may become idle.
+    // A client whose stream has broken may still open another stream. Until then, the session may become idle.
     liveness.take() || !session.outbox.has_reader()
 }
 

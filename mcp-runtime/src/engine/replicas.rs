@@ -20,10 +20,9 @@ use crate::{
     registry::Kinds,
 };
 
-/// This process among those that share a backend.
+/// This process among the processes that share a backend.
 pub(crate) trait Replicas: fmt::Debug + Send + Sync {
-    /// Starts to exchange with the other processes what is shared with them, unless that has been started or there is no
-    /// runtime.
+    /// Starts the exchange of shared state with the other processes, unless it has been started or there is no runtime.
     fn start(&self);
 
     /// Checks that no other server uses the backend.
@@ -44,8 +43,8 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// slot, until it has a new one.
     fn slot(&self) -> Option<Slot>;
 
-    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this one.
-    /// Returns `None` if this replica has no slot.
+    /// Returns an id that no replica has used before, from which every replica finds the [slot](Slot::of_id) of this
+    /// replica. Returns `None` if this replica has no slot.
     fn new_id(&self) -> Option<u64>;
 
     /// Returns whether the replica that had this slot when it was last heard of still has it. A replica that was killed
@@ -61,7 +60,7 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// Adds a handler of the messages of a kind, for as long as it exists. A kind contains no spaces.
     fn add_handler(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>);
 
-    /// Sends a message of less than 1 MiB to all replicas, including this one.
+    /// Sends a message of less than 1 MiB to all replicas, including this replica.
     fn announce<'a>(&'a self, kind: &'a str, payload: &'a [u8]) -> BackendFuture<'a, ()>;
 
     /// Announces that the lists of these kinds have changed.
@@ -79,7 +78,7 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// Returns the keys that seal the state of requests. Returns `None` if the server has keys of its own.
     fn keys(&self) -> Option<&dyn SharedKeys>;
 
-    /// Returns whether the client of a session reads messages that belong to no request, at whichever replica.
+    /// Returns whether the client of a session reads messages that belong to no request, at any replica.
     fn is_read<'a>(&'a self, session: &'a str) -> BackendFuture<'a, bool>;
 
     /// Returns what is wrong with the backend, or `None` if nothing is.
@@ -134,15 +133,15 @@ pub(crate) trait SharedKeys: Send + Sync {
     fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault>;
 }
 
-/// The number of a process among those that share a backend, between 1 and 2^20 - 1. It is random, so the slot of a
-/// process that is gone is unlikely to be taken by another one soon.
+/// The number of a process among the processes that share a backend, between 1 and 2^20 - 1. It is random, so the slot
+/// of a process that is gone is unlikely to be taken by another process soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Slot(NonZeroU32);
 
 impl Slot {
     pub(crate) const BITS: u32 = 20;
-    /// The number of bits of an id below those of its slot.
+    /// The number of bits of an id below the bits of its slot.
     const SHIFT: u32 = 32;
 
     /// Returns an id that no other replica uses: the slot and a number that the replica uses once. It is less than 2^52,

@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The state that all connections of a server share.
 
 use std::{
     io,
@@ -42,8 +42,8 @@ pub(crate) struct Profile {
     /// The capabilities that the author declared.
     pub(crate) declared: OptionalCapabilities,
     pub(crate) limits: Limits,
-    /// The targets whose events are forwarded to clients in addition to those of the functions' crates. `None` if no log
-    /// events of functions are forwarded.
+    /// The targets whose events are forwarded to clients in addition to the events of the functions' crates. `None` if
+    /// no log events of functions are forwarded.
     pub(crate) log_targets: Option<Arc<[String]>>,
     /// The form in which the schemas of tools are listed.
     pub(crate) schemas: SchemaProfile,
@@ -53,10 +53,10 @@ pub(crate) struct Profile {
     pub(crate) visibility: Option<Visibility>,
     pub(crate) layers: Layers,
     pub(crate) roots_hook: Option<RootsHook>,
-    /// The names of functions, including those that will be added.
+    /// The names of functions, including functions that will be added.
     pub(crate) names: Names,
     pub(crate) access: Arc<AccessRules>,
-    /// The scopes of functions, including those that will be added.
+    /// The scopes of functions, including functions that will be added.
     pub(crate) scopes: ScopeRules,
     /// Whether lists omit what the caller may not use.
     pub(crate) hides_unauthorized: bool,
@@ -99,7 +99,7 @@ impl Engine {
         replicas: Option<Arc<dyn Replicas>>,
         announces_changes: bool,
     ) -> Self {
-        // What is listed for one caller is not for everybody.
+        // A list for one caller is not valid for other callers.
         let is_private = profile.visibility.is_some() || profile.hides_unauthorized || profile.authenticates;
         let encodings =
             revision::DIALECTS.map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private)));
@@ -175,8 +175,8 @@ impl Engine {
         })
     }
 
-    /// Sends an encoded log message to the sessions of all processes that have asked for its level, and counts those of
-    /// this process that cannot receive it.
+    /// Sends an encoded log message to the sessions of all processes that have asked for its level, and counts the
+    /// sessions of this process that cannot receive it.
     pub(crate) fn log(&self, level: Level, message: &[u8]) {
         self.log.send(level, message);
         if self.replicas.as_ref().is_some_and(|replicas| !replicas.log(level, message)) {
@@ -201,8 +201,8 @@ impl Engine {
         open.map(|session| Arc::new(LiveRequester::of_session(&session)) as _)
     }
 
-    /// Starts to exchange with other processes what is shared with them, if anything is, unless that has been started
-    /// or there is no runtime. Whatever depends on it calls this first.
+    /// Starts the exchange of shared state with other processes, if there is any, unless it has been started or there
+    /// is no runtime. Code that depends on the exchange calls this first.
     pub(crate) fn start_background(&self) {
         if let Some(replicas) = &self.replicas {
             replicas.start();
@@ -234,15 +234,16 @@ impl Engine {
         }
     }
 
-    /// Waits until the changes that this process has made are announced to the others, for at most half a second.
+    /// Waits until the changes that this process has made are announced to the other processes, for at most half a
+    /// second.
     pub(crate) async fn flush_changes(&self) {
         if let Some(replicas) = &self.replicas {
             replicas.flush().await;
         }
     }
 
-    /// Replaces the registry with the one that `change` returns, if any, and notifies subscribers. Returns whether it
-    /// was replaced.
+    /// Replaces the registry with the registry that `change` returns, if any, and notifies subscribers. Returns whether
+    /// it was replaced.
     ///
     /// # Errors
     ///
@@ -284,8 +285,8 @@ impl CurrentRegistry {
         self.registry.load()
     }
 
-    /// Replaces the registry with the one that `change` returns. Returns the kinds of entries that changed, or `None`
-    /// if `change` returns no registry.
+    /// Replaces the registry with the registry that `change` returns. Returns the kinds of entries that changed, or
+    /// `None` if `change` returns no registry.
     ///
     /// # Errors
     ///

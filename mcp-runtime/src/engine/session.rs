@@ -59,7 +59,8 @@ pub(crate) struct Session {
     /// Whether the server declared in `initialize` that it sends log messages.
     pub(crate) declares_logging: bool,
     pub(super) lifecycle: Lifecycle,
-    /// What the other processes know about the session, in a type of `cluster`. Unset if only this process knows it.
+    /// The state that the session shares with other processes, in a type of `cluster`. Unset if only this process knows
+    /// the session.
     pub(crate) shared: OnceLock<Box<dyn Any + Send + Sync>>,
     /// Pings the client when it is silent. `None` if pings are disabled.
     pub(super) liveness: Option<Liveness>,
@@ -260,7 +261,7 @@ impl Session {
     }
 }
 
-/// Sends log messages to the sessions of this process, and counts those that cannot be sent.
+/// Sends log messages to the sessions of this process, and counts the messages that cannot be sent.
 #[derive(Debug)]
 pub(crate) struct SessionLog {
     sessions: Arc<WeakSet<Session>>,

@@ -1,5 +1,5 @@
-//! The synchronization primitives of the table of calls in flight and of the outbox: those of `std`, or with
-//! `--cfg shuttle` those of shuttle, which runs the threads of a test in all interleavings.
+//! The synchronization primitives of the table of calls in flight and of the outbox: the primitives of `std`, or with
+//! `--cfg shuttle` the primitives of shuttle, which runs the threads of a test in all interleavings.
 
 #[cfg(all(test, shuttle))]
 pub(super) use shuttle::sync::{Mutex, MutexGuard, atomic};

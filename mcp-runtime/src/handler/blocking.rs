@@ -10,14 +10,14 @@ use tracing::Span;
 use super::{Context, Finished, current_call, enter_call};
 use crate::error::Fault;
 
-/// The maximum number of blocking functions that a process runs at once. Further ones wait for a permit.
+/// The maximum number of blocking functions that a process runs at once. Further functions wait for a permit.
 pub(crate) const MAX_BLOCKING: usize = 256;
 
 static PERMITS: Semaphore = Semaphore::const_new(MAX_BLOCKING);
 static CHECK_PERMITS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(max_checks()));
 
 /// Returns the maximum number of slow checks of arguments that a process runs at once: one for each core, so that the
-/// threads that serve connections keep a fair part of the processor. Further ones wait for a permit.
+/// threads that serve connections keep a fair part of the processor. Further checks wait for a permit.
 pub(crate) fn max_checks() -> usize {
     static MAX: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, NonZeroUsize::get));
     *MAX
@@ -37,8 +37,9 @@ pub async fn blocking(context: Context, call: impl FnOnce(&Context) -> Finished 
 
 /// Runs the blocking code of a call on a thread of the runtime's pool. Returns `None` if the runtime is shutting down.
 ///
-/// If many senders share the process, the call's has permits of its own, which are fewer than those of the process. Its
-/// functions wait for them first, so that they do not queue in front of those of others.
+/// If many senders share the process, the sender of the call has permits of its own, fewer than the process has. The
+/// functions of a sender wait for its permits first, so that they do not queue in front of the functions of other
+/// senders.
 ///
 /// # Cancel safety
 ///

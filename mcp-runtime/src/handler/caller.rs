@@ -109,7 +109,7 @@ pub(crate) trait RequestHead: Send + Sync {
     #[cfg(feature = "http")]
     fn peer_addr(&self) -> Option<std::net::SocketAddr>;
 
-    /// Returns what distinguishes a sender without a principal from others, or `None` if nothing does.
+    /// Returns what distinguishes a sender without a principal from other senders, or `None` if nothing does.
     fn sender_key(&self) -> Option<String>;
 
     /// Returns the authenticated sender.
@@ -118,7 +118,7 @@ pub(crate) trait RequestHead: Send + Sync {
     /// Returns the name of the authenticated sender, which a middleware may have identified by its name only.
     fn principal(&self) -> Option<&str>;
 
-    /// Records the scopes that the sender has to request, for the response of the transport. Replaces those of an
+    /// Records the scopes that the sender has to request, for the response of the transport. Replaces the scopes of an
     /// earlier operation of the same request.
     fn demand_scopes(&self, scopes: &[String]);
 

@@ -64,7 +64,7 @@ pub(crate) trait ClientRequester: Send + Sync {
         None
     }
 
-    /// Returns the values of `ctx.once` that the call stored in this round or an earlier one.
+    /// Returns the values of `ctx.once` that the call stored in this round or an earlier round.
     fn once_values(&self) -> &OnceValues;
 
     /// Returns the outcome that ends the call if it cannot continue before the client retries it, or `None` if it can.

@@ -57,8 +57,8 @@ impl Completions {
         Self { has_more: total > first.len(), total: Some(total), values: first, meta: Map::new() }
     }
 
-    /// Creates a result from the candidates that match a value, regardless of case: first those that start with it,
-    /// then those that contain it. This is how the values of enums are completed.
+    /// Creates a result from the candidates that match a value, regardless of case: first the candidates that start
+    /// with it, then the candidates that contain it. This is how the values of enums are completed.
     ///
     /// ```
     /// # use mcp_runtime::Completions;

@@ -113,9 +113,9 @@ impl Contract {
 /// A type that cannot be decoded from any value that its schema refuses.
 ///
 /// It is implemented for types of the standard library and of `serde_json`, whose `Deserialize` and `JsonSchema` are
-/// known here, and for no others: an attribute or an implementation of an author can make the schema of a type stricter
-/// than its decoding, and nothing in the schema reveals that. Sets are missing because they accept duplicates, and maps
-/// with other keys because `schemars` describes these by patterns.
+/// known here, and for no other types: an attribute or an implementation of an author can make the schema of a type
+/// stricter than its decoding, and nothing in the schema reveals that. Sets are missing because they accept duplicates,
+/// and maps with other keys because `schemars` describes these by patterns.
 pub trait EnforcesSchema {}
 
 macro_rules! enforce {
@@ -168,7 +168,7 @@ macro_rules! enforce_tuples {
 enforce_tuples!(A B C D E F G H I J K L);
 
 /// Determines whether decoding into a type enforces its schema: the inherent constant of a type that implements
-/// [`EnforcesSchema`] takes precedence over that of [`AnyDecoding`].
+/// [`EnforcesSchema`] takes precedence over the constant of [`AnyDecoding`].
 #[derive(Debug)]
 pub struct Decoding<T: ?Sized>(PhantomData<T>);
 

@@ -146,7 +146,7 @@ impl ErrorResponse {
         Self { shown: Shown::Reference(random::reference()), log: Some(format!("{text:#}")) }
     }
 
-    /// Adds a text for the log, in its alternate form (`{:#}`). Replaces an earlier one.
+    /// Adds a text for the log, in its alternate form (`{:#}`). Replaces an earlier text.
     #[must_use]
     pub fn with_log(mut self, text: impl fmt::Display) -> Self {
         self.log = Some(format!("{text:#}"));
@@ -180,7 +180,7 @@ impl fmt::Display for ErrorResponse {
 
 impl Error for ErrorResponse {}
 
-/// Logs the failure of a function. `reference` is the one that the client received.
+/// Logs the failure of a function. `reference` is the reference that the client received.
 ///
 /// Writes it to stderr if the program has no `tracing` subscriber: the client does not know the reason, so it would be
 /// lost. Like the log, it is dropped if stderr is not read.

@@ -1,4 +1,4 @@
-//! Finds maps whose keys cannot be strings, as those of JSON objects are.
+//! Finds maps whose keys cannot be strings, as the keys of JSON objects are.
 
 use std::fmt;
 

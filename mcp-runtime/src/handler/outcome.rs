@@ -5,7 +5,7 @@
 //! most references:
 //!
 //! 1. `Result<_, E>` with `E: IntoErrorResponse`
-//! 2. `Result<_, E>` with an error that holds another one: `anyhow::Error`, `Box<dyn Error + Send + Sync>`
+//! 2. `Result<_, E>` with an error that holds another error: `anyhow::Error`, `Box<dyn Error + Send + Sync>`
 //! 3. `Result<_, Box<dyn Error>>`
 //! 4. everything else
 

@@ -138,7 +138,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
         encode::content(self.reply.out, self.reply.call.encoding.features, content);
     }
 
-    /// Keeps the first text of an error, for what reports the error elsewhere.
+    /// Keeps the first text of an error, for code that reports the error elsewhere.
     fn note_text(&mut self, text: &str) {
         if let Some(first @ None) = &mut self.error {
             *first = Some(text.to_owned());

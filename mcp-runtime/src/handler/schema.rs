@@ -17,7 +17,7 @@ pub(crate) fn listed(schema: &Value, profile: SchemaProfile) -> Value {
     mcp_schema::listed(schema, profile, &[HEADER])
 }
 
-/// Wraps the schema of a result in that of an object, which dialects require that have no other structured results.
+/// Wraps the schema of a result in the schema of an object, for dialects that have no other structured results.
 pub(crate) fn wrap(schema: Value) -> Value {
     mcp_schema::wrap(schema, "result")
 }

@@ -1,4 +1,4 @@
-//! The values of an expansion: slots for arguments, and those of `ctx.once`.
+//! The values of an expansion: slots for arguments, and the values of `ctx.once`.
 
 use std::{
     any::Any,

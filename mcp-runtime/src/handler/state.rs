@@ -47,7 +47,7 @@ impl StateMap {
         self.values.contains_key(&type_id)
     }
 
-    /// Returns the sorted names of the types, without those of built-in values.
+    /// Returns the sorted names of the types, without the types of built-in values.
     pub(crate) fn type_names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.values.values().filter_map(|state| state.type_name).collect();
         names.sort_unstable();
@@ -125,7 +125,7 @@ impl<T: ?Sized> ProvidedByReference<Unused> for T {}
 #[derive(Debug)]
 pub enum Unused {}
 
-/// Determines the kind of a type: the inherent constant of a plain data type takes precedence over that of
+/// Determines the kind of a type: the inherent constant of a plain data type takes precedence over the constant of
 /// [`AnyState`].
 #[derive(Debug)]
 pub struct StateOrData<T: ?Sized>(PhantomData<T>);

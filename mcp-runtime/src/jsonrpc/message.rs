@@ -167,7 +167,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The members of a message as raw JSON, so that an invalid member does not hide the others.
+/// The members of a message as raw JSON, so that an invalid member does not hide the other members.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Envelope<'a> {
@@ -186,7 +186,7 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Parses the members of a message and remembers those of its parameters, if the fast path applies.
+    /// Parses the members of a message and remembers the members of its parameters, if the fast path applies.
     fn read(text: &'a str, params: &mut Object<'a>) -> Result<Self, serde_json::Error> {
         let mut envelope = Self::default();
         let each = |name, value| {

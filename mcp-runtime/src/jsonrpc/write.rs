@@ -21,7 +21,7 @@ pub(crate) fn utf8(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Reserves space for a string, and for some escapes and what follows it, which would double the buffer otherwise.
+/// Reserves space for a string, and for some escapes and the text after it, which would double the buffer otherwise.
 #[inline]
 fn reserve(out: &mut Vec<u8>, length: usize) {
     let more = 2 + length + length / 16;

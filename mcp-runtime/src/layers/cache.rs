@@ -176,7 +176,7 @@ impl CacheReadOnly {
             Some(canonical(call.arguments())),
         ];
         for part in parts {
-            // The length prefix separates the parts, and distinguishes a missing part from an empty one.
+            // The length prefix separates the parts, and distinguishes a missing part from an empty part.
             hasher.update(part.as_ref().map_or(u64::MAX, |part| part.len() as u64).to_le_bytes());
             hasher.update(part.unwrap_or_default());
         }

@@ -6,10 +6,10 @@ use crate::excerpt::excerpt;
 /// A layer that logs each call when it ends: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`,
 /// `outcome` and `elapsed`.
 ///
-/// The outcome is [that of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed out.
-/// Results are never logged, and arguments only if [enabled](Self::with_arguments). The field `principal` exists only if the
-/// caller has [one](crate::Caller::principal), such as the issuer and the subject of its token, and contains at most 200
-/// characters of its name.
+/// The outcome is the [status of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed
+/// out. Results are never logged, and arguments only if [enabled](Self::with_arguments). The field `principal` exists
+/// only if the caller has [one](crate::Caller::principal), such as the issuer and the subject of its token, and
+/// contains at most 200 characters of its name.
 ///
 /// ```
 /// # use mcp_runtime::{Server, layers::LogCalls};

@@ -40,7 +40,7 @@ pub struct Json<T>(pub T);
 
 /// A structured result with further content for the model and the user, such as an image.
 ///
-/// The value is encoded like that of [`Json`]: it determines the `outputSchema` of the tool, and is sent as
+/// The value is encoded like the value of [`Json`]: it determines the `outputSchema` of the tool, and is sent as
 /// `structuredContent` and as a text block. The content follows that block.
 ///
 /// ```
@@ -211,7 +211,7 @@ impl PromptMessage {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PromptResult {
-    /// The description, which replaces the one in the list.
+    /// The description, which replaces the description in the list.
     pub description: Option<String>,
     /// The messages.
     pub messages: Vec<PromptMessage>,

@@ -192,7 +192,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reports resources whose URI is also that of a file or directory of a skill.
+    /// Reports resources whose URI is also the URI of a file or directory of a skill.
     pub(super) fn check_skills(&mut self, resources: &Table, skills: &Skills) {
         for (found, _) in resources.all().filter(|(found, _)| skills.node(found.key(), |_| true).is_some()) {
             self.problems.push(format!(

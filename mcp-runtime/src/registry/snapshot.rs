@@ -94,7 +94,7 @@ impl Registry {
             .with_capabilities(ServerCapabilities::default())
     }
 
-    /// Registers entries, and enables those that are already registered. Returns `None` if nothing changes.
+    /// Registers entries, and enables the entries that are already registered. Returns `None` if nothing changes.
     ///
     /// # Errors
     ///
@@ -170,9 +170,9 @@ impl Registry {
             .with_capabilities(self.capabilities)
     }
 
-    /// Sets the capabilities: those that the entries need, and those that were declared before. Clients may rely on the
-    /// latter, so they are never withdrawn, even if a list becomes empty. Disabled entries count, since they may be
-    /// enabled again.
+    /// Sets the capabilities that the entries need, in addition to the capabilities that were declared before. Clients
+    /// may rely on the latter, so they are never withdrawn, even if a list becomes empty. Disabled entries count, since
+    /// they may be enabled again.
     fn with_capabilities(mut self, before: ServerCapabilities) -> Self {
         let skills = self.skills.is_served();
         let needed = ServerCapabilities {

@@ -103,7 +103,8 @@ impl Dialect {
 
 /// The JSON-RPC error code of every kind of [`Fault`] but [`Fault::Custom`], which carries its own.
 ///
-/// The oldest revision lists all codes. A later revision lists only the codes that it changes and inherits the others.
+/// The oldest revision lists all codes. A later revision lists only the codes that it changes and inherits the other
+/// codes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorCodes {
     pub(super) parse: i32,

@@ -1,4 +1,4 @@
-/// A part of the protocol that some revisions have and others do not.
+/// A part of the protocol that only some revisions have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Feature {

@@ -1,5 +1,5 @@
-//! An invented revision that uses every member of a dialect, so that those which no published revision uses are tested.
-//! It exists only in unit tests, where it is the newest one.
+//! An invented revision that uses every member of a dialect, so that the members that no published revision uses are
+//! tested. It exists only in unit tests, where it is the newest revision.
 
 use std::time::Instant;
 

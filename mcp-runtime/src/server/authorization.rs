@@ -40,15 +40,15 @@ impl Server {
         self
     }
 
-    /// Requires every HTTP request to have scopes, in addition to those of the function that it calls. Challenges of
-    /// requests that call no function name these scopes.
+    /// Requires every HTTP request to have scopes, in addition to the scopes of the function that it calls. Challenges
+    /// of requests that call no function name these scopes.
     pub fn require_scopes(mut self, scopes: impl Into<Scopes>) -> Self {
         let access = Arc::make_mut(&mut self.profile.access);
         access.base = std::mem::take(&mut access.base).and(scopes);
         self
     }
 
-    /// Requires scopes for the functions that `applies` selects, in addition to those of their annotations.
+    /// Requires scopes for the functions that `applies` selects, in addition to the scopes of their annotations.
     ///
     /// ```
     /// use mcp_runtime::{Server, auth::Scopes};
@@ -80,7 +80,8 @@ impl Server {
         self
     }
 
-    /// Declares that a scope contains others: a caller that was granted `scope` may do what requires one of `implied`.
+    /// Declares that a scope contains other scopes: a caller that was granted `scope` may do everything that requires
+    /// one of `implied`.
     ///
     /// The relation is transitive.
     ///
@@ -101,8 +102,8 @@ impl Server {
         self
     }
 
-    /// Sets a rule by which scopes contain others, beside [`scope_implies`](Self::scope_implies): whether its first
-    /// argument, a scope that was granted, contains its second.
+    /// Sets a rule by which scopes contain other scopes, beside [`scope_implies`](Self::scope_implies): whether its
+    /// first argument, a scope that was granted, contains its second.
     ///
     /// ```
     /// use mcp_runtime::Server;

@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use super::Server;
 use crate::backend::Backend;
 
-/// The minimum lease. With a shorter one, a busy machine would lose calls.
+/// The minimum lease. With a shorter lease, a busy machine would lose calls.
 const MIN_LEASE: Duration = Duration::from_secs(1);
 
 /// Sharing state with other processes.
@@ -35,7 +35,7 @@ impl Server {
 
     /// Lets this server use a backend while processes of a server with another name use it, as during a rolling update
     /// to a release with a new name. Otherwise, such a backend is an error at startup, since clients would find
-    /// sessions whose tools differ from those of the process that they reach.
+    /// sessions whose tools differ from the tools of the process that they reach.
     ///
     /// A backend belongs to a name as long as processes of that name run, and for a [lease](Self::lease) longer. A
     /// session belongs to the name for as long as it exists: to servers with other names, it is unknown. Releases with
@@ -55,12 +55,12 @@ impl Server {
         self
     }
 
-    /// Sets the time after which the other processes that share the [backend](Self::backend) consider this one gone, if
-    /// it gives no sign of life. Clients that wait for one of its calls then receive an error. The default is 10
-    /// seconds, and the minimum is one second.
+    /// Sets the time after which the other processes that share the [backend](Self::backend) consider this process
+    /// gone, if it gives no sign of life. Clients that wait for one of its calls then receive an error. The default is
+    /// 10 seconds, and the minimum is one second.
     ///
     /// The process gives a sign of life three times in this period. A process that cannot reach the backend for so long
-    /// fails its calls, since the others consider them lost.
+    /// fails its calls, since the other processes consider them lost.
     ///
     /// ```
     /// # use std::time::Duration;

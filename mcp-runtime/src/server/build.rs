@@ -170,7 +170,7 @@ impl Server {
     }
 }
 
-/// Logs what was built, and warns about what is probably a mistake.
+/// Logs the built server, and warns about probable mistakes.
 fn log_built(engine: &Engine) {
     let registry = engine.registry();
     tracing::info!(

@@ -101,7 +101,8 @@ impl Server {
     }
 
     /// Declares an experimental capability, which is not part of the specification. `settings` must be an object.
-    /// Functions read those of the client with [`Context::client_experimental`](crate::Context::client_experimental).
+    /// Functions read the experimental capabilities of the client with
+    /// [`Context::client_experimental`](crate::Context::client_experimental).
     ///
     /// ```
     /// # use mcp_runtime::Server;

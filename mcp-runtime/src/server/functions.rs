@@ -9,7 +9,7 @@ use crate::{
 
 /// Selecting, renaming and hiding functions.
 impl Server {
-    /// Keeps only the functions for which `keep` returns `true`, of those added so far.
+    /// Of the functions added so far, keeps only the functions for which `keep` returns `true`.
     ///
     /// ```
     /// # use mcp_runtime::Server;
@@ -117,8 +117,8 @@ impl Server {
     /// Hides functions from the callers for which `is_visible` returns `false`. Hidden functions are not listed, and
     /// calls to them fail as if they did not exist.
     ///
-    /// What a client says about itself, such as its [name](Caller::client), proves nothing: any program can claim to be
-    /// another one. Decide access by the [principal](Caller::principal) or the [identity](Caller::identity).
+    /// Statements of a client about itself, such as its [name](Caller::client), prove nothing: any program can claim to
+    /// be another program. Decide access by the [principal](Caller::principal) or the [identity](Caller::identity).
     ///
     /// The closure is called for every request, so it should be fast. All clients are notified of changed lists, even
     /// if the changed functions are hidden from them. In stateless revisions, shared caches may not store the lists of a

@@ -189,7 +189,7 @@ impl Server {
     }
 
     /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key opens
-    /// existing state, so that keys can be rotated by adding the new one in front.
+    /// existing state, so that keys can be rotated by adding the new key in front.
     ///
     /// By default, the server generates a random key that no other process knows, unless processes share a
     /// [backend](Self::backend): then, they share keys through it, which are replaced every 24 hours and kept until the
@@ -260,7 +260,7 @@ impl Server {
         self
     }
 
-    /// Sets how many tasks the server keeps, finished ones included. Calls that would exceed the limits are rejected,
+    /// Sets how many tasks the server keeps, including finished tasks. Calls that would exceed the limits are rejected,
     /// or run as plain calls if their tool allows it.
     ///
     /// ```

@@ -19,10 +19,10 @@ use std::{
 /// The maximum number of bytes that wait to be written. Text that does not fit is dropped and counted. As many bytes
 /// again may be in the process of being written.
 const MAX_PENDING_BYTES: usize = 1 << 20;
-/// The maximum time that the end of the process waits for each step of writing what is left.
+/// The maximum time that the end of the process waits for each step of writing the remaining output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A writer that never blocks: it passes its output to a thread, and drops what exceeds the capacity.
+/// A writer that never blocks: it passes its output to a thread, and drops output that exceeds the capacity.
 #[derive(Debug, Clone)]
 pub(crate) struct LossyWriter(Arc<Shared>);
 
@@ -68,7 +68,7 @@ pub(crate) fn capture_printed() {
     }
 }
 
-/// Waits until what was logged and printed is written, for at most two seconds.
+/// Waits until all logged and printed output is written, for at most two seconds.
 pub(crate) fn flush() {
     #[cfg(unix)]
     printed::flush();

@@ -22,7 +22,7 @@ use super::{FLUSH_TIMEOUT, MAX_PENDING_BYTES, writer};
 /// The number of bytes that are moved at a time: the capacity of a pipe on Linux.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The pipe that receives what is printed.
+/// The pipe that receives printed output.
 static PRINTED: OnceLock<Printed> = OnceLock::new();
 
 struct Printed {
@@ -58,7 +58,7 @@ pub(super) fn capture() -> io::Result<()> {
     Ok(())
 }
 
-/// Passes what was printed to the writer. Another thread may keep stdout locked, so this waits for a limited time.
+/// Passes printed output to the writer. Another thread may keep stdout locked, so this waits for a limited time.
 pub(super) fn flush() {
     let Some(printed) = PRINTED.get() else { return };
     let (flushed, is_flushed) = mpsc::channel();
@@ -73,7 +73,7 @@ pub(super) fn flush() {
 }
 
 impl Printed {
-    /// Moves what is printed to the writer, as it arrives.
+    /// Moves printed output to the writer, as it arrives.
     fn run(&self) {
         loop {
             match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], None) {
@@ -84,7 +84,7 @@ impl Printed {
         }
     }
 
-    /// Moves what the pipe contains to the writer. Returns `false` if nothing can be printed to the pipe any more.
+    /// Moves the content of the pipe to the writer. Returns `false` if nothing can be printed to the pipe any more.
     fn forward(&self) -> bool {
         let mut piece = self.piece.lock().unwrap_or_else(PoisonError::into_inner);
         let mut moved = 0;

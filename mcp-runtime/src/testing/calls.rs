@@ -197,7 +197,7 @@ impl TestClient {
         self.listed("tools/list", "tools").await
     }
 
-    /// Lists the resources of all pages, with those that `list` functions return.
+    /// Lists the resources of all pages, with the resources that `list` functions return.
     ///
     /// ```
     /// use mcp_runtime::{ResourceLink, Revision, Server, resource};
@@ -328,9 +328,10 @@ impl ClientRequester for NoAnswers {
 impl Context {
     /// Creates a context for a unit test that calls an annotated function like any other.
     ///
-    /// It is that of a call in the newest revision by a client without any capabilities: progress and log messages have no
-    /// receiver, a question to the client is a [`Fault::MissingCapability`](crate::Fault::MissingCapability), and the
-    /// caller is unknown, but may do everything, as over stdio. For callers, answers and notifications, call the function through a
+    /// It is the context of a call in the newest revision by a client without any capabilities: progress and log
+    /// messages have no receiver, a question to the client is a
+    /// [`Fault::MissingCapability`](crate::Fault::MissingCapability), and the caller is unknown, but may do everything,
+    /// as over stdio. For callers, answers and notifications, call the function through a
     /// [`TestClient`](crate::testing::TestClient).
     ///
     /// ```

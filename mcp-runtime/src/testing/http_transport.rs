@@ -103,7 +103,7 @@ impl HttpTransport {
         }
     }
 
-    /// Starts the requests of the messages in the queue. While a handshake is in progress, the others wait.
+    /// Starts the requests of the messages in the queue. While a handshake is in progress, the other messages wait.
     fn start(&mut self) {
         while !self.exchanges.iter().any(Exchange::is_handshake) {
             let Some(message) = self.queue.pop_front() else { return };
@@ -166,7 +166,7 @@ impl HttpTransport {
         }
     }
 
-    /// Receives what has arrived. Returns whether anything has.
+    /// Receives the output that has arrived. Returns whether there was any.
     fn progress(&mut self, cx: &mut Context<'_>) -> bool {
         let mut has_progressed = false;
         loop {
@@ -233,8 +233,8 @@ impl HttpTransport {
 }
 
 impl Transport for HttpTransport {
-    /// Sends a message, and receives what is available at once. The handshake waits for the next message, because the
-    /// test may not have set all headers yet.
+    /// Sends a message, and receives the output that is available at once. The handshake waits for the next message,
+    /// because the test may not have set all headers yet.
     fn send(&mut self, message: &[u8], out: &mut Vec<u8>) {
         let message: Value = serde_json::from_slice(message)
             .unwrap_or_else(|error| panic!("over HTTP, a test client sends only JSON: {error}"));

@@ -18,12 +18,12 @@ impl TestClient {
     /// [mounted](crate::BuiltServer::into_http_service), or the [`HttpService`](crate::http::HttpService) itself. There is no
     /// socket: each message is a request to the service, with everything that is in front of the server.
     ///
-    /// `path` is the path of the server. The requests have the headers that the protocol requires, and those of
+    /// `path` is the path of the server. The requests have the headers that the protocol requires, and the headers of
     /// [`with_header`](Self::with_header), which replace them. In revisions with sessions, the client opens one before
     /// its first message, and the stream on which the server sends notifications. A response without a message is an
-    /// [`RpcError`](crate::testing::RpcError) with its status as the code, and [`last_response`](Self::last_response) returns
-    /// status and headers. As in other clients, arguments are repeated in headers only for tools that the client has
-    /// [listed](Self::tools).
+    /// [`RpcError`](crate::testing::RpcError) with its status as the code, and [`last_response`](Self::last_response)
+    /// returns status and headers. As in other clients, arguments are repeated in headers only for tools that the
+    /// client has [listed](Self::tools).
     ///
     /// ```
     /// use axum::{

@@ -61,7 +61,7 @@ impl TestTask {
     }
 
     /// Waits for the task to end, and returns the result that a plain call would have returned. If the client
-    /// [answers](TestClient::answering) questions, it also answers those of the task.
+    /// [answers](TestClient::answering) questions, it also answers the questions of the task.
     ///
     /// In 2026-07-28, the client polls the task, at first at once and then less and less often, until the time between two
     /// polls is the [interval](crate::Server::task_poll_interval) that the server asks for.

@@ -135,7 +135,7 @@ impl Wire {
 
 /// The way of the messages of a test client to the server and back.
 pub(super) trait Transport: fmt::Debug + Send {
-    /// Sends a message. Writes what is available at once to `out`, as lines.
+    /// Sends a message. Writes the output that is available at once to `out`, as lines.
     fn send(&mut self, message: &[u8], out: &mut Vec<u8>);
 
     /// Becomes ready when there is something to [`drain`](Self::drain).

@@ -21,8 +21,8 @@ pub(crate) struct Stdio {
 pub(crate) type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
 
 impl Stdio {
-    /// Claims stdin and stdout. From then on, whatever the process prints goes to stderr, where it cannot corrupt a
-    /// message, and the stdin of child processes is empty.
+    /// Claims stdin and stdout. From then on, all output that the process prints goes to stderr, where it cannot
+    /// corrupt a message, and the stdin of child processes is empty.
     ///
     /// # Errors
     ///
@@ -38,8 +38,8 @@ impl Stdio {
         Ok(Self { stdin, stdout })
     }
 
-    /// Claims stdin and stdout. Whatever the process prints still goes to stdout, since safe code cannot redirect it on
-    /// Windows.
+    /// Claims stdin and stdout. Output that the process prints still goes to stdout, since safe code cannot redirect it
+    /// on Windows.
     ///
     /// # Errors
     ///

@@ -231,8 +231,8 @@ fn unresolved(reference: &str) -> SchemaError {
     SchemaError::new(format!("unresolved reference `{reference}`: only references within the schema are supported"))
 }
 
-/// Returns whether an unsupported keyword may reject values. An `$id` at the root does not, nor does a keyword whose
-/// value is a schema that accepts everything.
+/// Returns whether an unsupported keyword may reject values. An `$id` at the root does not, and neither does a keyword
+/// whose value is a schema that accepts everything.
 fn is_assertion(root: &Value, schema: &Map<String, Value>, keyword: &str) -> bool {
     match (keyword, &schema[keyword]) {
         ("$id", _) => root.as_object().is_none_or(|root| !std::ptr::eq(root, schema)),
@@ -258,7 +258,7 @@ fn unsupported(root: &Value, schema: &Map<String, Value>, keyword: &str) -> Sche
     ))
 }
 
-/// The groups of keywords that occur in a schema. The others are annotations, which are skipped.
+/// The groups of keywords that occur in a schema. The other keywords are annotations, which are skipped.
 #[derive(Debug, Default)]
 struct Groups<'a> {
     number: bool,

@@ -83,7 +83,7 @@ pub(super) fn name(violations: Collector) -> String {
     }
 }
 
-/// Describes an unknown property and lists the known ones.
+/// Describes an unknown property and lists the known properties.
 pub(super) fn unknown(rules: &ObjectRules, name: &str, path: &Path<'_>) -> String {
     let names: Vec<&str> = rules.properties.iter().map(|property| &*property.name).collect();
     let (kind, kinds) = if path.is_root() { ("an argument", "arguments") } else { ("a property", "properties") };
@@ -137,9 +137,9 @@ fn describe_at(nodes: &[Node], id: Id, depth: usize) -> Option<String> {
 
 /// Explains why the value matches none of these schemas.
 ///
-/// Reports the violations of the schema that was probably meant: the one with the right type, the right tag, and most
-/// of the right members. If several are equally likely, lists the alternatives. `check` returns the violations of one
-/// of the schemas.
+/// Reports the violations of the schema that was probably meant: the schema with the right type, the right tag, and
+/// most of the right members. If several are equally likely, lists the alternatives. `check` returns the violations of
+/// one of the schemas.
 pub(super) fn branches(
     nodes: &[Node],
     ids: &[Id],

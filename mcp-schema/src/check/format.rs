@@ -1,4 +1,4 @@
-//! The string formats that are enforced. All others are annotations, as in JSON Schema.
+//! The string formats that are enforced. All other formats are annotations, as in JSON Schema.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -38,8 +38,8 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// Returns an error if the name differs from that of an enforced format in case and separators only. Names such as
-    /// `ulid` and `iri`, which differ by a letter, are formats of their own.
+    /// Returns an error if the name differs from the name of an enforced format in case and separators only. Names such
+    /// as `ulid` and `iri`, which differ by a letter, are formats of their own.
     pub(super) fn named(name: &str) -> Result<Option<Self>, SchemaError> {
         let letters = |name: &str| name.replace(['-', '_', ' '], "").to_ascii_lowercase();
         match Self::ALL.into_iter().find(|format| letters(format.name()) == letters(name)) {

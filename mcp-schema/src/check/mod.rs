@@ -45,7 +45,7 @@ pub struct Checker {
     pattern_weight: u64,
 }
 
-/// The number of steps for each byte of a text that a check may take, in addition to those of patterns.
+/// The number of steps for each byte of a text that a check may take, in addition to the steps of patterns.
 const STEPS_PER_BYTE: u64 = 1 << 10;
 /// The number of steps that a check may take for any text. A step takes about a nanosecond.
 const BASE_STEPS: u64 = 1 << 20;
@@ -99,7 +99,7 @@ impl Checker {
         walk.root(json, &mut StopAtFirst).is_continue() && !walk.is_exhausted()
     }
 
-    /// Returns the violations of the JSON text: at most 32, followed by one that counts the others.
+    /// Returns the violations of the JSON text: at most 32, followed by one that counts the remaining violations.
     pub fn violations(&self, json: &str) -> Vec<Violation> {
         let (mut violations, is_complete) = self.violations_within(json, self.max_steps(json));
         if !is_complete {

@@ -27,7 +27,7 @@ impl Number {
         }
     }
 
-    /// Returns whether this number is a multiple of the other one. Tolerates the rounding errors of doubles.
+    /// Returns whether this number is a multiple of the other number. Tolerates the rounding errors of doubles.
     pub(super) fn is_multiple_of(self, other: Self) -> bool {
         if let (Self::Integer(left), Self::Integer(right)) = (self, other) {
             return left.checked_rem(right).is_none_or(|rest| rest == 0);

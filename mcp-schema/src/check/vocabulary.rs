@@ -14,7 +14,7 @@ enum Treatment {
     Rejected(Value),
 }
 
-/// Returns every keyword of the vocabularies of 2020-12, and those of earlier drafts that constrained values.
+/// Returns every keyword of the vocabularies of 2020-12, and the keywords of earlier drafts that constrained values.
 fn keywords() -> Vec<(&'static str, Treatment)> {
     use Treatment::{Annotation, Enforced, Rejected};
 

@@ -178,7 +178,7 @@ impl<'a> Walk<'a> {
             let count = text.chars().count();
             counted(count, rules.length, ["character", "characters"], json, path, report)?;
             if count as u64 > most {
-                // What is too long is not searched for a pattern.
+                // Text that is too long is not searched for a pattern.
                 return Flow::Continue(());
             }
         }
@@ -383,7 +383,7 @@ fn counted<R: Report>(
     report.fail(|| Violation::new(&path.to_string(), Some(json), &explain::length(counts, unit)))
 }
 
-/// Returns a schema and those that apply to every value to which it applies.
+/// Returns a schema and the schemas that apply to every value to which it applies.
 fn unconditional(nodes: &[Node], id: Id) -> Vec<Id> {
     let mut found = vec![id];
     let mut next = 0;

@@ -25,7 +25,7 @@ pub fn listed(schema: &Value, profile: SchemaProfile, not_nullable: &[&str]) -> 
 #[derive(Debug, Clone, Copy)]
 struct List<'a> {
     profile: SchemaProfile,
-    /// Whether keywords are replaced with those that more clients understand.
+    /// Whether keywords are replaced with keywords that more clients understand.
     rewrites: bool,
     /// The keywords of schemas that stay without `null`.
     not_nullable: &'a [&'a str],

@@ -158,7 +158,8 @@ fn only_null(schema: &Value) -> bool {
         || schema.get("enum").and_then(Value::as_array).is_some_and(|values| values.as_slice() == [Value::Null])
 }
 
-/// Replaces a choice between strings with an `enum` and adds the descriptions of the choices to that of the schema.
+/// Replaces a choice between strings with an `enum` and adds the descriptions of the choices to the description of the
+/// schema.
 ///
 /// schemars generates such choices for enums whose unit variants have doc comments.
 pub(super) fn choices_to_enum(schema: &mut Map<String, Value>) {

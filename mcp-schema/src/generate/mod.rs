@@ -59,7 +59,7 @@ pub struct Property {
     pub keywords: Vec<Keyword>,
 }
 
-/// Builds the schema of a function's arguments, which is always that of an object.
+/// Builds the schema of a function's arguments, which is always the schema of an object.
 ///
 /// The schemas of the properties must come from `subschema_for` of this generator, because they refer to its
 /// definitions.
@@ -102,7 +102,7 @@ pub fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -> Resul
 ///
 /// # Errors
 ///
-/// Fails if the schema is not that of an object, has an unsupported `$schema`, or has conflicting definitions.
+/// Fails if the schema does not describe an object, has an unsupported `$schema`, or has conflicting definitions.
 pub fn whole_input(schema: Value, mut generator: SchemaGenerator) -> Result<Value, SchemaError> {
     let mut definitions = generator.take_definitions(true);
     let schema = match document(&schema, &mut definitions) {
@@ -175,12 +175,12 @@ pub fn output(schema: Value, mut generator: SchemaGenerator) -> Value {
     schema
 }
 
-/// Returns whether the schema is that of an object.
+/// Returns whether the schema describes an object.
 pub fn is_object(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "object")
 }
 
-/// Wraps a schema in that of an object with a single member, whose name needs no escapes in a reference.
+/// Wraps a schema in the schema of an object with a single member, whose name needs no escapes in a reference.
 pub fn wrap(mut schema: Value, member: &str) -> Value {
     let definitions = schema.as_object_mut().and_then(|schema| schema.shift_remove("$defs"));
     // References to the root, or into it, must point to its new location.

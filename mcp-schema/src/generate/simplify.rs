@@ -1,4 +1,4 @@
-//! Rewrites schemas into equivalent ones that more clients understand.
+//! Rewrites schemas into equivalent schemas that more clients understand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -235,7 +235,7 @@ impl Simplifier {
     }
 }
 
-/// Finds the definitions that refer to themselves, directly or through others.
+/// Finds the definitions that refer to themselves, directly or through other definitions.
 fn recursive(definitions: &Map<String, Value>) -> BTreeSet<String> {
     let mut references: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (name, schema) in definitions {

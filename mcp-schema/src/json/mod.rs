@@ -92,7 +92,7 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
 }
 
-/// Iterates over the members of an object after the one that ends at `at`.
+/// Iterates over the members of an object after the member that ends at `at`.
 #[inline]
 pub fn members_from(object: &str, at: usize) -> Members<'_> {
     Members { text: object, at }

@@ -16,7 +16,8 @@ pub(super) fn unescape(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Decodes the escape at the start of a text, which is a backslash and what follows. Returns its length, too.
+/// Decodes the escape at the start of a text, which is a backslash and the characters after it. Returns its length,
+/// too.
 fn decode(text: &[u8]) -> Option<(char, usize)> {
     let char = match text.get(1)? {
         byte @ (b'"' | b'\\' | b'/') => char::from(*byte),

@@ -173,7 +173,7 @@ fn all_errors_are_reported() {
     );
 }
 
-/// Neither a wrong type nor a limit hides the others.
+/// Neither a wrong type nor a limit hides other errors.
 #[test]
 fn types_and_limits_are_reported_together() {
     for (words, expected) in [

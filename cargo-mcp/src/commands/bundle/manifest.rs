@@ -101,7 +101,7 @@ impl Manifest {
         self.json["prompts"] = contents.prompts.into_iter().map(prompt).collect();
     }
 
-    /// Returns the variables with defaults, except for those with placeholders that a client would expand.
+    /// Returns the variables with defaults, except for variables with placeholders that a client would expand.
     pub(super) fn defaults(&self) -> Vec<(String, String)> {
         let defaults =
             self.settings.iter().filter_map(|setting| Some((setting.variable.clone(), setting.default.clone()?)));

@@ -1,4 +1,4 @@
-//! Calls that run as tasks: the experimental ones of 2025-11-25, and those of the extension of 2026-07-28.
+//! Calls that run as tasks: the experimental tasks of 2025-11-25, and the tasks of the extension of 2026-07-28.
 
 use std::{collections::HashSet, time::Duration};
 

@@ -44,7 +44,7 @@ pub(crate) struct Inventory {
     pub(crate) ping: Option<bool>,
 }
 
-/// The maximum number of newer revisions to check. If a server announces more, only the oldest ones are checked.
+/// The maximum number of newer revisions to check. If a server announces more, only the oldest are checked.
 const MAX_NEWER_REVISIONS: usize = 16;
 
 /// How long to wait for the exit of a server that is not checked any further.

@@ -172,7 +172,8 @@ fn confirm_address(address: SocketAddr, is_allowed: bool) -> Result<(), Failure>
 /// The prefix of the names of directories for executables, followed by the process id.
 const DIRECTORY_PREFIX: &str = "mcp-dev-";
 
-/// Creates a directory for executables that is deleted with this process, and deletes those that dead processes left.
+/// Creates a directory for executables that is deleted with this process, and deletes the directories that dead
+/// processes left.
 fn executable_directory(target: &Path) -> Result<tempfile::TempDir, Failure> {
     for entry in std::fs::read_dir(target).into_iter().flatten().filter_map(Result::ok) {
         let name = entry.file_name();

@@ -352,7 +352,7 @@ async fn supervise(
 
 /// Discards output, so that a process which is being stopped does not block on a full pipe.
 ///
-/// Gives up on writing queued lines, and thereby closes stdin, after half of the time that the process has to exit.
+/// Gives up on writing queued lines, which closes stdin, after half of the time that the process has to exit.
 async fn discard(stdout: &mut (impl AsyncBufReadExt + Unpin), writer: &AbortHandle) {
     let mut line = Vec::new();
     let drain = async {

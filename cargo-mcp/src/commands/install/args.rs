@@ -1,4 +1,4 @@
-//! The arguments of `cargo mcp install`, and those that it shares with `uninstall`.
+//! The arguments of `cargo mcp install`, and the arguments that it shares with `uninstall`.
 
 use std::{
     io::IsTerminal,

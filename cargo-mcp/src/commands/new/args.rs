@@ -1,4 +1,4 @@
-//! The arguments of `cargo mcp new`, and prompts for those that the command line does not contain.
+//! The arguments of `cargo mcp new`, and prompts for the arguments that the command line does not contain.
 
 use std::{
     fmt,

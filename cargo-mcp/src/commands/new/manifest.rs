@@ -1,4 +1,4 @@
-//! The Cargo.toml of a new package: that of an example, made independent of the framework's workspace.
+//! The Cargo.toml of a new package: the file of an example, made independent of the framework's workspace.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub(super) enum Runtime {
     Path(PathBuf),
 }
 
-/// Creates the manifest of a package from that of an example.
+/// Creates the manifest of a package from the manifest of an example.
 pub(super) fn manifest(template: Template, name: &str, runtime: &Runtime, http: bool) -> DocumentMut {
     let mut manifest = template.manifest();
     let workspace = workspace();
@@ -102,7 +102,7 @@ fn dependency_tables(manifest: &mut Table) -> Vec<&mut Table> {
     tables
 }
 
-/// Resolves inherited dependencies, and removes those that exist only as a path.
+/// Resolves inherited dependencies, and removes the dependencies that exist only as a path.
 fn resolve(dependencies: &mut Table, workspace: &Item, runtime: &Runtime) {
     let names: Vec<String> = dependencies.iter().map(|(name, _)| name.to_owned()).collect();
     for name in names {
@@ -185,7 +185,7 @@ fn activate(runtime: &mut Item, feature: &str) {
     *runtime = simplified(dependency);
 }
 
-/// Replaces the inherited lints by the one that servers on stdio need.
+/// Replaces the inherited lints by the lint that servers on stdio need.
 fn lints(manifest: &mut DocumentMut, workspace: &DocumentMut) {
     if !manifest.get("lints").is_some_and(is_inherited) {
         return;

@@ -74,7 +74,7 @@ pub(super) fn check(name: &str, taken: &[String]) -> Result<(), Failure> {
     }
 }
 
-/// Returns a valid name similar to an invalid one: `My Server` becomes `my-server`.
+/// Returns a valid name similar to an invalid name: `My Server` becomes `my-server`.
 pub(super) fn suggestion(name: &str, taken: &[String]) -> String {
     let mut valid = String::new();
     let mut last = '-';

@@ -148,7 +148,7 @@ mod tests {
             };
             let all = read(Cursor::new(0));
             assert_eq!(all.iter().map(|(_, text)| text).collect::<Vec<_>>(), expected);
-            // A reader that continues after any event sees all later ones.
+            // A reader that continues after any event sees all later events.
             for (index, (position, _)) in all.iter().enumerate() {
                 assert_eq!(read(Cursor::new(position - 1)), all[index..], "{expected:?}");
             }

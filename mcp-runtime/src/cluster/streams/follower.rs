@@ -135,10 +135,10 @@ impl Follower {
             return Ok(true);
         }
         let Some(calls) = self.log.calls().await? else {
-            // The owner has completed the stream in the meantime, or nobody knows its requests.
+            // The owner has completed the stream in the meantime, or its requests are unknown.
             return Ok(self.read().await? == Some(true));
         };
-        // If others find the same, or if the owner has written more meanwhile, their entries are read next.
+        // If other followers find the same, or if the owner has written more meanwhile, their entries are read next.
         if let Append::Conflict(last) = self.log.lose(self.cursor.at(), &calls.lost(self.dialect)).await?
             && last.number() < self.cursor.at()
         {

@@ -35,8 +35,8 @@ use crate::{
     },
 };
 
-/// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes those of calls; this is the one
-/// for messages that belong to no request.
+/// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes the streams of calls; this
+/// type follows the stream of messages that belong to no request.
 ///
 /// All replicas write their messages to one log. The response follows this log, whichever replica it is open on.
 ///
@@ -252,7 +252,7 @@ impl GeneralResponse {
         Ok(())
     }
 
-    /// Returns the next entries. Returns none if there are no newer ones.
+    /// Returns the next entries. Returns none if there are no newer entries.
     async fn next(&mut self) -> Result<Vec<EventLogEntry>, BackendError> {
         let mut entries = self.local.take(self.at);
         if entries.is_empty() {
@@ -268,7 +268,7 @@ impl GeneralResponse {
         if let Some(entries) = log.read(self.at).await? {
             return Ok(entries);
         }
-        // The log does not exist. A new one begins at its start.
+        // The log does not exist. A new log begins at its start.
         self.at = 0;
         log.keep_alive(self.at).await?;
         Ok(log.read(self.at).await?.unwrap_or_default())

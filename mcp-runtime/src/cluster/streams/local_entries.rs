@@ -13,11 +13,11 @@ use crate::backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition};
 const MAX_BYTES: usize = 64 << 10;
 const MAX_ENTRIES: usize = 64;
 
-/// The number of appends in a row that may conflict with those of other replicas before the next one waits.
+/// The number of appends in a row that may conflict with the appends of other replicas before the next append waits.
 const MAX_CONFLICTS: usize = 4;
 
-/// The entries that this replica has appended to a log, for the responses of this replica that follow the log. They need
-/// not read from the backend what this replica has just sent to it.
+/// The entries that this replica has appended to a log, for the responses of this replica that follow the log. The
+/// responses need not read entries from the backend that this replica has just sent to it.
 #[derive(Debug, Default)]
 pub(super) struct LocalEntries {
     state: Mutex<State>,
@@ -126,14 +126,14 @@ impl LocalFollower {
         self.0.until(|state| state.entries.back().is_some_and(is_after)).await;
     }
 
-    /// Waits until the append that waits for its position now has it. Does not wait for later ones.
+    /// Waits until the append that waits for its position now has it. Does not wait for later appends.
     pub(super) async fn settled(&self) {
         let started = self.0.lock().started;
         self.0.until(|state| state.finished >= started).await;
     }
 
-    /// Takes the entries that directly follow a position. Whatever else this replica has appended must be read from the
-    /// log, with what other replicas have appended in between.
+    /// Takes the entries that directly follow a position. All other entries of this replica must be read from the log,
+    /// with the entries that other replicas have appended in between.
     pub(super) fn take(&self, after: u64) -> Vec<EventLogEntry> {
         let mut next = after + 1;
         let follows = |entry: &EventLogEntry| {
@@ -234,7 +234,7 @@ mod tests {
         log.keep_alive(first).await.unwrap();
         append(1, 1).await;
         assert_eq!(take(first - 1), [first]);
-        // What does not fit is read from the log.
+        // Entries that do not fit are read from the log.
         for (entries, length) in [(MAX_ENTRIES + 1, 1), (1, MAX_BYTES + 1)] {
             let last = append(entries, length).await;
             assert!(take(last - entries as u64).is_empty());

@@ -125,7 +125,7 @@ impl StreamLog {
 const MAX_PEER_BYTES: usize = 64 << 20;
 const MAX_PEER_LOGS: usize = 16 << 10;
 
-/// The number of peers from which on those without logs are removed.
+/// Once there are this many peers, the peers without logs are removed.
 const MAX_IDLE_PEERS: usize = 1024;
 
 /// The logs of complete streams that this replica has written and that have not expired, by peer.
@@ -147,7 +147,7 @@ struct CompleteLog {
 }
 
 impl CompleteLogs {
-    /// Adds a log of a peer. Returns the oldest ones of this peer if it has too many, but never the added one.
+    /// Adds a log of a peer. Returns the oldest logs of this peer if it has too many, but never the added log.
     pub(super) fn add(&self, peer: &Arc<str>, log: StreamLog, bytes: usize) -> Vec<StreamLog> {
         let now = Instant::now();
         let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +205,7 @@ pub(super) enum Entry<'a> {
     Answered,
     /// The client should reconnect after this time.
     Close { header: EventHeader, retry: Duration },
-    /// The stream is complete. Whatever follows does not count.
+    /// The stream is complete. Later entries do not count.
     End,
     /// The owner is gone. Completes the stream, with this message unless every request has been answered.
     Lost(&'a [u8]),
@@ -214,7 +214,8 @@ pub(super) enum Entry<'a> {
 /// The start of an entry that is an event: what a reader needs to continue after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct EventHeader {
-    /// The number of the event, by which the owner recognizes what an append that seemed to fail has written.
+    /// The number of the event, by which the owner recognizes an entry that was written by an append that seemed to
+    /// fail.
     pub(super) number: u64,
     /// Whether every request of the stream was answered or cancelled before the event.
     pub(super) is_answered: bool,

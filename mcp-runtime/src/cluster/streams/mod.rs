@@ -36,7 +36,7 @@ use crate::{
     transport::http::sse::events::{Resumption, StreamEvents},
 };
 
-/// The streams that this replica shares with others.
+/// The streams that this replica shares with other replicas.
 #[derive(Debug)]
 pub(crate) struct ReplicaStreams {
     replica: Arc<Replica>,

@@ -17,14 +17,14 @@ use crate::{
     engine::{ReplicaHandler, Slot},
 };
 
-/// How often a response that was replaced looks for the one that carries its stream, in the time of a lease.
+/// How often a response that was replaced looks for the response that carries its stream, in the time of a lease.
 const CHECKS: u32 = 5;
 
 /// The kind of the messages that announce that a response carries a stream.
 pub(super) const OPEN_RESPONSES: &str = "carried";
 
 /// The responses of this replica that carry streams, at most one for each stream. When a response begins to carry a
-/// stream at any replica, the earlier one ends.
+/// stream at any replica, the earlier response ends.
 ///
 /// The number of connections limits the responses.
 #[derive(Debug)]
@@ -75,9 +75,9 @@ impl OpenResponses {
     /// Returns a future that completes when a response has to end that carried the stream of a session for messages that
     /// belong to no request, and was replaced.
     ///
-    /// A client may read this stream on two connections. It opens each of them again when it ends, so if each replaced the
-    /// other, that would never stop. Therefore, the earlier response stays open, without events, as long as another one
-    /// carries the stream, at whichever replica.
+    /// A client may read this stream on two connections. The client opens each of them again when it ends, so if each
+    /// replaced the other, the replacements would never stop. Therefore, the earlier response stays open, without
+    /// events, as long as another response carries the stream, at any replica.
     pub(super) fn replaced(&self, session: &Arc<str>) -> impl Future<Output = ()> + Send + use<> {
         let (replica, session) = (Arc::clone(&self.replica), Arc::clone(session));
         async move {
@@ -128,7 +128,7 @@ impl ReplicaHandler for OpenResponses {
 }
 
 impl OpenResponse {
-    /// Announces the response to all replicas, so that the earlier one ends.
+    /// Announces the response to all replicas, so that the earlier response ends.
     pub(super) async fn announce(&self) -> Result<(), BackendError> {
         let (session, stream) = &self.stream;
         self.responses.replica.announce(OPEN_RESPONSES, format!("{session} {stream} {}", self.number).as_bytes()).await
@@ -210,7 +210,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Postpones the time at which the record expires, unless another response has replaced this one.
+    /// Postpones the time at which the record expires, unless another response has replaced this response.
     pub(super) async fn renew(&mut self, position: u64) {
         let Some(version) = self.version else { return };
         self.record.position = position;
@@ -220,7 +220,7 @@ impl Reader {
         }
     }
 
-    /// Records that the response has ended, unless another one has replaced it.
+    /// Records that the response has ended, unless another response has replaced it.
     pub(super) async fn close(mut self, position: u64) {
         self.record.is_open = false;
         self.renew(position).await;

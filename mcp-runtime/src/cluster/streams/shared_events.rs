@@ -147,7 +147,7 @@ impl Feed {
 }
 
 impl FeedReceiver {
-    /// Discards the items, and refuses further ones.
+    /// Discards the items, and refuses further items.
     pub(super) fn close(&mut self) {
         self.items.close();
         while self.items.try_recv().is_ok() {}

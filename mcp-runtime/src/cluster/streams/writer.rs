@@ -43,7 +43,7 @@ pub(super) struct Writer {
     pending: VecDeque<Vec<u8>>,
     /// The bytes of the pending entries, which count towards the memory of all streams.
     pending_bytes: KeptBytes,
-    /// The header of the last event, including the pending ones.
+    /// The header of the last event, including the pending events.
     header: EventHeader,
     /// The number of bytes of the entries that arrived together with the answers. The log keeps them beyond its limit, so
     /// that it never drops an answer.
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     /// Takes the next step: writes output, waits for more, or sends it without ids. `lines` contains messages that
-    /// precede those of the outbox.
+    /// precede the messages of the outbox.
     pub(super) async fn advance(&mut self, outbox: &Outbox, lines: &mut Vec<u8>) {
         let is_failing = self.failure.as_ref().is_some_and(|failure| failure.is_long);
         // Output that is not collected waits in the outbox, which limits it.
@@ -178,7 +178,7 @@ impl Writer {
         self.count_pending();
     }
 
-    /// Sends the pending messages without ids, and drops those that the log would drop.
+    /// Sends the pending messages without ids, and drops the messages that the log would drop.
     async fn send_pending(&mut self) {
         let sent = self.sent.number;
         let message = |entry: &Vec<u8>| match Entry::decode(entry) {

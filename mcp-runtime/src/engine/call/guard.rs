@@ -17,12 +17,12 @@ const SLOW_AFTER: Duration = Duration::from_millis(100);
 /// The outcome of a guarded call, or the payload of its panic.
 type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
 
-/// A future whose panics are caught, including those of its destructor.
+/// A future whose panics are caught, including panics of its destructor.
 pub(crate) struct GuardedCall {
     /// `None` once it has finished.
     running: Option<CallFuture>,
     context: Context,
-    /// Whether the future is that of the function, and not that of a layer around it.
+    /// Whether the future belongs to the function, and not to a layer around it.
     is_function: bool,
     /// Whether the call, including its layers, may be handed off to a task.
     hands_off: bool,
@@ -42,7 +42,7 @@ impl GuardedCall {
         guarded
     }
 
-    /// Guards the future of a layer, or that of the function inside of all layers.
+    /// Guards the future of a layer, or the future of the function inside of all layers.
     pub(crate) fn layered(running: CallFuture, context: Context, is_function: bool) -> Self {
         let running = Some(running);
         Self { running, context, is_function, hands_off: false, warns_if_slow: false, is_suspended: false }

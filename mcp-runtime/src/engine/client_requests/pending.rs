@@ -111,7 +111,7 @@ impl PendingRequests {
         self.replicas.get()
     }
 
-    /// Numbers requests so that every replica can find the one that has sent them.
+    /// Numbers requests so that every replica can find the replica that has sent them.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn number_by(&self, replicas: &Arc<dyn Replicas>) {
         let _ = self.replicas.set(Arc::clone(replicas));
@@ -125,7 +125,8 @@ impl PendingRequests {
         progress.is_some_and(|progress| update_progress(progress, report))
     }
 
-    /// Cancels all pending requests and fails every later one. The code that waits for them need not be polled for that.
+    /// Cancels all pending requests and fails every later request. The code that waits for them need not be polled for
+    /// that.
     pub(in crate::engine) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -309,7 +310,7 @@ pub(in crate::engine) fn into_result(response: InputResponse, method: &str) -> R
     }
 }
 
-/// The maximum size of a message in bytes. A longer one is truncated.
+/// The maximum size of a message in bytes. A longer message is truncated.
 const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// Holds the latest report only, so a client that reports faster than the function reads occupies no more memory.

@@ -38,10 +38,10 @@ const PLAIN: u8 = 0;
 /// The keys of a server. One of them seals states; every key can open them.
 #[derive(Debug)]
 pub(crate) struct StateKeys {
-    /// The keys that were configured, or those that this process has generated. Unused if processes share their keys.
+    /// The keys that were configured, or that this process has generated. Unused if processes share their keys.
     own: Mutex<OwnKeys>,
     ttl: Duration,
-    /// The processes that share a backend, whose clock is used instead of the one of this machine.
+    /// The processes that share a backend, whose clock is used instead of the clock of this machine.
     replicas: Option<Arc<dyn Replicas>>,
 }
 
@@ -63,8 +63,8 @@ struct SealedState {
 }
 
 impl StateKeys {
-    /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, those of all processes are used.
-    /// Without other processes, a random key is generated on first use and rotated.
+    /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, the keys of all processes are
+    /// used. Without other processes, a random key is generated on first use and rotated.
     pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration, replicas: Option<Arc<dyn Replicas>>) -> Self {
         Self { own: Mutex::new(OwnKeys { keys, generated: None }), ttl, replicas }
     }

@@ -75,7 +75,8 @@ impl Binding {
     }
 }
 
-/// Returns a digest that distinguishes a question from others with the same key, in this request and in all others.
+/// Returns a digest that distinguishes a question from other questions with the same key, in this request and in all
+/// other requests.
 pub(super) fn question_digest(binding: &[u8; 32], method: &str, params: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(binding);

@@ -44,10 +44,10 @@ pub struct Call {
     position: LayerPosition,
 }
 
-/// The place of a layer among those of the server.
+/// The place of a layer among the layers of the server.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LayerPosition {
-    /// Distinguishes the keys of the layer in a backend from those of other layers.
+    /// Distinguishes the keys of the layer in a backend from the keys of other layers.
     pub(super) index: usize,
     /// Whether the layer applies to every call.
     pub(super) is_general: bool,
@@ -141,8 +141,8 @@ impl Call {
         self.completion.as_ref().map_or(&self.context.call().subject, |completion| &completion.subject)
     }
 
-    /// Returns the called entry, or the one whose argument is completed. Its name is a registered one, unlike the URI
-    /// of a resource.
+    /// Returns the called entry, or the entry whose argument is completed. Its name is a registered name, unlike the
+    /// URI of a resource.
     pub fn entry(&self) -> EntryInfo<'static> {
         self.function().info()
     }
@@ -207,7 +207,7 @@ impl Call {
         serde_json::from_str(raw::member(&self.arguments, name)?).ok()
     }
 
-    /// Replaces the arguments. The new ones are validated like those of the client.
+    /// Replaces the arguments. The new arguments are validated like the arguments of the client.
     ///
     /// ```
     /// # use mcp_runtime::layers::{Call, Next, Outcome};
@@ -232,13 +232,14 @@ impl Call {
         self.completion.as_ref().map_or(self.function().uses_context, |completion| completion.source.takes_context())
     }
 
-    /// Returns whether the function has sent requests to its client, in this round or an earlier one, in which case its
-    /// result is meant for this client only.
+    /// Returns whether the function has sent requests to its client, in this round or an earlier round, in which case
+    /// its result is meant for this client only.
     pub fn is_conversation(&self) -> bool {
         self.context.shared().is_continued || self.context.has_asked()
     }
 
-    /// Returns a number that distinguishes the function from all others, even from later ones with the same name.
+    /// Returns a number that distinguishes the function from all other functions, even from later functions with the
+    /// same name.
     #[cfg(feature = "cache")]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self.function().common()).addr()
@@ -355,9 +356,9 @@ impl<'a> LayerBackend<'a> {
 
     /// Returns a key for records, logs and topics of this layer.
     ///
-    /// It is a hash of `name`, the name of the server, and the position of the layer among those of the server. It is
-    /// therefore the same in all processes that run the same program, other layers and servers have other keys, and the
-    /// key does not reveal the name.
+    /// It is a hash of `name`, the name of the server, and the position of the layer among the layers of the server. It
+    /// is therefore the same in all processes that run the same program, other layers and servers have other keys, and
+    /// the key does not reveal the name.
     pub fn key(self, name: &str) -> String {
         let mut hasher = Sha256::new();
         hasher.update((self.shared.server.len() as u64).to_le_bytes());

@@ -47,7 +47,7 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
     Ok(())
 }
 
-/// Lists the registered resources together with those that functions return.
+/// Lists the registered resources together with the resources that functions return.
 fn list_resources(
     request: &RequestContext<'_>,
     cursor: Option<&str>,

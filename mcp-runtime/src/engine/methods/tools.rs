@@ -48,7 +48,7 @@ pub(crate) fn call_tool(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     }
 }
 
-/// Compares the arguments that the transport repeats in headers with those in the message.
+/// Compares the arguments that the transport repeats in headers with the arguments in the message.
 fn check_headers(request: &RequestContext<'_>, tool: &Function, arguments: &str) -> Result<(), Fault> {
     let Some(source) = request.connection.source.as_ref().filter(|_| !tool.headers.is_empty()) else { return Ok(()) };
     if !request.has(Feature::RequestMeta) {

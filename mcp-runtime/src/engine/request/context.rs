@@ -43,14 +43,14 @@ pub(crate) struct ConnectionContext {
     /// Whether the connection serves a single exchange, so that a session opened on it outlives it.
     pub(crate) is_single_exchange: bool,
     pub(crate) clock: Clock,
-    /// What other replicas must learn before the transmission is answered. Contains at most one message for each message
-    /// of a transmission.
+    /// The messages for other replicas that must be sent before the transmission is answered. Contains at most one
+    /// message for each message of a transmission.
     pub(crate) outgoing: Mutex<Vec<SessionMessage>>,
 }
 
 impl ConnectionContext {
     /// Returns the principal that the transport has authenticated or, over a transport that does not identify senders,
-    /// that of the process.
+    /// the principal of the process.
     pub(crate) fn principal(&self) -> Option<&str> {
         match &self.source {
             Some(source) => source.principal(),
@@ -200,7 +200,8 @@ impl RequestDialect {
     ///
     /// # Errors
     ///
-    /// Returns a fault if the version is missing or unsupported, or if it contradicts the one that the transport names.
+    /// Returns a fault if the version is missing or unsupported, or if it contradicts the version that the transport
+    /// names.
     pub(crate) fn determine(
         session: Option<&'static Dialect>,
         source: Option<&dyn RequestSource>,
@@ -266,7 +267,7 @@ pub(crate) fn may_use(request: &RequestContext<'_>, function: &Function) -> bool
 /// The entries that the sender of a request finds in lists.
 pub(crate) struct ListedTo {
     visible: VisibleTo,
-    /// The scopes by which entries are omitted. `None` if entries are listed for those who may not use them.
+    /// The scopes by which entries are omitted. `None` if entries are listed for senders that may not use them.
     access: Option<SenderAccess>,
 }
 

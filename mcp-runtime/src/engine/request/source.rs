@@ -99,7 +99,7 @@ impl SenderAccess {
 ///
 /// # Errors
 ///
-/// Returns [`Fault::InsufficientScope`] with these scopes and those that every request requires.
+/// Returns [`Fault::InsufficientScope`] with these scopes and the scopes that every request requires.
 pub(crate) fn check_scopes(rules: &AccessRules, source: &dyn RequestSource, scopes: &Scopes) -> Result<(), Fault> {
     let identity = source.identity();
     if rules.grants(identity, scopes) {

@@ -1,4 +1,4 @@
-//! What a `subscriptions/listen` request asks for, and the listener that it creates.
+//! The filter of a `subscriptions/listen` request, and the listener that it creates.
 
 use std::{collections::HashSet, sync::Arc};
 

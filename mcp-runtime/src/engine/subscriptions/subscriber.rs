@@ -69,7 +69,7 @@ impl Subscriptions {
         }
     }
 
-    /// Notifies the subscribers of the lists of these kinds, and those of all resources.
+    /// Notifies the subscribers of the lists of these kinds, and the subscribers of all resources.
     #[cfg(feature = "cluster")]
     pub(crate) fn everything_changed(&self, kinds: Kinds) {
         self.lists_changed(kinds);
@@ -195,9 +195,9 @@ impl Subscriber {
         self.server.updates.load(Ordering::Acquire)
     }
 
-    /// Subscribes to these resources, and ends the subscriptions to others. Subscriptions beyond the limits are ignored.
-    /// If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has increased, their
-    /// resources count as updated.
+    /// Subscribes to these resources, and ends the subscriptions to other resources. Subscriptions beyond the limits
+    /// are ignored. If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has
+    /// increased, their resources count as updated.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) {
         let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();

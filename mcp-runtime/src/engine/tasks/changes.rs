@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::engine::replicas::{ReplicaHandler, Slot};
 
-/// The changes that this process has made or heard of, for those of its futures that wait for them.
+/// The changes that this process has made or heard of, for the futures of this process that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct TaskChanges(Mutex<Waiting>);
 
@@ -35,7 +35,7 @@ impl TaskChanges {
         ChangeReceiver { changes: Arc::clone(self), id: id.to_owned(), latest }
     }
 
-    /// Wakes those that wait for a newer version of a task than they have seen.
+    /// Wakes the futures that wait for a newer version of a task than they have seen.
     pub(super) fn announce(&self, id: &str, version: u64) {
         if let Some(latest) = self.waiting().get(id) {
             latest.send_if_modified(|latest| {
@@ -87,7 +87,7 @@ impl ChangeReceiver {
     /// Waits until the task may have a newer version than this one. Dropping the future loses nothing.
     pub(super) async fn changed(&mut self, version: u64) {
         loop {
-            // The sender exists as long as somebody waits.
+            // The sender exists as long as a receiver waits.
             if self.latest.changed().await.is_err() {
                 return std::future::pending().await;
             }

@@ -223,7 +223,8 @@ mod tests {
             let waiting: Vec<_> = (0..limit).map(|_| inbox.ask(&question("a", params)).unwrap()).collect();
             let fault = inbox.ask(&question("a", params)).unwrap_err();
             assert!(fault.to_string().starts_with("too many questions of the task are waiting"), "{fault}");
-            // The refused question leaves nothing behind, and a response or a withdrawal makes room for another one.
+            // The refused question leaves nothing behind, and a response or a withdrawal makes room for another
+            // question.
             assert_eq!(inbox.take_update().asked.len(), limit);
             inbox.respond(&waiting[0].0, InputResponse::Result("{}".to_owned()));
             inbox.withdraw(&waiting[1].0);

@@ -59,12 +59,12 @@ impl TaskKey {
         [&self.owner, ".", time, ".", random].concat()
     }
 
-    /// Returns what the names of all tasks of an owner begin with.
+    /// Returns the prefix of the names of all tasks of an owner.
     pub(super) fn prefix(owner: &str) -> String {
         format!("{}.", hash(owner))
     }
 
-    /// Returns what the names of all tasks of the same owner begin with.
+    /// Returns the prefix of the names of all tasks of the same owner.
     pub(super) fn owner_prefix(&self) -> String {
         format!("{}.", self.owner)
     }

@@ -12,8 +12,8 @@ const MAX_BYTES: usize = 256 << 20;
 /// The maximum number of bytes of the tasks of one peer.
 const MAX_BYTES_PER_PEER: usize = 32 << 20;
 
-/// Bytes that tasks use: those of the arguments that functions hold, or those of long results. Beyond the maximum, calls
-/// are not accepted as tasks, or tasks fail.
+/// Bytes that tasks use: the bytes of the arguments that functions hold, or the bytes of long results. Beyond the
+/// maximum, calls are not accepted as tasks, or tasks fail.
 #[derive(Debug, Default)]
 pub(super) struct ByteQuota(Mutex<Used>);
 

@@ -1,4 +1,4 @@
-//! The choice of the request that sends the questions of a task, among those that wait for the task.
+//! The choice of the request that sends the questions of a task, among the requests that wait for the task.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::{backend::Backoff, random::log_id};
 
 /// A `tasks/result` request that can send the questions of its task.
 ///
-/// If several requests wait for a task, the newest one sends the questions, because the stream of an older one may be
-/// lost. The record of the task names that request, so requests in other processes respect it. When the request ends,
-/// or its process is gone, another request takes over.
+/// If several requests wait for a task, the newest request sends the questions, because the stream of an older request
+/// may be lost. The record of the task names that request, so requests in other processes respect it. When the request
+/// ends, or its process is gone, another request takes over.
 pub(super) struct TaskReader {
     store: Arc<TaskStore>,
     key: TaskKey,
@@ -72,7 +72,7 @@ impl TaskReader {
         }
     }
 
-    /// Returns whether this request is the one that sends the questions of a task.
+    /// Returns whether this request sends the questions of a task.
     pub(super) fn may_ask(&self, task: &Task) -> bool {
         self.id.is_some() && task.state.reader == self.id
     }

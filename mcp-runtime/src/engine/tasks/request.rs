@@ -47,7 +47,7 @@ pub(crate) struct TaskRequest {
     pub(crate) encoding: Arc<Encoding>,
     /// The task of the owner on whose behalf the request is made. `None` for an id that no task has.
     pub(crate) key: Option<TaskKey>,
-    /// The scopes by which it is decided what the sender may read.
+    /// The scopes that decide what the sender may read.
     pub(crate) access: SenderAccess,
 }
 
@@ -126,7 +126,7 @@ impl TaskRequest {
     }
 }
 
-/// Lists one page of an owner's tasks, without those whose functions require scopes that the sender lacks.
+/// Lists one page of an owner's tasks, without the tasks whose functions require scopes that the sender lacks.
 pub(crate) async fn list(
     tasks: &Tasks,
     encoding: &Encoding,

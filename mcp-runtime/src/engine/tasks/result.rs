@@ -33,8 +33,8 @@ pub(crate) struct QuestionStream {
 }
 
 impl QuestionStream {
-    /// Returns whether questions of a task can be sent: to an initialized client that has declared what one of the pending
-    /// questions requires, or what any question does if none is pending.
+    /// Returns whether questions of a task can be sent: to an initialized client that has declared what one of the
+    /// pending questions requires or, if none is pending, what any question requires.
     fn can_ask(&self, task: &Task) -> bool {
         let mut pending = task.state.pending_inputs().peekable();
         let can_answer = match pending.peek() {

@@ -106,7 +106,7 @@ impl Tasks {
         // The future is large, and would be moved several times before it runs.
         let runner = Box::pin(runner.run(changes, running)).in_current_span();
         let mut runners = self.runners.lock().unwrap_or_else(PoisonError::into_inner);
-        // Forgets those that have finished.
+        // Forgets the runners that have finished.
         while runners.try_join_next().is_some() {}
         runners.spawn(runner);
         Ok(created)
@@ -118,7 +118,7 @@ pub(crate) struct DeferredTask {
     client: Arc<TaskClient>,
     is_requested: AtomicBool,
     waker: Mutex<Option<Waker>>,
-    /// The tasks of the server. Weak, so that a call does not keep those of a stopped server alive.
+    /// The tasks of the server. Weak, so that a call does not keep the tasks of a stopped server alive.
     tasks: Weak<Tasks>,
     /// The owner of the task. `None` once the handoff has begun.
     owner: Mutex<Option<TaskOwner>>,

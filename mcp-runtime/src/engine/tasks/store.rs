@@ -46,7 +46,7 @@ pub(crate) struct TaskStore {
     records: TaskRecords,
     /// The long results that this process has stored.
     results: StoredResults,
-    /// This process among those that share the backend. `None` if no other process uses it.
+    /// This process among the processes that share the backend. `None` if no other process uses it.
     replica: Option<Arc<dyn Replicas>>,
     changes: Arc<TaskChanges>,
     /// The last id of a request. Used only if the backend is not shared.
@@ -226,8 +226,8 @@ impl TaskStore {
         Ok(Some(replaced))
     }
 
-    /// Announces a change to those that wait for it: to other processes only if the task may run in one of them, or if one
-    /// of them watches it.
+    /// Announces a change to the futures that wait for it: to other processes only if the task may run in one of them,
+    /// or if one of them watches it.
     async fn announce(&self, task: &Task) {
         let (id, version) = (task.id(), task.state.version);
         self.changes.announce(id, version);

@@ -197,7 +197,7 @@ async fn outcomes_are_read_as_they_were_stored() {
     }
 }
 
-/// A process ends, and two others notice it at the same time.
+/// A process ends, and two other processes notice it at the same time.
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_process_is_gone_fails_within_the_lease() {
     let backend = Arc::new(MemoryBackend::default());

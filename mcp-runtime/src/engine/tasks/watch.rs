@@ -34,7 +34,7 @@ impl Drop for TaskWatch {
 struct WatchedTask {
     store: Arc<TaskStore>,
     key: TaskKey,
-    /// The scopes by which it is decided what the subscriber may read.
+    /// The scopes that decide what the subscriber may read.
     access: SenderAccess,
     outbox: Weak<Outbox>,
     encoding: Arc<Encoding>,

@@ -87,7 +87,7 @@ pub struct Elicitation<T> {
 }
 
 impl<T> Elicitation<T> {
-    /// Creates a question. The key identifies it among those of the same call.
+    /// Creates a question. The key identifies it within the call.
     pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self
     where
         T: Elicit,
@@ -179,7 +179,7 @@ pub struct UrlElicitation {
 }
 
 impl UrlElicitation {
-    /// Creates a question. The key identifies it among those of the same call.
+    /// Creates a question. The key identifies it within the call.
     pub fn new(key: impl Into<String>, url: impl Into<String>, message: impl Into<String>) -> Self {
         Self { key: key.into(), url: url.into(), message: message.into(), recipient: None }
     }

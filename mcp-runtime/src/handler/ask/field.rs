@@ -72,7 +72,7 @@ pub const fn field_type<T: ElicitField>() -> FieldType<T> {
 ///
 /// # Errors
 ///
-/// Never fails: the return type is that of [`ArgumentDefault::Expression`](crate::__private::ArgumentDefault).
+/// Never fails: the return type is required by [`ArgumentDefault::Expression`](crate::__private::ArgumentDefault).
 pub fn default_json<T>(ty: &FieldType<T>, value: &T) -> Result<Value, serde_json::Error> {
     Ok((ty.to_json)(value))
 }

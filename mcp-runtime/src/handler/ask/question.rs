@@ -128,7 +128,7 @@ pub trait Ask: Send + Sync + 'static {
 /// An encoded request to the client.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// The key, which identifies the request among those of a call.
+    /// The key, which identifies the request among the requests of a call.
     pub(crate) key: String,
     /// The method.
     pub(crate) method: &'static str,

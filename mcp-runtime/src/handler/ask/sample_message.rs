@@ -335,7 +335,7 @@ pub(super) fn write_messages(out: &mut Vec<u8>, messages: &[SampleMessage], feat
             [block] => block.write(object.key("content"), features),
             blocks => array(object.key("content"), blocks, |out, block| block.write(out, features)),
         }
-        // The revisions that support several blocks are those whose messages have `_meta`.
+        // Exactly the revisions whose messages have `_meta` support several blocks.
         if whole {
             encode::meta(&mut object, features, &message.meta);
         }

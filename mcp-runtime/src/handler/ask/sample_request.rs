@@ -214,7 +214,8 @@ impl SampleRequest {
         /// Sets whether the model calls tools.
         pub fn tool_choice(self, choice: ToolChoice) { self.tool_choice = Some(choice) }
 
-        /// Sets the key that identifies the request among those of the same call. Defaults to a hash of the request.
+        /// Sets the key that identifies the request among the requests of the same call. Defaults to a hash of the
+        /// request.
         pub fn key(self, key: impl Into<String>) { self.key = Some(key.into()) }
     }
 

@@ -67,8 +67,8 @@ pub(crate) struct SharedCall {
     pub(crate) call: Call,
     pub(crate) connection: Arc<dyn CallConnection>,
     pub(crate) log: LogThreshold,
-    /// The targets whose events are forwarded to the client in addition to those of the function's crate. `None` if no log
-    /// events are forwarded.
+    /// The targets whose events are forwarded to the client in addition to the events of the function's crate. `None`
+    /// if no log events are forwarded.
     pub(crate) log_targets: Option<Arc<[String]>>,
     /// The `_meta` of the request, as JSON. `None` also if neither the function nor a layer can read it.
     pub(crate) meta: Option<Box<str>>,

@@ -152,7 +152,8 @@ impl Context {
         }
     }
 
-    /// Returns whether events of a target are forwarded to the client in addition to those of the function's crate.
+    /// Returns whether events of a target are forwarded to the client in addition to the events of the function's
+    /// crate.
     #[cfg(feature = "log")]
     pub(crate) fn forwards_target(&self, target: &str) -> bool {
         let is_inside = |module: &String| {

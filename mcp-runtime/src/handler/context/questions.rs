@@ -19,10 +19,10 @@ use crate::{
 impl Context {
     /// Asks the user to fill in a form. `message` explains to the user why.
     ///
-    /// `key` identifies the question among those of this call. In revisions 2025-06-18 to 2025-11-25, the call waits
-    /// for the answer. In stateless revisions, the call ends with the question, and **the function runs again from its
-    /// start** when the client retries the call with the answer: everything before the question runs again unless it is
-    /// wrapped in [`once`](Self::once). In both cases, execution continues on the next line with the answer.
+    /// `key` identifies the question within this call. In revisions 2025-06-18 to 2025-11-25, the call waits for the
+    /// answer. In stateless revisions, the call ends with the question, and **the function runs again from its start**
+    /// when the client retries the call with the answer: everything before the question runs again unless it is wrapped
+    /// in [`once`](Self::once). In both cases, execution continues on the next line with the answer.
     ///
     /// ```
     /// use mcp_runtime::{Context, Elicit, Fault, ask::Answer, tool};
@@ -227,8 +227,8 @@ impl Context {
     /// [`elicit`](Self::elicit)). Between these rounds, the value is stored in the encrypted `requestState`.
     ///
     /// Use it for values that must not differ between rounds, such as a random number, and for side effects that must
-    /// not be repeated, such as a reservation. `key` identifies the value among those of this call. A `Result` is
-    /// stored as well, including an `Err`.
+    /// not be repeated, such as a reservation. `key` identifies the value within this call. A `Result` is stored as
+    /// well, including an `Err`.
     ///
     /// If the client cannot be asked, the next question fails when the side effect has happened already. Call
     /// [`require`](Self::require) first.

@@ -43,8 +43,8 @@ impl Context {
         self.shared.caller.client()
     }
 
-    /// Returns the name of the authenticated caller: that of its [`identity`](Self::identity), or the `Principal` that
-    /// a middleware inserted into the extensions of the HTTP request.
+    /// Returns the name of the authenticated caller: the name of its [`identity`](Self::identity), or the `Principal`
+    /// that a middleware inserted into the extensions of the HTTP request.
     ///
     /// ```
     /// # use mcp_runtime::{Context, tool};
@@ -158,9 +158,9 @@ impl Context {
         self.shared.caller.extension()
     }
 
-    /// Returns the address of the sender of the HTTP request: that which the function set with
-    /// [`HttpOptions::peer_addr`](crate::HttpOptions::peer_addr) finds in the request, or else that of the connection, which
-    /// may belong to a proxy.
+    /// Returns the address of the sender of the HTTP request: the address that the function set with
+    /// [`HttpOptions::peer_addr`](crate::HttpOptions::peer_addr) finds in the request, or else the address of the
+    /// connection, which may belong to a proxy.
     ///
     /// A service that is mounted into another framework does not see the connection, so without such a function, the
     /// address is `None`, as it is at a Unix socket.
@@ -182,10 +182,10 @@ impl Context {
     }
 }
 
-/// Who is calling, and what the caller may do.
+/// The caller, and what the caller may do.
 impl Context {
     /// Returns the authenticated caller. Over HTTP, [`Server::authenticate`](crate::Server::authenticate) or a
-    /// middleware identifies it; over stdio, it is that of
+    /// middleware identifies it; over stdio, it is the identity of
     /// [`Server::stdio_identity`](crate::Server::stdio_identity).
     ///
     /// ```
@@ -226,7 +226,7 @@ impl Context {
         }
     }
 
-    /// Requires scopes that are only known at run time, in addition to those of the annotation.
+    /// Requires scopes that are only known at run time, in addition to the scopes of the annotation.
     ///
     /// ```
     /// # use mcp_runtime::{Context, Fault, tool};

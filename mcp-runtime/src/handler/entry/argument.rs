@@ -25,7 +25,7 @@ pub struct ArgumentEntry {
     pub ty: ArgumentType,
     /// The value of a missing argument.
     pub default: Option<ArgumentDefault>,
-    /// Constraints beyond those of the type.
+    /// Constraints beyond the constraints of the type.
     pub rules: &'static [Rule],
     /// The function that completes the argument.
     pub complete: Option<ServerFnEntry>,

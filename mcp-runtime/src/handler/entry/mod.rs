@@ -186,7 +186,7 @@ pub trait Collect {
 /// assert_eq!(resource_uri::<document>(&[("path", "notes/to do.md")]), "docs:///notes/to%20do.md");
 /// ```
 ///
-/// The type of a [`#[tools]`](macro@crate::tools) block stands for the one of its resources that has these variables:
+/// The type of a [`#[tools]`](macro@crate::tools) block stands for the resource of the block that has these variables:
 ///
 /// ```
 /// use mcp_runtime::{resource_uri, tools};

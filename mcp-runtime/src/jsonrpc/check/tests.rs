@@ -3,7 +3,7 @@ use serde_json::{Map, Value, value::RawValue};
 use super::members;
 use crate::jsonrpc::raw;
 
-/// Returns the members of an object, after checking those of its member `p`.
+/// Returns the members of an object, after checking the members of its member `p`.
 fn read(text: &str) -> Option<Vec<(&str, &str)>> {
     let (mut found, mut inner) = (Vec::new(), Vec::new());
     let each = |name, value| {

@@ -14,8 +14,8 @@ const MAX_PERIOD: u64 = 10 * 365 * 24 * 3600 * 1_000_000_000;
 /// stricter by one such part.
 const LEASES: u64 = 32;
 
-/// A rate, whose budget is a point in time: the one at which it is full again (the theoretical arrival time of the generic
-/// cell rate algorithm). Times are nanoseconds since the Unix epoch.
+/// A rate, whose budget is a point in time: the time at which it is full again (the theoretical arrival time of the
+/// generic cell rate algorithm). Times are nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
     /// The time in which the budget for one call is replenished.
@@ -91,8 +91,8 @@ struct KnownRecord {
 /// Calls that were taken from the budget and not used.
 ///
 /// Each call that is taken moves the time at which the budget is full by one interval, which is the call's alone. A call
-/// must be used before its interval begins: what all processes allow is then what one process with the same budget would
-/// have allowed.
+/// must be used before its interval begins: the calls that all processes allow are then the calls that one process with
+/// the same budget would have allowed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Lease {
     calls: u64,
@@ -203,8 +203,8 @@ impl Account {
         self.known = found.map(|(version, full_at)| KnownRecord { version, full_at });
     }
 
-    /// Admits the calls that wait, after a change was made. What they do not use becomes the lease. Rejects those for
-    /// which the budget did not suffice.
+    /// Admits the calls that wait, after a change was made. The calls of the change that remain become the lease.
+    /// Rejects the calls for which the budget did not suffice.
     pub(super) fn settle(&mut self, rate: Rate, change: &Change, version: RecordVersion, now: u64) {
         self.known = Some(KnownRecord { version, full_at: change.full_at });
         let (mut calls, mut waiting) = (change.calls, change.waiting);

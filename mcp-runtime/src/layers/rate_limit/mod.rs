@@ -33,11 +33,11 @@ const DEFAULT_MAX_KEYS: usize = 10_000;
 ///
 /// If the server has a [backend](crate::Server::backend), all processes that share it count together, unless the layer is
 /// [`per_process`](Self::per_process). Each takes a 32nd of a budget from the backend at a time, but at least one call,
-/// and asks the backend again when this share is used up or has expired. What a process takes and does not use expires:
-/// all processes together never exceed the rate, and the limit may be stricter by up to that share for each of them.
-/// While the backend fails or does not respond, each process counts on its own. A budget outlives the processes. It
-/// belongs to the name of the server, the settings of the layer, and the position of the layer among those of the server,
-/// so that no other layer uses it.
+/// and asks the backend again when this share is used up or has expired. Calls that a process takes and does not use
+/// expire: all processes together never exceed the rate, and the limit may be stricter by up to that share for each of
+/// them. While the backend fails or does not respond, each process counts on its own. A budget outlives the processes.
+/// It belongs to the name of the server, the settings of the layer, and the position of the layer among the layers of
+/// the server, so that no other layer uses it.
 ///
 /// Rejected calls do not count towards the rate. A rejected tool call returns an error result, so that the model can
 /// wait and retry. Other calls fail with a protocol error with code 429. Both messages state which calls are

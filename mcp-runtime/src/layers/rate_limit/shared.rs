@@ -28,8 +28,8 @@ const TTL_PRECISION: Duration = Duration::from_millis(1);
 /// The number of attempts to change a record while other processes change it, too.
 const MAX_ATTEMPTS: usize = 16;
 
-/// The budgets that this process shares with others. Each is a record of the backend, from which the process takes a few
-/// calls at a time.
+/// The budgets that this process shares with other processes. Each is a record of the backend, from which the process
+/// takes a few calls at a time.
 #[derive(Debug)]
 pub(super) struct SharedBudgets {
     backend: Arc<dyn Backend>,

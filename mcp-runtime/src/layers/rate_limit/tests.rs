@@ -158,7 +158,8 @@ async fn under_load_processes_allow_the_whole_rate() {
 async fn a_share_that_is_not_used_expires() {
     let service = Service::new(Duration::from_secs(1), 320);
     assert_eq!(service.passing(0, 1).await, 1);
-    // The first process has taken nine more calls, which it may use at any time before others could have replaced them.
+    // The first process has taken nine more calls, which it may use at any time before other processes could have
+    // replaced them.
     assert_eq!(service.passing(1, 400).await, 310);
     assert_eq!(service.passing(0, 400).await, 9);
     advance(Duration::from_secs(320)).await;
@@ -195,7 +196,8 @@ async fn the_number_of_records_is_bounded_and_evicted_budgets_are_kept() {
     assert!(!service.call(0, "first").await, "others do not");
     advance(Duration::from_secs(101)).await;
     assert_eq!(service.backend.count("rates").await, Ok(0));
-    // The records that have expired do not count, so the process shares budgets again, new ones and those it has.
+    // The records that have expired do not count, so the process shares budgets again, both new budgets and the budgets
+    // that it has.
     for key in 90..110 {
         let key = key.to_string();
         for _ in 0..100 {
@@ -250,8 +252,8 @@ async fn a_record_that_cannot_be_read_is_replaced_and_concerns_no_other_budget()
     assert!(!service.call(1, "used up").await, "another budget is not shared");
 }
 
-/// Calls wait for a share of the budget, and some are cancelled meanwhile. The others and those that follow use exactly
-/// the share.
+/// Calls wait for a share of the budget, and some are cancelled meanwhile. The other calls and the calls that follow
+/// use exactly the share.
 #[test]
 fn calls_that_were_cancelled_while_they_waited_use_nothing() {
     for seed in 0..500 {

@@ -26,7 +26,7 @@ const DIRECTORY: &str = "inode/directory";
 /// The tags of every skill, for visibility rules.
 const TAGS: &[&str] = &["skill"];
 
-/// Skills, their files, and the directories of those files.
+/// Skills, their files, and the directories of these files.
 #[derive(Debug, Default)]
 pub(crate) struct Skills {
     /// Whether the server has a directory of skills, even if it is empty.
@@ -52,7 +52,7 @@ pub(crate) struct Skill {
 #[derive(Debug)]
 struct Label {
     name: String,
-    /// The directory of the skill, relative to the one that the server was configured with.
+    /// The directory of the skill, relative to the directory that the server was configured with.
     path: String,
 }
 

@@ -87,11 +87,11 @@ struct ReadDirectory {
 
 /// A directory that is being read.
 struct Location<'a> {
-    /// The path for messages, which starts with the one that the author configured.
+    /// The path for messages, which starts with the path that the author configured.
     path: &'a Path,
     /// The names of the directories from the root to this one.
     segments: &'a [String],
-    /// The canonical paths of the root and of those directories.
+    /// The canonical paths of the root and of these directories.
     ancestors: &'a [PathBuf],
     /// The canonical path of this directory, which is the last ancestor.
     real: &'a Path,
@@ -141,7 +141,7 @@ impl Reader {
         }
     }
 
-    /// Adds a directory. Returns `false` if its URI is that of another directory with which it cannot be merged.
+    /// Adds a directory. Returns `false` if its URI belongs to another directory with which it cannot be merged.
     fn enter(&mut self, location: &Location<'_>, is_skill: bool) -> bool {
         let Some(name) = location.segments.last() else { return true };
         let uri = uri(location.segments);

@@ -8,10 +8,10 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use crate::backend::{Backend, BackendError};
 
-/// The time in which what must happen has to happen.
+/// The time within which an expected event must occur.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The time to live of what must not expire during the test.
+/// The time to live of data that must not expire during the test.
 const LONG: Duration = Duration::from_secs(600);
 
 /// Checks that a backend does what [`Records`](crate::backend::Records), [`EventLogs`](crate::backend::EventLogs) and [`Topics`](crate::backend::Topics)

@@ -7,7 +7,7 @@ use tokio::{task::JoinSet, time::Instant};
 use super::{LONG, Pair, long_key, pause, soon};
 use crate::backend::{BackendError, Insertion, Record, RecordCondition, RecordQuota, RecordVersion};
 
-/// The time to live of what expires during the test.
+/// The time to live of records that expire during the test.
 const SOON_GONE: Duration = Duration::from_millis(50);
 
 pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
@@ -330,7 +330,7 @@ async fn only_records_that_exist_are_counted(pair: &Pair) -> Result<(), BackendE
     Ok(())
 }
 
-/// Waits until a group has this number of records, because others have expired.
+/// Waits until a group has this number of records, because other records have expired.
 async fn until_count(pair: &Pair, group: &str, expected: usize) -> Result<(), BackendError> {
     let reached = async {
         while pair.other.count(group).await? != expected {

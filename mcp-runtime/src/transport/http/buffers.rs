@@ -8,8 +8,9 @@ use std::{
     },
 };
 
-/// The minimum capacity of a buffer that is reused. An allocator reuses smaller ones itself, while it usually returns
-/// larger ones to the operating system, so that a message of 1 MiB costs hundreds of page faults for each copy of it.
+/// The minimum capacity of a buffer that is reused. An allocator reuses smaller buffers itself, while it usually
+/// returns larger buffers to the operating system, so that a message of 1 MiB costs hundreds of page faults for each
+/// copy of it.
 const MIN_CAPACITY: usize = 64 << 10;
 /// The maximum capacity of a buffer that is reused.
 const MAX_CAPACITY: usize = 2 << 20;

@@ -219,7 +219,7 @@ impl Endpoint {
     }
 
     /// Ends subscriptions, waits for the messages that are being received and then for the calls in flight, for at most
-    /// `grace`, and closes the endpoint. Rejects new calls once it waits for those in flight.
+    /// `grace`, and closes the endpoint. Rejects new calls once it waits for the calls in flight.
     pub(super) async fn shut_down(&self, grace: Duration) {
         self.end_subscriptions();
         if tokio::time::timeout(grace, self.settled()).await.is_err() {

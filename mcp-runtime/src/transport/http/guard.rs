@@ -105,7 +105,7 @@ pub(super) fn cors(options: &Arc<HttpOptions>) -> CorsLayer {
     CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(move |origin, request| {
             let is_allowed = is_allowed_origin(origin, &options);
-            // Preflight requests do not reach `check`, which logs all others.
+            // Preflight requests do not reach `check`, which logs all other requests.
             if !is_allowed && request.method == Method::OPTIONS {
                 Rejection::Origin(origin).log(request);
             }

@@ -81,7 +81,7 @@ impl SharedLimits {
     /// # Errors
     ///
     /// Returns [`Fault::Overloaded`] if too many calls are in flight, or too many bytes of responses are unread, over
-    /// all peers or for this one.
+    /// all peers or for this peer.
     pub(super) fn admit_call(&self, peer: &Arc<Peer>, body_memory: Option<Arc<PeerPermit>>) -> Result<Permit, Fault> {
         self.check_response_memory(peer)?;
         let permit = self.calls.try_acquire(peer, 1).ok_or_else(too_many_calls)?;
@@ -89,8 +89,8 @@ impl SharedLimits {
         Ok(Box::new(CallPermit { _permit: permit, _body_memory: body_memory, sessions }))
     }
 
-    /// Returns a permit for a request to a route of the authenticator. Returns `None` if too many are being handled, over
-    /// all peers or for this one.
+    /// Returns a permit for a request to a route of the authenticator. Returns `None` if too many are being handled,
+    /// over all peers or for this peer.
     pub(super) fn admit_authorization_request(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         self.authorization_requests.try_acquire(peer, 1)
     }
@@ -109,7 +109,7 @@ impl SharedLimits {
     ///
     /// # Errors
     ///
-    /// Returns [`Fault::Overloaded`] if too many are open, over all peers or for this one.
+    /// Returns [`Fault::Overloaded`] if too many are open, over all peers or for this peer.
     pub(super) fn admit_listener(&self, peer: &Arc<Peer>) -> Result<Permit, Fault> {
         let permit = self.listeners.try_acquire(peer, 1);
         permit.map(|permit| Box::new(permit) as _).ok_or_else(too_many_listeners)
@@ -149,8 +149,8 @@ impl SharedLimits {
         }
     }
 
-    /// Reserves memory for a peer's request body, in addition to what it has reserved already. Returns `false` if too
-    /// much of it is in use.
+    /// Reserves memory for a peer's request body, in addition to the memory that the peer has reserved already. Returns
+    /// `false` if too much memory is in use.
     pub(super) fn reserve_body_memory(
         &self,
         peer: &Arc<Peer>,

@@ -157,7 +157,7 @@ impl HttpOptions {
     /// Calls beyond the limit are rejected with status 503. A call is in flight until its response is ready, whether or
     /// not the client reads it. Lists, notifications and responses of the client do not count. Calls of synchronous
     /// functions that are not `blocking` do not count either, since they complete at once, but they are rejected like
-    /// others when the limit is reached.
+    /// other calls when the limit is reached.
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;
@@ -184,14 +184,14 @@ impl HttpOptions {
 
     /// Sets the maximum number of sessions. The default is 10,000.
     ///
-    /// A new session beyond the limit evicts idle ones of the peer with the most sessions; a new session beyond the
-    /// [peer's share](Self::max_peer_share) evicts idle ones of that peer. Sessions that were never used after
-    /// `initialize` are evicted first, then those that have been idle longest. If none is idle, the request is rejected
-    /// with status 503.
+    /// A new session beyond the limit evicts idle sessions of the peer with the most sessions; a new session beyond the
+    /// [peer's share](Self::max_peer_share) evicts idle sessions of that peer. Sessions that were never used after
+    /// `initialize` are evicted first, then the sessions that have been idle longest. If none is idle, the request is
+    /// rejected with status 503.
     ///
     /// With a [shared backend](crate::Server::backend), these are the sessions that this process uses, and eviction does
-    /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; a new
-    /// one beyond that ends one that no process is using, or is rejected with status 503.
+    /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; a
+    /// new session beyond that ends a session that no process is using, or is rejected with status 503.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -204,8 +204,8 @@ impl HttpOptions {
         self
     }
 
-    /// Sets the share of each limit that a single peer may use: a fraction of what other peers leave free. The default
-    /// is 0.75.
+    /// Sets the share of each limit that a single peer may use: a fraction of the part that other peers leave free. The
+    /// default is 0.75.
     ///
     /// A peer is a [`Principal`](crate::auth::Principal) or, without one, a network address: an IPv4 address or the first 64
     /// bits of an IPv6 address. At a Unix socket, it is the user whose process has connected. Clients of a mounted service whose address is unknown are one peer (see
@@ -214,9 +214,9 @@ impl HttpOptions {
     /// responses.
     ///
     /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so that
-    /// there is always room for others. If all clients connect through one proxy and have no principals, read their
-    /// addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which disables
-    /// it. Connections belong to the proxy in either case.
+    /// there is always room for other peers. If all clients connect through one proxy and have no principals, read
+    /// their addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which
+    /// disables it. Connections belong to the proxy in either case.
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;
@@ -281,7 +281,7 @@ impl HttpOptions {
 
     /// Sets the function that returns the address of a request's sender, which
     /// [`Context::peer_addr`](crate::Context::peer_addr) returns and by which limits per caller count callers without a
-    /// principal. If it returns `None`, the address is that of the connection.
+    /// principal. If it returns `None`, the address of the connection is used.
     ///
     /// A mounted service does not see the connection, so it needs this function to know the address. In axum, serve the
     /// application with `into_make_service_with_connect_info::<SocketAddr>()`, and read the extension `ConnectInfo`:

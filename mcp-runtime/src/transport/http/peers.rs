@@ -74,7 +74,7 @@ enum NetworkPeer {
     Unknown,
 }
 
-/// The clients that limits treat as one: those with the same principal or, without one, with the same network address
+/// The clients that limits treat as one: clients with the same principal or, without one, with the same network address
 /// or, at a Unix socket, of the same user.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -137,7 +137,7 @@ impl Peers {
 
     fn remove(&self, key: &Key) {
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        // A new peer with the same key may have replaced the one that is being dropped.
+        // A new peer with the same key may have replaced the peer that is being dropped.
         match key {
             Key::Principal(name) => {
                 if table.principals.get(name).is_some_and(|peer| peer.strong_count() == 0) {
@@ -174,7 +174,7 @@ impl Peer {
         Arc::new(Self { key, peers, used, stream_bytes, blocking_share, check_share })
     }
 
-    /// Returns what distinguishes the peer from others: its principal, its network or its user. Returns `None` if
+    /// Returns what distinguishes the peer from other peers: its principal, its network or its user. Returns `None` if
     /// nothing does.
     pub(crate) fn quota_key(&self) -> Option<String> {
         match &self.key {
@@ -216,7 +216,7 @@ impl Drop for Peer {
     }
 }
 
-/// The fraction of what other peers leave free that a single peer may use.
+/// The fraction of the part that other peers leave free that a single peer may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Share(f64);
 

@@ -307,7 +307,7 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
 }
 
 impl Exchange {
-    /// Returns the session that the message has opened, unless it was added to those of the endpoint.
+    /// Returns the session that the message has opened, unless it was added to the sessions of the endpoint.
     fn unopened(&self) -> Option<&Arc<Session>> {
         self.connection.session().filter(|_| self.session.is_none() && self.opened.is_none())
     }
@@ -316,7 +316,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// Returns the response that replaces the one of the message if it was not added.
+    /// Returns the response that replaces the response of the message if it was not added.
     fn opened_as(&mut self, opened: Result<Arc<str>, Fault>) -> Result<(), Box<HttpResponse>> {
         match opened {
             Ok(id) => {
@@ -331,12 +331,12 @@ impl Exchange {
         }
     }
 
-    /// Tells other processes what they must learn before the response is sent, including that the message has opened a
-    /// session.
+    /// Opens the session that the message has begun, or sends the messages that other processes must receive before the
+    /// response is sent.
     ///
     /// # Errors
     ///
-    /// Returns the response that replaces the one of the message if that fails.
+    /// Returns the response that replaces the response of the message if that fails.
     async fn settle(&mut self, endpoint: &Endpoint) -> Result<(), Box<HttpResponse>> {
         if let Some(session) = self.unopened() {
             let opened = endpoint.sessions().open(session, self.source.peer()).await;

@@ -263,7 +263,7 @@ mod tests {
             (Some("nan"), Some("42"), false),
             (Some("9007199254740991.0"), Some("9007199254740991"), true),
             (Some("9007199254740993"), Some("9007199254740993"), true),
-            // A proxy must not route by a number that differs from the one in the body.
+            // A proxy must not route by a number that differs from the number in the body.
             (Some("9007199254740992"), Some("9007199254740993"), false),
             (Some("1e999"), Some("2e999"), false),
             (Some("true"), Some("true"), true),

@@ -82,7 +82,7 @@ where
     read_up_to(usize::MAX, endpoint, source, body, now).await
 }
 
-/// Reads a body like [`read`], with a limit of its own in addition to that of the options.
+/// Reads a body like [`read`], with a limit of its own in addition to the limit of the options.
 pub(super) async fn read_up_to<B>(
     max_bytes: usize,
     endpoint: &Endpoint,
@@ -202,8 +202,8 @@ impl ReceivedBody {
         });
         let length = before + data.len();
         if length > joined.capacity() && length <= expected {
-            // A client must send a part of what is allocated for it. The margin is that of a response of the same size, so
-            // that both can reuse the buffer.
+            // A client must send a part of the size that is allocated for it. The margin equals the margin of a
+            // response of the same size, so that both can reuse the buffer.
             joined.reserve_exact((expected + expected / 16).min(MAX_GROWTH * length) - before);
         }
         joined.extend_from_slice(&data);

@@ -80,14 +80,14 @@ impl HttpService {
 
     /// Returns everything that authorization serves outside of the path of this service: the metadata of the protected
     /// resource, and the [routes](crate::auth::AuthorizationRoutes) of the authenticator. The application into which this
-    /// service is mounted passes those paths to it, or all that it does not know.
+    /// service is mounted passes these paths to it, or all paths that it does not know.
     pub fn authorization_service(&self) -> AuthorizationService {
         AuthorizationService::new(self.endpoint.clone())
     }
 
     /// Shuts this service and its clones down gracefully: ends subscriptions, waits for the requests that are being
-    /// received, then rejects new calls with status 503, and waits for the calls in flight. After `grace`, cancels those
-    /// that remain. Then ends every session and stream.
+    /// received, then rejects new calls with status 503, and waits for the calls in flight. After `grace`, cancels the
+    /// remaining calls. Then ends every session and stream.
     ///
     /// Streams otherwise stay open as long as their clients want, which delays the graceful shutdown of the server into
     /// which the service is mounted.
@@ -127,9 +127,9 @@ impl HttpService {
         self.endpoint.drain(delay).await;
     }
 
-    /// Returns whether this service should receive requests, as the readiness check of a server does that is not mounted:
-    /// it is neither being [drained](Self::drain) nor shut down, and the [backend](crate::Server::backend) responds within
-    /// two seconds and accepts changes. The backend is asked at most once a second.
+    /// Returns whether this service should receive requests, like the readiness check of a server that is not mounted:
+    /// it is neither being [drained](Self::drain) nor shut down, and the [backend](crate::Server::backend) responds
+    /// within two seconds and accepts changes. The backend is asked at most once a second.
     ///
     /// ```
     /// # use mcp_runtime::http::HttpService;

@@ -178,8 +178,8 @@ impl HttpSession {
         }
     }
 
-    /// Removes the calls of servers that are gone, either all or those with certain ids. Returns the ids of those that
-    /// were not cancelled.
+    /// Removes the calls of servers that are gone, either all calls or the calls with certain ids. Returns the ids of
+    /// the calls that were not cancelled.
     pub(super) fn take_unanswered(
         &mut self,
         ids: Option<&[String]>,

@@ -15,7 +15,7 @@ use super::{
 /// The maximum delay before a restart.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Starts the server of a new build, in place of a candidate of an older one.
+/// Starts the server of a new build, in place of a candidate of an older build.
 pub(super) fn handle_build(proxy: &mut Proxy, build: BuildId) {
     proxy.builds.newest = Some(build);
     proxy.builds.is_newest_broken = false;
@@ -50,7 +50,7 @@ pub(super) fn build_to_start(proxy: &Proxy) -> Option<BuildId> {
     proxy.builds.working.or(newest).filter(|_| is_idle)
 }
 
-/// Starts a server for the queue. Waits first if the last ones crashed.
+/// Starts a server for the queue. Waits first if the last servers crashed.
 pub(super) fn start_for_queue(proxy: &mut Proxy) {
     let Some(build) = build_to_start(proxy).filter(|_| !proxy.is_restart_scheduled) else { return };
     let delay = backoff(proxy.crashes);

@@ -134,7 +134,7 @@ fn handle_page(proxy: &mut Proxy, server: Generation, list: List, page: u32, mes
     }
 }
 
-/// Compares a new server's `initialize` result with the one that the client received.
+/// Compares a new server's `initialize` result with the result that the client received.
 fn handle_initialize_result(proxy: &mut Proxy, server: Generation, message: &Message<'_>) {
     let Some(session) = &proxy.session else { return };
     if let Some(why) = message.error_message() {

@@ -219,7 +219,7 @@ impl Proxy {
         self.send_to_server(server, line);
     }
 
-    /// Sends the queued lines to a server, except those whose requests were all cancelled.
+    /// Sends the queued lines to a server, except the lines whose requests were all cancelled.
     pub(super) fn dispatch_queue(&mut self, server: Generation) {
         for (line, requests) in std::mem::take(&mut self.queue) {
             let is_queued = |id: &RequestId| self.calls.get(id).is_some_and(|call| call.server.is_none());
@@ -292,7 +292,7 @@ pub(crate) enum Effect {
     /// Ends a server, from which no more events are expected.
     StopServer(Generation),
     StartTimer(Duration, Timer),
-    /// A server became the active one. Its lists differ from those of the previous one.
+    /// A server became active. Its lists differ from the lists of the previous server.
     Activated(Generation, BTreeSet<Capability>),
     /// Writes a status line for the developer.
     Report(Severity, String),

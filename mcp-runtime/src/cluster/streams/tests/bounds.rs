@@ -18,7 +18,7 @@ async fn slow_readers_miss_only_notifications_and_get_the_response() {
         let stream = call.opened().await;
         notify(&call.outbox, "first");
         let (position, _) = event(&mut call.response).await;
-        // Nobody reads.
+        // No response reads the stream.
         drop(call.response);
         let padding = "x".repeat(length);
         for number in 0..count {
@@ -39,7 +39,8 @@ async fn slow_readers_miss_only_notifications_and_get_the_response() {
     }
 }
 
-/// The log keeps the response beyond its limit of bytes, whatever follows, and although its owner seems to be gone.
+/// The log keeps the response beyond its limit of bytes, regardless of later messages, and although its owner seems to
+/// be gone.
 #[tokio::test(start_paused = true)]
 async fn a_response_of_any_length_is_resumed_at_every_replica() {
     for length in [MAX_LOGGED_BYTES / 10 * 9, MAX_LOGGED_BYTES, 4 * MAX_LOGGED_BYTES] {

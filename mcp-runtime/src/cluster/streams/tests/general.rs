@@ -39,7 +39,7 @@ impl SessionCopy {
     }
 }
 
-/// A response takes what its own replica writes directly, and reads what is written in between.
+/// A response takes the entries of its own replica directly, and reads the entries that are written in between.
 #[tokio::test(start_paused = true)]
 async fn messages_of_several_replicas_arrive_once_and_in_order() {
     use Failure::{After, Before, Hang};
@@ -76,7 +76,7 @@ async fn messages_of_several_replicas_arrive_once_and_in_order() {
     }
 }
 
-/// Messages are lost that wait for so long that the log would have expired. Later ones are not.
+/// Messages that wait for so long that the log would have expired are lost. Later messages are not.
 #[tokio::test(start_paused = true)]
 async fn a_general_stream_goes_on_after_a_long_failure() {
     let backend = Arc::new(Flaky::default());

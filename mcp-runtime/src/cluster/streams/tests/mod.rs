@@ -110,7 +110,7 @@ async fn resumed(streams: &ReplicaStreams, stream: u64, position: u64) -> Stream
     }
 }
 
-/// Reads the messages of a response up to its end: the positions of those from which the stream can be resumed.
+/// Reads the messages of a response up to its end. The messages from which the stream can be resumed have a position.
 async fn messages(events: &mut StreamEvents) -> Vec<(Option<u64>, String)> {
     let mut messages = Vec::new();
     loop {

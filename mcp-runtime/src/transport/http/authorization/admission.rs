@@ -17,7 +17,7 @@ use crate::{
     transport::http::{endpoint::Endpoint, response::HttpResponse},
 };
 
-/// The maximum size of the credentials of a request in bytes. Longer ones are rejected before they are examined.
+/// The maximum size of the credentials of a request in bytes. Longer credentials are rejected before they are examined.
 const MAX_CREDENTIALS_BYTES: usize = 16 << 10;
 
 /// The maximum time for which an authenticator examines a request, after which the request is rejected with status 503.

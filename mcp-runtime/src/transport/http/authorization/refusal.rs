@@ -136,7 +136,7 @@ fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message:
     response
 }
 
-/// Returns the scopes that a request needs, including those that every request requires.
+/// Returns the scopes that a request needs, including the scopes that every request requires.
 async fn needed_scopes<B>(endpoint: &Endpoint, source: &Arc<HttpRequestSource>, body: B, now: Instant) -> Vec<String>
 where
     B: Body<Data = Bytes> + Send + 'static,

@@ -12,7 +12,7 @@ pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 /// The identifier of a protected resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ResourceUrl {
-    /// The identifier as the author wrote it, which is what clients and issuers compare.
+    /// The identifier as the author wrote it. Clients and issuers compare this text.
     pub(super) text: String,
     /// The scheme and the authority.
     origin: String,

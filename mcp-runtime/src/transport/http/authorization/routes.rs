@@ -147,7 +147,7 @@ where
     }
 }
 
-/// Returns whether a path is that of the metadata of some resource.
+/// Returns whether a path belongs to the metadata of some resource.
 fn serves_metadata(path: &str) -> bool {
     path.strip_prefix(WELL_KNOWN).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

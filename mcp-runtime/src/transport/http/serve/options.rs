@@ -71,7 +71,7 @@ impl ListenerOptions {
     /// Sets the maximum size, in bytes, of the head of a request: its first line and its headers. The default is 16 KiB,
     /// and the minimum is 8 KiB.
     ///
-    /// A longer head is rejected with status 431. Each connection buffers about as much of what it receives, so with the
+    /// A longer head is rejected with status 431. Each connection buffers about as much of its input, so with the
     /// default [`max_connections`](Self::max_connections), unfinished heads occupy at most 160 MiB.
     #[must_use]
     pub fn max_head_bytes(mut self, bytes: usize) -> Self {

@@ -27,7 +27,7 @@ use crate::{
 
 /// The maximum number of connections being rejected with a response at a time. Further connections are closed without a response.
 const MAX_REJECTIONS: usize = 256;
-/// The maximum time spent on responding to a rejected connection and discarding what it sends.
+/// The maximum time spent on responding to a rejected connection and discarding its input.
 const LINGER: Duration = Duration::from_secs(1);
 /// The maximum number of bytes of a rejected connection that are read and discarded.
 const LINGER_BYTES: u64 = 256 << 10;
@@ -140,8 +140,8 @@ impl ConnectionLimit {
         }
     }
 
-    /// Returns the connection with its permit, or rejects it and returns `None` if there are too many, over all peers or
-    /// of this one.
+    /// Returns the connection with its permit, or rejects it and returns `None` if there are too many, over all peers
+    /// or of this peer.
     ///
     /// A rejected connection receives a 503 response: its client learns the reason, and a proxy can try another server.
     /// If it were left unaccepted instead, the server would appear to hang.

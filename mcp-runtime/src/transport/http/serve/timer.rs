@@ -12,7 +12,8 @@ use hyper::rt::{Sleep, Timer};
 /// The timer of one connection. Hyper creates a sleep for every request and drops it when the request has arrived.
 ///
 /// All these sleeps share one timer of the runtime, so that it is not registered and deregistered for each request. The
-/// shared timer keeps the deadline of an earlier sleep, and is reset to that of the current one when it expires.
+/// shared timer keeps the deadline of an earlier sleep, and is reset to the deadline of the current sleep when it
+/// expires.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedTimer(Arc<Mutex<Option<SharedSleep>>>);
 
@@ -83,7 +84,7 @@ mod tests {
             // A sleep that is dropped before its deadline, as when a request arrives.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(1000)).await.is_err());
             assert_eq!(elapsed(start), 10);
-            // A longer sleep while the shared timer is set to 1,000 ms, then a shorter one.
+            // A longer sleep while the shared timer is set to 1,000 ms, then a shorter sleep.
             assert!(tokio::time::timeout(Duration::from_millis(10), sleep(2000)).await.is_err());
             sleep(100).await;
             assert_eq!(elapsed(start), 120);

@@ -63,8 +63,8 @@ pub(crate) trait SharedSessions: std::fmt::Debug + Send + Sync {
 
 /// The streams of a session that several processes share. `cluster` implements it.
 pub(crate) trait SharedStreams: std::fmt::Debug + Send + Sync {
-    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. `memory` is
-    /// what the messages that wait for the backend count towards.
+    /// Opens a stream for the responses that an outbox will receive. `lines` contains the messages so far. The messages
+    /// that wait for the backend count towards `memory`.
     fn open(&self, calls: StreamCalls, outbox: Arc<Outbox>, lines: Vec<u8>, memory: StreamMemory) -> StreamEvents;
 
     /// Resumes a stream after an event, which is the id of the stream and a position, or opens the stream for messages
@@ -106,7 +106,7 @@ impl Sessions {
         Self { local, shared }
     }
 
-    /// Returns the sessions of this process, and its copies of sessions that others have opened.
+    /// Returns the sessions of this process, and its copies of sessions that other processes have opened.
     pub(crate) fn local(&self) -> &Arc<LocalSessions> {
         &self.local
     }
@@ -201,7 +201,7 @@ impl Sessions {
         }
     }
 
-    /// Returns whether clients that lose their connections to this process can resume their streams at others.
+    /// Returns whether clients that lose their connections to this process can resume their streams at other processes.
     pub(crate) fn are_shared(&self) -> bool {
         self.shared.is_some()
     }

@@ -48,13 +48,13 @@ impl LocalSessions {
         }
     }
 
-    /// Returns the memory that all streams of the server share, including those without a session.
+    /// Returns the memory that all streams of the server share, including streams without a session.
     pub(crate) fn memory(&self) -> &StreamMemory {
         self.stream_eviction.memory()
     }
 
-    /// Adds a session of a peer and returns its id. If there are too many sessions, evicts idle ones. Returns `None` if
-    /// none is idle, or if the operating system provides no random bytes.
+    /// Adds a session of a peer and returns its id. If there are too many sessions, evicts idle sessions. Returns
+    /// `None` if none is idle, or if the operating system provides no random bytes.
     pub(crate) fn open(&self, session: Arc<Session>, peer: &Arc<Peer>) -> Option<Arc<str>> {
         let permit = self.reserve(peer)?;
         let id = new_id()?;
@@ -96,8 +96,8 @@ impl LocalSessions {
         self.table().iter().map(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session))).collect()
     }
 
-    /// Returns a permit for a session of a peer. If there are too many sessions, evicts idle ones. Returns `None` if
-    /// none is idle.
+    /// Returns a permit for a session of a peer. If there are too many sessions, evicts idle sessions. Returns `None`
+    /// if none is idle.
     pub(crate) fn reserve(&self, peer: &Arc<Peer>) -> Option<PeerPermit> {
         self.pool
             .try_acquire(peer, 1)
@@ -167,8 +167,9 @@ impl LocalSessions {
     }
 }
 
-/// Removes idle sessions of a peer, by default of the one that has the most: first those that were never used, then
-/// those that have been idle longest. Removes 1/64 of the peer's sessions, so that the next new ones need no scan.
+/// Removes idle sessions of a peer, by default of the peer that has the most: first the sessions that were never used,
+/// then the sessions that have been idle longest. Removes 1/64 of the peer's sessions, so that the next new sessions
+/// need no scan.
 fn evict_idle(table: &mut Table, peer: Option<&Arc<Peer>>) {
     let is_idle = |entry: &&Entry| entry.session.is_idle();
     let peer = peer.or_else(|| {
@@ -290,8 +291,8 @@ mod tests {
         }
     }
 
-    /// Random sessions of four peers: an eviction is of the peer with the most, or of the one that is at its share; what
-    /// is in use stays; and a session that cannot be opened costs no other peer anything.
+    /// Random sessions of four peers: an eviction affects the peer with the most sessions, or the peer that is at its
+    /// share; sessions in use stay; and a session that cannot be opened costs other peers nothing.
     #[test]
     fn evictions_are_fair() {
         for seed in 0..200_u64 {
@@ -303,7 +304,7 @@ mod tests {
             let sessions = LocalSessions::new(&HttpOptions::default().max_sessions(max));
             let peers = peers();
             let peers = ["ada", "eve", "bob", "kim"].map(|name| peers.principal(name));
-            // The sessions in the order of their last use, and those that are in use.
+            // The sessions in the order of their last use, and the sessions that are in use.
             let mut idle: Vec<(usize, Arc<str>)> = Vec::new();
             let mut active: Vec<(usize, Arc<str>, ActiveSession)> = Vec::new();
             for step in 0..120 {

@@ -35,8 +35,8 @@ impl StreamEviction {
         &self.memory
     }
 
-    /// Evicts abandoned streams if the memory of all streams is full: those of the peer whose streams keep the most,
-    /// fully sent ones first, then the oldest.
+    /// Evicts abandoned streams if the memory of all streams is full: streams of the peer whose streams keep the most,
+    /// first the fully sent streams, then the oldest.
     ///
     /// A scan visits every session. After a scan that did not free enough, the next one runs only when
     /// [`FRUITLESS_SCAN_INTERVAL`] has passed or memory use has grown considerably.

@@ -129,7 +129,7 @@ impl SseBody {
         self
     }
 
-    /// Marks the response as that of a subscription request, which ends in the first phase of a shutdown.
+    /// Marks the response as the response to a subscription request, which ends in the first phase of a shutdown.
     pub(crate) fn subscription(mut self) -> Self {
         self.ends_at = ShutdownPhase::SubscriptionsEnded;
         self
@@ -142,7 +142,7 @@ impl SseBody {
         self
     }
 
-    /// Adds an event before those of the stream.
+    /// Adds an event before the events of the stream.
     pub(crate) fn preamble(mut self, event: Bytes) -> Self {
         self.preamble = Some(event);
         self

@@ -34,7 +34,7 @@ pub(crate) struct LocalEvents {
     stream: AttachedStream,
     /// The number of the last event.
     at: u64,
-    /// The number of this response among those that have carried the stream.
+    /// The number of this response among the responses that have carried the stream.
     response: u64,
     /// The wait for the end of the response that has replaced this one.
     replaced: Option<Wait>,

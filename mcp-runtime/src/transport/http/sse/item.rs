@@ -1,4 +1,4 @@
-//! What a response receives from a stream.
+//! The items that a response receives from a stream.
 
 use std::{
     fmt,

@@ -259,9 +259,9 @@ pub(crate) struct AttachedStream(Arc<EventStream>);
 impl AttachedStream {
     /// Returns a future that completes when a response that was replaced has to end.
     ///
-    /// If the stream ends with its session, its client may read it on two connections. It opens each of them again when
-    /// it ends, so if each replaced the other, that would never stop. Therefore, the earlier response stays open, without
-    /// events, as long as another one carries the stream.
+    /// If the stream ends with its session, its client may read it on two connections. The client opens each of them
+    /// again when it ends, so if each replaced the other, the replacements would never stop. Therefore, the earlier
+    /// response stays open, without events, as long as another response carries the stream.
     pub(crate) fn replaced(&self) -> impl Future<Output = ()> + Send + use<> {
         let stream = Arc::clone(&self.0);
         async move {

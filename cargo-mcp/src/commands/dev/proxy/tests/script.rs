@@ -30,7 +30,7 @@ fn parse(text: &str) -> Event {
     }
 }
 
-/// Formats an effect, or returns `None` for those that follow every start.
+/// Formats an effect, or returns `None` for the effects that follow every start.
 fn format(effect: Effect) -> Option<String> {
     Some(match effect {
         Effect::SendToClient(line) => format!("client {line}"),
