@@ -35,6 +35,8 @@ mod sessions;
 #[cfg(feature = "http")]
 mod streams;
 #[cfg(feature = "http")]
+mod work;
+#[cfg(feature = "http")]
 mod worker;
 
 use std::{

@@ -17,7 +17,7 @@ use super::{
     session_record::{Announcement, SharedSession, StoredSession, invalidate},
     session_store::{SESSION_MESSAGES, SessionStore},
     streams::{ReplicaStreams, SessionStreams},
-    worker::{SharedWork, Work, run},
+    work::{SharedWork, Work},
 };
 use crate::{
     backend::{Availability, BackendError, BackendFuture, CircuitBreaker, with_timeout},
@@ -44,7 +44,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct ReplicaSessions {
     /// Set by [`new`](Self::new), for the worker.
-    this: Weak<Self>,
+    pub(super) this: Weak<Self>,
     store: SessionStore,
     engine: Arc<Engine>,
     sessions: Arc<LocalSessions>,
@@ -54,10 +54,10 @@ pub(crate) struct ReplicaSessions {
     /// Whether outdated sessions are read again.
     breaker: CircuitBreaker,
     /// The time between two renewals of the sessions in use.
-    renewal_interval: Duration,
-    work: Arc<SharedWork>,
+    pub(super) renewal_interval: Duration,
+    pub(super) work: Arc<SharedWork>,
     /// Does the work, and renews the sessions in use.
-    worker: BackgroundTask,
+    pub(super) worker: BackgroundTask,
 }
 
 impl ReplicaSessions {
@@ -87,11 +87,6 @@ impl ReplicaSessions {
         shared
     }
 
-    /// Starts the worker if it is not running: it ends with the runtime that it was started in.
-    fn ensure_worker(&self) {
-        self.worker.ensure_running(|| run(Weak::clone(&self.this), Arc::clone(&self.work), self.renewal_interval));
-    }
-
     /// Connects a session to its record, and adds it to the sessions of this replica.
     fn insert(&self, id: &Arc<str>, session: &Arc<Session>, stored: StoredSession, permit: PeerPermit) {
         // All replicas must agree on the owner of the session's tasks.
@@ -99,7 +94,7 @@ impl ReplicaSessions {
         if let Some(replicas) = self.engine.replicas() {
             session.pending_requests.number_by(replicas);
         }
-        let streams = SessionStreams::start(&self.streams, id, &stored.record.peer, session);
+        let streams = SessionStreams::start(&self.streams, id, session);
         let _ = session.shared.set(Box::new(SharedSession::new(Arc::clone(id), stored)));
         self.sessions.insert(id, session, permit, Some(Box::new(streams)));
     }

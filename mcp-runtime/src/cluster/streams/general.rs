@@ -48,8 +48,6 @@ use crate::{
 pub(crate) struct SessionStreams {
     streams: Arc<ReplicaStreams>,
     session_id: Arc<str>,
-    /// The peer whose share of the sessions the session uses.
-    peer: Arc<str>,
     dialect: &'static Dialect,
     /// The messages of the session that belong to no request.
     outbox: Arc<Outbox>,
@@ -93,11 +91,10 @@ impl SharedStreams for Arc<SessionStreams> {
 }
 
 impl SessionStreams {
-    pub(super) fn new(streams: &Arc<ReplicaStreams>, id: &Arc<str>, peer: &str, session: &Session) -> Arc<Self> {
+    pub(super) fn new(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Session) -> Arc<Self> {
         Arc::new(Self {
             streams: Arc::clone(streams),
             session_id: Arc::clone(id),
-            peer: peer.into(),
             dialect: session.info.dialect,
             outbox: Arc::clone(&session.outbox),
             log: StreamLog::new(streams.replica.backend(), id, GENERAL),
@@ -107,8 +104,8 @@ impl SessionStreams {
     }
 
     /// Starts to write the log of messages that belong to no request until the session ends.
-    pub(crate) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, peer: &str, session: &Session) -> Arc<Self> {
-        let started = Self::new(streams, id, peer, session);
+    pub(crate) fn start(streams: &Arc<ReplicaStreams>, id: &Arc<str>, session: &Session) -> Arc<Self> {
+        let started = Self::new(streams, id, session);
         tokio::spawn(Arc::clone(&started).write());
         started
     }
@@ -336,12 +333,6 @@ impl Pump {
             writer.advance(&outbox, &mut lines).await;
             if writer.has_written_answers() {
                 unwritten.take();
-            }
-        }
-        if let Some((log, bytes)) = writer.into_complete_log() {
-            for excess in session.streams.complete.add(&session.peer, log, bytes) {
-                // If this fails, the log expires.
-                let _ = excess.remove().await;
             }
         }
     }

@@ -1,8 +1,4 @@
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -116,60 +112,9 @@ impl StreamLog {
     }
 
     /// Deletes the log.
+    #[cfg(test)]
     pub(super) async fn remove(&self) -> Result<(), BackendError> {
         with_timeout(self.backend.remove(&self.key)).await
-    }
-}
-
-/// The maximum number of bytes of the logs of complete streams that a replica keeps for one peer, and their maximum number.
-const MAX_PEER_BYTES: usize = 64 << 20;
-const MAX_PEER_LOGS: usize = 16 << 10;
-
-/// Once there are this many peers, the peers without logs are removed.
-const MAX_IDLE_PEERS: usize = 1024;
-
-/// The logs of complete streams that this replica has written and that have not expired, by peer.
-#[derive(Debug, Default)]
-pub(super) struct CompleteLogs(Mutex<HashMap<Arc<str>, PeerLogs>>);
-
-/// The logs of a peer, the oldest first, and their size.
-#[derive(Debug, Default)]
-struct PeerLogs {
-    logs: VecDeque<CompleteLog>,
-    bytes: usize,
-}
-
-#[derive(Debug)]
-struct CompleteLog {
-    log: StreamLog,
-    bytes: usize,
-    expires: Instant,
-}
-
-impl CompleteLogs {
-    /// Adds a log of a peer. Returns the oldest logs of this peer if it has too many, but never the added log.
-    pub(super) fn add(&self, peer: &Arc<str>, log: StreamLog, bytes: usize) -> Vec<StreamLog> {
-        let now = Instant::now();
-        let mut peers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if peers.len() >= MAX_IDLE_PEERS {
-            peers.retain(|_, peer| peer.logs.back().is_some_and(|newest| newest.expires > now));
-        }
-        let peer = peers.entry(Arc::clone(peer)).or_default();
-        let mut excess = Vec::new();
-        while let Some(oldest) = peer.logs.front()
-            && (oldest.expires <= now || peer.bytes + bytes > MAX_PEER_BYTES || peer.logs.len() >= MAX_PEER_LOGS)
-            && let Some(oldest) = peer.logs.pop_front()
-        {
-            peer.bytes -= oldest.bytes;
-            excess.extend((oldest.expires > now).then_some(oldest.log));
-        }
-        peer.bytes += bytes;
-        peer.logs.push_back(CompleteLog { log, bytes, expires: now + ENDED_TTL });
-        drop(peers);
-        if !excess.is_empty() {
-            tracing::debug!(streams = excess.len(), "too many complete streams of a peer: deleting the oldest ones");
-        }
-        excess
     }
 }
 
@@ -342,25 +287,6 @@ mod tests {
             for after in [written as u64, u64::from(u32::MAX), u64::MAX] {
                 assert_eq!(log.read(after).await.unwrap(), Some(Vec::new()), "{written} {after}");
             }
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_peer_with_too_many_complete_logs_loses_its_own_oldest_ones() {
-        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
-        for (bytes, kept) in [(MAX_PEER_BYTES / 4, 4), (1, MAX_PEER_LOGS)] {
-            let complete = CompleteLogs::default();
-            let add = |peer: &str, stream: usize| {
-                let excess = complete.add(&peer.into(), StreamLog::new(&backend, peer, stream as u64), bytes);
-                excess.iter().map(|log| log.key.to_string()).collect::<Vec<_>>()
-            };
-            for stream in 0..kept {
-                assert!(add("eve", stream).is_empty() && add("ada", stream).is_empty());
-            }
-            assert_eq!(add("eve", kept), ["mcp/1/stream/eve/0"]);
-            // Logs that have expired are not deleted.
-            tokio::time::advance(ENDED_TTL).await;
-            assert!(add("eve", kept + 1).is_empty());
         }
     }
 

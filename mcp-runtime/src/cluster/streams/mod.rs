@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use follower::Follower;
 pub(super) use general::SessionStreams;
-use log::{CompleteLogs, StreamLog};
+use log::StreamLog;
 use open_responses::OpenResponses;
 use shared_events::{Feed, FollowedEvents};
 use tokio::sync::watch;
@@ -43,7 +43,6 @@ pub(crate) struct ReplicaStreams {
     responses: Arc<OpenResponses>,
     /// Has one receiver for each stream whose log does not contain all answers.
     unwritten: watch::Sender<()>,
-    complete: CompleteLogs,
 }
 
 impl ReplicaStreams {
@@ -53,7 +52,7 @@ impl ReplicaStreams {
         let handler = Arc::downgrade(&responses);
         replica.add_handler(open_responses::OPEN_RESPONSES, handler);
         let (replica, unwritten) = (Arc::clone(replica), watch::Sender::new(()));
-        Arc::new(Self { replica, responses, unwritten, complete: CompleteLogs::default() })
+        Arc::new(Self { replica, responses, unwritten })
     }
 
     /// Waits until the logs contain the responses of all calls of this replica. This includes calls that are still in

@@ -48,8 +48,6 @@ pub(super) struct Writer {
     /// The number of bytes of the entries that arrived together with the answers. The log keeps them beyond its limit, so
     /// that it never drops an answer.
     answer_bytes: usize,
-    /// The number of bytes that were written.
-    written_bytes: usize,
     /// Whether the pending entries contain the answers.
     has_pending_answers: bool,
     /// The header of the last event whose message the response has received without an id.
@@ -82,7 +80,6 @@ impl Writer {
             pending_bytes: memory.count(0),
             header: EventHeader::default(),
             answer_bytes: 0,
-            written_bytes: 0,
             has_pending_answers: false,
             sent: EventHeader::default(),
             is_finished: false,
@@ -96,12 +93,6 @@ impl Writer {
     pub(super) fn is_over(&self) -> bool {
         let has_expired = |failure: &WriteFailure| self.is_finished && failure.since.elapsed() > RUNNING_TTL;
         self.cursor.has_ended() || self.failure.as_ref().is_some_and(has_expired)
-    }
-
-    /// Returns the log and its size in bytes. Returns `None` if the stream is not complete.
-    pub(super) fn into_complete_log(self) -> Option<(StreamLog, usize)> {
-        let bytes = self.written_bytes.min(MAX_LOGGED_BYTES + self.answer_bytes);
-        self.cursor.has_ended().then_some((self.log, bytes))
     }
 
     /// Returns whether every request has been answered, and the log contains the answers.
@@ -236,7 +227,6 @@ impl Writer {
             Ok(Append::Appended(_)) => {
                 self.failure = None;
                 self.has_pending_answers = false;
-                self.written_bytes += self.pending_bytes();
                 let entries = Vec::from(std::mem::take(&mut self.pending));
                 self.pending_bytes.set(0);
                 if keeps {

@@ -24,7 +24,7 @@ struct SessionCopy {
 impl SessionCopy {
     fn of(backend: &Arc<Flaky>) -> Self {
         let session = Arc::new(Session::for_test());
-        let streams = SessionStreams::start(&replica(backend, LEASE), &"session".into(), "peer", &session);
+        let streams = SessionStreams::start(&replica(backend, LEASE), &"session".into(), &session);
         Self { session, streams }
     }
 
