@@ -1,4 +1,4 @@
-//! Where the servers are, and how to connect to them.
+//! The addresses of the servers, and connections to them.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -6,15 +6,18 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo, RedisError,
-    RedisResult, TlsMode,
-    aio::PubSub,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, IntoConnectionInfo as _, Pipeline, RedisConnectionInfo,
+    RedisError, RedisFuture, RedisResult, TlsMode, Value,
+    aio::{ConnectionLike, MultiplexedConnection, PubSub},
     cluster::{ClusterClient, ClusterClientBuilder},
+    cluster_async::ClusterConnection,
+    cluster_routing::SingleNodeRoutingInfo,
+    cmd,
     sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType},
 };
 use tokio::{sync::Mutex, time::timeout};
 
-use crate::{error::Error, link::Connection};
+use crate::error::Error;
 
 /// The time in which a connection to one server must succeed. Sentinels and the nodes of a cluster are tried in turn.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -205,6 +208,53 @@ impl Url {
 
 fn has_port(host: &str) -> bool {
     host.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// A connection that carries any number of commands at a time.
+#[derive(Clone)]
+pub(crate) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Connection {
+    /// Sends a command to the node that imports its slot from another node.
+    pub(crate) async fn ask(&mut self, command: &Cmd, (host, port): (&str, u16)) -> RedisResult<Value> {
+        let Self::Cluster(cluster) = self else { return self.req_packed_command(command).await };
+        let mut pipeline = Pipeline::new();
+        pipeline.add_command(cmd("ASKING")).add_command(command.clone());
+        let node = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
+        let mut values = cluster.route_pipeline(pipeline, 1, 1, node).await?;
+        values.pop().unwrap_or(Value::Nil).extract_error()
+    }
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::Single(connection) => connection.req_packed_command(command),
+            Self::Cluster(connection) => connection.req_packed_command(command),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::Single(connection) => connection.req_packed_commands(pipeline, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::Single(connection) => connection.get_db(),
+            Self::Cluster(connection) => connection.get_db(),
+        }
+    }
 }
 
 #[cfg(test)]

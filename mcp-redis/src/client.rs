@@ -78,6 +78,22 @@ impl Client {
         parse(self.send(Request { encode, repeat, size }, deadline).await?)
     }
 
+    /// Publishes a message on a channel, at most once. A cluster executes `script` instead of the command: one with a key
+    /// always runs at the same node, which keeps the order of messages.
+    pub(crate) async fn publish(&self, script: &Script, channel: String, message: &[u8]) -> Result<(), BackendError> {
+        let deadline = self.deadline();
+        if self.is_cluster {
+            let call = Call { keys: &[channel], arguments: &[message], if_repeated: None, repeat: Repeat::Never };
+            return self.run(script, &call, deadline).await;
+        }
+        let encode = |_| {
+            let mut command = cmd("PUBLISH");
+            command.arg(&channel).arg(message);
+            command
+        };
+        self.write::<u64>(encode, Repeat::Never, message.len(), deadline).await.map(drop)
+    }
+
     /// Executes a script, whose arguments may depend on whether it has been sent before.
     pub(crate) async fn run<T: FromRedisValue>(
         &self,

@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at},
 };
 
-use crate::{address::Address, channels::Channels, client::Client, link::Backoff, scripts::Scripts, topics::publish};
+use crate::{address::Address, channels::Channels, client::Client, link::Backoff, scripts::Scripts};
 
 /// The maximum number of subscriptions that wait for their confirmation.
 const MAX_PENDING: usize = 16_384;
@@ -204,7 +204,7 @@ impl Subscriber {
         loop {
             sleep(HEARTBEAT_INTERVAL).await;
             let received = self.received.notified();
-            if publish(&self.client, &self.scripts, self.heartbeat.clone(), b"").await.is_ok()
+            if self.client.publish(&self.scripts.publish, self.heartbeat.clone(), b"").await.is_ok()
                 && timeout(HEARTBEAT_TIMEOUT, received).await.is_err()
             {
                 return;

@@ -1,12 +1,6 @@
 use mcp_runtime::backend::{BackendError, BackendFuture, TopicSubscription, Topics};
 
-use redis::cmd;
-
-use crate::{
-    backend::Redis,
-    client::{Call, Client, Repeat},
-    scripts::Scripts,
-};
+use crate::backend::Redis;
 
 /// The maximum length of a message in bytes.
 const MAX_MESSAGE: usize = 1 << 20;
@@ -17,7 +11,7 @@ impl Topics for Redis {
             if message.len() > MAX_MESSAGE {
                 return Err(BackendError::Full);
             }
-            publish(self.client(), self.scripts(), self.keys().topic_channel(topic)?, &message).await
+            self.client().publish(&self.scripts().publish, self.keys().topic_channel(topic)?, &message).await
         })
     }
 
@@ -26,25 +20,4 @@ impl Topics for Redis {
             self.subscriptions().subscribe(self.keys().topic_channel(topic)?, self.client().deadline()).await
         })
     }
-}
-
-/// Publishes a message on a channel, at most once.
-pub(crate) async fn publish(
-    client: &Client,
-    scripts: &Scripts,
-    channel: String,
-    message: &[u8],
-) -> Result<(), BackendError> {
-    let deadline = client.deadline();
-    if !client.is_cluster {
-        let encode = |_| {
-            let mut command = cmd("PUBLISH");
-            command.arg(&channel).arg(message);
-            command
-        };
-        return client.write::<u64>(encode, Repeat::Never, message.len(), deadline).await.map(drop);
-    }
-    // A cluster executes a script with a key always at the same node, which keeps the order of messages.
-    let call = Call { keys: &[channel], arguments: &[message], if_repeated: None, repeat: Repeat::Never };
-    client.run(&scripts.publish, &call, deadline).await
 }

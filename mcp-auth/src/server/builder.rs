@@ -12,8 +12,7 @@ use super::{
     clients::Clients,
     cookies::Cookies,
     documents::{Documents, MAX_DOCUMENT, Policy},
-    grants::EndedGrants,
-    inner::Inner,
+    inner::{EndedGrants, Inner},
     keys::SigningKeys,
     options::{Endpoint, Endpoints, Options},
     page::ConsentPage,
@@ -178,7 +177,7 @@ impl AuthorizationServerBuilder {
 
     /// Sets a function that decides by the claims of the provider whether a user may use the server: at the login, and at
     /// each refresh by the new identity token or, without one, by what the user endpoint says now in addition to the last
-    /// identity token, if there was any. By default, everybody may who can log in at the provider.
+    /// identity token, if there was any. By default, every user who can log in at the provider may use the server.
     ///
     /// ```no_run
     /// # fn configure(server: mcp_auth::AuthorizationServerBuilder) -> mcp_auth::AuthorizationServerBuilder {

@@ -1,12 +1,7 @@
 //! Grants: what users have allowed clients to do.
 
-use std::{
-    num::NonZeroUsize,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
-use lru::LruCache;
 use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -19,10 +14,6 @@ use super::{
     random,
     seal::Purpose,
 };
-
-/// The maximum number of ended grants that are remembered. The access tokens of older ones are accepted until they
-/// expire.
-const MAX_ENDED: usize = 10_000;
 
 /// The time in which a client that repeats a refresh gets the same answer: its requests were sent at the same moment, or
 /// the first answer was lost.
@@ -61,7 +52,7 @@ pub(super) struct Answer {
     until: f64,
 }
 
-/// A refresh token, which is sealed. Its text reveals nothing, and nobody can invent one.
+/// A refresh token, which is sealed. Its text reveals nothing and cannot be invented.
 #[derive(Serialize, Deserialize)]
 pub(super) struct RefreshToken {
     pub(super) grant: String,
@@ -213,24 +204,4 @@ pub(super) async fn access_token(
 pub(super) fn refresh_token(server: &Inner, grant: &str, generation: u64) -> Result<String, OAuthError> {
     let token = RefreshToken { grant: grant.to_owned(), generation };
     Ok(server.sealer.seal_text(Purpose::RefreshToken, &token)?)
-}
-
-/// The grants that this process has ended, whose access tokens may not have expired yet, and the identifiers of the tokens
-/// of machines that were revoked.
-pub(super) struct EndedGrants(Mutex<LruCache<String, ()>>);
-
-impl Default for EndedGrants {
-    fn default() -> Self {
-        Self(Mutex::new(LruCache::new(NonZeroUsize::new(MAX_ENDED).unwrap_or(NonZeroUsize::MIN))))
-    }
-}
-
-impl EndedGrants {
-    pub(super) fn insert(&self, grant: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).put(grant.to_owned(), ());
-    }
-
-    pub(super) fn contains(&self, grant: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(grant)
-    }
 }
