@@ -205,7 +205,7 @@ fn an_authorization_server_without_pkce_is_refused() {
     }
 }
 
-/// Somebody on the way could name another authorization server.
+/// An attacker in transit could name another authorization server.
 #[test]
 fn metadata_are_not_read_without_encryption() {
     let id = "http://id.example.com";

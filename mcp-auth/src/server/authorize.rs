@@ -46,7 +46,7 @@ pub(super) const BROWSER: &str = "browser";
 #[derive(Serialize, Deserialize)]
 struct Question {
     request: AuthorizationRequest,
-    /// The hash of the cookie of the browser, without which nobody can answer.
+    /// The hash of the cookie of the browser, without which no answer is accepted.
     browser: String,
     /// Seconds since the Unix epoch.
     expires: f64,

@@ -64,7 +64,7 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
     }
     if pending.is_remembered {
         if !approvals::use_silently(server, &pending.browser, &login.subject, request).await? {
-            // Somebody else has logged in, who has not been asked.
+            // Another user has logged in, who has not been asked.
             approvals::forget(server, &pending.browser).await?;
             return Ok(reply::redirect(&restart_url(server, request)));
         }

@@ -67,7 +67,7 @@ pub(super) struct ValidCode {
 /// # Errors
 ///
 /// Returns an error if the code is unknown, has expired, is not for this client, or was used before. In the last case,
-/// its grant ends, since either of the two may be an attacker; nobody can end it without the verifier.
+/// its grant ends, since either of the two may be an attacker. Ending it takes the verifier.
 ///
 /// See [RFC 6749, 4.1.2](https://www.rfc-editor.org/rfc/rfc6749#section-4.1.2).
 pub(super) async fn find(

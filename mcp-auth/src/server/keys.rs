@@ -175,7 +175,7 @@ async fn read(store: &Store, clock: &Clock) -> Result<State, Error> {
             return state_of(&keys, clock);
         }
         let expired = |key: &StoredKey| clock.unix() - key.created >= (ROTATION + OVERLAP).as_secs_f64();
-        // A key without a successor may be much older than the rotation, if nobody has logged in meanwhile.
+        // A key without a successor may be much older than the rotation, if no user has logged in meanwhile.
         let newest = keys.0.pop();
         keys.0.retain(|key| !expired(key));
         keys.0.extend(newest);

@@ -1,4 +1,4 @@
-//! What a server remembers about earlier requests. Each test performs a long sequence of random requests, and compares the
+//! State that a server keeps about earlier requests. Each test performs a long sequence of random requests, and compares the
 //! responses with those of the simplest implementation that is right.
 
 use std::{

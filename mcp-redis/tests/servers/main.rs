@@ -260,7 +260,7 @@ async fn a_reader_that_waits_again_asks_nothing() {
     }
 }
 
-/// What a new session needs: its share of the sessions of its peer, its record, `initialized`, and the announcement of that.
+/// A new session needs few commands: its share of the sessions of its peer, its record, `initialized`, and the announcement of that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_is_few_commands() {
     for program in programs() {

@@ -124,10 +124,15 @@ fn read(path: &Path) -> io::Result<Option<String>> {
 #[cfg(unix)]
 fn check_owner(file: &fs::File) -> io::Result<()> {
     let owner = std::os::unix::fs::MetadataExt::uid(&file.metadata()?);
-    if [0, rustix::process::geteuid().as_raw()].contains(&owner) {
+    let own = rustix::process::geteuid().as_raw();
+    if [0, own].contains(&owner) {
         return Ok(());
     }
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user, who knows the token"))
+    let problem = format!("it belongs to user {owner}, who knows the token, but the server runs as user {own}");
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{problem}\nhelp: give the file to user {own} or root"),
+    ))
 }
 
 /// Generates a token and writes it to a file.
@@ -229,7 +234,7 @@ mod tests {
         fs::write(&path, "abc").unwrap();
         if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
             let error = TokenFile::open(&path).unwrap_err();
-            assert!(error.to_string().ends_with("it belongs to another user, who knows the token"), "{error}");
+            assert!(error.to_string().contains("it belongs to user"), "{error}");
         }
     }
 

@@ -139,7 +139,7 @@ async fn a_replayed_code_ends_the_grant_that_it_has_created() {
     assert_eq!((refreshed.status, &refreshed.json()["error"]), (400, &"invalid_grant".into()));
 }
 
-/// Whoever sees a used code in a log must not be able to end the grant.
+/// An attacker who sees a used code in a log cannot end the grant.
 #[tokio::test]
 async fn a_used_code_ends_its_grant_only_for_its_client() {
     let world = World::new().await;

@@ -37,7 +37,7 @@ async fn the_page_names_client_redirect_host_and_scopes_and_cannot_be_framed() {
     let cookie = page.header("set-cookie");
     assert!(cookie.starts_with("__Host-mcp-browser="), "{cookie}");
     assert!(cookie.ends_with("; Path=/; Max-Age=2592000; HttpOnly; SameSite=Lax; Secure"), "{cookie}");
-    // Nothing is stored and nobody is asked before the user has approved.
+    // Nothing is stored and the provider is not asked before the user has approved.
     let stored = stored(&world.records).await;
     assert_eq!(stored.len(), 1, "only the signing keys: {stored:?}");
 }
@@ -60,7 +60,7 @@ async fn hostile_names_are_shown_as_text() {
     assert!(!page.body.contains("<script") && !page.body.contains("evil.example"), "{}", page.body);
     assert!(page.body.contains("nobody has verified who it is"), "{}", page.body);
     assert!(!page.body.contains('\u{202e}') && !page.body.contains(&"x".repeat(61)), "{}", page.body);
-    // The answer goes to a program on the user's machine, which everybody can have started.
+    // The answer goes to a program on the user's machine, which any program can have started.
     assert!(page.body.contains("<dd>127.0.0.1:5000<br>") && page.body.contains("a program on this computer"));
 }
 
@@ -103,7 +103,7 @@ async fn the_user_can_allow_fewer_scopes() {
     assert_eq!(world.answer_with(&mut browser, &page, "approve", &["scope-2"]).await.status, 400);
 }
 
-/// The confused deputy: the provider would let everybody pass who is logged in, so each client needs its own approval.
+/// The confused deputy: the provider would let every user pass who is logged in, so each client needs its own approval.
 #[tokio::test]
 async fn approvals_are_remembered_for_one_client_redirect_uri_scopes_and_user() {
     let world = World::new().await;

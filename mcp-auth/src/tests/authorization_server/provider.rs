@@ -131,7 +131,7 @@ async fn a_refresh_asks_the_provider_whether_the_login_still_exists() {
     }
 }
 
-/// What the provider says at each refresh decides who may use the server, and what access tokens contain.
+/// The response of the provider to each refresh decides who may use the server, and which claims access tokens contain.
 #[tokio::test]
 async fn a_refresh_asks_again_who_may_use_the_server() {
     let allowed = json!({"role": "staff", "email": "new@example.com"});
