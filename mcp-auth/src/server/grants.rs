@@ -19,6 +19,10 @@ use super::{
 /// the first answer was lost.
 const REPETITION: Duration = Duration::from_secs(30);
 
+/// The number of attempts to renew a grant that is changed at the same time, and the longest pause between them.
+pub(super) const ATTEMPTS: usize = 3;
+pub(super) const MAX_PAUSE: Duration = Duration::from_millis(100);
+
 /// The number of attempts to write a grant, and the longest pause between them. Together with the requests to the provider,
 /// they take less time than the lock of a grant lasts.
 const WRITES: usize = 4;

@@ -2,7 +2,7 @@
 //!
 //! See [RFC 6749, 3.2](https://www.rfc-editor.org/rfc/rfc6749#section-3.2).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
@@ -24,10 +24,6 @@ use super::{
 
 /// The bounds of the length of a PKCE verifier.
 const VERIFIER: std::ops::RangeInclusive<usize> = 43..=128;
-
-/// The number of attempts if a grant is changed at the same time, and the longest pause between them.
-const ATTEMPTS: usize = 3;
-const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// Issues tokens.
 pub(super) async fn issue(
@@ -118,7 +114,7 @@ async fn replace(
     scope: Option<&str>,
 ) -> Result<Value, OAuthError> {
     let id = &token.grant;
-    for _ in 0..ATTEMPTS {
+    for _ in 0..grants::ATTEMPTS {
         let (grant, version) = grants::get(server, id).await?.ok_or_else(invalid)?;
         let now = server.clock.unix();
         if grant.expires <= now {
@@ -147,7 +143,7 @@ async fn replace(
                 return Ok(tokens);
             }
         }
-        random::pause(MAX_PAUSE).await;
+        random::pause(grants::MAX_PAUSE).await;
     }
     Err(OAuthError::unavailable())
 }

@@ -1,4 +1,4 @@
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use mcp_runtime::Context;
 
@@ -11,12 +11,6 @@ use super::{
 
 /// The time before its expiry at which a token is replaced, in seconds.
 const MARGIN: f64 = 30.0;
-
-/// The number of attempts if the grant is changed at the same time.
-const ATTEMPTS: usize = 3;
-
-/// The longest pause between these attempts.
-const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// The access tokens that users have at the provider, for functions that call its services in the name of the user.
 ///
@@ -68,7 +62,7 @@ fn is_fresh(server: &Inner, grant: &Grant) -> bool {
 }
 
 async fn renewed(server: &Inner, id: &str) -> Result<String, UpstreamTokenError> {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..grants::ATTEMPTS {
         let (grant, version) = grants::get(server, id).await?.ok_or(UpstreamTokenError::Ended)?;
         if is_fresh(server, &grant) {
             return Ok(grant.tokens.access);
@@ -78,7 +72,7 @@ async fn renewed(server: &Inner, id: &str) -> Result<String, UpstreamTokenError>
         {
             return Ok(grant.tokens.access);
         }
-        random::pause(MAX_PAUSE).await;
+        random::pause(grants::MAX_PAUSE).await;
     }
     Err(UpstreamTokenError::Unavailable)
 }

@@ -106,11 +106,11 @@ impl Server {
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         #[cfg(feature = "lock")]
         crate::lock::intercept::reject_foreign_main();
+        let memory = || -> Arc<dyn Backend> { Arc::new(MemoryBackend::default()) };
         #[cfg(feature = "cluster")]
-        let shared = self.cluster.backend.clone();
+        let backend = self.cluster.backend.clone().unwrap_or_else(memory);
         #[cfg(not(feature = "cluster"))]
-        let shared = None;
-        let backend: Arc<dyn Backend> = shared.unwrap_or_else(|| Arc::new(MemoryBackend::default()));
+        let backend = memory();
         self.add_builtin(Arc::new(self.handle.clone()));
         self.add_builtin(Arc::clone(&backend));
         self.add_builtin(Arc::new(Arc::clone(&backend)));
@@ -152,7 +152,7 @@ impl Server {
         engine.start_background();
         log_built(&engine);
         let built = BuiltServer::new(engine, self.handle);
-        #[cfg(feature = "cluster")]
+        #[cfg(all(feature = "cluster", feature = "http"))]
         let built = built.in_cluster(cluster);
         #[cfg(feature = "http")]
         let built = built.authorized(authorization);

@@ -2,7 +2,7 @@ use std::{io, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-#[cfg(feature = "cluster")]
+#[cfg(all(feature = "cluster", feature = "http"))]
 use crate::cluster::Cluster;
 use crate::{
     engine::{Connection, Engine},
@@ -42,7 +42,7 @@ pub struct BuiltServer {
     engine: Arc<Engine>,
     handle: Handle,
     /// The processes that share the backend. `None` if the author has not set one.
-    #[cfg(feature = "cluster")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     cluster: Option<Arc<Cluster>>,
     /// How HTTP requests are authenticated.
     #[cfg(feature = "http")]
@@ -62,7 +62,7 @@ impl BuiltServer {
             legacy: LegacySessions::default(),
             engine,
             handle,
-            #[cfg(feature = "cluster")]
+            #[cfg(all(feature = "cluster", feature = "http"))]
             cluster: None,
             #[cfg(feature = "http")]
             authorization: None,
@@ -70,7 +70,7 @@ impl BuiltServer {
     }
 
     /// Sets the processes that share the backend.
-    #[cfg(feature = "cluster")]
+    #[cfg(all(feature = "cluster", feature = "http"))]
     pub(super) fn in_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
         Self { cluster, ..self }
     }
