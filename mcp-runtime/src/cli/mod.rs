@@ -2,7 +2,6 @@
 
 #[cfg(feature = "http")]
 mod address;
-mod client;
 mod flags;
 mod help;
 mod options;

@@ -1,12 +1,22 @@
 //! The output of `--list`, `--schema` and `--call`, and the text for users who start the server in a terminal.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    future::poll_fn,
+    sync::Arc,
+    time::Instant,
+};
 
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::client::Client;
-use crate::{engine::Engine, handler::Contract, jsonrpc::syntax_error};
+use crate::{
+    engine::{Connection, Engine, RequestIds},
+    handler::Contract,
+    jsonrpc::syntax_error,
+    revision,
+    server::BuiltServer,
+};
 
 /// Returns a list of the server's tools, resources, skills and prompts.
 pub(super) fn list(engine: &Engine) -> String {
@@ -74,7 +84,8 @@ fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (Stri
 }
 
 /// Returns everything that a client can discover, as JSON.
-pub(super) async fn schema(client: &mut Client) -> String {
+pub(super) async fn schema(server: &BuiltServer) -> String {
+    let mut client = Client::new(server);
     let discovered = client.request("server/discover", json!({})).await.unwrap_or_default();
     let mut all = json!({
         "server": discovered["_meta"]["io.modelcontextprotocol/serverInfo"],
@@ -124,7 +135,7 @@ impl fmt::Display for ArgumentsError {
 /// # Errors
 ///
 /// Returns an error if `arguments` is not JSON.
-pub(super) async fn call(client: &mut Client, name: &str, arguments: &str) -> Result<CallOutput, ArgumentsError> {
+pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> Result<CallOutput, ArgumentsError> {
     // JSON has line breaks only between its tokens, and a message is a line.
     let arguments = arguments.replace(['\r', '\n'], " ");
     let request = Request {
@@ -138,7 +149,7 @@ pub(super) async fn call(client: &mut Client, name: &str, arguments: &str) -> Re
         },
     };
     let request = serde_json::to_string(&request).map_err(ArgumentsError)?;
-    let output = client.exchange(&request).await;
+    let output = Client::new(server).exchange(&request).await;
     let lines = output.lines().map(|line| format!("<- {line}\n"));
     let text = std::iter::once(format!("-> {request}\n")).chain(lines).collect();
     let response: Value = output.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
@@ -213,4 +224,45 @@ macro_rules! __package {
             libraries: $crate::__private::libraries!(),
         }
     };
+}
+
+/// The client of `--schema` and `--call`: a connection in memory, in the newest revision.
+struct Client(Connection);
+
+impl Client {
+    fn new(server: &BuiltServer) -> Self {
+        Self(Connection::new(Arc::clone(server.engine())))
+    }
+
+    /// Returns the `_meta` of each request.
+    fn meta() -> Value {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": revision::newest().revision().as_str(),
+            "io.modelcontextprotocol/clientInfo": {"name": "test-client", "version": "1.0.0"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        })
+    }
+
+    /// Sends a message, and returns the lines that the server writes until no request is in flight.
+    async fn exchange(&mut self, message: &str) -> String {
+        let (mut response, mut output) = (Vec::new(), Vec::new());
+        self.0.receive(message.as_bytes(), Instant::now(), &mut RequestIds::default(), &mut response);
+        // The messages that a function sends while it runs precede its response.
+        self.0.drain(&mut output);
+        output.append(&mut response);
+        while self.0.in_flight() > 0 {
+            poll_fn(|cx| self.0.poll_output(cx)).await;
+            self.0.drain(&mut output);
+        }
+        String::from_utf8_lossy(&output).into_owned()
+    }
+
+    /// Sends a request. Returns its result, or `None` if it has failed.
+    async fn request(&mut self, method: &str, mut params: Value) -> Option<Value> {
+        params["_meta"] = Self::meta();
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let lines = self.exchange(&request.to_string()).await;
+        let mut response: Value = serde_json::from_str(lines.lines().last()?).ok()?;
+        response.get_mut("result").map(Value::take)
+    }
 }

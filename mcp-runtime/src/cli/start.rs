@@ -9,7 +9,6 @@ use std::{
 };
 
 use super::{
-    client::Client,
     flags, help,
     options::{Mode, Options},
     show::{self, Package},
@@ -142,9 +141,9 @@ async fn run(
     let server = build(package, contract, &options, main).await?;
     match options.mode {
         Mode::List => stdio.print(&show::list(server.engine())),
-        Mode::Schema => stdio.print(&show::schema(&mut Client::new(&server)).await),
+        Mode::Schema => stdio.print(&show::schema(&server).await),
         Mode::Call { name, arguments } => {
-            let output = show::call(&mut Client::new(&server), &name, &arguments).await.map_err(Failure::new)?;
+            let output = show::call(&server, &name, &arguments).await.map_err(Failure::new)?;
             stdio.print(&output.text);
             if output.failed {
                 return Ok(ExitCode::FAILURE);
