@@ -34,7 +34,7 @@ pub fn draw(rows: &[Row], machine: &str) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
          aria-label=\"How many times better than rmcp\">\n<style>{STYLE}</style>\n\
-         <text class=\"title\" x=\"16\" y=\"28\">How many times better than rmcp 3.9</text>\n\
+         <text class=\"title\" x=\"16\" y=\"28\">How many times better than rmcp 3.11</text>\n\
          <text class=\"small\" x=\"16\" y=\"48\">faster, smaller or cheaper, on a logarithmic axis; the vertical line marks the minimal program (limit)</text>\n"
     );
     let _ = writeln!(out, "<text class=\"small\" x=\"16\" y=\"{}\">{}</text>", height - 12.0, escape(machine));

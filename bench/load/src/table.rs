@@ -112,7 +112,7 @@ impl Row {
 /// Formats the table as Markdown.
 pub fn write(rows: &[Row]) -> String {
     let mut out = String::from(
-        "| workload | rmcp 3.9 | limit | ours | ours / rmcp | ours / limit | target | met |\n\
+        "| workload | rmcp 3.11 | limit | ours | ours / rmcp | ours / limit | target | met |\n\
          | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |\n",
     );
     for row in rows {
