@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| -> Corpus {
         }
     };
     round_trip(&parts, uri);
-    // What matches in quadratic time exceeds the time limit.
+    // Matching in quadratic time exceeds the time limit.
     let longer = uri.repeat((MAX_URI_LENGTH / 4).checked_div(uri.len()).unwrap_or_default());
     round_trip(&parts, &longer);
     Corpus::Keep

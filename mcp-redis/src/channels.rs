@@ -177,7 +177,7 @@ mod tests {
         let latest = |position| Latest { position, known_at: Instant::now() };
         let known = || channels.follow("log").map(|(_, latest)| latest.position);
         channels.set_latest("log", latest(1));
-        assert_eq!(known(), None, "nobody would hear of later entries");
+        assert_eq!(known(), None, "later entries would be lost");
         let (subscription, _) = channels.add("log").unwrap();
         channels.deliver("log", b"1");
         assert_eq!(known(), None, "an earlier announcement may have been lost");

@@ -1,5 +1,5 @@
 //! Until the first release, no page, message or new package names a command that installs one of the packages from the registry, where
-//! somebody else may own the name. Each says how to use a checkout instead.
+//! another owner may hold the name. Each says how to use a checkout instead.
 
 use std::{path::Path, process::Command};
 

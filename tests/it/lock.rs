@@ -10,7 +10,7 @@ mod old {
     /// Find pages.
     #[tool(read_only)]
     pub(super) fn find_pages(
-        /// What to find.
+        /// The text to find.
         query: String,
         /// How many to return.
         #[arg(default = 10, range = 1..=100)]
@@ -26,7 +26,7 @@ mod new {
     /// Find pages, the newest first.
     #[tool]
     pub(super) fn find_pages(
-        /// What to find.
+        /// The text to find.
         query: String,
         /// How many to return.
         #[arg(default = 10, range = 1..=50)]

@@ -205,7 +205,9 @@ fn expected_responses(line: &[u8], revision: Revision) -> usize {
                     Some(method) => method.is_string(),
                     None => message.contains_key("result") || message.contains_key("error"),
                 }
-                && (!is_method || message.get("params").is_none_or(|params| params.is_object() || params.is_null()));
+                && (!message.contains_key("id")
+                    || !is_method
+                    || message.get("params").is_none_or(|params| params.is_object() || params.is_null()));
             usize::from(!is_valid || (is_method && message.contains_key("id")))
         }
         _ => 1,

@@ -82,7 +82,7 @@ impl Callback {
         drop(stop);
         let _ = tokio::time::timeout(RESPONSE_TIMEOUT, server).await;
         let Ok(Ok(uri)) = redirected else {
-            let message = format!("nobody logged in within {} s", limit.as_secs());
+            let message = format!("no login within {} s", limit.as_secs());
             return Err(io::Error::new(io::ErrorKind::TimedOut, message));
         };
         let base = Url::parse(&self.redirect_uri).map_err(io::Error::other)?;
@@ -173,6 +173,6 @@ mod tests {
     async fn the_wait_is_bounded() {
         let callback = Callback::listen(0).await.unwrap();
         let error = callback.wait("this".to_owned(), Duration::ZERO).await.unwrap_err();
-        assert_eq!(error.to_string(), "nobody logged in within 0 s");
+        assert_eq!(error.to_string(), "no login within 0 s");
     }
 }

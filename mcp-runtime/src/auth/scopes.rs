@@ -67,7 +67,7 @@ impl Scopes {
     /// Returns what is wrong with the scopes, if they cannot be required.
     pub(crate) fn problem(&self) -> Option<String> {
         if self.groups.is_empty() || self.groups.iter().any(Vec::is_empty) {
-            return Some("no scope is named, so nobody could meet the requirement".to_owned());
+            return Some("no scope is named, so no caller could meet the requirement".to_owned());
         }
         self.names().find_map(scope_problem)
     }

@@ -140,6 +140,8 @@ impl<'a> Message<'a> {
                 found.json = json;
                 Some(found)
             }
+            // A notification is not answered, and one without its parameters is ignored or needs none.
+            Some(_) if id.is_none() => None,
             Some(_) => return Err(Malformed::Invalid(id, "`params` must be an object")),
         };
         let message = Self { method, params };

@@ -23,7 +23,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-/// Nobody listens there, since the user passes the redirection on.
+/// Nothing listens there, since the user passes the redirection on.
 const REDIRECT: &str = "http://127.0.0.1:65000/callback";
 
 type Failure = Box<dyn Error>;

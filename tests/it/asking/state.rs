@@ -155,6 +155,8 @@ async fn an_answer_without_a_state_counts_for_the_first_question_of_its_key() {
     let extra = json!({"inputResponses": {"same": accept(json!({"name": "Ada"}))}});
     let result = call(&mut client, "at_once", json!({}), extra).await.unwrap();
     assert_eq!(result["content"][0]["text"], r#"Accept(Name { name: "Ada" })"#);
+    let result = call(&mut client, "at_once", json!({}), json!({})).await;
+    assert_eq!(result.unwrap_err(), -32603);
     // The answer fits only the second question, but counts for the first.
     let extra = json!({"inputResponses": {"same": sure}});
     let result = call(&mut client, "at_once", json!({}), extra).await;

@@ -195,7 +195,7 @@ async fn each_operation_changes_lists_and_calls_and_notifies() {
     }
 }
 
-/// What a `list` function returns can change without any change of the server.
+/// The result of a `list` function can change without any change of the server.
 #[tokio::test]
 async fn a_changed_list_of_resources_is_announced() {
     for revision in Revision::ALL {

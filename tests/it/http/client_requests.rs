@@ -170,7 +170,7 @@ async fn json_of(response: Response<HttpBody>) -> Value {
     serde_json::from_slice(&body).unwrap_or_else(|_| panic!("{body:?}"))
 }
 
-/// Nobody can use the answer that another user has given, even if the state that carries the question is not sealed.
+/// An answer is of no use to another user, even if the state that carries the question is not sealed.
 #[tokio::test]
 async fn plain_state_is_bound_to_its_principal() {
     let mut service = server().build().unwrap().into_http_service(HttpOptions::default()).unwrap();

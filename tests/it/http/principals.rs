@@ -1,4 +1,4 @@
-//! A session belongs to the principal that opened it, or to nobody if it was opened without one.
+//! A session belongs to the principal that opened it, or to none if it was opened without one.
 
 use std::sync::Arc;
 

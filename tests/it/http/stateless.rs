@@ -57,6 +57,16 @@ async fn requests_are_checked() {
         ("a name header in base64", good().with("mcp-name", "=?base64?cXVpY2s=?="), (200, 0)),
         ("a name header in bad base64", good().with("mcp-name", "=?base64?cXVp!?="), MISMATCH),
         ("a name header that is not ASCII", good().with("mcp-name", "quück"), MISMATCH),
+        (
+            "a prompt without a name header",
+            stateless("prompts/get", &json!({"name": "none"})).without("mcp-name"),
+            MISMATCH,
+        ),
+        (
+            "a prompt with another name header",
+            stateless("prompts/get", &json!({"name": "none"})).with("mcp-name", "quick"),
+            MISMATCH,
+        ),
         // An unrelated member does not name the subject of the request.
         ("a list with a name", stateless("tools/list", &json!({"name": "stray"})).without("mcp-name"), (200, 0)),
         // Headers are checked before versions.

@@ -244,7 +244,7 @@ async fn a_failing_backend_makes_requests_about_tasks_unavailable() {
         let response = endpoint.send(&request).await;
         assert_eq!((response.outcome(), response.header("retry-after")), ((503, -32603), Some("1")), "{what}");
     }
-    // What needs no task goes on.
+    // Calls that need no task go on.
     let greet = json!({"name": "greet", "arguments": {"name": "Ada"}});
     assert_eq!(endpoint.send(&stateless("tools/call", &greet)).await.status, 200);
     assert_eq!(endpoint.send(&in_session("tools/call", greet)).await.status, 200);

@@ -114,7 +114,7 @@ async fn the_socket_of_a_dead_server_is_replaced() {
     assert_eq!(server.status(&call("quick")).await, 200);
 }
 
-/// Everybody who can read a directory can lock it.
+/// Every process that can read a directory can lock it.
 #[tokio::test]
 async fn a_server_starts_in_a_directory_that_stays_locked() {
     let directory = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ async fn other_files_and_live_sockets_are_kept() {
     assert_eq!(server.status(&call("quick")).await, 200);
     assert_eq!(fs::read_to_string(&file).unwrap(), "content");
 
-    // The file that has taken the place of the socket belongs to somebody else.
+    // The file that has taken the place of the socket belongs to another process.
     fs::rename(&file, &live).unwrap();
     server.stopped().await;
     assert_eq!(fs::read_to_string(&live).unwrap(), "content");

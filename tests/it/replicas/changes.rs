@@ -282,7 +282,7 @@ fn a_server_may_be_built_and_changed_outside_of_a_runtime() {
     }
 }
 
-/// A server without a backend, and one whose backend belongs to somebody else, hear nothing.
+/// A server without a backend, and one whose backend belongs to another server, hear nothing.
 #[tokio::test(start_paused = true)]
 async fn servers_that_do_not_share_a_backend_do_not_hear_of_each_other() {
     let [first] = connected::<1>().await;

@@ -290,11 +290,11 @@ fn the_log_of_a_function_is_forwarded() {
             if line.get("method").is_none() {
                 break;
             }
-            data.push(line["params"]["data"].clone());
+            data.push((line["params"]["logger"].clone(), line["params"]["data"].clone()));
         }
-        let mut expected = vec![json!({"why": "error"})];
+        let mut expected = vec![(Value::Null, json!({"why": "error"}))];
         if is_forwarded {
-            expected.push(json!({"count": 3, "message": "traced"}));
+            expected.push((json!("fixture"), json!({"count": 3, "message": "traced"})));
         }
         assert_eq!(data, expected, "{filter:?}");
     }

@@ -155,7 +155,7 @@ async fn another_server_asks_if_the_one_that_has_asked_was_killed() {
     assert_eq!(text(&client.answer(waits, "tasks/result").await.unwrap()), "deleted a");
 }
 
-/// The lease of the killed server expires while nobody reads its tasks, so that each request is the first to notice.
+/// The lease of the killed server expires before its tasks are read, so that each request is the first to notice.
 #[tokio::test]
 async fn every_request_about_a_task_notices_that_its_server_was_killed() {
     for revision in [SESSION, Revision::V2026_07_28] {

@@ -24,7 +24,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
 const SOURCE: &str = r#"
 use mcp_runtime::tool;
 
-/// Greet somebody.
+/// Greet a person.
 #[tool]
 fn greet(name: String) -> String {
     format!("Hello, {name}!")

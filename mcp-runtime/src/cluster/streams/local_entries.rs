@@ -241,6 +241,6 @@ mod tests {
         }
         drop(follower);
         append(1, 1).await;
-        assert!(local.lock().entries.is_empty(), "nobody would take it");
+        assert!(local.lock().entries.is_empty(), "the entry would never be taken");
     }
 }

@@ -217,6 +217,13 @@ fn descriptions_are_checked_when_the_server_is_built() {
                  `https://mcp.example.com/mcp`",
             ),
         ),
+        (
+            resource().with_authorization_server("http://id.example.com"),
+            Some(
+                "the authorization server `http://id.example.com` is invalid: expected `https`; `http` is only allowed on \
+                 loopback addresses",
+            ),
+        ),
     ] {
         let server = Server::empty("adder", "1.0.0").with::<add>();
         let result = server.authenticate(IdentityFromExtensions::new(resource)).check();

@@ -158,7 +158,7 @@ async fn broad_scopes_contain_narrow_ones() {
         let reply = server.send(with_token(call(tool), token)).await;
         assert_eq!(reply.status, status, "{token} {tool}");
     }
-    // What was granted is not requested again under another name.
+    // A granted scope is not requested again under another name.
     let reply = server.send(with_token(call("audit"), "ada/notes.admin")).await;
     assert_eq!(reply.challenges(), [challenge("notes.read audit", r#"error="insufficient_scope", "#)]);
 }
@@ -235,7 +235,7 @@ fn add(a: i32, b: i32) -> i32 {
     a + b
 }
 
-/// Nobody may reach functions with scopes because the authenticator was forgotten.
+/// A server without an authenticator refuses to start if a function requires scopes.
 #[tokio::test]
 async fn functions_with_scopes_are_not_served_without_an_authenticator() {
     let help = "help: add an authenticator with `Server::authenticate`; if a middleware identifies the callers, add \
@@ -292,7 +292,7 @@ fn impossible_scopes_are_reported_when_the_server_is_built() {
                 "`Server::require_scopes_for` ({file}:{next}): `offline_access` concerns the authorization server and cannot \
                  be required"
             ),
-            "`Server::require_scopes`: no scope is named, so nobody could meet the requirement".to_owned(),
+            "`Server::require_scopes`: no scope is named, so no caller could meet the requirement".to_owned(),
         ]
     );
 }
@@ -326,7 +326,7 @@ async fn tasks_require_the_scopes_of_their_function() {
         assert_eq!((reply.status, reply.challenges()), (403, vec![&*expected]));
         let reply = server.send(with_token(request.clone(), "ada/notes.write")).await;
         assert_eq!((reply.status, &reply.json()["error"]), (200, &Value::Null), "{reply:?}");
-        // To somebody else, the task does not exist, whatever the scopes.
+        // To another principal, the task does not exist, whatever the scopes.
         let reply = server.send(with_token(request.clone(), "eve/notes.write")).await;
         assert_eq!(reply.json()["error"]["code"], -32602);
     }
@@ -402,7 +402,7 @@ async fn lists_may_omit_what_the_caller_may_not_use() {
         let list = |method: &str| with_token(stateless(method, &json!({})), token);
         let reply = server.send(list("tools/list")).await;
         assert_eq!(names(&reply, "tools"), tools, "{token}");
-        // What a caller sees is not for everybody.
+        // The list depends on the caller, so caches must not share it.
         for reply in [reply, server.send(list("server/discover")).await] {
             assert_eq!(reply.json()["result"]["cacheScope"], "private");
         }

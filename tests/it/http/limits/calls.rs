@@ -110,7 +110,7 @@ async fn the_arguments_of_calls_in_flight_are_limited() {
         if response.status != 200 {
             break response.status;
         }
-        // The function runs even if nobody reads its response.
+        // The function runs even if its response is never read.
         calls.push(response);
         assert!(calls.len() < 100, "no call is refused");
     };

@@ -111,7 +111,7 @@ async fn a_drained_replica_finishes_its_calls_and_leaves_its_sessions_to_others(
     let id = session.id.clone();
     cluster.gate(0).has_begun(1).await;
     cluster.stop(0);
-    // What runs is finished.
+    // Running calls are finished.
     cluster.gate(0).open();
     let rest = streamed.messages().await;
     let result = rest.last().unwrap();

@@ -369,7 +369,7 @@ async fn a_stream_for_messages_outside_of_calls_moves() {
             stream = cluster.at((number + 1) % 3).open(&next).await;
             assert_eq!(stream.status, 200);
         }
-        // Nobody reads while this changes. What the server sends before it notices that, a client without the id of the
+        // There is no reader while this changes. What the server sends before it notices that, a client without the id of the
         // last event does not get again.
         drop(stream);
         let copy = handles[2].sessions().pop().unwrap();
@@ -384,7 +384,7 @@ async fn a_stream_for_messages_outside_of_calls_moves() {
     }
 }
 
-/// Nobody knows what a replica that was killed had yet to deliver.
+/// The messages that a killed replica had yet to deliver are unknown.
 #[tokio::test]
 async fn a_client_whose_reader_was_killed_is_notified_of_everything() {
     // Whether the replica at which the client then reads knew the session when the resources changed.

@@ -137,7 +137,7 @@ async fn a_replica_that_has_lost_its_lease_fails_its_calls() {
     assert_eq!(call.messages().await.last().unwrap()["result"]["content"][0]["text"], "sure");
 }
 
-/// Nobody would receive the answer to a question of a lease that is gone.
+/// The answer to a question of a lease that is gone would be lost.
 #[tokio::test]
 async fn a_replica_that_has_lost_its_lease_withdraws_its_questions_outside_of_calls() {
     let (sender, mut outcomes) = mpsc::unbounded_channel();
