@@ -130,7 +130,8 @@
 //! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
 //! - `cluster`: `Server::backend`, with which several processes share their state. `mcp-runtime-redis` enables it.
 //! - `skills`: `Server::with_skills`, which serves directories of agent skills.
-//! - `lock`: [`locked_test!`], which compares the server with its lock file. Enable it in `[dev-dependencies]`.
+//! - `testing`: the module [`testing`], with the test client, and [`locked_test!`], which compares the server with its lock
+//!   file. Enable it in `[dev-dependencies]`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
@@ -155,11 +156,9 @@ mod handle;
 mod handler;
 mod jsonrpc;
 pub mod layers;
-#[cfg(feature = "lock")]
-mod lock;
 #[cfg(feature = "log")]
 mod log;
-#[cfg(not(all(feature = "cluster", feature = "http", feature = "log", feature = "skills")))]
+#[cfg(not(all(feature = "cluster", feature = "http", feature = "log", feature = "skills", feature = "testing")))]
 mod missing_features;
 pub mod model;
 mod race;
@@ -170,6 +169,7 @@ mod replace_file;
 mod revision;
 mod server;
 mod stderr;
+#[cfg(feature = "testing")]
 pub mod testing;
 mod transport;
 
@@ -252,13 +252,13 @@ macro_rules! backend_connector {
     };
 }
 
-/// Fails to compile, because it requires the feature `lock`.
-#[cfg(not(feature = "lock"))]
+/// Fails to compile, because it requires the feature `testing`.
+#[cfg(not(feature = "testing"))]
 #[macro_export]
 macro_rules! locked_test {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`locked_test!` requires the feature `lock` of `mcp-runtime`\n\
+            "`locked_test!` requires the feature `testing` of `mcp-runtime`\n\
              help: enable it in `[dev-dependencies]`"
         );
     };
@@ -273,9 +273,6 @@ pub mod __private {
     pub use mcp_runtime_uri_template::Operator;
     pub use serde_json;
 
-    #[cfg(feature = "lock")]
-    pub use crate::lock::{locked_main, locked_server};
-
     #[cfg(not(feature = "cluster"))]
     pub use crate::missing_features::ClusterFeature;
     #[cfg(not(feature = "http"))]
@@ -284,11 +281,14 @@ pub mod __private {
     pub use crate::missing_features::LogFeature;
     #[cfg(not(feature = "skills"))]
     pub use crate::missing_features::SkillsFeature;
+    #[cfg(not(feature = "testing"))]
+    pub use crate::missing_features::TestingFeature;
+    #[cfg(feature = "testing")]
+    pub use crate::testing::lock::{locked_main, locked_server};
+    #[cfg(all(feature = "cluster", feature = "testing"))]
+    pub use crate::testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};
     #[cfg(feature = "cluster")]
-    pub use crate::{
-        backend::connector::connected,
-        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
-    };
+    pub use crate::backend::connector::connected;
 
     pub use crate::{
         __mapped as mapped, __package as package,

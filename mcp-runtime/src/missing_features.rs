@@ -4,13 +4,12 @@
 //! would suggest a method with a similar name.
 
 use crate::server::Server;
+#[cfg(all(feature = "testing", not(feature = "http")))]
+use crate::testing::TestClient;
 #[cfg(not(feature = "http"))]
-use crate::{
-    error::BuildError,
-    handler::{Caller, Context},
-    server::BuiltServer,
-    testing::TestClient,
-};
+use crate::{error::BuildError, handler::Caller};
+#[cfg(not(all(feature = "http", feature = "testing")))]
+use crate::{handler::Context, server::BuiltServer};
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
 ///
@@ -70,6 +69,15 @@ pub trait LogFeature {}
 )]
 pub trait SkillsFeature {}
 
+/// A bound that nothing satisfies, because the feature `testing` is not enabled.
+#[cfg(not(feature = "testing"))]
+#[diagnostic::on_unimplemented(
+    message = "this function requires the feature `testing` of `mcp-runtime`",
+    label = "the feature `testing` is not enabled",
+    note = "run `cargo add mcp-runtime --features testing --dev`"
+)]
+pub trait TestingFeature {}
+
 // The lifetime delays the check of a bound that is never satisfied until the method is called.
 #[cfg(not(feature = "http"))]
 impl BuiltServer {
@@ -127,7 +135,7 @@ macro_rules! of_requests {
 #[cfg(not(feature = "http"))]
 of_requests!(Context, Caller);
 
-#[cfg(not(feature = "http"))]
+#[cfg(all(feature = "testing", not(feature = "http")))]
 impl TestClient {
     #[doc(hidden)]
     pub fn with_extension<T>(self, _: T) -> Self
@@ -200,5 +208,36 @@ impl Server {
         for<'a> &'a Self: SkillsFeature,
     {
         self
+    }
+}
+
+#[cfg(not(feature = "testing"))]
+impl Server {
+    #[doc(hidden)]
+    pub fn test_client(self, _: crate::Revision)
+    where
+        for<'a> &'a Self: TestingFeature,
+    {
+    }
+}
+
+#[cfg(not(feature = "testing"))]
+impl BuiltServer {
+    #[doc(hidden)]
+    pub fn test_client(&self, _: crate::Revision)
+    where
+        for<'a> &'a Self: TestingFeature,
+    {
+    }
+}
+
+#[cfg(not(feature = "testing"))]
+impl Context {
+    #[doc(hidden)]
+    pub fn for_test() -> Self
+    where
+        for<'a> &'a Self: TestingFeature,
+    {
+        unreachable!("the bound is never satisfied")
     }
 }

@@ -83,8 +83,8 @@ impl Failure {
 
 /// Runs a program.
 pub fn start(package: Package, flags: &'static [ArgumentEntry], main: MainFn) -> ExitCode {
-    #[cfg(feature = "lock")]
-    if crate::lock::intercept::answer(|words| lock(&package, flags, main, words)) {
+    #[cfg(feature = "testing")]
+    if crate::testing::lock::answer(|words| lock(&package, flags, main, words)) {
         return ExitCode::SUCCESS;
     }
     let _flush = FlushLog;
@@ -262,14 +262,14 @@ fn warn_if_not_linked(package: &Package) {
 }
 
 /// Returns the lock of the server that a command line describes.
-#[cfg(feature = "lock")]
+#[cfg(feature = "testing")]
 fn lock(
     package: &Package,
     flags: &'static [ArgumentEntry],
     main: MainFn,
     words: Vec<std::ffi::OsString>,
-) -> Result<mcp_runtime_lock::Lock, crate::lock::LockError> {
-    use crate::lock::{LockError, intercept};
+) -> Result<mcp_runtime_lock::Lock, crate::testing::lock::LockError> {
+    use crate::testing::lock::{LockError, lock};
 
     let main_error = |failure: Failure| LockError::Main(failure.message);
     let contract = flags_contract(flags).map_err(main_error)?;
@@ -278,7 +278,7 @@ fn lock(
     // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
     runtime.block_on(async {
         let server = build(package, &contract, &options, main).await.map_err(main_error)?;
-        intercept::lock(&server).await
+        lock(&server).await
     })
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{
     client::TestClient,
     result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError},
-    subscription::ProgressUpdate,
+    messages::ProgressUpdate,
     task::TestTask,
 };
 use crate::{

@@ -3,9 +3,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 #[cfg(feature = "http")]
-use super::request_source::TestRequestSource;
+use super::http_request::TestRequestSource;
 use super::{
-    question::{Responder, ServerRequest},
+    messages::{Responder, ServerRequest},
     result::{RpcError, read_response},
     wire::{InMemory, Transport, Wire},
 };
