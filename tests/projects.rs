@@ -27,6 +27,8 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
             ("pub use mcp_runtime::forward_log_layer;", "log"),
             ("mcp_runtime::locked_test!();", "testing"),
             ("pub use mcp_runtime::testing::TestClient;", "testing"),
+            ("pub use mcp_runtime::function::TaskStatus;", "tasks"),
+            ("/** Work. */ #[mcp_runtime::tool(task)] pub async fn work() {}", "tasks"),
         ][..]),
         (&[], &[
             (

@@ -130,6 +130,7 @@
 //! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
 //! - `cluster`: `Server::backend`, with which several processes share their state. `mcp-runtime-redis` enables it.
 //! - `skills`: `Server::with_skills`, which serves directories of agent skills.
+//! - `tasks`: calls that [run as tasks](guide::tasks), with the option `task` of [`#[tool]`](macro@tool).
 //! - `testing`: the module [`testing`], with the test client, and [`locked_test!`], which compares the server with its lock
 //!   file. Enable it in `[dev-dependencies]`.
 
@@ -222,8 +223,9 @@ pub mod ask {
 /// The types around functions: of parameters and results, of the information about registered functions, and of
 /// schemas. Most of these traits are implemented for the types that functions use, and rarely named.
 pub mod function {
+    #[cfg(feature = "tasks")]
+    pub use crate::engine::TaskStatus;
     pub use crate::{
-        engine::TaskStatus,
         handler::{
             Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
             ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
@@ -264,6 +266,29 @@ macro_rules! locked_test {
     };
 }
 
+/// Expands to the support for tasks that a tool declares.
+#[cfg(feature = "tasks")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __task_support {
+    ($support:ident) => {
+        $crate::__private::TaskSupport::$support
+    };
+}
+
+/// Fails to compile, because tasks require the feature `tasks`.
+#[cfg(not(feature = "tasks"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __task_support {
+    ($any:tt) => {
+        ::core::compile_error!(
+            "the option `task` requires the feature `tasks` of `mcp-runtime`\n\
+             help: run `cargo add mcp-runtime --features tasks`"
+        )
+    };
+}
+
 /// The items that macro expansions refer to, the types in the hidden methods of public traits, and the backend that the
 /// tests of this repository share. They are not part of the public API and may change in any release.
 #[doc(hidden)]
@@ -291,7 +316,7 @@ pub mod __private {
     pub use crate::backend::connector::connected;
 
     pub use crate::{
-        __mapped as mapped, __package as package,
+        __mapped as mapped, __package as package, __task_support as task_support,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,

@@ -28,6 +28,7 @@ mod server;
 mod session;
 mod subscriptions;
 mod sync;
+#[cfg_attr(not(feature = "tasks"), path = "no_tasks.rs")]
 mod tasks;
 mod weak_set;
 
@@ -76,4 +77,5 @@ pub(crate) use session::SessionLog;
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
+#[cfg(feature = "tasks")]
 pub use tasks::TaskStatus;

@@ -21,7 +21,7 @@ use super::{
     roots_hook::RootsHook,
     session::{Session, SessionLog},
     subscriptions::subscriber::Subscriptions,
-    tasks::service::Tasks,
+    tasks::Tasks,
     weak_set::WeakSet,
 };
 use crate::{

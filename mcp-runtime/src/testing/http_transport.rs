@@ -18,7 +18,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower_service::Service;
 
-use super::{client::HANDSHAKE_ID, http_request::TestRequestSource, wire::Transport};
+use super::{client::HANDSHAKE_ID, request_source::TestRequestSource, wire::Transport};
 use crate::{handler::MirroredArgument, registry::mirrored_arguments, revision::Revision, transport::http::HttpBody};
 
 type BoxError = Box<dyn Error + Send + Sync>;

@@ -12,12 +12,15 @@ mod backend_contract;
 mod calls;
 mod client;
 #[cfg(feature = "http")]
-mod http_request;
-#[cfg(feature = "http")]
 mod http_transport;
 pub(crate) mod lock;
-mod messages;
+#[cfg(feature = "http")]
+mod request;
+#[cfg(feature = "http")]
+mod request_source;
 mod result;
+mod subscription;
+#[cfg(feature = "tasks")]
 mod task;
 #[cfg(feature = "cluster")]
 pub(crate) mod test_backend;
@@ -26,6 +29,7 @@ mod wire;
 #[cfg(feature = "cluster")]
 pub use backend_contract::backend_contract;
 pub use client::TestClient;
-pub use messages::{LogMessage, ProgressUpdate, ServerRequest};
-pub use result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError};
+pub use subscription::{LogMessage, ProgressUpdate};
+pub use result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError, ServerRequest};
+#[cfg(feature = "tasks")]
 pub use task::TestTask;

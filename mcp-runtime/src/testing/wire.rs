@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 #[cfg(feature = "http")]
-use super::http_request::TestRequestSource;
+use super::request_source::TestRequestSource;
 use crate::engine::{Connection, Engine, RequestIds};
 
 /// The connection of a test client, and the messages that it has not taken yet.

@@ -11,7 +11,7 @@ use crate::{
         call::running,
         outbox::Outbox,
         request::{params::Params, source::Permit},
-        tasks::watch::{MAX_WATCHED_TASKS, TaskWatch},
+        tasks::TaskWatch,
     },
     error::Fault,
     handler::{Encoding, member},
@@ -22,6 +22,9 @@ use crate::{
 
 const RESOURCES: &str = "resourceSubscriptions";
 const TASKS: &str = "taskIds";
+
+/// The maximum number of tasks in one subscription.
+const MAX_WATCHED_TASKS: usize = 128;
 
 /// The changes that a client subscribes to.
 #[derive(Debug, Default)]

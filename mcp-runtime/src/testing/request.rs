@@ -1,17 +1,13 @@
-use std::{error::Error, fmt, net::SocketAddr, sync::Arc};
+use std::{error::Error, fmt};
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http::{HeaderName, HeaderValue, Request, Response};
 use http_body::Body;
-use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use super::{client::TestClient, http_transport::HttpTransport};
 use crate::{
     auth::{Identity, Principal},
-    engine::{MirroredFields, Permit, RequestSource},
-    error::Fault,
-    handler::RequestHead,
     revision::Revision,
     transport::http::HttpBody,
 };
@@ -182,76 +178,5 @@ impl TestClient {
         let value = HeaderValue::try_from(value).unwrap_or_else(|error| panic!("`{value}`: {error}"));
         self.source_mut().headers.append(name, value);
         self.reconnected()
-    }
-}
-
-/// The head of the HTTP request with which each message of a test client seems to arrive.
-#[derive(Debug, Clone, Default)]
-pub(super) struct TestRequestSource {
-    pub(super) headers: HeaderMap,
-    pub(super) extensions: Extensions,
-}
-
-impl RequestHead for TestRequestSource {
-    fn headers(&self) -> &HeaderMap {
-        &self.headers
-    }
-
-    fn extensions(&self) -> &Extensions {
-        &self.extensions
-    }
-
-    fn peer_addr(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn sender_key(&self) -> Option<String> {
-        None
-    }
-
-    fn identity(&self) -> Option<&Identity> {
-        self.extensions.get()
-    }
-
-    fn principal(&self) -> Option<&str> {
-        self.identity().map(Identity::principal).or_else(|| self.extensions.get().map(Principal::as_str))
-    }
-
-    /// Only HTTP responses name the scopes to request.
-    fn demand_scopes(&self, _: &[String]) {}
-
-    fn blocking_share(&self) -> Option<&Arc<Semaphore>> {
-        None
-    }
-
-    fn check_share(&self) -> Option<&Arc<Semaphore>> {
-        None
-    }
-}
-
-/// Nothing is mirrored in headers, and nothing is limited.
-impl RequestSource for TestRequestSource {
-    fn check_request(&self, _: &MirroredFields<'_>) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check_unversioned(&self) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn check_arguments(&self, _: &[(&str, Option<&str>)]) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn admit(&self) -> Result<Permit, Fault> {
-        Ok(Box::new(()))
-    }
-
-    fn check_capacity(&self) -> Result<(), Fault> {
-        Ok(())
-    }
-
-    fn admit_listener(&self) -> Result<Permit, Fault> {
-        Ok(Box::new(()))
     }
 }
