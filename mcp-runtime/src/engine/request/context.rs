@@ -13,9 +13,9 @@ use super::{
 use crate::{
     auth::{Identity, Scopes},
     engine::{
-        call::{batch::Batch, guard::Clock, in_flight::InFlight},
+        call::{batch::Batch, in_flight::InFlight, running::Clock},
+        limits::FlowControl,
         outbox::Outbox,
-        rates::FlowControl,
         replicas::SessionMessage,
         server::Engine,
         session::Session,

@@ -2,4 +2,3 @@
 
 pub(crate) mod filter;
 pub(crate) mod subscriber;
-pub(crate) mod subscription;
