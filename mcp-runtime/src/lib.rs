@@ -152,6 +152,8 @@ mod excerpt;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+// Nothing but documentation, which the compiler need not read.
+#[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;
 mod handler;

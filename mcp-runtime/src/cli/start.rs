@@ -13,8 +13,6 @@ use super::{
     options::{Mode, Options},
     show::{self, Package},
 };
-#[cfg(feature = "http")]
-use crate::transport::http::{HttpAddress, Listener, serve};
 use crate::{
     handler::{
         Contract, ErrorOutput, HandlerError, Input,
@@ -152,8 +150,7 @@ async fn run(
         #[cfg(feature = "http")]
         Mode::Http(ref address) => {
             stderr::capture_printed();
-            let address = address.clone();
-            serve_http(package, server, &address, options).await?;
+            options.http.serve(package, server, address).await.map_err(Failure::new)?;
         }
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {
@@ -165,23 +162,6 @@ async fn run(
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(feature = "http")]
-async fn serve_http(
-    package: &Package,
-    server: BuiltServer,
-    address: &HttpAddress,
-    options: Options,
-) -> Result<(), Failure> {
-    let path = options.http.path.clone();
-    let service = server.into_http_service(options.http).map_err(Failure::new)?;
-    service.check_start(Some(address)).await.map_err(Failure::new)?;
-    let listener = Listener::bind_with_mode(address, options.socket_mode).await.map_err(Failure::new)?;
-    let url = listener.address().map_err(Failure::new)?.url(&path);
-    super::address::report(package, &url, options.token_file.as_deref()).map_err(Failure::new)?;
-    serve(listener, service).options(options.listener).run().await;
-    Ok(())
 }
 
 /// Configures and builds the server.
@@ -199,7 +179,7 @@ async fn build(
         server = connect(package, contract, server, url).await?;
     }
     #[cfg(feature = "http")]
-    if let Some(path) = &options.token_file {
+    if let Some(path) = &options.http.token_file {
         server = server.authenticate(crate::auth::TokenFile::open(path).map_err(Failure::new)?);
     }
     server.build().map_err(Failure::new)
