@@ -1,4 +1,5 @@
-//! Prepares calls: checks the limits, and creates the function's context and its connection to the client.
+//! Prepares calls: checks the limits, creates the context of the function and its connection to the client, and starts the
+//! call.
 
 use std::{
     borrow::Cow,

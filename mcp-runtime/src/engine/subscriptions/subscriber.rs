@@ -233,7 +233,6 @@ impl Subscriber {
     }
 
     /// Notifies of the lists of these kinds and of all resources as if they had changed.
-    #[cfg(feature = "http")]
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn everything_changed(&self, kinds: Kinds) {
         for subscription in &*self.subscriptions() {
