@@ -14,9 +14,9 @@ use super::{
     },
     client_requests::decode_response,
     dispatch,
-    limits::FlowControl,
     methods::required_scopes::required_scopes,
     outbox::Outbox,
+    rates::FlowControl,
     replicas::SessionMessage,
     request::{
         context::{ConnectionContext, RequestContext, RequestDialect, request_span},

@@ -12,8 +12,8 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache, send_request},
-    limits::FlowControl,
     outbox::Outbox,
+    rates::FlowControl,
     server::Engine,
     session::{Lifecycle, Session, SessionInfo, SingleFlight},
     subscriptions::subscriber::Subscriber,

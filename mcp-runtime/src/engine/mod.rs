@@ -16,6 +16,7 @@ mod limits;
 mod live_requester;
 mod methods;
 mod outbox;
+mod rates;
 #[cfg_attr(
     not(all(feature = "cluster", feature = "http")),
     allow(dead_code, reason = "only processes that share a backend need it")
@@ -57,9 +58,10 @@ pub(crate) use handshake::{Declared, restore_session};
 #[cfg(feature = "http")]
 pub(crate) use limits::Meter;
 pub(crate) use limits::PingSchedule;
-pub use limits::{Rate, SessionRates, TaskLimits};
+pub use limits::TaskLimits;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
+pub use rates::{Rate, SessionRates};
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use replicas::SessionChange;
 #[cfg(feature = "http")]

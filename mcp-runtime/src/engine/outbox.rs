@@ -11,7 +11,8 @@ use tokio::sync::{Notify, SetOnce, futures::OwnedNotified};
 
 use crate::{
     engine::{
-        limits::{FlowControl, Meter},
+        limits::Meter,
+        rates::FlowControl,
         sync::{Mutex, MutexGuard},
     },
     error::FaultClass,
@@ -343,7 +344,7 @@ impl Contents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::limits::SessionRates;
+    use crate::engine::rates::SessionRates;
 
     impl Outbox {
         /// Creates the outbox of a session with the default rates.

@@ -21,8 +21,9 @@ use tokio::{
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache, session_ended},
-    limits::{FlowControl, PingSchedule},
+    limits::PingSchedule,
     outbox::Outbox,
+    rates::FlowControl,
     subscriptions::subscriber::Subscriber,
 };
 use crate::{
@@ -237,7 +238,7 @@ impl Session {
 #[cfg(all(test, feature = "http"))]
 impl Session {
     pub(crate) fn for_test() -> Self {
-        let flow = Arc::new(FlowControl::new(&super::limits::SessionRates::default()));
+        let flow = Arc::new(FlowControl::new(&super::rates::SessionRates::default()));
         Self {
             id: OnceLock::new(),
             roots: RootsCache::new("{}"),

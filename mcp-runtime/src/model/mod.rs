@@ -22,11 +22,13 @@ mod content;
 mod identity;
 mod level;
 mod resource;
+mod results;
 
-pub use content::{Audio, Content, Image, Json, PromptMessage, PromptResult, Structured, Text, ToolResult};
+pub use content::{Audio, Content, Image, Text};
 pub use identity::{Icon, Theme};
 pub use level::{Level, ParseLevelError};
 pub use resource::{Annotations, Resource, ResourceBody, ResourceLink, ResourceResult, Role};
+pub use results::{Json, PromptMessage, PromptResult, Structured, ToolResult};
 
 pub(crate) use content::content_types;
 pub(crate) use identity::{Implementation, OptionalCapabilities};

@@ -14,8 +14,8 @@ use crate::{
     auth::{Identity, Scopes},
     engine::{
         call::{batch::Batch, in_flight::InFlight, running::Clock},
-        limits::FlowControl,
         outbox::Outbox,
+        rates::FlowControl,
         replicas::SessionMessage,
         server::Engine,
         session::Session,

@@ -1,0 +1,271 @@
+//! The rates at which a session may send and receive messages.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{
+    error::Fault,
+    model::{Level, setters},
+};
+
+/// The maximum period of a rate, so that sums of instants and periods do not overflow.
+const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The maximum rate of a kind of message.
+///
+/// A burst may use the whole rate at once. After that, the budget is replenished evenly.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use mcp_runtime::layers::Rate;
+/// // At most 50 messages at once, and 5 per second on average.
+/// let rate = Rate::new(50, Duration::from_secs(10));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    messages: u32,
+    per: Duration,
+}
+
+impl Rate {
+    /// Allows `messages` messages in each period `per`. At least one message is allowed.
+    ///
+    /// The period is at most a year.
+    pub const fn new(messages: u32, per: Duration) -> Self {
+        let per = if per.as_secs() < MAX_PERIOD.as_secs() { per } else { MAX_PERIOD };
+        Self { messages: if messages == 0 { 1 } else { messages }, per }
+    }
+
+    /// Returns the period in which the budget of one message is replenished.
+    fn interval(self) -> Duration {
+        self.per / self.messages
+    }
+}
+
+/// The maximum rates of a session, set with [`Server::session_rates`](crate::Server::session_rates).
+///
+/// | messages | default | beyond the rate |
+/// | --- | --- | --- |
+/// | log messages | 10,000 in 10 seconds | dropped, with a warning in the server's own log |
+/// | `completion/complete` requests | 1,000 in 10 seconds | rejected |
+/// | `tasks/…` requests | 1,000 in 10 seconds | rejected |
+///
+/// The rates apply to each session separately. Over HTTP, requests of protocol version 2026-07-28 have no session, so
+/// the rate of log messages applies to each request, and the rates of requests do not apply:
+/// the layer `RateLimit` (feature `rate-limit`) limits completions there. The progress notifications of a call are at least 10 milliseconds
+/// apart.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use mcp_runtime::{Server, SessionRates, layers::Rate};
+///
+/// let rates = SessionRates::default().completions(Rate::new(20, Duration::from_secs(1))).log_messages(None);
+/// let server = Server::empty("search", "1.0.0").session_rates(rates);
+/// ```
+#[derive(Debug, Clone)]
+pub struct SessionRates {
+    log_messages: Option<Rate>,
+    completions: Option<Rate>,
+    task_requests: Option<Rate>,
+}
+
+impl Default for SessionRates {
+    fn default() -> Self {
+        let requests = Rate::new(1_000, Duration::from_secs(10));
+        Self {
+            log_messages: Some(Rate::new(10_000, Duration::from_secs(10))),
+            completions: Some(requests),
+            task_requests: Some(requests),
+        }
+    }
+}
+
+impl SessionRates {
+    setters! {
+        /// Sets the rate of log messages, or removes it with `None`.
+        ///
+        /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
+        pub fn log_messages(self, rate: impl Into<Option<Rate>>) { self.log_messages = rate.into() }
+
+        /// Sets the rate of `completion/complete` requests, or removes it with `None`.
+        ///
+        /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
+        pub fn completions(self, rate: impl Into<Option<Rate>>) { self.completions = rate.into() }
+
+        /// Sets the rate of requests about tasks, or removes it with `None`.
+        ///
+        /// See [Tasks](https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks).
+        pub fn task_requests(self, rate: impl Into<Option<Rate>>) { self.task_requests = rate.into() }
+    }
+}
+
+/// The log level of a session, and the budgets of its rates.
+#[derive(Debug)]
+pub(crate) struct FlowControl {
+    level: AtomicU8,
+    log_messages: Bucket,
+    completions: Bucket,
+    task_requests: Bucket,
+}
+
+impl FlowControl {
+    pub(crate) fn new(rates: &SessionRates) -> Self {
+        Self {
+            level: AtomicU8::new(Level::Info as u8),
+            log_messages: Bucket::new(rates.log_messages),
+            completions: Bucket::new(rates.completions),
+            task_requests: Bucket::new(rates.task_requests),
+        }
+    }
+
+    /// Sets the log level.
+    pub(crate) fn set_level(&self, level: Level) {
+        self.level.store(level as u8, Ordering::Release);
+    }
+
+    /// Returns the log level.
+    pub(crate) fn level(&self) -> Level {
+        Level::ALL[usize::from(self.level.load(Ordering::Acquire)).min(Level::ALL.len() - 1)]
+    }
+
+    /// Counts a log message. Returns `false` if it exceeds the rate.
+    pub(crate) fn admits_log_message(&self) -> bool {
+        match self.log_messages.admit(Instant::now()) {
+            Ok(()) => true,
+            Err(Excess { is_first, .. }) => {
+                if is_first {
+                    tracing::warn!("dropping log messages: their rate exceeds the limit of the session");
+                }
+                false
+            }
+        }
+    }
+
+    /// Counts a `completion/complete` request.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if the request exceeds the rate.
+    pub(crate) fn admit_completion(&self, now: Instant) -> Result<(), Fault> {
+        self.completions.admit(now).map_err(|excess| excess.fault("completion requests"))
+    }
+
+    /// Counts a request about tasks.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Fault::Overloaded`] if the request exceeds the rate.
+    pub(crate) fn admit_task_request(&self, now: Instant) -> Result<(), Fault> {
+        self.task_requests.admit(now).map_err(|excess| excess.fault("requests about tasks"))
+    }
+}
+
+/// The budget of a rate, tracked with the virtual scheduling algorithm of ITU-T I.371. `governor` implements the same
+/// algorithm, but is an optional dependency of the layer `RateLimit`, whereas every server has session rates.
+#[derive(Debug)]
+struct Bucket {
+    rate: Option<Rate>,
+    state: Mutex<BucketState>,
+}
+
+#[derive(Debug, Default)]
+struct BucketState {
+    /// The time at which the budget is full again. `None` if it is full.
+    full_at: Option<Instant>,
+    /// Whether the last message exceeded the rate.
+    is_exceeded: bool,
+}
+
+/// A message that exceeds its rate.
+struct Excess {
+    /// Whether the previous message did not.
+    is_first: bool,
+    /// The time until there is budget for another message.
+    wait: Duration,
+}
+
+impl Excess {
+    fn fault(&self, messages: &str) -> Fault {
+        let wait = Duration::from_millis(self.wait.as_millis() as u64 + 1);
+        Fault::overloaded(format!("too many {messages}: retry in {wait:?}"))
+    }
+}
+
+impl Bucket {
+    fn new(rate: Option<Rate>) -> Self {
+        Self { rate, state: Mutex::default() }
+    }
+
+    fn admit(&self, now: Instant) -> Result<(), Excess> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let full_at = state.full_at.map_or(now, |full_at| full_at.max(now)) + rate.interval();
+        let wait = full_at.duration_since(now).saturating_sub(rate.per);
+        if wait.is_zero() {
+            *state = BucketState { full_at: Some(full_at), is_exceeded: false };
+            Ok(())
+        } else {
+            Err(Excess { is_first: !std::mem::replace(&mut state.is_exceeded, true), wait })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_may_use_the_whole_rate_and_is_replenished_evenly() {
+        let bucket = Bucket::new(Some(Rate::new(4, Duration::from_secs(2))));
+        let start = Instant::now();
+        for (millis, admitted) in [
+            (0, true),
+            (0, true),
+            (0, true),
+            (0, true),
+            (0, false),
+            (499, false),
+            (500, true),
+            (500, false),
+            (1500, true),
+            (1500, true),
+            (1500, false),
+            (60_000, true),
+            (60_000, true),
+            (60_000, true),
+            (60_000, true),
+            (60_000, false),
+        ] {
+            let now = start + Duration::from_millis(millis);
+            assert_eq!(bucket.admit(now).is_ok(), admitted, "after {millis} ms");
+        }
+    }
+
+    #[test]
+    fn only_the_first_message_in_excess_is_reported() {
+        let bucket = Bucket::new(Some(Rate::new(1, Duration::from_secs(1))));
+        let start = Instant::now();
+        let first = |millis| bucket.admit(start + Duration::from_millis(millis)).map_err(|excess| excess.is_first);
+        assert_eq!([first(0), first(1), first(2)], [Ok(()), Err(true), Err(false)]);
+        assert_eq!([first(1001), first(1002)], [Ok(()), Err(true)]);
+    }
+
+    #[test]
+    fn a_rate_allows_at_least_one_message() {
+        for rate in [Rate::new(0, Duration::from_secs(1)), Rate::new(1, Duration::MAX), Rate::new(1, Duration::ZERO)] {
+            assert!(Bucket::new(Some(rate)).admit(Instant::now()).is_ok(), "{rate:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_rate_everything_is_admitted() {
+        let (bucket, now) = (Bucket::new(None), Instant::now());
+        assert!((0..100_000).all(|_| bucket.admit(now).is_ok()));
+    }
+}
