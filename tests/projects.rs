@@ -18,38 +18,59 @@ fn macros_report_mistakes() {
 fn errors_about_what_a_feature_adds_name_the_missing_feature() {
     // The compiler reports errors of types only if all names are found, so there are two programs.
     for (features, rows) in [
-        (&[][..], &[
-            ("pub use mcp_runtime::HttpOptions;", "http"),
-            ("pub use mcp_runtime::auth::{Authenticator, TokenFile};", "http"),
-            ("pub fn f(_: mcp_runtime::http::HttpService) {}", "http"),
-            ("pub use mcp_runtime::layers::RateLimit;", "rate-limit"),
-            ("pub use mcp_runtime::layers::CacheReadOnly;", "cache"),
-            ("pub use mcp_runtime::forward_log_layer;", "log"),
-            ("mcp_runtime::locked_test!();", "testing"),
-            ("pub use mcp_runtime::testing::TestClient;", "testing"),
-            ("pub use mcp_runtime::function::TaskStatus;", "tasks"),
-            ("/** Work. */ #[mcp_runtime::tool(task)] pub async fn work() {}", "tasks"),
-        ][..]),
-        (&[], &[
-            (
-                "pub fn f(ctx: &mcp_runtime::Context) -> Option<&str> { ctx.headers()?.get(\"accept\")?.to_str().ok() }",
-                "http",
-            ),
-            ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.extension::<u8>().is_some() }", "http"),
-            ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.peer_addr().is_some() }", "http"),
-            ("pub fn f(caller: &mcp_runtime::Caller) -> bool { caller.headers().is_some() }", "http"),
-            ("pub fn f(server: mcp_runtime::Server) { server.authenticate(1); }", "http"),
-            ("pub fn f(server: mcp_runtime::BuiltServer) { server.into_http_service(Default::default()); }", "http"),
-            ("pub fn f(server: mcp_runtime::Server) { server.with_skills(\"skills\"); }", "skills"),
-            ("pub fn f(server: mcp_runtime::Server) { server.forward_log(); }", "log"),
-            ("pub fn f(server: mcp_runtime::Server) { server.test_client(mcp_runtime::Revision::ALL[0]); }", "testing"),
-            ("pub fn f(server: &mcp_runtime::BuiltServer) { server.test_client(mcp_runtime::Revision::ALL[0]); }", "testing"),
-            ("pub fn f() -> mcp_runtime::Context { mcp_runtime::Context::for_test() }", "testing"),
-        ]),
-        (&["testing"], &[
-            ("pub fn f(client: mcp_runtime::testing::TestClient) { client.with_extension(1); }", "http"),
-            ("pub fn f(client: mcp_runtime::testing::TestClient) { client.with_header(\"accept\", \"*\"); }", "http"),
-        ]),
+        (
+            &[][..],
+            &[
+                ("pub use mcp_runtime::HttpOptions;", "http"),
+                ("pub use mcp_runtime::auth::{Authenticator, TokenFile};", "http"),
+                ("pub fn f(_: mcp_runtime::http::HttpService) {}", "http"),
+                ("pub use mcp_runtime::layers::RateLimit;", "rate-limit"),
+                ("pub use mcp_runtime::layers::CacheReadOnly;", "cache"),
+                ("pub use mcp_runtime::forward_log_layer;", "log"),
+                ("mcp_runtime::locked_test!();", "testing"),
+                ("pub use mcp_runtime::testing::TestClient;", "testing"),
+                ("pub use mcp_runtime::function::TaskStatus;", "tasks"),
+                ("/** Work. */ #[mcp_runtime::tool(task)] pub async fn work() {}", "tasks"),
+            ][..],
+        ),
+        (
+            &[],
+            &[
+                (
+                    "pub fn f(ctx: &mcp_runtime::Context) -> Option<&str> { ctx.headers()?.get(\"accept\")?.to_str().ok() }",
+                    "http",
+                ),
+                ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.extension::<u8>().is_some() }", "http"),
+                ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.peer_addr().is_some() }", "http"),
+                ("pub fn f(caller: &mcp_runtime::Caller) -> bool { caller.headers().is_some() }", "http"),
+                ("pub fn f(server: mcp_runtime::Server) { server.authenticate(1); }", "http"),
+                (
+                    "pub fn f(server: mcp_runtime::BuiltServer) { server.into_http_service(Default::default()); }",
+                    "http",
+                ),
+                ("pub fn f(server: mcp_runtime::Server) { server.with_skills(\"skills\"); }", "skills"),
+                ("pub fn f(server: mcp_runtime::Server) { server.forward_log(); }", "log"),
+                (
+                    "pub fn f(server: mcp_runtime::Server) { server.test_client(mcp_runtime::Revision::ALL[0]); }",
+                    "testing",
+                ),
+                (
+                    "pub fn f(server: &mcp_runtime::BuiltServer) { server.test_client(mcp_runtime::Revision::ALL[0]); }",
+                    "testing",
+                ),
+                ("pub fn f() -> mcp_runtime::Context { mcp_runtime::Context::for_test() }", "testing"),
+            ],
+        ),
+        (
+            &["testing"],
+            &[
+                ("pub fn f(client: mcp_runtime::testing::TestClient) { client.with_extension(1); }", "http"),
+                (
+                    "pub fn f(client: mcp_runtime::testing::TestClient) { client.with_header(\"accept\", \"*\"); }",
+                    "http",
+                ),
+            ],
+        ),
     ] {
         let errors = errors_with_features(features, rows.iter().map(|(code, _)| *code));
         for (index, (code, feature)) in rows.iter().enumerate() {

@@ -227,12 +227,10 @@ pub mod ask {
 pub mod function {
     #[cfg(feature = "tasks")]
     pub use crate::engine::TaskStatus;
-    pub use crate::{
-        handler::{
-            Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
-            ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
-            entry::{Collect, EntryInfo, EntryKind},
-        },
+    pub use crate::handler::{
+        Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
+        ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
+        entry::{Collect, EntryInfo, EntryKind},
     };
 }
 
@@ -300,6 +298,8 @@ pub mod __private {
     pub use mcp_runtime_uri_template::Operator;
     pub use serde_json;
 
+    #[cfg(feature = "cluster")]
+    pub use crate::backend::connector::connected;
     #[cfg(not(feature = "cluster"))]
     pub use crate::missing_features::ClusterFeature;
     #[cfg(not(feature = "http"))]
@@ -314,8 +314,6 @@ pub mod __private {
     pub use crate::testing::lock::{locked_main, locked_server};
     #[cfg(all(feature = "cluster", feature = "testing"))]
     pub use crate::testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};
-    #[cfg(feature = "cluster")]
-    pub use crate::backend::connector::connected;
 
     pub use crate::{
         __mapped as mapped, __package as package, __task_support as task_support,

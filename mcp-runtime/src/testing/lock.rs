@@ -1,7 +1,12 @@
 //! The macro `locked_test!`, and the functions to which it expands: the lock of a server, from a value or from a program's
 //! `main`, compared with the lock file of its package.
 
-use std::{cell::RefCell, ffi::OsString, fmt, fs, io, path::{Path, PathBuf}};
+use std::{
+    cell::RefCell,
+    ffi::OsString,
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
 
 use mcp_runtime_lock::{FILE_NAME, Listing, Lock};
 use serde_json::Value;

@@ -29,7 +29,7 @@ mod wire;
 #[cfg(feature = "cluster")]
 pub use backend_contract::backend_contract;
 pub use client::TestClient;
-pub use subscription::{LogMessage, ProgressUpdate};
 pub use result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError, ServerRequest};
+pub use subscription::{LogMessage, ProgressUpdate};
 #[cfg(feature = "tasks")]
 pub use task::TestTask;

@@ -215,9 +215,7 @@ impl Reader {
         let (digest, size) = (digest(&bytes), bytes.len());
         let contents = match String::from_utf8(bytes) {
             Ok(text) => Resource::text(uri.clone(), text).with_mime_type(media_type(&name, true)),
-            Err(error) => {
-                Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(media_type(&name, false))
-            }
+            Err(error) => Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(media_type(&name, false)),
         };
         let mut link = ResourceLink::new(uri.clone(), name.clone()).with_size(size as u64);
         link.mime_type.clone_from(&contents.mime_type);
