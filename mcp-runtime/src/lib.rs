@@ -136,6 +136,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
+#![cfg_attr(not(feature = "tasks"), allow(dead_code, reason = "only tasks use some parts of calls and of backends"))]
 
 // The expansions of macros in unit tests name the crate as expansions in other crates do.
 #[cfg(test)]

@@ -219,6 +219,7 @@ impl Connection {
         self.context.in_flight.fail_all(fault);
     }
 
+    #[cfg(feature = "testing")]
     pub(crate) fn shared_engine(&self) -> Arc<Engine> {
         Arc::clone(&self.context.engine)
     }

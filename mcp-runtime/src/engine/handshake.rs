@@ -12,10 +12,11 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache, send_request},
+    limits::PingSchedule,
     outbox::Outbox,
     rates::FlowControl,
     server::Engine,
-    session::{Lifecycle, Session, SessionInfo, SingleFlight},
+    session::{Lifecycle, Liveness, Session, SessionInfo, SingleFlight},
     subscriptions::subscriber::Subscriber,
 };
 use crate::race::race;
@@ -120,11 +121,7 @@ async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut S
 #[cfg(all(test, feature = "cluster", feature = "http"))]
 mod tests {
     use super::*;
-    use crate::{
-        backend::MemoryBackend,
-        cluster::Cluster,
-        engine::{client_requests::PendingRequests, replicas::Slot, session::Liveness},
-    };
+    use crate::{backend::MemoryBackend, cluster::Cluster, engine::replicas::Slot};
 
     const LIMIT: Duration = Duration::from_secs(1);
 

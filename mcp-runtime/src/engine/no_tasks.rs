@@ -18,9 +18,9 @@ impl Tasks {
     }
 }
 
-/// A watch of tasks, which never exists.
+/// A watch of no tasks.
 #[derive(Debug)]
-pub(super) enum TaskWatch {}
+pub(crate) struct TaskWatch;
 
 /// Calls the function of a tool.
 pub(super) fn call_tool(
@@ -43,6 +43,6 @@ pub(super) fn check_filter(_: &RequestContext<'_>, _: &Filter) -> Result<(), Fau
 }
 
 /// Watches nothing.
-pub(super) fn watch(_: &RequestContext<'_>, _: &Filter) -> Result<Option<fn() -> TaskWatch>, Fault> {
-    Ok(None)
+pub(super) fn watch(_: &RequestContext<'_>, _: &Filter) -> Result<Option<impl FnOnce() -> TaskWatch>, Fault> {
+    Ok(None::<()>.map(|()| || TaskWatch))
 }

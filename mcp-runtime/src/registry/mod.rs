@@ -13,7 +13,7 @@ mod skills;
 mod snapshot;
 
 pub(crate) use build::contract;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "http", feature = "testing"))]
 pub(crate) use build::headers as mirrored_arguments;
 pub(crate) use lists::{Kinds, ServerCapabilities};
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};

@@ -74,13 +74,15 @@ impl Server {
 impl BuiltServer {
     /// Sets the processes that share the backend.
     #[cfg(feature = "cluster")]
-    pub(super) fn in_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
-        Self { http: HttpParts { cluster, ..self.http }, ..self }
+    pub(super) fn in_cluster(mut self, cluster: Option<Arc<Cluster>>) -> Self {
+        self.http.cluster = cluster;
+        self
     }
 
     /// Sets how HTTP requests are authenticated.
-    pub(super) fn authorized(self, authorization: Option<Arc<Authorization>>) -> Self {
-        Self { http: HttpParts { authorization, ..self.http }, ..self }
+    pub(super) fn authorized(mut self, authorization: Option<Arc<Authorization>>) -> Self {
+        self.http.authorization = authorization;
+        self
     }
 
     /// Converts the server into an HTTP service, to [serve](crate::http::serve) on a listener or to mount into axum and

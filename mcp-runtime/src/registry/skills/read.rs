@@ -15,7 +15,6 @@ use super::{Content, Label, Node, Skill, Skills, front_matter::FrontMatter};
 use crate::{
     jsonrpc::write,
     model::{Resource, ResourceBody, ResourceLink},
-    registry::skills,
 };
 
 const SKILL_FILE: &str = "SKILL.md";
