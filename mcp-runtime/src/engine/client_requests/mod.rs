@@ -6,9 +6,9 @@ mod seal;
 mod state;
 mod wait;
 
-pub(crate) use pending::{InputResponse, PendingRequests, session_ended};
 #[cfg(feature = "tasks")]
 pub(super) use pending::PendingRequest;
+pub(crate) use pending::{InputResponse, PendingRequests, session_ended};
 pub(super) use pending::{decode_progress, decode_response, into_result, send_request};
 pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;
