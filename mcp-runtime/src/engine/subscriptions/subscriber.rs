@@ -32,21 +32,21 @@ pub(crate) struct Subscriptions {
     index: RwLock<Index>,
     listeners: AtomicUsize,
     /// The number of updates of resources since the server started.
-    updates: AtomicU64,
+    pub(super) updates: AtomicU64,
 }
 
 /// The subscriptions by subject. Each `Vec` is sorted by number.
 #[derive(Debug, Default)]
-struct Index {
+pub(super) struct Index {
     lists: Vec<Arc<Subscription>>,
-    resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
+    pub(super) resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
     last_number: u64,
 }
 
 /// A receiver of notifications: a session or a `subscriptions/listen` request. Dropping it ends its subscriptions.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    server: Arc<Subscriptions>,
+    pub(super) server: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
     /// The JSON of the request id that its notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,
@@ -73,16 +73,7 @@ impl Subscriptions {
         }
     }
 
-    /// Notifies the subscribers of the lists of these kinds, and the subscribers of all resources.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn everything_changed(&self, kinds: Kinds) {
-        self.lists_changed(kinds);
-        for subscription in self.index().resources.values().flatten() {
-            subscription.resource_updated();
-        }
-    }
-
-    fn index(&self) -> RwLockReadGuard<'_, Index> {
+    pub(super) fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,33 +184,6 @@ impl Subscriber {
         }
     }
 
-    /// Returns the number of updates of resources since the server started.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn updates(&self) -> u64 {
-        self.server.updates.load(Ordering::Acquire)
-    }
-
-    /// Subscribes to these resources, and ends the subscriptions to other resources. Subscriptions beyond the limits
-    /// are ignored. If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has
-    /// increased, their resources count as updated.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) {
-        let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
-        for uri in known.iter().filter(|uri| !uris.contains(uri)) {
-            self.unsubscribe_resource(uri);
-        }
-        for uri in uris.iter().filter(|uri| !known.contains(uri)) {
-            let _ = self.subscribe_resource(uri);
-        }
-        if since.is_none_or(|since| since == self.updates()) {
-            return;
-        }
-        let is_new = |uri: &str| !known.iter().any(|known| known == uri);
-        for subscription in self.subscriptions().iter().filter(|subscription| subscription.uri().is_some_and(is_new)) {
-            subscription.resource_updated();
-        }
-    }
-
     /// Removes ended subscriptions from the outbox, where they would otherwise stay until the client reads.
     fn discard_ended(&self) {
         if let Some(outbox) = self.outbox.upgrade() {
@@ -230,17 +194,6 @@ impl Subscriber {
     /// Queues the notifications that were held back, and stops holding notifications back.
     pub(crate) fn ready(&self) {
         self.subscriptions().iter().for_each(Subscription::release);
-    }
-
-    /// Notifies of the lists of these kinds and of all resources as if they had changed.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn everything_changed(&self, kinds: Kinds) {
-        for subscription in &*self.subscriptions() {
-            match subscription.subject() {
-                Subject::Lists(_) => subscription.lists_changed(kinds),
-                Subject::Resource(_) => subscription.resource_updated(),
-            }
-        }
     }
 
     /// Ends all subscriptions. Notifications that are already pending are still sent.
@@ -255,7 +208,7 @@ impl Subscriber {
         Subscription::new(index.next_number(), subject, self.subscription_id.clone(), Weak::clone(&self.outbox))
     }
 
-    fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
+    pub(super) fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
         self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
