@@ -267,29 +267,6 @@ macro_rules! locked_test {
     };
 }
 
-/// Expands to the support for tasks that a tool declares.
-#[cfg(feature = "tasks")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __task_support {
-    ($support:ident) => {
-        $crate::__private::TaskSupport::$support
-    };
-}
-
-/// Fails to compile, because tasks require the feature `tasks`.
-#[cfg(not(feature = "tasks"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __task_support {
-    ($any:tt) => {
-        ::core::compile_error!(
-            "the option `task` requires the feature `tasks` of `mcp-runtime`\n\
-             help: run `cargo add mcp-runtime --features tasks`"
-        )
-    };
-}
-
 /// The items that macro expansions refer to, the types in the hidden methods of public traits, and the backend that the
 /// tests of this repository share. They are not part of the public API and may change in any release.
 #[doc(hidden)]

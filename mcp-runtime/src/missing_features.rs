@@ -103,6 +103,10 @@ builder_methods!(HttpFeature, TestClient: with_extension(T), with_header(N, V));
 builder_methods!(LogFeature, Server: forward_log(), forward_log_targets(T));
 #[cfg(not(feature = "skills"))]
 builder_methods!(SkillsFeature, Server: with_skills(D));
+#[cfg(not(feature = "testing"))]
+builder_methods!(TestingFeature, Server: test_client(R));
+#[cfg(not(feature = "testing"))]
+builder_methods!(TestingFeature, BuiltServer: test_client(R));
 
 #[cfg(not(feature = "http"))]
 impl BuiltServer {
@@ -148,26 +152,6 @@ macro_rules! of_requests {
 
 #[cfg(not(feature = "http"))]
 of_requests!(Context, Caller);
-
-#[cfg(not(feature = "testing"))]
-impl Server {
-    #[doc(hidden)]
-    pub fn test_client(self, _: crate::Revision)
-    where
-        for<'a> &'a Self: TestingFeature,
-    {
-    }
-}
-
-#[cfg(not(feature = "testing"))]
-impl BuiltServer {
-    #[doc(hidden)]
-    pub fn test_client(&self, _: crate::Revision)
-    where
-        for<'a> &'a Self: TestingFeature,
-    {
-    }
-}
 
 #[cfg(not(feature = "testing"))]
 impl Context {

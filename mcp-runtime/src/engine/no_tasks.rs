@@ -46,3 +46,15 @@ pub(super) fn check_filter(_: &RequestContext<'_>, _: &Filter) -> Result<(), Fau
 pub(super) fn watch(_: &RequestContext<'_>, _: &Filter) -> Result<Option<impl FnOnce() -> TaskWatch>, Fault> {
     Ok(None::<()>.map(|()| || TaskWatch))
 }
+
+/// Fails to compile, because tasks require the feature `tasks`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __task_support {
+    ($any:tt) => {
+        ::core::compile_error!(
+            "the option `task` requires the feature `tasks` of `mcp-runtime`\n\
+             help: run `cargo add mcp-runtime --features tasks`"
+        )
+    };
+}

@@ -33,3 +33,12 @@ pub(super) use methods::{check_filter, request, watch};
 pub(super) use service::Tasks;
 pub use task::TaskStatus;
 pub(super) use watch::TaskWatch;
+
+/// Expands to the support for tasks that a tool declares.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __task_support {
+    ($support:ident) => {
+        $crate::__private::TaskSupport::$support
+    };
+}
