@@ -17,33 +17,62 @@ fn macros_report_mistakes() {
 #[test]
 fn errors_about_what_a_feature_adds_name_the_missing_feature() {
     // The compiler reports errors of types only if all names are found, so there are two programs.
-    for rows in [
-        &[
-            ("pub use mcp_runtime::HttpOptions;", "http"),
-            ("pub use mcp_runtime::auth::{Authenticator, TokenFile};", "http"),
-            ("pub fn f(_: mcp_runtime::http::HttpService) {}", "http"),
-            ("pub use mcp_runtime::layers::RateLimit;", "rate-limit"),
-            ("pub use mcp_runtime::layers::CacheReadOnly;", "cache"),
-            ("pub use mcp_runtime::forward_log_layer;", "log"),
-            ("mcp_runtime::locked_test!();", "lock"),
-        ][..],
-        &[
-            (
-                "pub fn f(ctx: &mcp_runtime::Context) -> Option<&str> { ctx.headers()?.get(\"accept\")?.to_str().ok() }",
-                "http",
-            ),
-            ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.extension::<u8>().is_some() }", "http"),
-            ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.peer_addr().is_some() }", "http"),
-            ("pub fn f(caller: &mcp_runtime::Caller) -> bool { caller.headers().is_some() }", "http"),
-            ("pub fn f(client: mcp_runtime::testing::TestClient) { client.with_extension(1); }", "http"),
-            ("pub fn f(client: mcp_runtime::testing::TestClient) { client.with_header(\"accept\", \"*\"); }", "http"),
-            ("pub fn f(server: mcp_runtime::Server) { server.authenticate(1); }", "http"),
-            ("pub fn f(server: mcp_runtime::BuiltServer) { server.into_http_service(Default::default()); }", "http"),
-            ("pub fn f(server: mcp_runtime::Server) { server.with_skills(\"skills\"); }", "skills"),
-            ("pub fn f(server: mcp_runtime::Server) { server.forward_log(); }", "log"),
-        ],
+    for (features, rows) in [
+        (
+            &[][..],
+            &[
+                ("pub use mcp_runtime::HttpOptions;", "http"),
+                ("pub use mcp_runtime::auth::{Authenticator, TokenFile};", "http"),
+                ("pub fn f(_: mcp_runtime::http::HttpService) {}", "http"),
+                ("pub use mcp_runtime::layers::RateLimit;", "rate-limit"),
+                ("pub use mcp_runtime::layers::CacheReadOnly;", "cache"),
+                ("pub use mcp_runtime::forward_log_layer;", "log"),
+                ("mcp_runtime::locked_test!();", "testing"),
+                ("pub use mcp_runtime::testing::TestClient;", "testing"),
+                ("pub use mcp_runtime::function::TaskStatus;", "tasks"),
+                ("/** Work. */ #[mcp_runtime::tool(task)] pub async fn work() {}", "tasks"),
+            ][..],
+        ),
+        (
+            &[],
+            &[
+                (
+                    "pub fn f(ctx: &mcp_runtime::Context) -> Option<&str> { ctx.headers()?.get(\"accept\")?.to_str().ok() }",
+                    "http",
+                ),
+                ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.extension::<u8>().is_some() }", "http"),
+                ("pub fn f(ctx: &mcp_runtime::Context) -> bool { ctx.peer_addr().is_some() }", "http"),
+                ("pub fn f(caller: &mcp_runtime::Caller) -> bool { caller.headers().is_some() }", "http"),
+                ("pub fn f(server: mcp_runtime::Server) { server.authenticate(1); }", "http"),
+                (
+                    "pub fn f(server: mcp_runtime::BuiltServer) { server.into_http_service(Default::default()); }",
+                    "http",
+                ),
+                ("pub fn f(server: mcp_runtime::Server) { server.with_skills(\"skills\"); }", "skills"),
+                ("pub fn f(server: mcp_runtime::Server) { server.forward_log(); }", "log"),
+                (
+                    "pub fn f(server: mcp_runtime::Server) { server.test_client(mcp_runtime::Revision::ALL[0]); }",
+                    "testing",
+                ),
+                (
+                    "pub fn f(server: &mcp_runtime::BuiltServer) { server.test_client(mcp_runtime::Revision::ALL[0]); }",
+                    "testing",
+                ),
+                ("pub fn f() -> mcp_runtime::Context { mcp_runtime::Context::for_test() }", "testing"),
+            ],
+        ),
+        (
+            &["testing"],
+            &[
+                ("pub fn f(client: mcp_runtime::testing::TestClient) { client.with_extension(1); }", "http"),
+                (
+                    "pub fn f(client: mcp_runtime::testing::TestClient) { client.with_header(\"accept\", \"*\"); }",
+                    "http",
+                ),
+            ],
+        ),
     ] {
-        let errors = errors_without_features(rows.iter().map(|(code, _)| *code));
+        let errors = errors_with_features(features, rows.iter().map(|(code, _)| *code));
         for (index, (code, feature)) in rows.iter().enumerate() {
             let found: Vec<_> = errors.iter().filter(|(line, _)| *line == index + 1).map(|(_, text)| text).collect();
             let [error] = *found else { panic!("expected one error about {code}, found {found:#?}") };
@@ -56,15 +85,15 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
     }
 }
 
-/// Compiles a package that depends on `mcp-runtime` without features, with a module on each line. Returns the lines and
+/// Compiles a package that depends on `mcp-runtime` with these features, with a module on each line. Returns the lines and
 /// texts of its errors.
-fn errors_without_features<'a>(modules: impl Iterator<Item = &'a str>) -> Vec<(usize, String)> {
-    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("without-features");
+fn errors_with_features<'a>(features: &[&str], modules: impl Iterator<Item = &'a str>) -> Vec<(usize, String)> {
+    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("missing-features");
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository");
     fs::create_dir_all(package.join("src")).expect("a directory");
     let manifest = format!(
-        "[package]\nname = \"without-features\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-         mcp-runtime = {{ path = {:?}, default-features = false }}\n",
+        "[package]\nname = \"missing-features\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
+         mcp-runtime = {{ path = {:?}, default-features = false, features = {features:?} }}\n",
         repository.join("mcp-runtime")
     );
     fs::write(package.join("Cargo.toml"), manifest).expect("a manifest");

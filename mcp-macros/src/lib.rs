@@ -77,7 +77,8 @@ use proc_macro::TokenStream;
 /// the result instead of waiting. For all other clients it stays a plain call. In revisions that define tasks,
 /// `task = "required"` rejects clients that do not use them. With `task = "deferred"`, a call becomes a task when the
 /// function calls `ctx.become_task().await`, except that a client of 2025-11-25 that requests a task receives it at
-/// once. The function must be `async` or `blocking`. Without a `timeout`, a task may run until it expires.
+/// once. The function must be `async` or `blocking`. Without a `timeout`, a task may run until it expires. The option
+/// requires the feature `tasks` of `mcp-runtime`.
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::tool(options.into(), item.into()).into()

@@ -28,7 +28,8 @@ fn of_package(directory: &Path) -> Vec<String> {
     let libraries = local.filter(|dependency| {
         let base = workspace.as_ref().filter(|_| dependency.is_inherited).map_or(directory, |(directory, _)| directory);
         let library = base.join(dependency.path);
-        uses_runtime(&library) && annotates(library.join("src"))
+        // The tests of the runtime depend on the runtime.
+        dependency.package != PACKAGE && uses_runtime(&library) && annotates(library.join("src"))
     });
     libraries.map(|dependency| dependency.package.to_owned()).collect()
 }

@@ -75,7 +75,6 @@ pub mod tasks {
 pub mod pagination {
     #![doc = include_str!("../docs/pagination.md")]
 }
-#[cfg(any(feature = "lock", not(doctest)))]
 pub mod testing {
     #![doc = include_str!("../docs/testing.md")]
 }

@@ -130,10 +130,13 @@
 //! - `cache`: the layer [`CacheReadOnly`](layers), which caches the results of read-only tools.
 //! - `cluster`: `Server::backend`, with which several processes share their state. `mcp-runtime-redis` enables it.
 //! - `skills`: `Server::with_skills`, which serves directories of agent skills.
-//! - `lock`: [`locked_test!`], which compares the server with its lock file. Enable it in `[dev-dependencies]`.
+//! - `tasks`: calls that [run as tasks](guide::tasks), with the option `task` of [`#[tool]`](macro@tool).
+//! - `testing`: the module [`testing`], with the test client, and [`locked_test!`], which compares the server with its lock
+//!   file. Enable it in `[dev-dependencies]`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::missing_errors_doc)]
+#![cfg_attr(not(feature = "tasks"), allow(dead_code, reason = "only tasks use some parts of calls and of backends"))]
 
 // The expansions of macros in unit tests name the crate as expansions in other crates do.
 #[cfg(test)]
@@ -150,16 +153,16 @@ mod excerpt;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+// Nothing but documentation, which the compiler need not read.
+#[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;
 mod handler;
 mod jsonrpc;
 pub mod layers;
-#[cfg(feature = "lock")]
-mod lock;
 #[cfg(feature = "log")]
 mod log;
-#[cfg(not(all(feature = "cluster", feature = "http", feature = "log", feature = "skills")))]
+#[cfg(not(all(feature = "cluster", feature = "http", feature = "log", feature = "skills", feature = "testing")))]
 mod missing_features;
 pub mod model;
 mod race;
@@ -170,6 +173,7 @@ mod replace_file;
 mod revision;
 mod server;
 mod stderr;
+#[cfg(feature = "testing")]
 pub mod testing;
 mod transport;
 
@@ -222,13 +226,12 @@ pub mod ask {
 /// The types around functions: of parameters and results, of the information about registered functions, and of
 /// schemas. Most of these traits are implemented for the types that functions use, and rarely named.
 pub mod function {
-    pub use crate::{
-        engine::TaskStatus,
-        handler::{
-            Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
-            ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
-            entry::{Collect, EntryInfo, EntryKind},
-        },
+    #[cfg(feature = "tasks")]
+    pub use crate::engine::TaskStatus;
+    pub use crate::handler::{
+        Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
+        ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
+        entry::{Collect, EntryInfo, EntryKind},
     };
 }
 
@@ -252,13 +255,13 @@ macro_rules! backend_connector {
     };
 }
 
-/// Fails to compile, because it requires the feature `lock`.
-#[cfg(not(feature = "lock"))]
+/// Fails to compile, because it requires the feature `testing`.
+#[cfg(not(feature = "testing"))]
 #[macro_export]
 macro_rules! locked_test {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`locked_test!` requires the feature `lock` of `mcp-runtime`\n\
+            "`locked_test!` requires the feature `testing` of `mcp-runtime`\n\
              help: enable it in `[dev-dependencies]`"
         );
     };
@@ -273,9 +276,8 @@ pub mod __private {
     pub use mcp_runtime_uri_template::Operator;
     pub use serde_json;
 
-    #[cfg(feature = "lock")]
-    pub use crate::lock::{locked_main, locked_server};
-
+    #[cfg(feature = "cluster")]
+    pub use crate::backend::connector::connected;
     #[cfg(not(feature = "cluster"))]
     pub use crate::missing_features::ClusterFeature;
     #[cfg(not(feature = "http"))]
@@ -284,14 +286,15 @@ pub mod __private {
     pub use crate::missing_features::LogFeature;
     #[cfg(not(feature = "skills"))]
     pub use crate::missing_features::SkillsFeature;
-    #[cfg(feature = "cluster")]
-    pub use crate::{
-        backend::connector::connected,
-        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
-    };
+    #[cfg(not(feature = "testing"))]
+    pub use crate::missing_features::TestingFeature;
+    #[cfg(feature = "testing")]
+    pub use crate::testing::lock::{locked_main, locked_server};
+    #[cfg(all(feature = "cluster", feature = "testing"))]
+    pub use crate::testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};
 
     pub use crate::{
-        __mapped as mapped, __package as package,
+        __mapped as mapped, __package as package, __task_support as task_support,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,

@@ -4,13 +4,12 @@
 //! would suggest a method with a similar name.
 
 use crate::server::Server;
+#[cfg(all(feature = "testing", not(feature = "http")))]
+use crate::testing::TestClient;
 #[cfg(not(feature = "http"))]
-use crate::{
-    error::BuildError,
-    handler::{Caller, Context},
-    server::BuiltServer,
-    testing::TestClient,
-};
+use crate::{error::BuildError, handler::Caller};
+#[cfg(not(all(feature = "http", feature = "testing")))]
+use crate::{handler::Context, server::BuiltServer};
 
 /// A bound that nothing satisfies, because the feature `http` is not enabled.
 ///
@@ -70,7 +69,45 @@ pub trait LogFeature {}
 )]
 pub trait SkillsFeature {}
 
+/// A bound that nothing satisfies, because the feature `testing` is not enabled.
+#[cfg(not(feature = "testing"))]
+#[diagnostic::on_unimplemented(
+    message = "this function requires the feature `testing` of `mcp-runtime`",
+    label = "the feature `testing` is not enabled",
+    note = "run `cargo add mcp-runtime --features testing --dev`"
+)]
+pub trait TestingFeature {}
+
 // The lifetime delays the check of a bound that is never satisfied until the method is called.
+macro_rules! builder_methods {
+    ($feature:ident, $type:ty: $($name:ident($($argument:ident),*)),+) => {
+        impl $type {
+            $(#[doc(hidden)]
+            pub fn $name<$($argument),*>(self, $(_: $argument),*) -> Self
+            where
+                for<'a> &'a Self: $feature,
+            {
+                self
+            })+
+        }
+    };
+}
+
+#[cfg(not(feature = "cluster"))]
+builder_methods!(ClusterFeature, Server: backend(B), renamed_from(N), lease(D));
+#[cfg(not(feature = "http"))]
+builder_methods!(HttpFeature, Server: authenticate(A));
+#[cfg(all(feature = "testing", not(feature = "http")))]
+builder_methods!(HttpFeature, TestClient: with_extension(T), with_header(N, V));
+#[cfg(not(feature = "log"))]
+builder_methods!(LogFeature, Server: forward_log(), forward_log_targets(T));
+#[cfg(not(feature = "skills"))]
+builder_methods!(SkillsFeature, Server: with_skills(D));
+#[cfg(not(feature = "testing"))]
+builder_methods!(TestingFeature, Server: test_client(R));
+#[cfg(not(feature = "testing"))]
+builder_methods!(TestingFeature, BuiltServer: test_client(R));
+
 #[cfg(not(feature = "http"))]
 impl BuiltServer {
     #[doc(hidden)]
@@ -79,17 +116,6 @@ impl BuiltServer {
         for<'a> &'a Self: HttpFeature,
     {
         Ok(())
-    }
-}
-
-#[cfg(not(feature = "http"))]
-impl Server {
-    #[doc(hidden)]
-    pub fn authenticate<A>(self, _: A) -> Self
-    where
-        for<'a> &'a Self: HttpFeature,
-    {
-        self
     }
 }
 
@@ -127,78 +153,13 @@ macro_rules! of_requests {
 #[cfg(not(feature = "http"))]
 of_requests!(Context, Caller);
 
-#[cfg(not(feature = "http"))]
-impl TestClient {
+#[cfg(not(feature = "testing"))]
+impl Context {
     #[doc(hidden)]
-    pub fn with_extension<T>(self, _: T) -> Self
+    pub fn for_test() -> Self
     where
-        for<'a> &'a Self: HttpFeature,
+        for<'a> &'a Self: TestingFeature,
     {
-        self
-    }
-
-    #[doc(hidden)]
-    pub fn with_header(self, _: &str, _: &str) -> Self
-    where
-        for<'a> &'a Self: HttpFeature,
-    {
-        self
-    }
-}
-
-#[cfg(not(feature = "cluster"))]
-impl Server {
-    #[doc(hidden)]
-    pub fn backend<B>(self, _: B) -> Self
-    where
-        for<'a> &'a Self: ClusterFeature,
-    {
-        self
-    }
-
-    #[doc(hidden)]
-    pub fn renamed_from<N>(self, _: N) -> Self
-    where
-        for<'a> &'a Self: ClusterFeature,
-    {
-        self
-    }
-
-    #[doc(hidden)]
-    pub fn lease(self, _: std::time::Duration) -> Self
-    where
-        for<'a> &'a Self: ClusterFeature,
-    {
-        self
-    }
-}
-
-#[cfg(not(feature = "log"))]
-impl Server {
-    #[doc(hidden)]
-    pub fn forward_log(self) -> Self
-    where
-        for<'a> &'a Self: LogFeature,
-    {
-        self
-    }
-
-    #[doc(hidden)]
-    pub fn forward_log_targets<T>(self, _: T) -> Self
-    where
-        for<'a> &'a Self: LogFeature,
-    {
-        self
-    }
-}
-
-#[cfg(not(feature = "skills"))]
-impl Server {
-    #[doc(hidden)]
-    pub fn with_skills<D>(self, _: D) -> Self
-    where
-        for<'a> &'a Self: SkillsFeature,
-    {
-        self
+        unreachable!("the bound is never satisfied")
     }
 }

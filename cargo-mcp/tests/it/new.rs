@@ -64,12 +64,14 @@ fn a_package_is_created_with_instructions() {
              mcp-runtime = {{ path = \"{}\" }}\n\
              \n\
              [dev-dependencies]\n\
+             mcp-runtime = {{ path = \"{}\", features = [\"testing\"] }}\n\
              serde_json = {{ version = \"1.0.145\", features = [\"preserve_order\", \"raw_value\"] }}\n\
              tokio = {{ version = \"1.48\", features = [\"macros\", \"rt\"] }}\n\
              \n\
              # A server on stdio must write nothing but protocol messages to stdout.\n\
              [lints.clippy]\n\
              print_stdout = \"warn\"\n",
+            runtime.display(),
             runtime.display()
         )
     );

@@ -11,7 +11,7 @@ use crate::model::{TaskSupport, Tool};
 ///     output: OutputType::of::<Json<Vec<Note>>>(),
 ///     common: CommonEntry { … },
 ///     hints: Hints { read_only: Some(true), destructive: None, idempotent: None, open_world: None },
-///     task: TaskSupport::Optional,
+///     task: task_support!(Optional),
 /// }
 /// ```
 pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
@@ -19,13 +19,17 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
     let [read_only, destructive, idempotent, open_world] =
         [tool.read_only, tool.destructive, tool.idempotent, tool.open_world].map(option);
     let common = common(&tool.common, "write_tool", private);
-    let task = match tool.task {
-        TaskSupport::Forbidden => "Forbidden",
-        TaskSupport::Optional => "Optional",
-        TaskSupport::Required => "Required",
-        TaskSupport::Deferred => "Deferred",
+    // The macro fails without the feature `tasks` of the runtime.
+    let supported = |variant| {
+        let variant = format_ident!("{variant}", span = here);
+        quote_spanned!(here=> #private::task_support!(#variant))
     };
-    let task = format_ident!("{task}", span = here);
+    let task = match tool.task {
+        TaskSupport::Forbidden => quote_spanned!(here=> #private::TaskSupport::Forbidden),
+        TaskSupport::Optional => supported("Optional"),
+        TaskSupport::Required => supported("Required"),
+        TaskSupport::Deferred => supported("Deferred"),
+    };
     let output = &tool.common.call.output;
     let value = quote_spanned! {here=>
         #private::ToolEntry {
@@ -37,7 +41,7 @@ pub(crate) fn tool(tool: &Tool, private: &TokenStream) -> Entry {
                 idempotent: #idempotent,
                 open_world: #open_world,
             },
-            task: #private::TaskSupport::#task,
+            task: #task,
         }
     };
     Entry { kind: "Tool", value, conditions: tool.common.call.conditions.clone() }

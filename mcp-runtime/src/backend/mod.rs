@@ -12,8 +12,9 @@ mod memory_backend;
 mod memory_logs;
 mod memory_records;
 mod records;
+#[cfg(any(feature = "cluster", feature = "http", feature = "tasks"))]
 #[cfg_attr(
-    not(any(feature = "http", feature = "rate-limit")),
+    not(all(feature = "cluster", feature = "http")),
     allow(dead_code, reason = "only sessions and rate limits do without a backend that has failed")
 )]
 mod retry;
@@ -31,6 +32,7 @@ pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion
 pub(crate) use retry::BACKEND_TIMEOUT;
 #[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
 pub(crate) use retry::{Availability, CircuitBreaker};
+#[cfg(any(feature = "cluster", feature = "tasks"))]
 pub(crate) use retry::{Backoff, with_timeout};
 pub(crate) use time::BackendClock;
 pub use time::Timestamp;

@@ -182,3 +182,54 @@ impl fmt::Display for UsageError {
         f.write_str(&self.0)
     }
 }
+
+/// The words of a command line.
+pub(super) struct Words {
+    words: std::iter::Peekable<std::vec::IntoIter<String>>,
+    /// The value of an option written as `--name=value`.
+    inline: Option<String>,
+}
+
+impl Words {
+    pub(super) fn new(words: Vec<String>) -> Self {
+        Self { words: words.into_iter().peekable(), inline: None }
+    }
+
+    /// Returns the next option without its value.
+    pub(super) fn option(&mut self) -> Option<String> {
+        let word = self.words.next()?;
+        match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => {
+                self.inline = Some(value.to_owned());
+                Some(name.to_owned())
+            }
+            _ => Some(word),
+        }
+    }
+
+    /// Returns the value of an option.
+    pub(super) fn value(&mut self, option: &str, expected: &str) -> Result<String, UsageError> {
+        // Like clap, takes an option for a forgotten value, except for a negative number.
+        let is_value = |word: &String| !word.starts_with('-') || word.len() < 2 || word.parse::<f64>().is_ok();
+        let value = self.inline.take().or_else(|| self.words.next_if(is_value));
+        value.ok_or_else(|| UsageError(format!("missing value for `{option}`, expected {expected}")))
+    }
+
+    /// Returns the value of an option written as `--name=value`.
+    pub(super) fn inline(&mut self) -> Option<String> {
+        self.inline.take()
+    }
+
+    /// Returns the next word if it is a JSON object.
+    pub(super) fn json(&mut self) -> Option<String> {
+        self.words.next_if(|word| word.trim_start().starts_with('{'))
+    }
+
+    /// Rejects a value written as `--name=value` that the option does not accept.
+    pub(super) fn finish(&mut self, option: &str) -> Result<(), UsageError> {
+        match self.inline.take() {
+            Some(value) => Err(UsageError(format!("unexpected value `{value}` for `{option}`"))),
+            None => Ok(()),
+        }
+    }
+}

@@ -31,24 +31,7 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
         line(&mut out, &flag.usage(), &describe(&flag));
     }
     #[cfg(feature = "http")]
-    for (left, right) in [
-        (
-            "--http <ADDRESS>",
-            "Serve HTTP on this address, such as 127.0.0.1:8080 or unix:/run/x.sock, instead of stdio",
-        ),
-        ("--allow-host <HOST>", "Allow HTTP requests to this host instead of loopback names; may be repeated"),
-        ("--allow-origin <ORIGIN>", "Allow HTTP requests from web pages of this origin; may be repeated"),
-        (
-            "--token-file <PATH>",
-            "Require the token in this file as `Authorization: Bearer`; generated if the file is missing or empty",
-        ),
-        ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
-        (
-            "--drain-delay <SECONDS>",
-            "How long to serve requests after a shutdown signal, while /readyz fails [default: 0]",
-        ),
-        ("--legacy-sse", "Also serve the HTTP transport of protocol revision 2024-11-05"),
-    ] {
+    for (left, right) in super::http::OPTIONS {
         line(&mut out, left, right);
     }
     for (left, right) in [

@@ -1,9 +1,9 @@
 //! The command line of a server: what `main!()` and `#[server]` expand to.
 
-#[cfg(feature = "http")]
-mod address;
 mod flags;
 mod help;
+#[cfg(feature = "http")]
+mod http;
 mod options;
 mod show;
 mod start;

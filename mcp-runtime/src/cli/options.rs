@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 
-use super::flags::{Flag, FlagKind, UsageError};
+use super::flags::{Flag, FlagKind, UsageError, Words};
 #[cfg(feature = "http")]
-use crate::transport::http::{HttpAddress, HttpOptions, InvalidHttpAddress, ListenerOptions};
+use super::http::{self, HttpArguments};
 use crate::{
     engine::StateKey,
     handler::{Contract, schema::nearest},
@@ -24,15 +24,7 @@ pub(super) struct Options {
     #[cfg_attr(not(feature = "log"), allow(dead_code, reason = "nothing is logged"))]
     pub(super) logs_json: bool,
     #[cfg(feature = "http")]
-    pub(super) http: HttpOptions,
-    #[cfg(feature = "http")]
-    pub(super) listener: ListenerOptions,
-    /// The permissions of the file of a Unix socket.
-    #[cfg(feature = "http")]
-    pub(super) socket_mode: u32,
-    /// The file with the token that every HTTP request must carry.
-    #[cfg(feature = "http")]
-    pub(super) token_file: Option<std::path::PathBuf>,
+    pub(super) http: HttpArguments,
 }
 
 /// The action of the program.
@@ -40,7 +32,7 @@ pub(super) struct Options {
 pub(super) enum Mode {
     Serve,
     #[cfg(feature = "http")]
-    Http(HttpAddress),
+    Http(crate::transport::http::HttpAddress),
     List,
     Schema,
     Call {
@@ -61,27 +53,7 @@ const LOG_FORMAT: &str = "MCP_LOG_FORMAT";
 const BACKEND: &str = "MCP_BACKEND";
 
 /// The options of every server.
-#[cfg(not(feature = "http"))]
-const KNOWN: &[&str] = &["backend", "call", "help", "list", "log-format", "schema", "state-key", "version"];
-/// The options of every server with HTTP.
-#[cfg(feature = "http")]
-const KNOWN: &[&str] = &[
-    "allow-host",
-    "allow-origin",
-    "backend",
-    "call",
-    "drain-delay",
-    "help",
-    "http",
-    "legacy-sse",
-    "list",
-    "log-format",
-    "schema",
-    "socket-mode",
-    "state-key",
-    "token-file",
-    "version",
-];
+const KNOWN: [&str; 8] = ["backend", "call", "help", "list", "log-format", "schema", "state-key", "version"];
 
 #[cfg(not(feature = "http"))]
 const ONE_OF: &str = "`--list`, `--schema` and `--call`";
@@ -102,19 +74,11 @@ impl Options {
             backend: None,
             logs_json: false,
             #[cfg(feature = "http")]
-            http: HttpOptions::default(),
-            #[cfg(feature = "http")]
-            listener: ListenerOptions::default(),
-            #[cfg(feature = "http")]
-            socket_mode: 0o600,
-            #[cfg(feature = "http")]
-            token_file: None,
+            http: HttpArguments::default(),
         };
         let mut logs_json = None;
-        #[cfg(feature = "http")]
-        let mut http_option = None;
         let words = words.map(into_utf8).collect::<Result<Vec<_>, _>>()?;
-        let mut words = Words { words: words.into_iter().peekable(), inline: None };
+        let mut words = Words::new(words);
         while let Some(word) = words.option() {
             match word.as_str() {
                 "-h" | "--help" => options.mode = Mode::Help,
@@ -123,10 +87,7 @@ impl Options {
                 "--schema" => options.set_mode(Mode::Schema)?,
                 "--call" => {
                     let name = words.value("--call", "the name of a tool")?;
-                    let arguments = words
-                        .words
-                        .next_if(|word| word.trim_start().starts_with('{'))
-                        .unwrap_or_else(|| "{}".to_owned());
+                    let arguments = words.json().unwrap_or_else(|| "{}".to_owned());
                     options.set_mode(Mode::Call { name, arguments })?;
                 }
                 "--state-key" => {
@@ -138,10 +99,10 @@ impl Options {
                 }
                 "--log-format" => logs_json = Some(is_json(&word, &words.value(&word, "`text` or `json`")?)?),
                 #[cfg(feature = "http")]
-                "--http" | "--allow-host" | "--allow-origin" | "--drain-delay" | "--legacy-sse" | "--socket-mode"
-                | "--token-file" => {
-                    options.http(&word, &mut words)?;
-                    http_option = Some(word.clone());
+                _ if word.strip_prefix("--").is_some_and(|name| http::names().any(|known| known == name)) => {
+                    if let Some(address) = options.http.parse(&word, &mut words)? {
+                        options.set_mode(Mode::Http(address))?;
+                    }
                 }
                 #[cfg(not(feature = "http"))]
                 "--http" => {
@@ -155,7 +116,9 @@ impl Options {
             words.finish(&word)?;
         }
         #[cfg(feature = "http")]
-        options.check_http_options(http_option.as_deref())?;
+        if options.mode == Mode::Serve {
+            options.http.check_unused()?;
+        }
         if options.state_keys.is_empty()
             && let Ok(keys) = std::env::var(STATE_KEY)
         {
@@ -168,44 +131,6 @@ impl Options {
         };
         options.backend = options.backend.or_else(|| std::env::var(BACKEND).ok()).filter(|url| !url.is_empty());
         Ok(options)
-    }
-
-    #[cfg(feature = "http")]
-    fn http(&mut self, word: &str, words: &mut Words) -> Result<(), UsageError> {
-        match word {
-            "--http" => {
-                let address = words.value(word, "an address, such as 127.0.0.1:8080")?.parse();
-                let address = address.map_err(|error: InvalidHttpAddress| UsageError(error.to_string()))?;
-                return self.set_mode(Mode::Http(address));
-            }
-            "--token-file" => self.token_file = Some(words.value(word, "the path of a file")?.into()),
-            "--socket-mode" => self.socket_mode = parse_mode(&words.value(word, "permissions, such as 660")?)?,
-            "--allow-host" => {
-                let host = words.value(word, "a host, such as mcp.example.com")?;
-                self.http = std::mem::take(&mut self.http).allow_host(host);
-            }
-            "--allow-origin" => {
-                let origin = words.value(word, "an origin, such as https://app.example.com")?;
-                self.http = std::mem::take(&mut self.http).allow_origin(origin);
-            }
-            "--drain-delay" => {
-                let delay = parse_seconds(word, &words.value(word, "a number of seconds")?)?;
-                self.listener = std::mem::take(&mut self.listener).drain_delay(delay);
-            }
-            _ => self.listener = std::mem::take(&mut self.listener).legacy_sse(true),
-        }
-        Ok(())
-    }
-
-    /// Checks that options for HTTP are used only with `--http`.
-    #[cfg(feature = "http")]
-    fn check_http_options(&self, last: Option<&str>) -> Result<(), UsageError> {
-        match (last, &self.mode) {
-            (Some(option), Mode::Serve) => Err(UsageError(format!(
-                "`{option}` requires `--http`\nhelp: add `--http <ADDRESS>`, such as `--http 127.0.0.1:8080`"
-            ))),
-            _ => Ok(()),
-        }
     }
 
     fn set_mode(&mut self, mode: Mode) -> Result<(), UsageError> {
@@ -233,7 +158,7 @@ impl Options {
             return Err(UsageError(format!("the option `{}` cannot be used multiple times", flag.usage())));
         }
         let value = if flag.kind == FlagKind::Switch {
-            words.inline.take().unwrap_or_else(|| "true".to_owned())
+            words.inline().unwrap_or_else(|| "true".to_owned())
         } else {
             words.value(word, "a value")?
         };
@@ -277,63 +202,12 @@ fn is_json(source: &str, format: &str) -> Result<bool, UsageError> {
     }
 }
 
-/// Parses a number of seconds.
-#[cfg(feature = "http")]
-fn parse_seconds(option: &str, text: &str) -> Result<std::time::Duration, UsageError> {
-    let seconds = text.parse().ok().and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| UsageError(format!("`{option}`: invalid number of seconds `{text}`, expected one such as 5")))
-}
-
-/// Parses the permissions of a file, in octal as for `chmod`.
-#[cfg(feature = "http")]
-fn parse_mode(text: &str) -> Result<u32, UsageError> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| {
-        UsageError(format!("`--socket-mode`: invalid permissions `{text}`, expected octal digits, such as 660"))
-    })
-}
-
-/// The words of a command line.
-struct Words {
-    words: std::iter::Peekable<std::vec::IntoIter<String>>,
-    /// The value of an option written as `--name=value`.
-    inline: Option<String>,
-}
-
-impl Words {
-    /// Returns the next option without its value.
-    fn option(&mut self) -> Option<String> {
-        let word = self.words.next()?;
-        match word.split_once('=') {
-            Some((name, value)) if name.starts_with("--") => {
-                self.inline = Some(value.to_owned());
-                Some(name.to_owned())
-            }
-            _ => Some(word),
-        }
-    }
-
-    /// Returns the value of an option.
-    fn value(&mut self, option: &str, expected: &str) -> Result<String, UsageError> {
-        // Like clap, takes an option for a forgotten value, except for a negative number.
-        let is_value = |word: &String| !word.starts_with('-') || word.len() < 2 || word.parse::<f64>().is_ok();
-        let value = self.inline.take().or_else(|| self.words.next_if(is_value));
-        value.ok_or_else(|| UsageError(format!("missing value for `{option}`, expected {expected}")))
-    }
-
-    /// Rejects a value written as `--name=value` that the option does not accept.
-    fn finish(&mut self, option: &str) -> Result<(), UsageError> {
-        match self.inline.take() {
-            Some(value) => Err(UsageError(format!("unexpected value `{value}` for `{option}`"))),
-            None => Ok(()),
-        }
-    }
-}
-
 /// Returns the names of all options, sorted.
 fn option_names(contract: &Contract) -> Vec<String> {
     let mut names: Vec<String> = Flag::all(contract).map(|flag| flag.name()).collect();
-    names.extend(KNOWN.iter().map(|&name| name.to_owned()));
+    names.extend(KNOWN.map(str::to_owned));
+    #[cfg(feature = "http")]
+    names.extend(http::names().map(str::to_owned));
     names.sort_unstable();
     names
 }
@@ -400,7 +274,8 @@ mod tests {
 
     #[test]
     fn invalid_options_are_rejected() {
-        let short_option = |option| format!("unknown option `{option}`, expected one of `--{}`", KNOWN.join("`, `--"));
+        let known = option_names(&crate::registry::contract(&[]).unwrap()).join("`, `--");
+        let short_option = |option| format!("unknown option `{option}`, expected one of `--{known}`");
         for (words, why) in [
             (&["--call"][..], "missing value for `--call`, expected the name of a tool"),
             (&["extra"], "unexpected argument `extra`"),

@@ -7,7 +7,6 @@ use std::{
     time::Instant,
 };
 
-use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
@@ -138,40 +137,18 @@ impl fmt::Display for ArgumentsError {
 pub(super) async fn call(server: &BuiltServer, name: &str, arguments: &str) -> Result<CallOutput, ArgumentsError> {
     // JSON has line breaks only between its tokens, and a message is a line.
     let arguments = arguments.replace(['\r', '\n'], " ");
-    let request = Request {
-        jsonrpc: "2.0",
-        id: 1,
-        method: "tools/call",
-        params: Params {
-            name,
-            arguments: serde_json::from_str(&arguments).map_err(ArgumentsError)?,
-            meta: Client::meta(),
-        },
-    };
-    let request = serde_json::to_string(&request).map_err(ArgumentsError)?;
+    // Unchanged text, because a `Value` cannot represent every number.
+    let arguments: &RawValue = serde_json::from_str(&arguments).map_err(ArgumentsError)?;
+    let (name, meta) = (Value::from(name), Client::meta());
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":{name},"arguments":{arguments},"_meta":{meta}}}}}"#
+    );
     let output = Client::new(server).exchange(&request).await;
     let lines = output.lines().map(|line| format!("<- {line}\n"));
     let text = std::iter::once(format!("-> {request}\n")).chain(lines).collect();
     let response: Value = output.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     let failed = response.get("error").is_some() || response["result"]["isError"] == true;
     Ok(CallOutput { text, failed })
-}
-
-/// A `tools/call` request. Its arguments are unchanged text, because a [`Value`] cannot represent every number.
-#[derive(Serialize)]
-struct Request<'a> {
-    jsonrpc: &'static str,
-    id: u64,
-    method: &'static str,
-    params: Params<'a>,
-}
-
-#[derive(Serialize)]
-struct Params<'a> {
-    name: &'a str,
-    arguments: &'a RawValue,
-    #[serde(rename = "_meta")]
-    meta: Value,
 }
 
 /// Returns the text that explains how to connect a client, for users who start the server in a terminal.

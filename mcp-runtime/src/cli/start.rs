@@ -13,8 +13,6 @@ use super::{
     options::{Mode, Options},
     show::{self, Package},
 };
-#[cfg(feature = "http")]
-use crate::transport::http::{HttpAddress, Listener, serve};
 use crate::{
     handler::{
         Contract, ErrorOutput, HandlerError, Input,
@@ -83,8 +81,8 @@ impl Failure {
 
 /// Runs a program.
 pub fn start(package: Package, flags: &'static [ArgumentEntry], main: MainFn) -> ExitCode {
-    #[cfg(feature = "lock")]
-    if crate::lock::intercept::answer(|words| lock(&package, flags, main, words)) {
+    #[cfg(feature = "testing")]
+    if crate::testing::lock::answer(|words| lock(&package, flags, main, words)) {
         return ExitCode::SUCCESS;
     }
     let _flush = FlushLog;
@@ -152,8 +150,7 @@ async fn run(
         #[cfg(feature = "http")]
         Mode::Http(ref address) => {
             stderr::capture_printed();
-            let address = address.clone();
-            serve_http(package, server, &address, options).await?;
+            options.http.serve(package, server, address).await.map_err(Failure::new)?;
         }
         Mode::Serve | Mode::Help | Mode::Version => {
             if stdio.is_terminal() {
@@ -165,23 +162,6 @@ async fn run(
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(feature = "http")]
-async fn serve_http(
-    package: &Package,
-    server: BuiltServer,
-    address: &HttpAddress,
-    options: Options,
-) -> Result<(), Failure> {
-    let path = options.http.path.clone();
-    let service = server.into_http_service(options.http).map_err(Failure::new)?;
-    service.check_start(Some(address)).await.map_err(Failure::new)?;
-    let listener = Listener::bind_with_mode(address, options.socket_mode).await.map_err(Failure::new)?;
-    let url = listener.address().map_err(Failure::new)?.url(&path);
-    super::address::report(package, &url, options.token_file.as_deref()).map_err(Failure::new)?;
-    serve(listener, service).options(options.listener).run().await;
-    Ok(())
 }
 
 /// Configures and builds the server.
@@ -199,7 +179,7 @@ async fn build(
         server = connect(package, contract, server, url).await?;
     }
     #[cfg(feature = "http")]
-    if let Some(path) = &options.token_file {
+    if let Some(path) = &options.http.token_file {
         server = server.authenticate(crate::auth::TokenFile::open(path).map_err(Failure::new)?);
     }
     server.build().map_err(Failure::new)
@@ -262,14 +242,14 @@ fn warn_if_not_linked(package: &Package) {
 }
 
 /// Returns the lock of the server that a command line describes.
-#[cfg(feature = "lock")]
+#[cfg(feature = "testing")]
 fn lock(
     package: &Package,
     flags: &'static [ArgumentEntry],
     main: MainFn,
     words: Vec<std::ffi::OsString>,
-) -> Result<mcp_runtime_lock::Lock, crate::lock::LockError> {
-    use crate::lock::{LockError, intercept};
+) -> Result<mcp_runtime_lock::Lock, crate::testing::lock::LockError> {
+    use crate::testing::lock::{LockError, lock};
 
     let main_error = |failure: Failure| LockError::Main(failure.message);
     let contract = flags_contract(flags).map_err(main_error)?;
@@ -278,7 +258,7 @@ fn lock(
     // The author's `main` may have bound state to this runtime, so the lists are read on it as well.
     runtime.block_on(async {
         let server = build(package, &contract, &options, main).await.map_err(main_error)?;
-        intercept::lock(&server).await
+        lock(&server).await
     })
 }
 

@@ -7,10 +7,11 @@ use std::{
 
 use tracing::Span;
 
-#[cfg(feature = "http")]
-use super::{call::in_flight::InFlight, request::source::RequestSource};
 use super::{
-    call::{batch::Batch, guard::Clock, running},
+    call::{
+        batch::Batch,
+        running::{self, Clock},
+    },
     client_requests::decode_response,
     dispatch,
     methods::required_scopes::required_scopes,
@@ -38,7 +39,7 @@ use crate::{
 /// have to wait are spawned as tasks.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    context: ConnectionContext,
+    pub(super) context: ConnectionContext,
 }
 
 /// The outcome of receiving a transmission.
@@ -64,8 +65,8 @@ impl ReceiveOutcome {
 #[derive(Debug, Default)]
 pub(crate) struct RequestIds {
     /// The first id, so that a transmission that is not a batch allocates nothing.
-    first: Option<Id>,
-    others: Vec<Id>,
+    pub(super) first: Option<Id>,
+    pub(super) others: Vec<Id>,
 }
 
 impl RequestIds {
@@ -74,11 +75,6 @@ impl RequestIds {
             None => self.first = Some(id),
             Some(_) => self.others.push(id),
         }
-    }
-
-    #[cfg(feature = "http")]
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Id> {
-        self.first.iter().chain(&self.others)
     }
 }
 
@@ -90,31 +86,6 @@ impl Connection {
         connection
     }
 
-    /// Creates a connection for a single exchange. A session that is opened on it has a separate outbox for messages
-    /// that belong to no request.
-    #[cfg(feature = "http")]
-    pub(crate) fn for_exchange(now: Instant, engine: Arc<Engine>) -> Self {
-        Self::without_session(now, engine, true)
-    }
-
-    /// Creates a connection for a single exchange of an open session, with its own outbox.
-    #[cfg(feature = "http")]
-    pub(crate) fn for_session(now: Instant, engine: Arc<Engine>, session: Arc<Session>) -> Self {
-        let (in_flight, flow) = (Arc::clone(&session.in_flight), Arc::clone(&session.flow));
-        let context = ConnectionContext {
-            engine,
-            session: OnceLock::from(session),
-            in_flight,
-            outbox: Arc::new(Outbox::new(Arc::clone(&flow))),
-            flow,
-            source: None,
-            is_single_exchange: true,
-            clock: Clock::new(now),
-            outgoing: Mutex::default(),
-        };
-        Self { context }
-    }
-
     /// Cancels every call in flight and every open `subscriptions/listen` request, and ends the session that was opened
     /// on this connection.
     pub(crate) fn end(&self) {
@@ -124,7 +95,7 @@ impl Connection {
         }
     }
 
-    fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
+    pub(super) fn without_session(now: Instant, engine: Arc<Engine>, is_single_exchange: bool) -> Self {
         let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
         let context = ConnectionContext {
             engine,
@@ -138,30 +109,6 @@ impl Connection {
             outgoing: Mutex::default(),
         };
         Self { context }
-    }
-
-    /// Sets the source of the messages that follow.
-    #[cfg(feature = "http")]
-    pub(crate) fn set_source(&mut self, source: Arc<dyn RequestSource>) {
-        self.context.source = Some(source);
-    }
-
-    /// Returns the session that was opened on this connection.
-    #[cfg(feature = "http")]
-    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
-        self.context.session.get()
-    }
-
-    /// Returns the calls in flight.
-    #[cfg(feature = "http")]
-    pub(crate) fn in_flight_table(&self) -> Arc<InFlight> {
-        Arc::clone(&self.context.in_flight)
-    }
-
-    /// Returns the outbox, which receives the responses that [`receive`](Self::receive) does not write.
-    #[cfg(feature = "http")]
-    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
-        &self.context.outbox
     }
 
     /// Handles one transmission that arrived at `now`, and writes the responses that are available immediately as
@@ -272,6 +219,7 @@ impl Connection {
         self.context.in_flight.fail_all(fault);
     }
 
+    #[cfg(feature = "testing")]
     pub(crate) fn shared_engine(&self) -> Arc<Engine> {
         Arc::clone(&self.context.engine)
     }
@@ -328,12 +276,6 @@ impl Connection {
         if let Ok(id) = id.as_json().parse() {
             self.context.tell_replicas(|| SessionMessage::Answer(id, decode_response(answer)));
         }
-    }
-
-    /// Takes the messages for other replicas that must be sent before the transmission is answered.
-    #[cfg(feature = "http")]
-    pub(crate) fn take_outgoing(&self) -> Vec<SessionMessage> {
-        self.context.take_outgoing()
     }
 
     /// Returns the dialect that decides whether a batch is accepted. Outside of a session, its messages name their own.
@@ -410,7 +352,7 @@ impl Connection {
     }
 
     /// Returns the scopes that a message requires.
-    fn scopes_of(&self, message: Result<Incoming<'_>, Malformed>) -> Scopes {
+    pub(super) fn scopes_of(&self, message: Result<Incoming<'_>, Malformed>) -> Scopes {
         let Ok(Incoming::Request(message, id)) = message else { return Scopes::default() };
         let connection = &self.context;
         let params = Params::read(message.params.as_ref());
@@ -421,19 +363,6 @@ impl Connection {
         let request =
             RequestContext { connection, dialect: &dialect, params: &params, id, batch, registry: &registry, span };
         required_scopes(&message.method, &request)
-    }
-
-    /// Returns the scopes that a transmission requires, without handling it.
-    #[cfg(feature = "http")]
-    pub(crate) fn required_scopes(&self, bytes: &[u8]) -> Scopes {
-        match std::str::from_utf8(without_bom(bytes)).map(parse) {
-            Ok(Transmission::One(message)) => self.scopes_of(message),
-            Ok(Transmission::Batch(messages)) => {
-                let messages = messages.take(self.context.engine.profile.limits.batch_messages);
-                messages.fold(Scopes::default(), |all, message| all.and(self.scopes_of(Message::read(message))))
-            }
-            Err(_) => Scopes::default(),
-        }
     }
 
     /// Writes an error response without an id.
@@ -485,7 +414,7 @@ impl Connection {
 /// Removes the byte order mark that some programs write at the start of a text.
 ///
 /// See [RFC 8259, 8.1](https://www.rfc-editor.org/rfc/rfc8259#section-8.1).
-fn without_bom(bytes: &[u8]) -> &[u8] {
+pub(super) fn without_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes)
 }
 
@@ -493,35 +422,6 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if !self.context.is_single_exchange {
             self.end();
-        }
-    }
-}
-
-#[cfg(all(test, feature = "http"))]
-mod tests {
-    use super::*;
-    use crate::server::Server;
-
-    #[test]
-    fn the_ids_of_all_requests_of_a_transmission_are_known() {
-        const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
-        let server = Server::empty("test", "1.0.0").build().unwrap();
-        let mut connection = Connection::new(Arc::clone(server.engine()));
-        for (message, expected) in [
-            (INITIALIZE, &["0"][..]),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, &["1"]),
-            ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"\",\"method\":\"ping\"}", &[r#""a\"""#]),
-            (r#"{"jsonrpc":"2.0","method":"ping"}"#, &[]),
-            (
-                r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"b"},
-                {"jsonrpc":"2.0","id":2,"method":"c"},{"jsonrpc":"2.0","id":3,"result":{}}]"#,
-                &["1", "2"],
-            ),
-            (r#"[{"jsonrpc":"2.0","method":"b"}]"#, &[]),
-        ] {
-            let mut ids = RequestIds::default();
-            connection.receive(message.as_bytes(), Instant::now(), &mut ids, &mut Vec::new());
-            assert_eq!(ids.iter().map(Id::as_json).collect::<Vec<_>>(), expected, "{message}");
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::tasks::request::EXTENSION;
 use crate::{
     handler::{Encoding, member},
     jsonrpc::write,
@@ -14,10 +13,11 @@ use crate::{
     },
 };
 
+pub(super) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// The extensions that the server declares itself if it has entries that need them.
-pub(crate) const OWN_EXTENSIONS: [&str; 2] = [EXTENSION, SKILLS_EXTENSION];
+pub(crate) const OWN_EXTENSIONS: [&str; 2] = [TASKS_EXTENSION, SKILLS_EXTENSION];
 
 /// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover`
 /// returns the full identity.
@@ -118,7 +118,7 @@ impl ServerDescription<'_> {
             extensions.raw(SKILLS_EXTENSION, br#"{"directoryRead":true}"#);
         }
         if tasks {
-            extensions.raw(EXTENSION, b"{}");
+            extensions.raw(TASKS_EXTENSION, b"{}");
         }
         for (name, settings) in &self.declared.extensions {
             write::plain(extensions.key(name), settings);

@@ -2,12 +2,13 @@
 
 use super::{
     client_requests::decode_progress,
-    methods::{completion, entries, lifecycle, subscriptions, tasks, tools},
+    methods::{completion, entries, lifecycle, subscriptions, tools},
     replicas::SessionMessage,
     request::{
         context::{ConnectionContext, RequestContext},
         params::Params,
     },
+    tasks,
 };
 use crate::{
     error::Fault,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{liveness::PingSchedule, rates::SessionRates};
+use super::rates::SessionRates;
 use crate::model::setters;
 
 /// The limits on the resources that a client may use.
@@ -155,5 +155,29 @@ impl Meter {
 
     fn counters(&self) -> impl Iterator<Item = &AtomicUsize> {
         [Some(&*self.total), self.part.as_deref()].into_iter().flatten()
+    }
+}
+
+/// The shortest time between two pings.
+const MIN_PERIOD: Duration = Duration::from_millis(1);
+/// The longest period, so that sums of instants and periods do not overflow.
+const MAX_PERIOD: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// When silent clients are pinged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PingSchedule {
+    /// The silence after which a client is pinged.
+    pub(super) interval: Duration,
+    /// How long the client may take to answer.
+    pub(super) limit: Duration,
+}
+
+impl PingSchedule {
+    pub(crate) fn new(interval: Duration, limit: Duration) -> Self {
+        Self { interval: interval.clamp(MIN_PERIOD, MAX_PERIOD), limit: limit.clamp(MIN_PERIOD, MAX_PERIOD) }
+    }
+
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
     }
 }

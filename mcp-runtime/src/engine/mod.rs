@@ -8,14 +8,14 @@ mod client_requests;
 mod connection;
 mod description;
 mod dispatch;
+#[cfg(feature = "http")]
+mod exchange;
 mod handshake;
 pub(crate) mod layers;
 mod limits;
 mod live_requester;
-mod liveness;
 mod methods;
 mod outbox;
-mod pings;
 mod rates;
 #[cfg_attr(
     not(all(feature = "cluster", feature = "http")),
@@ -27,9 +27,16 @@ mod roots_hook;
 mod server;
 mod session;
 mod subscriptions;
-mod sync;
+/// The synchronization primitives of the table of calls in flight and of the outbox: the primitives of `std`, or with
+/// `--cfg shuttle` the primitives of shuttle, which runs the threads of a test in all interleavings.
+mod sync {
+    #[cfg(all(test, shuttle))]
+    pub(super) use shuttle::sync::{Mutex, MutexGuard, atomic};
+    #[cfg(not(all(test, shuttle)))]
+    pub(super) use std::sync::{Mutex, MutexGuard, atomic};
+}
+#[cfg_attr(not(feature = "tasks"), path = "no_tasks.rs")]
 mod tasks;
-mod weak_set;
 
 #[cfg(feature = "http")]
 pub(crate) use call::in_flight::InFlight;
@@ -50,8 +57,8 @@ pub(crate) use description::OWN_EXTENSIONS;
 pub(crate) use handshake::{Declared, restore_session};
 #[cfg(feature = "http")]
 pub(crate) use limits::Meter;
+pub(crate) use limits::PingSchedule;
 pub use limits::TaskLimits;
-pub(crate) use liveness::PingSchedule;
 #[cfg(feature = "http")]
 pub(crate) use outbox::Outbox;
 pub use rates::{Rate, SessionRates};
@@ -76,4 +83,5 @@ pub(crate) use session::SessionLog;
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};
+#[cfg(feature = "tasks")]
 pub use tasks::TaskStatus;

@@ -19,10 +19,9 @@ use super::{
     replicas::Replicas,
     request::source::Visibility,
     roots_hook::RootsHook,
-    session::{Session, SessionLog},
+    session::{Session, SessionLog, WeakSet},
     subscriptions::subscriber::Subscriptions,
-    tasks::service::Tasks,
-    weak_set::WeakSet,
+    tasks::Tasks,
 };
 use crate::{
     auth::{AccessRules, Identity},

@@ -2,27 +2,29 @@
 
 use std::{
     any::Any,
+    collections::BTreeMap,
+    fmt,
     future::pending,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use tokio::{
     sync::SetOnce,
+    task::AbortHandle,
     time::{sleep, timeout},
 };
 
 use super::{
     call::in_flight::InFlight,
     client_requests::{PendingRequests, RootsCache, session_ended},
-    liveness::Liveness,
+    limits::PingSchedule,
     outbox::Outbox,
     rates::FlowControl,
     subscriptions::subscriber::Subscriber,
-    weak_set::{Registration, WeakSet},
 };
 use crate::{
     error::Fault,
@@ -31,6 +33,7 @@ use crate::{
     race::race,
     revision::Dialect,
 };
+
 /// The time between two checks whether a client reads at another replica.
 const READER_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -323,5 +326,112 @@ impl SingleFlight {
 
     fn phase(&self) -> MutexGuard<'_, Phase> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the client of a session is alive, as observed by a task that pings it.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    pub(super) schedule: PingSchedule,
+    /// Whether the client has sent a message, or read output that was waiting, since the task last cleared the flag.
+    /// Messages set a flag, not a time, so that they neither read a clock nor reset a timer.
+    is_active: AtomicBool,
+    task: OnceLock<AbortHandle>,
+}
+
+impl Liveness {
+    pub(super) fn new(schedule: PingSchedule) -> Self {
+        Self { schedule, is_active: AtomicBool::new(false), task: OnceLock::new() }
+    }
+
+    /// Sets the task that pings the client. It is aborted when the pings end.
+    pub(super) fn set_task(&self, task: AbortHandle) {
+        let _ = self.task.set(task);
+    }
+
+    /// Ends the pings.
+    pub(super) fn stop(&self) {
+        if let Some(task) = self.task.get() {
+            task.abort();
+        }
+    }
+
+    /// Records a sign of life.
+    pub(super) fn record(&self) {
+        self.is_active.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether there has been a sign of life since the previous call.
+    pub(super) fn take(&self) -> bool {
+        self.is_active.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Liveness {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A set of weak references. It needs no bound of its own: it contains only members that are kept alive elsewhere.
+pub(crate) struct WeakSet<T>(Mutex<Members<T>>);
+
+struct Members<T> {
+    last_number: u64,
+    /// The members by number, in the order in which they were added.
+    by_number: BTreeMap<u64, Weak<T>>,
+}
+
+/// A guard that removes a member from its set when dropped. It is owned by the member.
+pub(crate) struct Registration<T> {
+    set: Weak<WeakSet<T>>,
+    number: u64,
+}
+
+impl<T> WeakSet<T> {
+    /// Adds a member.
+    pub(crate) fn insert(self: &Arc<Self>, member: &Arc<T>) -> Registration<T> {
+        let mut members = self.members();
+        members.last_number += 1;
+        let number = members.last_number;
+        members.by_number.insert(number, Arc::downgrade(member));
+        Registration { set: Arc::downgrade(self), number }
+    }
+
+    /// Returns the members, in the order in which they were added.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<T>> {
+        // Collected first, since dropping the last reference to a member locks the set.
+        let members: Vec<_> = self.members().by_number.values().filter_map(Weak::upgrade).collect();
+        members.into_iter()
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Default for WeakSet<T> {
+    fn default() -> Self {
+        Self(Mutex::new(Members { last_number: 0, by_number: BTreeMap::new() }))
+    }
+}
+
+impl<T> fmt::Debug for WeakSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakSet").field("members", &self.members().by_number.len()).finish()
+    }
+}
+
+impl<T> Drop for Registration<T> {
+    fn drop(&mut self) {
+        if let Some(set) = self.set.upgrade() {
+            set.members().by_number.remove(&self.number);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Registration<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("number", &self.number).finish_non_exhaustive()
     }
 }

@@ -59,7 +59,9 @@ pub(crate) use blocking::{run_blocking, run_check};
 pub(crate) use call::Call;
 pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};
-pub(crate) use context::{LogThreshold, SharedCall, TaskHandoff, TaskPeer, current_call, enter_call, log_notification};
+pub(crate) use context::{LogThreshold, SharedCall, current_call, enter_call, log_notification};
+#[cfg(feature = "tasks")]
+pub(crate) use context::{TaskHandoff, TaskPeer};
 pub(crate) use contract::{Contract, Function, MirroredArgument, from_strings, json_of_string};
 pub(crate) use encoding::{Encoding, comma, member};
 pub(crate) use error_response::log_failure;

@@ -5,7 +5,6 @@
 //! creates another registry, which shares the functions.
 
 mod build;
-mod contract;
 mod encode;
 mod lists;
 mod names;
@@ -13,9 +12,9 @@ mod names;
 mod skills;
 mod snapshot;
 
-pub(crate) use contract::contract;
-#[cfg(feature = "http")]
-pub(crate) use contract::headers as mirrored_arguments;
+pub(crate) use build::contract;
+#[cfg(all(feature = "http", feature = "testing"))]
+pub(crate) use build::headers as mirrored_arguments;
 pub(crate) use lists::{Kinds, ServerCapabilities};
 pub(crate) use lists::{ListKind, Pager, decode_offset, write_resources};
 pub(crate) use names::{Change, Names, ScopeRules};

@@ -104,8 +104,8 @@ impl Server {
     ///
     /// Returns every problem with its source line: duplicate names, missing state, invalid schemas.
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
-        #[cfg(feature = "lock")]
-        crate::lock::intercept::reject_foreign_main();
+        #[cfg(feature = "testing")]
+        crate::testing::lock::reject_foreign_main();
         let memory = || -> Arc<dyn Backend> { Arc::new(MemoryBackend::default()) };
         #[cfg(feature = "cluster")]
         let backend = self.cluster.backend.clone().unwrap_or_else(memory);

@@ -2,20 +2,10 @@ use std::{io, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-#[cfg(all(feature = "cluster", feature = "http"))]
-use crate::cluster::Cluster;
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
     transport::{self, Stdio},
-};
-#[cfg(feature = "http")]
-use crate::{
-    error::BuildError,
-    transport::http::{
-        Authorization, Endpoint, HttpOptions, HttpService, LegacySessions,
-        session::{LocalSessions, Sessions},
-    },
 };
 
 /// A server that has been built and can serve connections. Clones refer to the same server.
@@ -39,46 +29,20 @@ use crate::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct BuiltServer {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
     handle: Handle,
-    /// The processes that share the backend. `None` if the author has not set one.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    cluster: Option<Arc<Cluster>>,
-    /// How HTTP requests are authenticated.
     #[cfg(feature = "http")]
-    authorization: Option<Arc<Authorization>>,
-    #[cfg(feature = "http")]
-    legacy: LegacySessions,
+    pub(super) http: super::http::HttpParts,
 }
-
-/// The maximum number of functions that an error names.
-#[cfg(feature = "http")]
-const MAX_NAMES: usize = 5;
 
 impl BuiltServer {
     pub(super) fn new(engine: Arc<Engine>, handle: Handle) -> Self {
         Self {
-            #[cfg(feature = "http")]
-            legacy: LegacySessions::default(),
             engine,
             handle,
-            #[cfg(all(feature = "cluster", feature = "http"))]
-            cluster: None,
             #[cfg(feature = "http")]
-            authorization: None,
+            http: super::http::HttpParts::default(),
         }
-    }
-
-    /// Sets the processes that share the backend.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(super) fn in_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
-        Self { cluster, ..self }
-    }
-
-    /// Sets how HTTP requests are authenticated.
-    #[cfg(feature = "http")]
-    pub(super) fn authorized(self, authorization: Option<Arc<Authorization>>) -> Self {
-        Self { authorization, ..self }
     }
 
     /// Returns a handle that changes the server. From now on, the server declares to new clients that its lists can
@@ -146,63 +110,6 @@ impl BuiltServer {
             transport::serve(Connection::new(Arc::clone(&self.engine)), reader, writer, std::future::pending()).await;
         self.engine.flush_changes().await;
         served
-    }
-
-    /// Creates an endpoint, whose sessions the processes that share the backend share.
-    #[cfg(feature = "http")]
-    pub(crate) fn endpoint(&self, options: HttpOptions) -> Endpoint {
-        let local = Arc::new(LocalSessions::new(&options));
-        #[cfg(feature = "cluster")]
-        let sessions = match &self.cluster {
-            Some(cluster) => cluster.sessions(&self.engine, local, &options),
-            None => Sessions::new(local, None),
-        };
-        #[cfg(not(feature = "cluster"))]
-        let sessions = Sessions::new(local, None);
-        Endpoint::new(Arc::clone(&self.engine), self.authorization.clone(), sessions, options)
-    }
-
-    /// Checks that functions with scopes are unreachable without authentication.
-    #[cfg(feature = "http")]
-    fn check_authorization(&self) -> Result<(), String> {
-        let registry = self.engine.registry();
-        if self.authorization.is_some() || (!registry.requires_scopes() && self.engine.profile.access.base.is_empty()) {
-            return Ok(());
-        }
-        let functions = registry.functions().filter(|(function, _)| function.scopes.is_some());
-        let names: Vec<_> = functions.map(|(function, _)| format!("`{}`", function.name)).take(MAX_NAMES + 1).collect();
-        let what = match names.as_slice() {
-            [] => "every request requires scopes".to_owned(),
-            [name] => format!("{name} requires scopes"),
-            names if names.len() > MAX_NAMES => format!("{} and others require scopes", names[..MAX_NAMES].join(", ")),
-            names => format!("{} require scopes", names.join(", ")),
-        };
-        Err(format!(
-            "{what}, but the server does not authenticate requests over HTTP\n\
-             help: add an authenticator with `Server::authenticate`; if a middleware identifies the callers, add \
-             `IdentityFromExtensions`"
-        ))
-    }
-
-    /// Converts the server into an HTTP service, to [serve](crate::http::serve) on a listener or to mount into axum and
-    /// other frameworks based on `http` and `tower`.
-    ///
-    /// ```
-    /// # use mcp_runtime::{BuildError, HttpOptions, Server};
-    /// # #[allow(dead_code)]
-    /// fn app(server: Server) -> Result<axum::Router, BuildError> {
-    ///     let mcp = server.build()?.into_http_service(HttpOptions::default())?;
-    ///     Ok(axum::Router::new().nest_service("/mcp", mcp))
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if functions require scopes, but the server has no authenticator.
-    #[cfg(feature = "http")]
-    pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, BuildError> {
-        self.check_authorization().map_err(|problem| BuildError::new(vec![problem]))?;
-        Ok(HttpService::new(self.endpoint(options), self.legacy))
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {

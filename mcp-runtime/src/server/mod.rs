@@ -1,12 +1,13 @@
 //! Configuring, building and serving a server.
 
-mod authorization;
 #[cfg(feature = "cluster")]
 mod backend;
 mod build;
 mod built;
 mod description;
 mod functions;
+#[cfg(feature = "http")]
+mod http;
 mod limits;
 #[cfg(feature = "log")]
 mod logs;

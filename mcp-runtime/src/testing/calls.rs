@@ -7,7 +7,6 @@ use super::{
     client::TestClient,
     result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError},
     subscription::ProgressUpdate,
-    task::TestTask,
 };
 use crate::{
     error::Fault,
@@ -83,44 +82,6 @@ impl TestClient {
         let params = json!({"name": name, "arguments": arguments, "_meta": {"progressToken": token}});
         let result = self.request("tools/call", params).await.map(CallResult)?;
         Ok((result, self.wire.take_matching(|notification| ProgressUpdate::read(notification, token))))
-    }
-
-    /// Calls a tool as a task, in the revisions that have tasks: 2025-11-25 and 2026-07-28.
-    ///
-    /// ```
-    /// use mcp_runtime::{Context, Revision, Server, function::TaskStatus, tool};
-    ///
-    /// /// Build the index.
-    /// #[tool(task)]
-    /// async fn index(ctx: &Context) -> &'static str {
-    ///     ctx.progress(1, 1, "indexed");
-    ///     "done"
-    /// }
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-    /// for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
-    ///     let mut client = Server::empty("search", "1.0.0").with::<index>().test_client(revision);
-    ///     let task = client.start_task("index", ()).await.unwrap();
-    ///     assert_eq!(task.result(&mut client).await.unwrap().text(), "done");
-    ///     assert_eq!(task.status(&mut client).await.unwrap(), TaskStatus::Completed);
-    /// }
-    /// # });
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns the JSON-RPC error of the server.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the call did not become a task.
-    pub async fn start_task(&mut self, name: &str, arguments: impl Serialize) -> Result<TestTask, RpcError> {
-        let mut params = json!({"name": name, "arguments": object(arguments)});
-        if !self.revision.is_stateless() {
-            params["task"] = json!({});
-        }
-        let result = self.task_request("tools/call", params).await?;
-        Ok(TestTask::read(&result).unwrap_or_else(|| panic!("the call of `{name}` did not become a task: {result}")))
     }
 
     /// Reads a resource.
@@ -278,7 +239,7 @@ impl TestClient {
     }
 }
 
-fn object(arguments: impl Serialize) -> Value {
+pub(super) fn object(arguments: impl Serialize) -> Value {
     match serde_json::to_value(arguments) {
         Ok(Value::Null) => Value::Object(Map::new()),
         Ok(value) => value,

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 #[cfg(feature = "http")]
 use super::request_source::TestRequestSource;
 use super::{
-    question::{Responder, ServerRequest},
-    result::{RpcError, read_response},
+    result::{Responder, RpcError, ServerRequest, read_response},
     wire::{InMemory, Transport, Wire},
 };
 use crate::{
@@ -21,8 +20,6 @@ use std::sync::Arc;
 const MAX_ROUNDS: usize = 100;
 /// The id of the `initialize` request with which a connection begins. Other requests have larger ids.
 pub(super) const HANDSHAKE_ID: u64 = 0;
-/// The extension of tasks, which a client declares.
-const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// A client that talks to a server in memory, in one protocol revision.
 ///
@@ -204,7 +201,7 @@ impl TestClient {
     }
 
     /// Returns the capabilities to declare: all of them if there is a responder.
-    fn capabilities(&self) -> Value {
+    pub(super) fn capabilities(&self) -> Value {
         if self.responder.is_none() {
             return json!({});
         }
@@ -260,24 +257,9 @@ impl TestClient {
         panic!("`{method}` still requires input after {MAX_ROUNDS} rounds");
     }
 
-    /// Sends a request about tasks, for which the client declares the extension.
-    pub(super) async fn task_request(&mut self, method: &str, mut params: Value) -> Result<Value, RpcError> {
-        if self.revision.is_stateless() {
-            let mut capabilities = self.capabilities();
-            capabilities["extensions"][TASKS] = json!({});
-            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
-        }
-        self.request(method, params).await
-    }
-
     /// Answers questions. Returns `None` if there is no handler for them.
     pub(super) fn input_responses(&mut self, requests: &Value) -> Option<Value> {
         self.responder.as_mut().map(|responder| responder.input_responses(requests))
-    }
-
-    /// Returns the maximum time to wait for the server.
-    pub(super) fn wait_limit(&self) -> Duration {
-        self.wire.max_wait
     }
 
     /// Sends a request and returns its id without waiting for the response.

@@ -1,7 +1,11 @@
-//! A client that calls a server in memory, without a process or a socket, and a test of backends.
+//! A client that calls a server in memory, without a process or a socket, a comparison with a lock file, and a test of
+//! backends.
 //!
-//! [`Server::test_client`](crate::Server::test_client) connects a [`TestClient`], and `backend_contract` checks an
-//! implementation of [`Backend`](crate::backend::Backend). The guide explains them in [Testing](crate::guide::testing).
+//! [`Server::test_client`](crate::Server::test_client) connects a [`TestClient`], [`locked_test!`](crate::locked_test) compares
+//! the server with its lock file, and `backend_contract` checks an implementation of [`Backend`](crate::backend::Backend). The
+//! guide explains them in [Testing](crate::guide::testing).
+//!
+//! The module requires the feature `testing`, which belongs into `[dev-dependencies]`.
 
 #[cfg(feature = "cluster")]
 mod backend_contract;
@@ -9,13 +13,14 @@ mod calls;
 mod client;
 #[cfg(feature = "http")]
 mod http_transport;
-mod question;
+pub(crate) mod lock;
 #[cfg(feature = "http")]
 mod request;
 #[cfg(feature = "http")]
 mod request_source;
 mod result;
 mod subscription;
+#[cfg(feature = "tasks")]
 mod task;
 #[cfg(feature = "cluster")]
 pub(crate) mod test_backend;
@@ -24,7 +29,7 @@ mod wire;
 #[cfg(feature = "cluster")]
 pub use backend_contract::backend_contract;
 pub use client::TestClient;
-pub use question::ServerRequest;
-pub use result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError};
+pub use result::{CallResult, GetPromptResult, ListedEntry, ReadResult, RpcError, ServerRequest};
 pub use subscription::{LogMessage, ProgressUpdate};
+#[cfg(feature = "tasks")]
 pub use task::TestTask;

@@ -1,8 +1,10 @@
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
+    calls::object,
     client::TestClient,
     result::{CallResult, RpcError},
 };
@@ -13,6 +15,59 @@ use crate::engine::TaskStatus;
 const FIRST_INTERVAL: Duration = Duration::from_millis(1);
 /// The factor by which the time between two polls grows.
 const GROWTH: u32 = 4;
+/// The extension of tasks, which a client declares.
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// Calls that run as tasks.
+impl TestClient {
+    /// Calls a tool as a task, in the revisions that have tasks: 2025-11-25 and 2026-07-28.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Revision, Server, function::TaskStatus, tool};
+    ///
+    /// /// Build the index.
+    /// #[tool(task)]
+    /// async fn index(ctx: &Context) -> &'static str {
+    ///     ctx.progress(1, 1, "indexed");
+    ///     "done"
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+    ///     let mut client = Server::empty("search", "1.0.0").with::<index>().test_client(revision);
+    ///     let task = client.start_task("index", ()).await.unwrap();
+    ///     assert_eq!(task.result(&mut client).await.unwrap().text(), "done");
+    ///     assert_eq!(task.status(&mut client).await.unwrap(), TaskStatus::Completed);
+    /// }
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the JSON-RPC error of the server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the call did not become a task.
+    pub async fn start_task(&mut self, name: &str, arguments: impl Serialize) -> Result<TestTask, RpcError> {
+        let mut params = json!({"name": name, "arguments": object(arguments)});
+        if !self.revision.is_stateless() {
+            params["task"] = json!({});
+        }
+        let result = self.task_request("tools/call", params).await?;
+        Ok(TestTask::read(&result).unwrap_or_else(|| panic!("the call of `{name}` did not become a task: {result}")))
+    }
+
+    /// Sends a request about tasks, for which the client declares the extension.
+    async fn task_request(&mut self, method: &str, mut params: Value) -> Result<Value, RpcError> {
+        if self.revision.is_stateless() {
+            let mut capabilities = self.capabilities();
+            capabilities["extensions"][EXTENSION] = json!({});
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+        }
+        self.request(method, params).await
+    }
+}
 
 /// A call that runs as a task. [`TestClient::start_task`] returns it.
 ///
@@ -91,7 +146,7 @@ impl TestTask {
                 TaskStatus::InputRequired => self.answer(client, &task["inputRequests"]).await?,
                 TaskStatus::Working => {}
             }
-            assert!(began.elapsed() < client.wait_limit(), "the task did not end within {:?}", client.wait_limit());
+            assert!(began.elapsed() < client.wire.max_wait, "the task did not end within {:?}", client.wire.max_wait);
             tokio::time::sleep(interval).await;
             let longest = task["pollIntervalMs"].as_u64().map_or(interval, Duration::from_millis);
             interval = (interval * GROWTH).min(longest);

@@ -3,9 +3,7 @@
 #[cfg(feature = "http")]
 pub(crate) mod http;
 mod lines;
-mod signal;
 mod stdio;
 
 pub(crate) use lines::serve;
-pub(crate) use signal::shutdown_signal;
-pub(crate) use stdio::Stdio;
+pub(crate) use stdio::{Stdio, shutdown_signal};

@@ -1,9 +1,7 @@
 //! Calls of annotated functions: preparing, running, tracking and answering them.
 
 pub(crate) mod batch;
-pub(crate) mod guard;
 pub(crate) mod in_flight;
 pub(crate) mod prepare;
-pub(crate) mod run;
 pub(crate) mod running;
 pub(crate) mod server_fn;

@@ -1,14 +1,20 @@
 //! The responses of calls, and of all other requests.
 
-use std::{any::Any, time::Duration};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::atomic::{AtomicU64, Ordering},
+    task::{Context as TaskContext, Poll},
+    time::{Duration, Instant},
+};
 
-use super::guard::GuardedCall;
 use crate::{
     error::{Fault, FaultClass},
     excerpt::excerpt,
     handler::{
-        Call, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Reply, ResultKind,
-        entry::EntryKind, log_failure, masked_message, write_tool_error,
+        Call, CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Reply,
+        ResultKind, enter_call, entry::EntryKind, log_failure, masked_message, write_tool_error,
     },
     jsonrpc::{Id, write},
     revision::{Dialect, Feature, encode::Object},
@@ -196,4 +202,179 @@ pub(crate) fn empty_result(encoding: &Encoding) -> Vec<u8> {
 /// Returns the error for a request whose id is still in use.
 pub(crate) fn duplicate_id(id: &Id) -> Fault {
     Fault::InvalidRequest(format!("a request with id {} is still in flight", excerpt(id.as_json())))
+}
+
+/// The time after which a function that blocks its thread is reported in the log.
+const SLOW_AFTER: Duration = Duration::from_millis(100);
+
+/// The outcome of a guarded call, or the payload of its panic.
+type GuardedResult = Result<Finished, Box<dyn Any + Send>>;
+
+/// A future whose panics are caught, including panics of its destructor.
+pub(crate) struct GuardedCall {
+    /// `None` once it has finished.
+    running: Option<CallFuture>,
+    context: Context,
+    /// Whether the future belongs to the function, and not to a layer around it.
+    is_function: bool,
+    /// Whether the call, including its layers, may be handed off to a task.
+    hands_off: bool,
+    /// Whether a slow poll is logged.
+    warns_if_slow: bool,
+    /// Whether the call ends with questions to the client, which are being encoded.
+    is_suspended: bool,
+}
+
+impl GuardedCall {
+    /// Guards the future of a call.
+    pub(crate) fn new(running: CallFuture, context: Context) -> Self {
+        let shared = context.shared();
+        let (is_function, hands_off) = (!shared.is_layered, shared.handoff.is_some());
+        let mut guarded = Self::layered(running, context, is_function);
+        guarded.hands_off = hands_off;
+        guarded
+    }
+
+    /// Guards the future of a layer, or the future of the function inside of all layers.
+    pub(crate) fn layered(running: CallFuture, context: Context, is_function: bool) -> Self {
+        let running = Some(running);
+        Self { running, context, is_function, hands_off: false, warns_if_slow: false, is_suspended: false }
+    }
+
+    /// Logs a warning when the future blocks its thread.
+    pub(crate) fn with_slow_warning(mut self) -> Self {
+        self.warns_if_slow = true;
+        self
+    }
+
+    /// Polls the function or its layers.
+    fn poll_running(&mut self, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+        let Some(mut running) = self.running.take() else { return Poll::Pending };
+        let start = self.warns_if_slow.then(Instant::now);
+        let context = self.is_function.then_some(&self.context);
+        let poll = || match enter_call(context, || running.as_mut().poll(cx)) {
+            Poll::Ready(finished) => Ok(finished),
+            Poll::Pending => Err(running),
+        };
+        let polled = catch_unwind(AssertUnwindSafe(poll));
+        if let Some(start) = start {
+            warn_if_slow(self.context.call().name, start.elapsed());
+        }
+        match polled {
+            Ok(Ok(Finished { body, outcome })) => {
+                let outcome = with_unmet_requirement(outcome, context);
+                Poll::Ready(Ok(Finished { body, outcome }))
+            }
+            Ok(Err(running)) => {
+                self.running = Some(running);
+                Poll::Pending
+            }
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+
+    /// If the call ends with questions to the client, polls the result that contains them. Returns `None` if it does not.
+    fn poll_questions(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Finished>> {
+        let requester = self.context.shared().requester().filter(|_| self.is_function);
+        requester.map_or(Poll::Ready(None), |requester| requester.poll_suspended(cx))
+    }
+
+    /// If the function has requested a handoff, moves the rest of the call into a task, and continues with the future of
+    /// the response that is sent in place of the result. Returns whether it has.
+    pub(super) fn hand_off(&mut self, cx: &mut TaskContext<'_>) -> bool {
+        if !self.hands_off {
+            return false;
+        }
+        let handoff = self.context.shared().handoff.as_ref();
+        let Some(handoff) = handoff.filter(|handoff| handoff.poll_requested(cx).is_ready()) else { return false };
+        self.running = self.running.take().map(|rest| handoff.hand_off(rest, self.context.clone()));
+        true
+    }
+}
+
+impl Future for GuardedCall {
+    type Output = GuardedResult;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
+        loop {
+            let was_suspended = self.is_suspended;
+            if !was_suspended && let Poll::Ready(result) = self.poll_running(cx) {
+                return Poll::Ready(result);
+            }
+            let questions = self.poll_questions(cx);
+            self.is_suspended = questions.is_pending();
+            match questions {
+                Poll::Ready(Some(finished)) => return Poll::Ready(Ok(finished)),
+                Poll::Pending => return Poll::Pending,
+                // There are no questions, or another task has withdrawn them.
+                Poll::Ready(None) => {}
+            }
+            if !self.hand_off(cx) && !was_suspended {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for GuardedCall {
+    fn drop(&mut self) {
+        let running = self.running.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(running))).is_err() {
+            tracing::error!(name = self.context.call().name, "function panicked while being dropped");
+        }
+    }
+}
+
+/// If a function failed because the client does not meet a requirement, replaces its error with the fault that names
+/// the requirement.
+pub(super) fn with_unmet_requirement(outcome: HandlerResult, context: Option<&Context>) -> HandlerResult {
+    outcome.map_err(|error| match (error.kind(), context.and_then(Context::unmet_requirement)) {
+        (HandlerErrorKind::Fault(_) | HandlerErrorKind::InvalidArguments(_), _) | (_, None) => error,
+        (_, Some(fault)) => fault.into(),
+    })
+}
+
+/// Logs a warning if a function has blocked its thread.
+pub(super) fn warn_if_slow(name: &str, elapsed: Duration) {
+    if elapsed > SLOW_AFTER {
+        tracing::warn!(name, ?elapsed, "function blocked its connection: mark it as `blocking`, or make it async");
+    }
+}
+
+/// The time at which a connection last read the system clock.
+///
+/// Reading the system clock is a considerable part of the cost of a small call. The transport therefore reads it when a
+/// message arrives, and a call reads it when its function returns. The work between the previous reading and a call is
+/// counted as part of the call.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    /// The nanoseconds since `start`, which overflow only after centuries.
+    elapsed: AtomicU64,
+}
+
+impl Clock {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { start: now, elapsed: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn set(&self, now: Instant) {
+        self.elapsed.store(self.nanos(now), Ordering::Relaxed);
+    }
+
+    /// Returns the time of the last reading.
+    pub(crate) fn last(&self) -> Instant {
+        self.start + Duration::from_nanos(self.elapsed.load(Ordering::Relaxed))
+    }
+
+    /// Reads the system clock, and returns the time since the previous reading.
+    pub(crate) fn lap(&self) -> Duration {
+        let (before, now) = (self.elapsed.load(Ordering::Relaxed), self.nanos(Instant::now()));
+        self.elapsed.store(now, Ordering::Relaxed);
+        Duration::from_nanos(now.saturating_sub(before))
+    }
+
+    fn nanos(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
+    }
 }

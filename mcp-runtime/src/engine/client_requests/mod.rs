@@ -6,8 +6,10 @@ mod seal;
 mod state;
 mod wait;
 
+#[cfg(feature = "tasks")]
+pub(super) use pending::PendingRequest;
 pub(crate) use pending::{InputResponse, PendingRequests, session_ended};
-pub(super) use pending::{PendingRequest, decode_progress, decode_response, into_result, send_request};
+pub(super) use pending::{decode_progress, decode_response, into_result, send_request};
 pub(super) use rounds::{RoundParams, RoundsRequester};
 pub(crate) use seal::StateKeys;
 pub(super) use state::Binding;

@@ -11,7 +11,7 @@ use super::{
     outcome::Outcome,
 };
 use crate::{
-    engine::call::guard::GuardedCall,
+    engine::call::running::GuardedCall,
     handler::{CallFuture, Function, entry::EntryInfo},
 };
 

@@ -8,5 +8,4 @@ pub(crate) mod entries;
 pub(crate) mod lifecycle;
 pub(crate) mod required_scopes;
 pub(crate) mod subscriptions;
-pub(crate) mod tasks;
 pub(crate) mod tools;

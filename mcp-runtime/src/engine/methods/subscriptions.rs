@@ -2,7 +2,7 @@
 //!
 //! See [Subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions).
 
-use super::{required_scopes::required_scopes, tasks::owner_name};
+use super::required_scopes::required_scopes;
 use crate::{
     engine::{
         call::running,
@@ -15,10 +15,7 @@ use crate::{
             filter::{Filter, Listener, too_many_listeners, too_many_resources},
             subscriber::Subscriber,
         },
-        tasks::{
-            request::{is_declared, undeclared},
-            watch,
-        },
+        tasks,
     },
     error::Fault,
 };
@@ -70,9 +67,7 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let is_known = |uri: &str| registry.resource(uri, |function| visible.sees(function)).is_some();
     let capabilities = registry.capabilities();
     let requested = Filter::read(request.params)?;
-    if capabilities.tasks && requested.tasks.is_some() && !is_declared(request.params) {
-        return Err(undeclared());
-    }
+    tasks::check_filter(request, &requested)?;
     // One challenge names the scopes of all resources.
     request.sender_access().check(&required_scopes("subscriptions/listen", request))?;
     let filter = requested.supported(capabilities, engine.announces_changes(), is_known);
@@ -85,13 +80,10 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let subscriber = Subscriber::of_request(&engine.subscriptions, &connection.outbox, request.id.as_json());
     let subscriber = subscriber.ok_or_else(too_many_listeners)?;
     let permit = connection.source.as_ref().map(|source| source.admit_listener()).transpose()?;
-    let owner = owner_name(request)?;
+    let watch = tasks::watch(request, &filter)?;
     let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
-    if let Some(ids) = filter.tasks.filter(|ids| !ids.is_empty()) {
-        let (store, access) = (engine.tasks.store(), request.sender_access());
-        let watch =
-            watch::watch_tasks(store, (&owner, &access), ids, &connection.outbox, request.encoding(), request.id);
-        listener.watch_tasks(watch);
+    if let Some(watch) = watch {
+        listener.watch_tasks(watch());
     }
     connection.in_flight.listen(request.id.clone(), listener).map_err(|listener| {
         listener.cancel();

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     auth::{Identity, Scopes},
     engine::{
-        call::{batch::Batch, guard::Clock, in_flight::InFlight},
+        call::{batch::Batch, in_flight::InFlight, running::Clock},
         outbox::Outbox,
         rates::FlowControl,
         replicas::SessionMessage,

@@ -2,16 +2,13 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{
-    subscriber::{MAX_RESOURCES, MAX_URI_BYTES, Subscriber},
-    subscription,
-};
+use super::subscriber::{self, MAX_RESOURCES, MAX_URI_BYTES, Subscriber};
 use crate::{
     engine::{
         call::running,
         outbox::Outbox,
         request::{params::Params, source::Permit},
-        tasks::watch::{MAX_WATCHED_TASKS, TaskWatch},
+        tasks::TaskWatch,
     },
     error::Fault,
     handler::{Encoding, member},
@@ -22,6 +19,9 @@ use crate::{
 
 const RESOURCES: &str = "resourceSubscriptions";
 const TASKS: &str = "taskIds";
+
+/// The maximum number of tasks in one subscription.
+const MAX_WATCHED_TASKS: usize = 128;
 
 /// The changes that a client subscribes to.
 #[derive(Debug, Default)]
@@ -201,7 +201,7 @@ pub(crate) fn too_many_listeners() -> Fault {
 
 fn write_acknowledgement(out: &mut Vec<u8>, id: &Id, filter: &Filter) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"#);
-    subscription::write_subscription_id(out, id.as_json());
+    subscriber::write_subscription_id(out, id.as_json());
     out.extend_from_slice(br#","notifications":"#);
     filter.write(out);
     out.extend_from_slice(b"}}\n");

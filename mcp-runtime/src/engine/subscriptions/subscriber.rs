@@ -8,12 +8,16 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
-use super::subscription::{Subject, Subscription};
-use crate::{engine::outbox::Outbox, registry::Kinds};
+use crate::{
+    engine::outbox::{Outbox, PendingNotifications},
+    handler::comma,
+    jsonrpc::write,
+    registry::Kinds,
+};
 
 /// The maximum number of resources that a subscriber may subscribe to.
 pub(crate) const MAX_RESOURCES: usize = 1024;
@@ -28,21 +32,21 @@ pub(crate) struct Subscriptions {
     index: RwLock<Index>,
     listeners: AtomicUsize,
     /// The number of updates of resources since the server started.
-    updates: AtomicU64,
+    pub(super) updates: AtomicU64,
 }
 
 /// The subscriptions by subject. Each `Vec` is sorted by number.
 #[derive(Debug, Default)]
-struct Index {
+pub(super) struct Index {
     lists: Vec<Arc<Subscription>>,
-    resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
+    pub(super) resources: HashMap<Arc<str>, Vec<Arc<Subscription>>>,
     last_number: u64,
 }
 
 /// A receiver of notifications: a session or a `subscriptions/listen` request. Dropping it ends its subscriptions.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    server: Arc<Subscriptions>,
+    pub(super) server: Arc<Subscriptions>,
     outbox: Weak<Outbox>,
     /// The JSON of the request id that its notifications carry. `None` for a session.
     subscription_id: Option<Arc<str>>,
@@ -69,16 +73,7 @@ impl Subscriptions {
         }
     }
 
-    /// Notifies the subscribers of the lists of these kinds, and the subscribers of all resources.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn everything_changed(&self, kinds: Kinds) {
-        self.lists_changed(kinds);
-        for subscription in self.index().resources.values().flatten() {
-            subscription.resource_updated();
-        }
-    }
-
-    fn index(&self) -> RwLockReadGuard<'_, Index> {
+    pub(super) fn index(&self) -> RwLockReadGuard<'_, Index> {
         self.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,33 +184,6 @@ impl Subscriber {
         }
     }
 
-    /// Returns the number of updates of resources since the server started.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn updates(&self) -> u64 {
-        self.server.updates.load(Ordering::Acquire)
-    }
-
-    /// Subscribes to these resources, and ends the subscriptions to other resources. Subscriptions beyond the limits
-    /// are ignored. If [`updates`](Self::updates) was `since` before the new subscriptions were known, and has
-    /// increased, their resources count as updated.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn set_resources(&self, uris: &[String], since: Option<u64>) {
-        let known = self.subscriptions().iter().filter_map(|known| known.uri().map(str::to_owned)).collect::<Vec<_>>();
-        for uri in known.iter().filter(|uri| !uris.contains(uri)) {
-            self.unsubscribe_resource(uri);
-        }
-        for uri in uris.iter().filter(|uri| !known.contains(uri)) {
-            let _ = self.subscribe_resource(uri);
-        }
-        if since.is_none_or(|since| since == self.updates()) {
-            return;
-        }
-        let is_new = |uri: &str| !known.iter().any(|known| known == uri);
-        for subscription in self.subscriptions().iter().filter(|subscription| subscription.uri().is_some_and(is_new)) {
-            subscription.resource_updated();
-        }
-    }
-
     /// Removes ended subscriptions from the outbox, where they would otherwise stay until the client reads.
     fn discard_ended(&self) {
         if let Some(outbox) = self.outbox.upgrade() {
@@ -226,18 +194,6 @@ impl Subscriber {
     /// Queues the notifications that were held back, and stops holding notifications back.
     pub(crate) fn ready(&self) {
         self.subscriptions().iter().for_each(Subscription::release);
-    }
-
-    /// Notifies of the lists of these kinds and of all resources as if they had changed.
-    #[cfg(feature = "http")]
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn everything_changed(&self, kinds: Kinds) {
-        for subscription in &*self.subscriptions() {
-            match subscription.subject() {
-                Subject::Lists(_) => subscription.lists_changed(kinds),
-                Subject::Resource(_) => subscription.resource_updated(),
-            }
-        }
     }
 
     /// Ends all subscriptions. Notifications that are already pending are still sent.
@@ -252,7 +208,7 @@ impl Subscriber {
         Subscription::new(index.next_number(), subject, self.subscription_id.clone(), Weak::clone(&self.outbox))
     }
 
-    fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
+    pub(super) fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
         self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -266,6 +222,147 @@ impl Drop for Subscriber {
             self.server.listeners.fetch_sub(1, Ordering::AcqRel);
         }
     }
+}
+
+/// The flag of a subscription whose notifications are held back until its subscriber is ready.
+const HELD: u8 = 0x40;
+/// The flag of a subscription that has ended.
+const ENDED: u8 = 0x80;
+/// The pending change of a subscription to a resource.
+const UPDATED: u8 = 1;
+
+const _: () = assert!((Kinds::ALL.0 | UPDATED) & (HELD | ENDED) == 0, "more kinds than bits: widen `pending`");
+
+/// The subscription of one subscriber to one subject.
+///
+/// A subscription is either clean or pending. The first change marks it as pending and queues it in its outbox; further
+/// changes do not queue it again. Writing its notifications makes it clean.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(super) number: u64,
+    /// The pending changes and the flags, as bits.
+    pending: AtomicU8,
+    subject: Subject,
+    /// The JSON of the request id that the notifications carry. `None` for a session.
+    subscription_id: Option<Arc<str>>,
+    outbox: Weak<Outbox>,
+}
+
+/// The subject of a subscription.
+#[derive(Debug)]
+pub(super) enum Subject {
+    /// The lists of these kinds of entries.
+    Lists(Kinds),
+    /// The resource with this URI.
+    Resource(Arc<str>),
+}
+
+impl Subscription {
+    pub(super) fn new(number: u64, subject: Subject, subscription_id: Option<Arc<str>>, outbox: Weak<Outbox>) -> Self {
+        Self { number, pending: AtomicU8::new(0), subject, subscription_id, outbox }
+    }
+
+    /// Holds notifications back until [`release`](Self::release).
+    pub(super) fn held(self) -> Self {
+        Self { pending: AtomicU8::new(HELD), ..self }
+    }
+
+    pub(super) fn subject(&self) -> &Subject {
+        &self.subject
+    }
+
+    /// Returns the URI of the subscribed resource.
+    pub(super) fn uri(&self) -> Option<&str> {
+        match &self.subject {
+            Subject::Resource(uri) => Some(uri),
+            Subject::Lists(_) => None,
+        }
+    }
+
+    /// Marks the subscribed lists among `changed` as pending.
+    pub(super) fn lists_changed(self: &Arc<Self>, changed: Kinds) {
+        if let Subject::Lists(kinds) = self.subject {
+            self.mark(changed.0 & kinds.0);
+        }
+    }
+
+    /// Marks the subscribed resource as pending.
+    pub(super) fn resource_updated(self: &Arc<Self>) {
+        self.mark(UPDATED);
+    }
+
+    fn mark(self: &Arc<Self>, changes: u8) {
+        if changes != 0 && self.pending.fetch_or(changes, Ordering::AcqRel) == 0 {
+            self.enqueue();
+        }
+    }
+
+    fn enqueue(self: &Arc<Self>) {
+        if let Some(outbox) = self.outbox.upgrade() {
+            outbox.enqueue(Arc::clone(self) as _);
+        }
+    }
+
+    /// Queues the notifications that were held back, and stops holding notifications back.
+    pub(super) fn release(self: &Arc<Self>) {
+        let before = self.pending.fetch_and(!HELD, Ordering::AcqRel);
+        if before & HELD != 0 && before & !HELD != 0 {
+            self.enqueue();
+        }
+    }
+
+    /// Ends the subscription. Pending notifications are discarded.
+    pub(super) fn end(&self) {
+        self.pending.fetch_or(ENDED, Ordering::AcqRel);
+    }
+
+    fn write_line(&self, out: &mut Vec<u8>, method: &str, uri: Option<&str>) {
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","method":""#);
+        out.extend_from_slice(method.as_bytes());
+        out.push(b'"');
+        if self.subscription_id.is_some() || uri.is_some() {
+            out.extend_from_slice(br#","params":{"#);
+            if let Some(subscription_id) = &self.subscription_id {
+                write_subscription_id(out, subscription_id);
+            }
+            if let Some(uri) = uri {
+                comma(out);
+                out.extend_from_slice(br#""uri":"#);
+                write::string(out, uri);
+            }
+            out.push(b'}');
+        }
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+impl PendingNotifications for Subscription {
+    fn write(&self, out: &mut Vec<u8>) {
+        // Changes from here on make it pending again.
+        let pending = self.pending.fetch_and(HELD | ENDED, Ordering::AcqRel);
+        if pending & ENDED != 0 {
+            return;
+        }
+        match &self.subject {
+            Subject::Resource(uri) => self.write_line(out, "notifications/resources/updated", Some(uri)),
+            Subject::Lists(_) => {
+                for kind in Kinds(pending).iter() {
+                    self.write_line(out, kind.list_changed(), None);
+                }
+            }
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        self.pending.load(Ordering::Acquire) & ENDED != 0
+    }
+}
+
+/// Writes the `_meta` that names the subscription of a notification.
+pub(super) fn write_subscription_id(out: &mut Vec<u8>, subscription_id: &str) {
+    out.extend_from_slice(br#""_meta":{"io.modelcontextprotocol/subscriptionId":"#);
+    out.extend_from_slice(subscription_id.as_bytes());
+    out.push(b'}');
 }
 
 #[cfg(test)]

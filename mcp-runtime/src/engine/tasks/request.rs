@@ -17,6 +17,7 @@ use crate::{
     engine::{
         call::running,
         client_requests::InputResponse,
+        description::TASKS_EXTENSION,
         request::{params::Params, source::SenderAccess},
     },
     error::Fault,
@@ -26,19 +27,16 @@ use crate::{
     revision::Feature,
 };
 
-/// The name of the extension.
-pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-
 /// Returns whether the client of a request has declared the extension, so that it accepts tasks it did not request.
 pub(crate) fn is_declared(params: &Params<'_>) -> bool {
     let extensions = params.meta.client_capabilities.and_then(|json| json.member("extensions"));
-    let tasks = extensions.and_then(|json| json.member(EXTENSION));
+    let tasks = extensions.and_then(|json| json.member(TASKS_EXTENSION));
     tasks.is_some_and(RawJson::is_object)
 }
 
 /// Returns the error for a client that has not declared the extension.
 pub(crate) fn undeclared() -> Fault {
-    Fault::MissingCapability { required: json!({ "extensions": { EXTENSION: {} } }) }
+    Fault::MissingCapability { required: json!({ "extensions": { TASKS_EXTENSION: {} } }) }
 }
 
 /// A request about one task.

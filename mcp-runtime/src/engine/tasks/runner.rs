@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     backend::Backoff,
-    engine::call::{guard::GuardedCall, running},
+    engine::call::running::{self, GuardedCall},
     error::Fault,
     handler::{Call, CallFuture, Context, Finished, ResultKind},
     random::log_id,

@@ -17,9 +17,6 @@ use crate::{
     jsonrpc::Id,
 };
 
-/// The maximum number of tasks in one subscription.
-pub(crate) const MAX_WATCHED_TASKS: usize = 128;
-
 /// The tokio tasks that send notifications about the tasks of a subscription. Dropping the watch aborts them.
 #[derive(Debug)]
 pub(crate) struct TaskWatch(Vec<AbortHandle>);

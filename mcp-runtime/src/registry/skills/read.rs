@@ -11,11 +11,10 @@ use std::{
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{Content, DIRECTORY, Label, Node, Skill, Skills, front_matter::FrontMatter};
+use super::{Content, Label, Node, Skill, Skills, front_matter::FrontMatter};
 use crate::{
     jsonrpc::write,
     model::{Resource, ResourceBody, ResourceLink},
-    registry::skills,
 };
 
 const SKILL_FILE: &str = "SKILL.md";
@@ -214,10 +213,8 @@ impl Reader {
         let (uri, name) = (uri(segments), segments.last().cloned().unwrap_or_default());
         let (digest, size) = (digest(&bytes), bytes.len());
         let contents = match String::from_utf8(bytes) {
-            Ok(text) => Resource::text(uri.clone(), text).with_mime_type(skills::media_type(&name, true)),
-            Err(error) => {
-                Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(skills::media_type(&name, false))
-            }
+            Ok(text) => Resource::text(uri.clone(), text).with_mime_type(media_type(&name, true)),
+            Err(error) => Resource::blob(uri.clone(), error.into_bytes()).with_mime_type(media_type(&name, false)),
         };
         let mut link = ResourceLink::new(uri.clone(), name.clone()).with_size(size as u64);
         link.mime_type.clone_from(&contents.mime_type);
@@ -404,4 +401,50 @@ fn encode(segment: &str) -> String {
         }
     }
     encoded
+}
+
+/// The media type of a directory.
+const DIRECTORY: &str = "inode/directory";
+
+/// The media types by lowercase file extension.
+const TYPES: &[(&str, &str)] = &[
+    ("css", "text/css"),
+    ("csv", "text/csv"),
+    ("gif", "image/gif"),
+    ("gz", "application/gzip"),
+    ("htm", "text/html"),
+    ("html", "text/html"),
+    ("jpeg", "image/jpeg"),
+    ("jpg", "image/jpeg"),
+    ("js", "text/javascript"),
+    ("json", "application/json"),
+    ("md", "text/markdown"),
+    ("mjs", "text/javascript"),
+    ("mp3", "audio/mpeg"),
+    ("mp4", "video/mp4"),
+    ("pdf", "application/pdf"),
+    ("png", "image/png"),
+    ("py", "text/x-python"),
+    ("rs", "text/rust"),
+    ("sh", "application/x-sh"),
+    ("svg", "image/svg+xml"),
+    ("toml", "application/toml"),
+    ("wasm", "application/wasm"),
+    ("wav", "audio/wav"),
+    ("webp", "image/webp"),
+    ("xml", "application/xml"),
+    ("yaml", "application/yaml"),
+    ("yml", "application/yaml"),
+    ("zip", "application/zip"),
+];
+
+/// Returns the media type of a file by its extension, or else by whether it is text.
+fn media_type(name: &str, is_text: bool) -> &'static str {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    let known = TYPES.iter().find(|(known, _)| extension.as_deref() == Some(known));
+    match known {
+        Some((_, media_type)) => media_type,
+        None if is_text => "text/plain",
+        None => "application/octet-stream",
+    }
 }

@@ -1,3 +1,11 @@
+//! The HTTP transport of 2024-11-05: an event stream carries all messages of the server, and the client posts its
+//! messages to a second path.
+//!
+//! A session lives as long as its stream, in the process that holds it. Other processes do not know it, even if they share
+//! the backend: load balancers must send its messages to that process.
+//!
+//! See [HTTP with SSE](https://modelcontextprotocol.io/specification/2024-11-05/basic/transports#http-with-sse).
+
 use std::{
     collections::HashMap,
     convert::Infallible,
@@ -42,23 +50,23 @@ const MESSAGES: &str = "/message";
 
 /// A service for both paths, without CORS.
 #[derive(Debug, Clone)]
-pub(in crate::transport::http) struct LegacyService {
+pub(super) struct LegacyService {
     endpoint: Endpoint,
     sessions: LegacySessions,
 }
 
 impl LegacyService {
-    pub(in crate::transport::http) fn new(endpoint: Endpoint, sessions: LegacySessions) -> Self {
+    pub(super) fn new(endpoint: Endpoint, sessions: LegacySessions) -> Self {
         Self { endpoint, sessions }
     }
 
     /// Attributes subsequent requests to this sender.
-    pub(in crate::transport::http) fn set_remote(&mut self, remote: Remote) {
+    pub(super) fn set_remote(&mut self, remote: Remote) {
         self.endpoint = self.endpoint.for_remote(remote);
     }
 
     /// Returns whether this service is responsible for a path.
-    pub(in crate::transport::http) fn serves(path: &str) -> bool {
+    pub(super) fn serves(path: &str) -> bool {
         matches!(path, STREAM | MESSAGES)
     }
 

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use super::{
+    key::TaskKey,
+    request::{TaskRequest, decode_cursor, decode_responses, is_declared, list as list_page, undeclared},
+    result::{QuestionStream, ResultRequest},
+    service::TaskOwner,
+    watch::{TaskWatch, watch_tasks},
+};
 use crate::{
     engine::{
         call::prepare::{admit, answer_with, check_in_flight},
         request::context::RequestContext,
-        tasks::{
-            key::TaskKey,
-            request::{TaskRequest, decode_cursor, decode_responses, is_declared, list as list_page, undeclared},
-            result::{QuestionStream, ResultRequest},
-            service::TaskOwner,
-        },
+        subscriptions::filter::Filter,
     },
     error::Fault,
     random,
@@ -106,7 +108,7 @@ pub(super) fn task_owner(request: &RequestContext<'_>) -> Result<TaskOwner, Faul
 /// # Errors
 ///
 /// Returns a fault if no random id can be generated for the session.
-pub(super) fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> {
+fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> {
     if let Some(principal) = request.principal() {
         return Ok(format!("principal:{principal}"));
     }
@@ -118,4 +120,31 @@ pub(super) fn owner_name(request: &RequestContext<'_>) -> Result<String, Fault> 
         session.set_id(&random::id().ok_or_else(no_id)?.into());
     }
     Ok(format!("session:{}", session.id().unwrap_or_default()))
+}
+
+/// Prepares to notify a `subscriptions/listen` request of changes to the tasks that its filter names.
+///
+/// # Errors
+///
+/// Fails if no random id can be generated for the session.
+pub(crate) fn watch(
+    request: &RequestContext<'_>,
+    filter: &Filter,
+) -> Result<Option<impl FnOnce() -> TaskWatch>, Fault> {
+    let Some(ids) = filter.tasks.clone().filter(|ids| !ids.is_empty()) else { return Ok(None) };
+    let owner = owner_name(request)?;
+    Ok(Some(move || {
+        let (store, access) = (request.engine().tasks.store(), request.sender_access());
+        watch_tasks(store, (&owner, &access), ids, &request.connection.outbox, request.encoding(), request.id)
+    }))
+}
+
+/// Checks that a client that subscribes to tasks has declared the extension.
+///
+/// # Errors
+///
+/// Returns the fault that names the extension.
+pub(crate) fn check_filter(request: &RequestContext<'_>, filter: &Filter) -> Result<(), Fault> {
+    let is_refused = request.registry.capabilities().tasks && filter.tasks.is_some() && !is_declared(request.params);
+    if is_refused { Err(undeclared()) } else { Ok(()) }
 }

@@ -1,24 +1,20 @@
 //! The output of a connection, or of an HTTP response stream, until the transport takes it.
 
-mod contents;
-#[cfg(test)]
-mod tests;
-
-pub(super) use self::contents::{MAX_UNREAD_BYTES, PendingNotifications};
-
 use std::{
+    ops::{Deref, DerefMut},
     sync::{Arc, PoisonError},
-    task::{Context as TaskContext, Poll},
+    task::{Context as TaskContext, Poll, Waker},
     time::Duration,
 };
 
-use contents::{Contents, LockedContents};
 use tokio::sync::{Notify, SetOnce, futures::OwnedNotified};
 
-#[cfg(feature = "http")]
-use crate::engine::limits::Meter;
 use crate::{
-    engine::{rates::FlowControl, sync::Mutex},
+    engine::{
+        limits::Meter,
+        rates::FlowControl,
+        sync::{Mutex, MutexGuard},
+    },
     error::FaultClass,
     handler::CallConnection,
     model::Level,
@@ -33,7 +29,7 @@ pub(crate) struct Outbox {
     /// The signal that the transport has taken the contents, or that it begins to read.
     drained: Arc<Notify>,
     /// Set when the session that the output belongs to has ended.
-    closed: SetOnce<()>,
+    pub(super) closed: SetOnce<()>,
     flow: Arc<FlowControl>,
 }
 
@@ -47,61 +43,12 @@ impl Outbox {
         self.contents().calls
     }
 
-    /// Returns whether the outbox is empty and, apart from pending notifications, will stay empty.
-    #[cfg(feature = "http")]
-    pub(crate) fn is_finished(&self) -> bool {
-        let contents = self.contents();
-        // The end of a session has already cancelled its requests, even if nothing polls the code that waits for them.
-        let has_questions = contents.questions > 0 && !self.is_closed();
-        contents.calls == 0 && contents.listeners == 0 && !has_questions && contents.lines.is_empty()
-    }
-
-    /// Returns whether every call and every listener has finished.
-    #[cfg(feature = "http")]
-    pub(crate) fn is_complete(&self) -> bool {
-        let contents = self.contents();
-        contents.calls == 0 && contents.listeners == 0
-    }
-
-    /// Returns whether there is a listener, so that notifications may arrive at any time.
-    #[cfg(feature = "http")]
-    pub(crate) fn is_listening(&self) -> bool {
-        self.contents().listeners > 0
-    }
-
-    /// Returns whether a function has asked to close the SSE stream.
-    #[cfg(feature = "http")]
-    pub(crate) fn is_close_requested(&self) -> bool {
-        self.contents().close_after.is_some()
-    }
-
-    /// Takes the request of a function to close the SSE stream. Returns the time after which the client should
-    /// reconnect.
-    #[cfg(feature = "http")]
-    pub(crate) fn take_close_request(&self) -> Option<Duration> {
-        self.contents().close_after.take()
-    }
-
-    /// Adds encoded lines.
-    #[cfg(feature = "http")]
-    pub(crate) fn push(&self, lines: &[u8]) {
-        let mut contents = self.contents();
-        contents.lines.extend_from_slice(lines);
-        contents.wake();
-    }
-
     /// Becomes ready when there is something to [`drain`](Self::drain).
     pub(crate) fn poll_output(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
         self.poll_contents(cx, |contents| !contents.is_empty())
     }
 
-    /// Becomes ready when there are encoded lines.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn poll_lines(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        self.poll_contents(cx, |contents| !contents.lines.is_empty())
-    }
-
-    fn poll_contents(&self, cx: &mut TaskContext<'_>, is_ready: impl FnOnce(&Contents) -> bool) -> Poll<()> {
+    pub(super) fn poll_contents(&self, cx: &mut TaskContext<'_>, is_ready: impl FnOnce(&Contents) -> bool) -> Poll<()> {
         let mut contents = self.contents();
         if is_ready(&contents) {
             return Poll::Ready(());
@@ -113,58 +60,19 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Becomes ready when there is something to [`drain`](Self::drain), or when every call has finished.
-    #[cfg(feature = "http")]
-    pub(crate) fn poll_output_or_end(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let output = self.poll_output_or_close_request(cx);
-        if self.call_count() == 0 { Poll::Ready(()) } else { output }
-    }
-
-    /// Becomes ready when there is something to [`drain`](Self::drain), or when a function asks to close the SSE
-    /// stream.
-    #[cfg(feature = "http")]
-    pub(crate) fn poll_output_or_close_request(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let output = self.poll_output(cx);
-        if self.is_close_requested() { Poll::Ready(()) } else { output }
-    }
-
-    /// Returns the number of unread bytes.
-    #[cfg(feature = "http")]
-    pub(crate) fn unread(&self) -> usize {
-        self.contents().lines.len()
-    }
-
-    /// Adds the number of unread bytes to a meter, and keeps the meter up to date.
-    #[cfg(feature = "http")]
-    pub(crate) fn set_meter(&self, meter: Meter) {
-        self.contents().meter = Some(meter);
-    }
-
-    /// Wakes the task that waits for output.
-    #[cfg(feature = "http")]
-    pub(crate) fn wake(&self) {
-        self.contents().wake();
-    }
-
     /// Counts a stream that carries the output to the client.
     pub(crate) fn open_reader(&self) {
         self.contents().readers += 1;
         self.drained.notify_waiters();
     }
 
-    /// Removes a stream from the count.
-    #[cfg(feature = "http")]
-    pub(crate) fn close_reader(&self) {
-        self.contents().readers -= 1;
-    }
-
     /// Returns whether a stream carries the output to the client.
-    pub(in crate::engine) fn has_reader(&self) -> bool {
+    pub(super) fn has_reader(&self) -> bool {
         self.contents().readers > 0
     }
 
     /// Waits until a stream carries the output to the client.
-    pub(in crate::engine) async fn until_read(&self) {
+    pub(super) async fn until_read(&self) {
         loop {
             // Registered before the check, so that no change is missed.
             let changed = self.drained.notified();
@@ -182,35 +90,30 @@ impl Outbox {
         self.contents().wake();
     }
 
-    #[cfg(feature = "http")]
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.initialized()
-    }
-
     /// Waits until the output is closed.
     pub(crate) async fn until_closed(&self) {
         self.closed.wait().await;
     }
 
     /// Counts a request to the client, which may outlive its call because its cancellation must still be sent.
-    pub(in crate::engine) fn open_question(&self) {
+    pub(super) fn open_question(&self) {
         self.contents().questions += 1;
     }
 
     /// Removes a request to the client from the count.
-    pub(in crate::engine) fn close_question(&self) {
+    pub(super) fn close_question(&self) {
         let mut contents = self.contents();
         contents.questions -= 1;
         contents.wake();
     }
 
     /// Counts a call.
-    pub(in crate::engine) fn open_call(&self) {
+    pub(super) fn open_call(&self) {
         self.contents().calls += 1;
     }
 
     /// Removes a call from the count, and adds the lines that `write` writes.
-    pub(in crate::engine) fn close_call(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn close_call(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut contents = self.contents();
         contents.calls -= 1;
         write(&mut contents.lines);
@@ -218,18 +121,12 @@ impl Outbox {
     }
 
     /// Records the class of the fault with which a call ends. Must precede the response.
-    pub(in crate::engine) fn set_fault(&self, fault: FaultClass) {
+    pub(super) fn set_fault(&self, fault: FaultClass) {
         self.contents().fault = Some(fault);
     }
 
-    /// Returns the class of the fault with which a call ended.
-    #[cfg(feature = "http")]
-    pub(crate) fn fault(&self) -> Option<FaultClass> {
-        self.contents().fault
-    }
-
     /// Counts a listener, and adds its acknowledgement.
-    pub(in crate::engine) fn open_listener(&self, acknowledgement: &[u8]) {
+    pub(super) fn open_listener(&self, acknowledgement: &[u8]) {
         let mut contents = self.contents();
         contents.listeners += 1;
         contents.lines.extend_from_slice(acknowledgement);
@@ -237,7 +134,7 @@ impl Outbox {
     }
 
     /// Removes a listener from the count, and adds the lines that `write` writes after the pending notifications.
-    pub(in crate::engine) fn close_listener(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(super) fn close_listener(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut contents = self.contents();
         contents.listeners -= 1;
         contents.write_pending();
@@ -246,7 +143,7 @@ impl Outbox {
     }
 
     /// Queues a subscription with pending notifications.
-    pub(in crate::engine) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
+    pub(super) fn enqueue(&self, pending: Arc<dyn PendingNotifications>) {
         let mut contents = self.contents();
         // The subscription may have ended in the meantime.
         if !pending.is_ended() {
@@ -256,7 +153,7 @@ impl Outbox {
     }
 
     /// Removes subscriptions that have ended from the queue.
-    pub(in crate::engine) fn remove_ended(&self) {
+    pub(super) fn remove_ended(&self) {
         self.contents().pending.retain(|pending| !pending.is_ended());
     }
 
@@ -265,7 +162,7 @@ impl Outbox {
     /// # Errors
     ///
     /// If the outbox is full, returns a future that completes when the message can be offered again.
-    pub(in crate::engine) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
+    pub(super) fn offer(&self, message: &[u8]) -> Result<(), OwnedNotified> {
         let mut contents = self.contents();
         if !contents.lines.is_empty() && contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
             return Err(Arc::clone(&self.drained).notified_owned());
@@ -281,13 +178,7 @@ impl Outbox {
         self.take_lines(contents, into)
     }
 
-    /// Moves the encoded lines into a buffer. Leaves pending notifications. Returns whether there were any lines.
-    #[cfg(all(feature = "cluster", feature = "http"))]
-    pub(crate) fn drain_lines(&self, into: &mut Vec<u8>) -> bool {
-        self.take_lines(self.contents(), into)
-    }
-
-    fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
+    pub(super) fn take_lines(&self, mut contents: LockedContents<'_>, into: &mut Vec<u8>) -> bool {
         if contents.lines.is_empty() {
             return false;
         }
@@ -301,7 +192,7 @@ impl Outbox {
         true
     }
 
-    fn contents(&self) -> LockedContents<'_> {
+    pub(super) fn contents(&self) -> LockedContents<'_> {
         LockedContents(self.contents.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -339,5 +230,176 @@ impl CallConnection for Outbox {
 impl std::fmt::Debug for Outbox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Outbox").field("calls", &self.call_count()).finish_non_exhaustive()
+    }
+}
+
+/// The maximum number of unread bytes in an outbox. Notifications beyond it are dropped; responses are not.
+pub(super) const MAX_UNREAD_BYTES: usize = 1 << 20;
+
+/// A source of notifications that are encoded only when the transport is ready for them.
+pub(super) trait PendingNotifications: Send + Sync {
+    /// Writes the pending notifications as lines, and clears them.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Returns whether the subscription has ended, so that nothing more may be written.
+    fn is_ended(&self) -> bool;
+}
+
+/// The contents of an outbox, with its writers and its reader.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// Encoded lines.
+    pub(super) lines: Vec<u8>,
+    /// Subscriptions with pending notifications, each at most once. They are encoded when the transport drains the
+    /// outbox.
+    pub(super) pending: Vec<Arc<dyn PendingNotifications>>,
+    /// The number of calls whose responses will arrive here.
+    pub(super) calls: usize,
+    /// The number of requests to the client that are neither answered nor withdrawn.
+    pub(super) questions: usize,
+    /// The number of listeners whose responses will arrive here.
+    pub(super) listeners: usize,
+    /// The number of streams that carry the output to the client.
+    pub(super) readers: usize,
+    pub(super) waker: Option<Waker>,
+    /// The time after which the client should reconnect, if a function has asked to close the SSE stream.
+    pub(super) close_after: Option<Duration>,
+    /// The class of the fault with which a call ended.
+    pub(super) fault: Option<FaultClass>,
+    pub(super) meter: Option<Meter>,
+    /// The number of bytes that `meter` includes.
+    metered: usize,
+    /// Whether a notification was dropped since the transport last drained the outbox.
+    pub(super) has_dropped: bool,
+}
+
+/// The locked contents of an outbox. Updates the meter when dropped.
+pub(super) struct LockedContents<'a>(pub(super) MutexGuard<'a, Contents>);
+
+impl Deref for LockedContents<'_> {
+    type Target = Contents;
+
+    fn deref(&self) -> &Contents {
+        &self.0
+    }
+}
+
+impl DerefMut for LockedContents<'_> {
+    fn deref_mut(&mut self) -> &mut Contents {
+        &mut self.0
+    }
+}
+
+impl Drop for LockedContents<'_> {
+    fn drop(&mut self) {
+        let unread = self.lines.len();
+        self.update_meter(unread);
+    }
+}
+
+impl Drop for Contents {
+    fn drop(&mut self) {
+        self.update_meter(0);
+    }
+}
+
+impl Contents {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.pending.is_empty()
+    }
+
+    fn update_meter(&mut self, unread: usize) {
+        let Some(meter) = &self.meter else { return };
+        let before = std::mem::replace(&mut self.metered, unread);
+        match unread.checked_sub(before) {
+            Some(0) => {}
+            Some(added) => meter.add(added),
+            None => meter.sub(before - unread),
+        }
+    }
+
+    /// Encodes the pending notifications.
+    pub(super) fn write_pending(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        for pending in std::mem::take(&mut self.pending) {
+            pending.write(&mut self.lines);
+        }
+    }
+
+    pub(super) fn push_line(&mut self, line: &[u8]) {
+        self.lines.extend_from_slice(line);
+        self.lines.push(b'\n');
+        self.wake();
+    }
+
+    pub(super) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::rates::SessionRates;
+
+    impl Outbox {
+        /// Creates the outbox of a session with the default rates.
+        pub(crate) fn for_test() -> Arc<Self> {
+            Arc::new(Self::new(Arc::new(FlowControl::new(&SessionRates::default()))))
+        }
+
+        /// Counts a call.
+        #[cfg(feature = "http")]
+        pub(crate) fn begin_call(&self) {
+            self.open_call();
+        }
+
+        /// Counts a request to the client.
+        #[cfg(feature = "http")]
+        pub(crate) fn begin_question(&self) {
+            self.open_question();
+        }
+
+        /// Finishes a call with its response.
+        #[cfg(feature = "http")]
+        pub(crate) fn finish_call(&self, response: &str) {
+            self.close_call(|out| out.extend_from_slice(format!("{response}\n").as_bytes()));
+        }
+
+        /// Returns the number of queued subscriptions.
+        pub(in crate::engine) fn pending(&self) -> usize {
+            self.contents().pending.len()
+        }
+
+        pub(in crate::engine) fn is_empty(&self) -> bool {
+            self.contents().is_empty()
+        }
+    }
+
+    struct Changed;
+
+    impl PendingNotifications for Changed {
+        fn write(&self, out: &mut Vec<u8>) {
+            out.extend_from_slice(b"changed\n");
+        }
+
+        fn is_ended(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn the_response_of_a_listener_follows_its_pending_notifications() {
+        let outbox = Outbox::for_test();
+        outbox.open_listener(b"acknowledged\n");
+        outbox.enqueue(Arc::new(Changed));
+        outbox.close_listener(|out| out.extend_from_slice(b"response\n"));
+        let mut written = Vec::new();
+        assert!(outbox.drain(&mut written));
+        assert_eq!(String::from_utf8(written).unwrap(), "acknowledged\nchanged\nresponse\n");
     }
 }

@@ -1,0 +1,165 @@
+//! The options of HTTP, and serving it.
+
+use std::{
+    env,
+    error::Error,
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{
+    flags::{UsageError, Words},
+    show::Package,
+};
+use crate::{
+    replace_file::{Readers, replace_file},
+    server::BuiltServer,
+    stderr,
+    transport::http::{HttpAddress, HttpOptions, InvalidHttpAddress, Listener, ListenerOptions, serve},
+};
+
+/// The options, as `--help` describes them.
+pub(super) const OPTIONS: [(&str, &str); 7] = [
+    ("--http <ADDRESS>", "Serve HTTP on this address, such as 127.0.0.1:8080 or unix:/run/x.sock, instead of stdio"),
+    ("--allow-host <HOST>", "Allow HTTP requests to this host instead of loopback names; may be repeated"),
+    ("--allow-origin <ORIGIN>", "Allow HTTP requests from web pages of this origin; may be repeated"),
+    (
+        "--token-file <PATH>",
+        "Require the token in this file as `Authorization: Bearer`; generated if the file is missing or empty",
+    ),
+    ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
+    ("--drain-delay <SECONDS>", "How long to serve requests after a shutdown signal, while /readyz fails [default: 0]"),
+    ("--legacy-sse", "Also serve the HTTP transport of protocol revision 2024-11-05"),
+];
+
+/// Returns the names of the options, without dashes.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    OPTIONS.into_iter().filter_map(|(usage, _)| usage.split(' ').next()?.strip_prefix("--"))
+}
+
+/// The values of the options.
+#[derive(Debug)]
+pub(super) struct HttpArguments {
+    options: HttpOptions,
+    listener: ListenerOptions,
+    /// The permissions of the file of a Unix socket.
+    socket_mode: u32,
+    /// The file with the token that every HTTP request must carry.
+    pub(super) token_file: Option<PathBuf>,
+    /// The last option that was given.
+    last: Option<String>,
+}
+
+impl Default for HttpArguments {
+    fn default() -> Self {
+        let (options, listener) = (HttpOptions::default(), ListenerOptions::default());
+        Self { options, listener, socket_mode: 0o600, token_file: None, last: None }
+    }
+}
+
+impl HttpArguments {
+    /// Parses an option. Returns the address of `--http`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the value is missing or invalid.
+    pub(super) fn parse(&mut self, word: &str, words: &mut Words) -> Result<Option<HttpAddress>, UsageError> {
+        self.last = Some(word.to_owned());
+        match word {
+            "--http" => {
+                let address = words.value(word, "an address, such as 127.0.0.1:8080")?.parse();
+                return address.map(Some).map_err(|error: InvalidHttpAddress| UsageError(error.to_string()));
+            }
+            "--token-file" => self.token_file = Some(words.value(word, "the path of a file")?.into()),
+            "--socket-mode" => self.socket_mode = parse_mode(&words.value(word, "permissions, such as 660")?)?,
+            "--allow-host" => {
+                let host = words.value(word, "a host, such as mcp.example.com")?;
+                self.options = std::mem::take(&mut self.options).allow_host(host);
+            }
+            "--allow-origin" => {
+                let origin = words.value(word, "an origin, such as https://app.example.com")?;
+                self.options = std::mem::take(&mut self.options).allow_origin(origin);
+            }
+            "--drain-delay" => {
+                let delay = parse_seconds(word, &words.value(word, "a number of seconds")?)?;
+                self.listener = std::mem::take(&mut self.listener).drain_delay(delay);
+            }
+            _ => self.listener = std::mem::take(&mut self.listener).legacy_sse(true),
+        }
+        Ok(None)
+    }
+
+    /// Checks that no option was given, since the program does not serve HTTP.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the last option.
+    pub(super) fn check_unused(&self) -> Result<(), UsageError> {
+        match &self.last {
+            Some(option) => Err(UsageError(format!(
+                "`{option}` requires `--http`\nhelp: add `--http <ADDRESS>`, such as `--http 127.0.0.1:8080`"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Serves HTTP until the process receives a shutdown signal.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the service cannot start.
+    pub(super) async fn serve(
+        self,
+        package: &Package,
+        server: BuiltServer,
+        address: &HttpAddress,
+    ) -> Result<(), Box<dyn Error>> {
+        let path = self.options.path.clone();
+        let service = server.into_http_service(self.options)?;
+        service.check_start(Some(address)).await?;
+        let listener = Listener::bind_with_mode(address, self.socket_mode).await?;
+        let url = listener.address()?.url(&path);
+        report(package, &url, self.token_file.as_deref())?;
+        serve(listener, service).options(self.listener).run().await;
+        Ok(())
+    }
+}
+
+/// Parses a number of seconds.
+fn parse_seconds(option: &str, text: &str) -> Result<Duration, UsageError> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| UsageError(format!("`{option}`: invalid number of seconds `{text}`, expected one such as 5")))
+}
+
+/// Parses the permissions of a file, in octal as for `chmod`.
+fn parse_mode(text: &str) -> Result<u32, UsageError> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| {
+        UsageError(format!("`--socket-mode`: invalid permissions `{text}`, expected octal digits, such as 660"))
+    })
+}
+
+/// The environment variable that names the file to which the endpoint's URL is written once the server accepts
+/// connections.
+const ADDRESS_FILE: &str = "MCP_ADDRESS_FILE";
+
+/// Reports the URL of the endpoint, and how requests carry the token of a file. The token itself is not printed, since
+/// logs are kept and shared.
+///
+/// # Errors
+///
+/// Returns an error if `MCP_ADDRESS_FILE` is set and the file cannot be written.
+fn report(package: &Package, url: &str, token_file: Option<&Path>) -> io::Result<()> {
+    let mut lines = format!("{} listens on {url}\n", package.name);
+    if let Some(file) = token_file.map(Path::display) {
+        lines.push_str(&format!(
+            "requests need the token in `{file}`, as with `curl -H \"Authorization: Bearer $(cat '{file}')\"`\n"
+        ));
+    }
+    stderr::writer().push(lines.as_bytes());
+    let Some(file) = env::var_os(ADDRESS_FILE).filter(|file| !file.is_empty()) else { return Ok(()) };
+    replace_file(file.as_ref(), &format!("{url}\n"), Readers::Default).map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot write the file that `{ADDRESS_FILE}` names: {error}"))
+    })
+}

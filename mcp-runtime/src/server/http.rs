@@ -1,0 +1,143 @@
+//! What HTTP adds to a server: authentication, and the conversion into a service.
+
+use std::sync::Arc;
+
+use super::{BuiltServer, Server};
+#[cfg(feature = "cluster")]
+use crate::cluster::Cluster;
+use crate::{
+    auth::Authenticator,
+    error::BuildError,
+    transport::http::{
+        Authorization, Endpoint, HttpOptions, HttpService, LegacySessions,
+        session::{LocalSessions, Sessions},
+    },
+};
+
+/// The maximum number of functions that an error names.
+const MAX_NAMES: usize = 5;
+
+/// The parts of a built server that only HTTP needs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HttpParts {
+    /// The processes that share the backend. `None` if the author has not set one.
+    #[cfg(feature = "cluster")]
+    cluster: Option<Arc<Cluster>>,
+    /// How HTTP requests are authenticated.
+    authorization: Option<Arc<Authorization>>,
+    legacy: LegacySessions,
+}
+
+/// Authentication. See the chapter [Authorization](crate::guide::authorization).
+impl Server {
+    /// Requires every HTTP request to be authenticated.
+    ///
+    /// The server then rejects requests without valid credentials with status 401, and binds sessions, tasks and
+    /// everything else that outlives a request to the [`Principal`](crate::auth::Principal). If the authenticator names an
+    /// authorization server, the server serves the metadata of the protected resource. Other transports are not affected.
+    ///
+    /// ```
+    /// use mcp_runtime::{Server, auth::{IdentityFromExtensions, ProtectedResource}};
+    ///
+    /// let resource = ProtectedResource::new()
+    ///     .resource("https://mcp.example.com/mcp")
+    ///     .with_authorization_server("https://id.example.com");
+    /// let server = Server::empty("notes", "1.0.0").authenticate(IdentityFromExtensions::new(resource));
+    /// assert!(server.check().is_ok());
+    /// ```
+    ///
+    /// A server has one authenticator: a second one is an error when the server is built.
+    ///
+    /// See [Authorization](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization).
+    pub fn authenticate(mut self, authenticator: impl Authenticator) -> Self {
+        self.profile.authenticates = true;
+        if self.authenticator.replace(Arc::new(authenticator)).is_some() {
+            self.problems.push(
+                "the server has two authenticators\nhelp: combine them in one that tries each of them".to_owned(),
+            );
+        }
+        self
+    }
+
+    /// Prepares the authentication of HTTP requests, and reports what is wrong with it.
+    pub(super) fn authorization(&mut self) -> Option<Arc<Authorization>> {
+        let identity = &self.profile.identity;
+        let name = identity.title.as_ref().unwrap_or(&identity.name);
+        match Authorization::new(self.authenticator.take()?, name) {
+            Ok(authorization) => return Some(Arc::new(authorization)),
+            Err(problems) => self.problems.extend(problems),
+        }
+        None
+    }
+}
+
+impl BuiltServer {
+    /// Sets the processes that share the backend.
+    #[cfg(feature = "cluster")]
+    pub(super) fn in_cluster(mut self, cluster: Option<Arc<Cluster>>) -> Self {
+        self.http.cluster = cluster;
+        self
+    }
+
+    /// Sets how HTTP requests are authenticated.
+    pub(super) fn authorized(mut self, authorization: Option<Arc<Authorization>>) -> Self {
+        self.http.authorization = authorization;
+        self
+    }
+
+    /// Converts the server into an HTTP service, to [serve](crate::http::serve) on a listener or to mount into axum and
+    /// other frameworks based on `http` and `tower`.
+    ///
+    /// ```
+    /// # use mcp_runtime::{BuildError, HttpOptions, Server};
+    /// # #[allow(dead_code)]
+    /// fn app(server: Server) -> Result<axum::Router, BuildError> {
+    ///     let mcp = server.build()?.into_http_service(HttpOptions::default())?;
+    ///     Ok(axum::Router::new().nest_service("/mcp", mcp))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if functions require scopes, but the server has no authenticator.
+    pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, BuildError> {
+        self.check_authorization().map_err(|problem| BuildError::new(vec![problem]))?;
+        Ok(HttpService::new(self.endpoint(options), self.http.legacy))
+    }
+
+    /// Creates an endpoint, whose sessions the processes that share the backend share.
+    pub(crate) fn endpoint(&self, options: HttpOptions) -> Endpoint {
+        let local = Arc::new(LocalSessions::new(&options));
+        #[cfg(feature = "cluster")]
+        let sessions = match &self.http.cluster {
+            Some(cluster) => cluster.sessions(&self.engine, local, &options),
+            None => Sessions::new(local, None),
+        };
+        #[cfg(not(feature = "cluster"))]
+        let sessions = Sessions::new(local, None);
+        Endpoint::new(Arc::clone(&self.engine), self.http.authorization.clone(), sessions, options)
+    }
+
+    /// Checks that functions with scopes are unreachable without authentication.
+    fn check_authorization(&self) -> Result<(), String> {
+        let registry = self.engine.registry();
+        if self.http.authorization.is_some()
+            || (!registry.requires_scopes() && self.engine.profile.access.base.is_empty())
+        {
+            return Ok(());
+        }
+        let functions = registry.functions().filter(|(function, _)| function.scopes.is_some());
+        let names: Vec<_> = functions.map(|(function, _)| format!("`{}`", function.name)).take(MAX_NAMES + 1).collect();
+        let what = match names.as_slice() {
+            [] => "every request requires scopes".to_owned(),
+            [name] => format!("{name} requires scopes"),
+            names if names.len() > MAX_NAMES => format!("{} and others require scopes", names[..MAX_NAMES].join(", ")),
+            names => format!("{} require scopes", names.join(", ")),
+        };
+        Err(format!(
+            "{what}, but the server does not authenticate requests over HTTP\n\
+             help: add an authenticator with `Server::authenticate`; if a middleware identifies the callers, add \
+             `IdentityFromExtensions`"
+        ))
+    }
+}
