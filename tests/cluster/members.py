@@ -140,7 +140,7 @@ def cut_off(cluster):
     wire = Wire(cluster.redis_port)
     backend = second.environment["MCP_BACKEND"]
     second.stop()
-    second.environment["MCP_BACKEND"] = f"redis://127.0.0.1:{wire.port}"
+    second.environment["MCP_BACKEND"] = f"{backend.rpartition(':')[0]}:{wire.port}"
     cluster.restart(second)
     sessions = known_sessions(first, second)
     wire.passes.clear()
@@ -232,4 +232,5 @@ def until(condition, seconds=LEASE):
 
 
 def redis(cluster, *words):
-    subprocess.run(["redis-cli", "-p", str(cluster.redis.port), *words], stdout=subprocess.DEVNULL, check=True)
+    command = ["redis-cli", "--no-auth-warning", "-u", cluster.backend, *words]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
