@@ -1,7 +1,7 @@
 //! Waiting for changes of tasks.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -10,9 +10,16 @@ use tokio::sync::watch;
 use super::{key::TaskKey, task::Task};
 use crate::engine::replicas::{ReplicaHandler, Slot};
 
+/// The maximum number of ended tasks that are kept. They contain results of at most 2 KiB.
+const MAX_ENDED: usize = 256;
+
 /// The changes that this process has made or heard of, for the futures of this process that wait for them.
 #[derive(Debug, Default)]
-pub(super) struct TaskChanges(Mutex<Waiting>);
+pub(super) struct TaskChanges {
+    waiting: Mutex<Waiting>,
+    /// The tasks that this process has ended last, which no longer change. Clients ask for them soon.
+    ended: Mutex<VecDeque<Arc<Task>>>,
+}
 
 /// The tasks that are waited for, by id. The limits on tasks, calls and subscriptions bound their number.
 type Waiting = HashMap<String, watch::Sender<Latest>>;
@@ -45,6 +52,11 @@ impl TaskChanges {
     /// Wakes the futures that wait for a newer version of a task than they have seen. `task` is the task in this version,
     /// if this process has written it.
     pub(super) fn announce(&self, id: &str, version: u64, task: Option<&Task>) {
+        if let Some(task) = task.filter(|task| task.state.status.is_final()) {
+            let mut ended = self.ended();
+            ended.truncate(MAX_ENDED - 1);
+            ended.push_front(Arc::new(task.clone()));
+        }
         if let Some(latest) = self.waiting().get(id) {
             latest.send_if_modified(|latest| {
                 let is_newer = latest.version.is_none_or(|latest| latest < version);
@@ -67,10 +79,12 @@ impl TaskChanges {
         }
     }
 
-    /// Returns a task that futures of this process wait for, in the latest version of which the process has heard.
+    /// Returns a task that this process has ended, or that futures of this process wait for, in the latest version of which
+    /// the process has heard.
     pub(super) fn latest(&self, key: &TaskKey) -> Option<Arc<Task>> {
-        let task = self.waiting().get(key.id())?.borrow().task.clone();
-        task.filter(|task| task.key == *key)
+        let waiting = self.waiting().get(key.id()).and_then(|latest| latest.borrow().task.clone());
+        let ended = || self.ended().iter().find(|task| task.key == *key).cloned();
+        waiting.filter(|task| task.key == *key).or_else(ended)
     }
 
     /// Encodes a change for other processes.
@@ -87,7 +101,11 @@ impl TaskChanges {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self) -> MutexGuard<'_, VecDeque<Arc<Task>>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

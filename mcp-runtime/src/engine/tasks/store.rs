@@ -134,8 +134,8 @@ impl TaskStore {
         Ok(tasks.map(|task| task.remaining(now)).min())
     }
 
-    /// Returns a task, or `None` if it is unknown or has expired. A task whose process is gone has failed. The state of an
-    /// unfinished task that this process runs is the latest of which it has heard.
+    /// Returns a task, or `None` if it is unknown or has expired. A task whose process is gone has failed. The backend is not
+    /// asked for a task that this process runs or has just ended.
     pub(super) async fn load(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
         let is_fresh = || self.replica.as_ref().is_none_or(|replica| replica.is_fresh());
         let is_latest = |task: &Arc<Task>| task.state.status.is_final() || self.runs(task) && is_fresh();

@@ -96,7 +96,7 @@ async fn a_small_task_needs_few_operations_of_the_backend() {
     const TASKS: usize = 16;
     // The lease is not renewed during the test.
     let configure = |server: Server| server.with::<small>().lease(Duration::from_secs(600));
-    for (polls, most) in [(false, 3), (true, 5)] {
+    for polls in [false, true] {
         let cluster = Cluster::start_with(1, HttpOptions::default, configure).await;
         let session = open(cluster.at(0), "2025-11-25", json!({})).await;
         session.initialized().await;
@@ -113,9 +113,8 @@ async fn a_small_task_needs_few_operations_of_the_backend() {
         for _ in 0..TASKS {
             counts.push(run().await);
         }
-        // The function may end before the request for its result.
         counts.sort_unstable();
-        assert!(counts[TASKS / 2] <= most, "{polls}: {counts:?}");
+        assert!(counts[TASKS / 2] <= 3, "{polls}: {counts:?}");
         assert_eq!(cluster.backend().count("mcp/1/task").await, Ok(TASKS));
     }
 }
