@@ -231,11 +231,14 @@ impl SessionStore {
         self.replica.announce(SESSION_MESSAGES, &announcement.encode()).await
     }
 
-    /// Extends the time for which a session is kept. Returns `false` if it has ended.
+    /// Extends the time for which a session is kept, unless a replica has just done so. Returns `false` if it has ended.
     pub(super) async fn renew(&self, session: &Session) -> Result<bool, BackendError> {
         let Some(shared) = SharedSession::of(session) else { return Ok(true) };
         for _ in 0..MAX_ATTEMPTS {
             let StoredSession { mut record, version } = shared.copy();
+            if !self.is_unused_for(&record, self.unused_after / 4) {
+                return Ok(true);
+            }
             record.renewed = Some(self.replica.clock().now());
             let condition = RecordCondition::Version(version);
             if let Some(version) = self.write(&shared.id, condition, &record).await? {

@@ -1,6 +1,10 @@
 //! The expiry, the number and the records of sessions that replicas share.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use mcp_runtime::{
     HttpOptions, Server,
@@ -76,6 +80,27 @@ async fn sessions_that_are_used_again_do_not_make_room() {
         alive.push(cluster.at(0).send(&session.ping()).await.status == 200);
     }
     assert_eq!((&alive[..2], alive[2] != alive[3]), (&[true; 2][..], true));
+}
+
+/// Both replicas use a session all the time, and one of them renews it.
+#[tokio::test]
+async fn a_session_is_renewed_by_one_replica_at_a_time() {
+    let (idle, intervals) = (Duration::from_secs(4), 4);
+    let options = move || HttpOptions::default().session_idle(idle);
+    let cluster = Cluster::start_with(2, options, |server| server.lease(Duration::from_secs(600))).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let mut versions = HashSet::new();
+    let begun = Instant::now();
+    while begun.elapsed() < idle / 8 * intervals {
+        for replica in 0..2 {
+            assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
+        }
+        let record = cluster.backend().get(&format!("mcp/1/session/{}", session.id)).await.unwrap().unwrap();
+        versions.insert(record.version);
+        tokio::time::sleep(idle / 800).await;
+    }
+    // The first version is not a renewal, and the replicas begin their intervals at different times.
+    assert!((3..=intervals as usize + 2).contains(&versions.len()), "{}", versions.len());
 }
 
 /// Clients never learn the ids of these sessions.
