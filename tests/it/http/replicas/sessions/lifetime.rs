@@ -67,7 +67,7 @@ async fn sessions_that_are_used_again_do_not_make_room() {
     for _ in 0..4 {
         opened.push(open(cluster.at(0), "2025-11-25", json!({})).await);
     }
-    // Used sessions are renewed in each eighth of this time, and those that were not renewed in a quarter of it are evicted.
+    // Sessions in use are renewed in each eighth of this time. Sessions that were not renewed in a quarter of it are evicted.
     tokio::time::sleep(idle * 2 / 5).await;
     for (replica, session) in opened[..2].iter().enumerate() {
         assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
