@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Start Redis, three replicas of a server, and nginx in front of them, which distributes requests without stickiness, except for those of
-the transport of 2024-11-05.
+"""Start Redis with a random password, three replicas of a server, and nginx in front of them, which distributes requests without
+stickiness, except for those of the transport of 2024-11-05.
 
     examples/cluster/cluster.py [--http ADDRESS] [PROGRAM [ARGUMENT…]]
 
@@ -11,6 +11,7 @@ Everything listens on the loopback interface only, and ends with SIGTERM or Ctrl
 import argparse
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -118,10 +119,15 @@ class Cluster:
     def __enter__(self):
         self.scratch = tempfile.TemporaryDirectory(prefix="cluster-")
         self.redis_port = free_port()
-        self.backend = f"redis://127.0.0.1:{self.redis_port}"
+        # Every user of the machine can connect to the port, but only this one can read the file and the environment of a process.
+        password = secrets.token_urlsafe(24)
+        self.backend = f"redis://default:{password}@127.0.0.1:{self.redis_port}"
+        config = Path(self.scratch.name, "redis.conf")
+        config.write_text(f"requirepass {password}\n")
         # Nothing that was acknowledged is lost when Redis is killed.
         options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--appendfsync", "always"]
-        command = [tool("redis-server"), "--port", str(self.redis_port), "--dir", self.scratch.name, "--logfile", "redis.log", *options]
+        command = [tool("redis-server"), str(config), "--port", str(self.redis_port), "--dir", self.scratch.name]
+        command += ["--logfile", "redis.log", *options]
         self.redis = self._run("redis", command, self.redis_port)
         self.replicas = []
         ports = [free_port() for _ in range(self.count)]

@@ -11,7 +11,7 @@ const TIMEOUT: Duration = Duration::from_millis(1500);
 /// The default maximum number of commands that wait for responses.
 const MAX_IN_FLIGHT: usize = 16_384;
 
-/// The default prefix of all keys and channels.
+/// The default prefix of all keys and channels, which the name of a server may follow.
 const PREFIX: &str = "mcp:";
 
 /// The longest time to live, which keeps the arithmetic of times within its range.
@@ -108,8 +108,9 @@ pub struct RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// Sets the prefix of all keys and channels, `mcp:` by default. Services that share a server need different
-    /// prefixes: a service does not start while another service uses its prefix.
+    /// Sets the prefix of all keys and channels, `mcp:` by default, or `mcp:NAME:` with the name of the server if the option
+    /// `--backend` connects it. Services that share a server need different prefixes: a service does not start while another
+    /// service uses its prefix.
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.to_owned();
         self
@@ -153,6 +154,16 @@ impl RedisBuilder {
     }
 }
 
+/// Connects the server with a name, for the option `--backend`.
+pub(crate) async fn connect_server(url: &str, server: &str) -> Result<Redis, Error> {
+    Redis::builder(url).prefix(&server_prefix(server)).connect().await
+}
+
+/// Returns the prefix for a server. Braces decide where a cluster stores keys.
+fn server_prefix(name: &str) -> String {
+    format!("{PREFIX}{}:", name.replace(['{', '}'], "_"))
+}
+
 /// Omits credentials.
 impl fmt::Debug for RedisBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -167,4 +178,16 @@ impl fmt::Debug for RedisBuilder {
 /// Returns a time to live in whole milliseconds, of which Redis requires at least one.
 pub(crate) fn milliseconds(ttl: Duration) -> Vec<u8> {
     ttl.min(MAX_TTL).as_millis().max(1).to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_have_prefixes_of_their_own() {
+        for (name, expected) in [("notes", "mcp:notes:"), ("my {notes}", "mcp:my _notes_:")] {
+            assert_eq!(server_prefix(name), expected);
+        }
+    }
 }

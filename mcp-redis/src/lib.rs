@@ -32,5 +32,5 @@ mcp_runtime::backend_connector!(
         "valkey+sentinel",
         "valkeys+sentinel",
     ],
-    Redis::connect
+    backend::connect_server
 );

@@ -52,27 +52,30 @@ impl Link {
 }
 
 async fn reconnect(address: Arc<Address>, state: watch::Sender<State>, mut reports: mpsc::Receiver<u64>) {
-    let mut current = 0;
+    let (mut current, mut opened) = (0, Instant::now());
     while let Some(number) = reports.recv().await {
         if number != current {
             continue;
         }
         state.send_replace(State::Down(Instant::now()));
+        pause_after(opened).await;
         let mut backoff = Backoff::default();
         loop {
             match address.connect().await {
                 Ok(connection) => {
-                    current += 1;
+                    (current, opened) = (current + 1, Instant::now());
                     state.send_replace(State::Up(connection, current));
                     break;
                 }
-                Err(error) => backoff.disconnected(&error).await,
+                Err(error) => backoff.failed("cannot connect to Redis", &error).await,
             }
             if state.is_closed() {
                 return;
             }
         }
-        tracing::info!("connected to Redis again");
+        if backoff.has_failed() {
+            tracing::warn!("connected to Redis again");
+        }
     }
 }
 
@@ -96,11 +99,22 @@ impl Backoff {
         pause.mul_f64(0.5 + 0.5 * f64::from(random) / f64::from(u32::MAX))
     }
 
-    /// Waits before the next attempt to connect.
-    pub(crate) async fn disconnected(&mut self, error: &RedisError) {
-        if self.0 == 0 {
-            tracing::warn!("cannot connect to Redis: {error}");
+    /// Returns whether an attempt has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0 > 0
+    }
+
+    /// Waits before the next attempt to connect. Logs the first failure.
+    pub(crate) async fn failed(&mut self, what: &str, error: &RedisError) {
+        if !self.has_failed() {
+            tracing::warn!("{what}: {error}: retrying");
         }
         sleep(self.next()).await;
     }
+}
+
+/// Waits before a connection replaces one that was lost soon after it was opened: the server may be a replica, which refuses
+/// every change.
+pub(crate) async fn pause_after(opened: Instant) {
+    sleep((MIN_PAUSE * 4).saturating_sub(opened.elapsed())).await;
 }

@@ -17,7 +17,13 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at},
 };
 
-use crate::{address::Address, channels::Channels, client::Client, link::Backoff, scripts::Scripts};
+use crate::{
+    address::Address,
+    channels::Channels,
+    client::Client,
+    link::{Backoff, pause_after},
+    scripts::Scripts,
+};
 
 /// The maximum number of subscriptions that wait for their confirmation.
 const MAX_PENDING: usize = 16_384;
@@ -111,11 +117,14 @@ impl Subscriber {
             let (sink, stream) = match self.connect().await {
                 Ok(connection) => connection,
                 Err(error) => {
-                    backoff.disconnected(&error).await;
+                    backoff.failed("cannot subscribe to messages of Redis", &error).await;
                     continue;
                 }
             };
-            backoff = Backoff::default();
+            if std::mem::take(&mut backoff).has_failed() {
+                tracing::warn!("subscribed to messages of Redis again");
+            }
+            let opened = Instant::now();
             let end = tokio::select! {
                 () = self.dispatch(stream) => End::Lost,
                 () = self.until_silent() => End::Lost,
@@ -124,7 +133,8 @@ impl Subscriber {
             if matches!(end, End::Closed) {
                 return;
             }
-            tracing::warn!("the connection to Redis for subscriptions was lost");
+            tracing::debug!("the connection to Redis for subscriptions was lost");
+            pause_after(opened).await;
         }
     }
 

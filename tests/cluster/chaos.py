@@ -248,5 +248,5 @@ def after(cluster, chaos):
 
 
 def redis(cluster, *words):
-    command = ["redis-cli", "-p", str(cluster.redis.port), *words]
+    command = ["redis-cli", "--no-auth-warning", "-u", cluster.backend, *words]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout

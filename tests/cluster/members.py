@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from client import LEASE, Client, Refused, Unavailable
-from cluster import free_port
+from cluster import Process, free_port
 from debian import program
 
 REVISION = "2025-11-25"
@@ -140,7 +140,7 @@ def cut_off(cluster):
     wire = Wire(cluster.redis_port)
     backend = second.environment["MCP_BACKEND"]
     second.stop()
-    second.environment["MCP_BACKEND"] = f"redis://127.0.0.1:{wire.port}"
+    second.environment["MCP_BACKEND"] = f"{backend.rpartition(':')[0]}:{wire.port}"
     cluster.restart(second)
     sessions = known_sessions(first, second)
     wire.passes.clear()
@@ -207,19 +207,27 @@ def shifted(cluster, shift):
 
 
 def another_server(cluster, other):
-    """A server with another name must not use the keys."""
-    command = [str(other), "--http", f"127.0.0.1:{free_port()}"]
-    started = subprocess.Popen(command, env={"MCP_BACKEND": cluster.backend}, stderr=subprocess.PIPE, text=True)
+    """A server with another name shares nothing with the cluster, although it has the same Redis."""
+    another = Process("another", [str(other), "--http", f"127.0.0.1:{free_port()}"], MCP_BACKEND=cluster.backend)
+    another.port = int(another.command[-1].rsplit(":", 1)[1])
     try:
-        error = started.communicate(timeout=10)[1]
-    except subprocess.TimeoutExpired:
-        started.kill()
-        started.communicate()
-        yield "a server with another name starts with the same keys"
-        return
-    print(error, flush=True)
-    if not started.returncode or "`cluster`" not in error or "`everything`" not in error:
-        yield f"a server with another name: exit status {started.returncode}, {error}"
+        if not until(lambda: another.process.poll() is not None or listens(another) and ready(another) == 200):
+            yield "a server with another name is not ready"
+        opened = client(cluster.replicas[0])
+        opened.connect()
+        found = status(another, opened.session, PING)
+        if found != 404:
+            yield f"a session of the cluster at a server with another name: status {found}"
+    finally:
+        another.stop()
+
+
+def listens(process):
+    try:
+        socket.create_connection(("127.0.0.1", process.port), 1).close()
+        return True
+    except OSError:
+        return False
 
 
 def until(condition, seconds=LEASE):
@@ -232,4 +240,5 @@ def until(condition, seconds=LEASE):
 
 
 def redis(cluster, *words):
-    subprocess.run(["redis-cli", "-p", str(cluster.redis.port), *words], stdout=subprocess.DEVNULL, check=True)
+    command = ["redis-cli", "--no-auth-warning", "-u", cluster.backend, *words]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)

@@ -143,8 +143,8 @@ fn a_url_names_the_backend() {
         (&["--backend=TESTS://up"], &[("MCP_BACKEND", "other://up")], 0, ""),
         (&[], &[("MCP_BACKEND", "test://up")], 0, ""),
         (&[], &[("MCP_BACKEND", "")], 0, ""),
-        (&["--backend=test://down"], &[], 1, "mcp-tests: cannot connect to the backend: nobody listens\n"),
-        (&[], &[("MCP_BACKEND", "test://down")], 1, "mcp-tests: cannot connect to the backend: nobody listens\n"),
+        (&["--backend=test://down"], &[], 1, "mcp-tests: cannot connect to the backend: down for mcp-tests\n"),
+        (&[], &[("MCP_BACKEND", "test://down")], 1, "mcp-tests: cannot connect to the backend: down for mcp-tests\n"),
         (
             &["--backend=redis://user:secret@host"],
             &[],

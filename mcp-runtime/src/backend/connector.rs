@@ -10,7 +10,7 @@ use super::Backend;
 #[derive(Debug, Clone, Copy)]
 pub struct BackendConnector {
     schemes: &'static [&'static str],
-    connect: fn(String) -> ConnectFuture,
+    connect: fn(String, String) -> ConnectFuture,
 }
 
 inventory::collect!(BackendConnector);
@@ -24,7 +24,7 @@ const KNOWN: [(&[&str], &str, &str); 1] =
 
 impl BackendConnector {
     #[doc(hidden)]
-    pub const fn new(schemes: &'static [&'static str], connect: fn(String) -> ConnectFuture) -> Self {
+    pub const fn new(schemes: &'static [&'static str], connect: fn(String, String) -> ConnectFuture) -> Self {
         Self { schemes, connect }
     }
 
@@ -36,14 +36,16 @@ impl BackendConnector {
         connector.ok_or(UnknownBackend { scheme: Some(scheme) })
     }
 
-    /// Connects to a backend.
-    pub(crate) async fn connect(&self, url: &str) -> Result<Arc<dyn Backend>, ConnectError> {
-        (self.connect)(url.to_owned()).await
+    /// Connects the server with a name to a backend.
+    pub(crate) async fn connect(&self, url: &str, server: &str) -> Result<Arc<dyn Backend>, ConnectError> {
+        (self.connect)(url.to_owned(), server.to_owned()).await
     }
 }
 
 /// Registers an asynchronous function that connects to a backend, for URLs with these schemes in lower case. The
-/// function takes the URL as a `&str` and returns a `Result` of a [`Backend`](crate::backend::Backend) and an error.
+/// function takes the URL and the name of the server, each as a `&str`, and returns a `Result` of a
+/// [`Backend`](crate::backend::Backend) and an error. Servers with different names may use the same URL, so each needs keys
+/// of its own: the backend prepends the name. A server that was [renamed](crate::Server::renamed_from) keeps its first name.
 ///
 /// A program with [`main!`](crate::main) or [`#[server]`](crate::server) that contains the crate then accepts such a URL
 /// for the option `--backend` and in the environment variable `MCP_BACKEND`. As with annotated functions, a program
@@ -52,7 +54,7 @@ impl BackendConnector {
 /// ```
 /// use mcp_runtime::{backend::{BackendError, MemoryBackend}, backend_connector};
 ///
-/// async fn connect(url: &str) -> Result<MemoryBackend, BackendError> {
+/// async fn connect(url: &str, _server: &str) -> Result<MemoryBackend, BackendError> {
 ///     assert!(url.starts_with("memory://"));
 ///     Ok(MemoryBackend::default())
 /// }
@@ -66,8 +68,8 @@ impl BackendConnector {
 macro_rules! backend_connector {
     ([$($scheme:literal),+ $(,)?], $connect:expr) => {
         $crate::__private::inventory::submit! {
-            $crate::backend::BackendConnector::new(&[$($scheme),+], |url| {
-                ::std::boxed::Box::pin(async move { $crate::__private::connected($connect(&url).await) })
+            $crate::backend::BackendConnector::new(&[$($scheme),+], |url, server| {
+                ::std::boxed::Box::pin(async move { $crate::__private::connected($connect(&url, &server).await) })
             })
         }
     };

@@ -26,7 +26,7 @@ pub enum BackendError {
 impl fmt::Display for BackendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Full => f.write_str("the backend is full"),
+            Self::Full => f.write_str("the backend is full (Redis has reached `maxmemory`), or a value is too long"),
             Self::Unavailable(reason) => write!(f, "the backend is unavailable: {reason}"),
         }
     }
@@ -34,8 +34,28 @@ impl fmt::Display for BackendError {
 
 impl Error for BackendError {}
 
-/// The minimum time between two warnings about requests that failed.
+/// The minimum time between two warnings of one kind.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Limits the warnings about a backend that has failed, of which every request and every stream would write one.
+#[derive(Debug)]
+pub(crate) struct Warnings(Mutex<Option<Instant>>);
+
+impl Warnings {
+    pub(crate) const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    /// Returns whether a warning is due, and records it.
+    pub(crate) fn is_due(&self) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|at| at.elapsed() > WARNING_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
 
 /// Returns the fault of a request that needs the backend. The client may retry it: over HTTP, the status is 503 with
 /// `Retry-After`.
@@ -43,10 +63,8 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 /// The reason is logged, at most once in ten seconds, and not sent to the client.
 impl From<BackendError> for Fault {
     fn from(error: BackendError) -> Self {
-        static LAST_WARNING: Mutex<Option<Instant>> = Mutex::new(None);
-        let mut last_warning = LAST_WARNING.lock().unwrap_or_else(PoisonError::into_inner);
-        if last_warning.is_none_or(|at| at.elapsed() > WARNING_INTERVAL) {
-            *last_warning = Some(Instant::now());
+        static WARNINGS: Warnings = Warnings::new();
+        if WARNINGS.is_due() {
             tracing::warn!(%error, "requests fail, because the backend does");
         }
         Self::overloaded("the server cannot reach the state that it shares with other processes: retry later")

@@ -23,6 +23,8 @@ mod topics;
 
 #[cfg(feature = "cluster")]
 pub use connector::BackendConnector;
+#[cfg(all(feature = "cluster", feature = "http"))]
+pub(crate) use error::Warnings;
 pub use error::{BackendError, BackendFuture};
 pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};
 pub use memory_backend::MemoryBackend;

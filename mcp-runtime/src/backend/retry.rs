@@ -39,7 +39,7 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// Creates pauses of at most this length.
-    #[cfg(feature = "cluster")]
+    #[cfg(any(feature = "cluster", feature = "http"))]
     pub(crate) fn up_to(longest: Duration) -> Self {
         Self { longest, ..Self::default() }
     }

@@ -45,6 +45,8 @@ use std::{
     time::Duration,
 };
 
+use tokio::time::Instant;
+
 use self::{
     background::BackgroundTask, changes::SharedChanges, keys::StoredKeys, lease::ServerName, log_messages::SharedLog,
     readiness::BackendProbe, replica::Replica,
@@ -67,13 +69,11 @@ pub(crate) struct ClusterOptions {
     pub(crate) backend: Option<Arc<dyn Backend>>,
     /// How long the other processes wait for a process that gives no sign of life.
     pub(crate) lease: Duration,
-    /// The names of servers with which this one may share the backend.
-    pub(crate) former_names: Vec<String>,
 }
 
 impl Default for ClusterOptions {
     fn default() -> Self {
-        Self { backend: None, lease: Duration::from_secs(10), former_names: Vec::new() }
+        Self { backend: None, lease: Duration::from_secs(10) }
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Creates the cluster of a server, or `None` if its processes share no backend.
     pub(crate) fn of_server(options: ClusterOptions, profile: &Profile) -> Option<Arc<Self>> {
-        let name = ServerName { name: profile.identity.name.clone(), former: options.former_names };
+        let name = ServerName { name: profile.identity.name.clone(), former: profile.former_names.clone() };
         let replica = Replica::of_server(options.backend?, options.lease, name);
         let cluster = Self::new(replica, profile.state_keys.is_empty().then_some(profile.limits.round_ttl));
         Some(Arc::new(cluster))
@@ -174,6 +174,10 @@ impl Replicas for Cluster {
 
     fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool> {
         Box::pin(self.replica.is_alive(slot))
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.replica.is_fresh(Instant::now())
     }
 
     fn lease(&self) -> Duration {

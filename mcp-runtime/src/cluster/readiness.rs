@@ -48,7 +48,7 @@ impl BackendProbe {
             }
         };
         if before.is_some() && problem.is_none() {
-            tracing::info!("ready again: the backend responds");
+            tracing::warn!("ready again: the backend responds, and accepts changes");
         }
         *last = Some((Instant::now(), problem));
         problem

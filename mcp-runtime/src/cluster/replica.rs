@@ -129,7 +129,6 @@ impl Replica {
     /// Returns whether this replica has heard of everything that was announced more than a lease ago, and was not paused
     /// since. Otherwise, state that was read must be read again before it is used. This takes no lock, and does not use
     /// the backend.
-    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has sessions that replicas share"))]
     pub(crate) fn is_fresh(&self, at: Instant) -> bool {
         self.membership.freshness.is_fresh(at)
     }
@@ -233,11 +232,15 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
     // The runtime may drop the task at any point.
     let _reset = ResetOnDrop(&membership);
     let mut stopped = pin!(stopped);
-    let mut backoff = Backoff::up_to(MAX_PAUSE);
+    let (mut backoff, mut has_left) = (Backoff::up_to(MAX_PAUSE), false);
     loop {
         let error = match race(membership.enter(), stopped.as_mut()).await {
             Ok(Ok((mut lease, topics))) => {
+                if has_left || !backoff.is_reset() {
+                    tracing::warn!("this replica has joined the other replicas");
+                }
                 backoff.reset();
+                has_left = true;
                 if race(membership.participate(&mut lease, topics), stopped.as_mut()).await.is_err() {
                     lease.release(&membership.backend).await;
                     return;
@@ -248,7 +251,7 @@ async fn run(membership: Arc<Membership>, stopped: oneshot::Receiver<Infallible>
             Err(_) => return,
         };
         if backoff.is_reset() {
-            tracing::warn!(%error, "cannot join the other replicas: retrying");
+            tracing::warn!(%error, "cannot join the other replicas, so requests that need the backend fail: retrying");
         }
         membership.status.send_replace(Status::Failed(error));
         if race(backoff.wait(), stopped.as_mut()).await.is_err() {
@@ -317,7 +320,7 @@ impl Membership {
             _ = self.deliver(ANNOUNCEMENTS, all) => {}
         }
         self.freshness.end();
-        tracing::warn!(%slot, "this replica has lost its lease: the others consider its calls lost");
+        tracing::warn!(%slot, "this replica has lost its lease: its calls fail, and it joins the others again");
         self.status.send_replace(Status::Joining);
         self.handlers.tell(|handler| handler.lost(slot));
     }
@@ -329,10 +332,16 @@ impl Membership {
         while let Some(renewal) = lease.renewal(&self.backend).await {
             let has_failed = self.is_failing.swap(renewal.is_err(), Ordering::AcqRel);
             let sent = match renewal {
-                Ok(sent) => sent,
+                Ok(sent) => {
+                    if has_failed {
+                        tracing::warn!("the lease of this replica is renewed again");
+                    }
+                    sent
+                }
                 Err(error) => {
                     if !has_failed {
-                        tracing::warn!(%error, "cannot renew the lease of this replica: retrying");
+                        let ends_in = lease.valid_until.saturating_duration_since(Instant::now());
+                        tracing::warn!(%error, ?ends_in, "cannot renew the lease of this replica: retrying");
                     }
                     continue;
                 }
@@ -390,7 +399,10 @@ impl Membership {
         loop {
             match with_timeout(self.backend.subscribe(topic)).await {
                 Ok(subscription) => return subscription,
-                Err(error) => tracing::warn!(%error, "cannot subscribe to the messages of other replicas"),
+                Err(error) if backoff.is_reset() => {
+                    tracing::warn!(%error, "cannot subscribe to the messages of other replicas: retrying");
+                }
+                Err(_) => {}
             }
             backoff.wait().await;
         }

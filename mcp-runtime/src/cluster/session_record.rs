@@ -1,13 +1,13 @@
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    backend::{BackendError, RecordVersion},
+    backend::{BackendError, RecordVersion, Timestamp},
     engine::{
         Declared, Engine, InputResponse, MAX_RESOURCES, MAX_URI_BYTES, Session, SessionChange, SessionInfo,
         restore_session,
@@ -32,6 +32,9 @@ pub(super) struct SessionRecord {
     pub(super) server: String,
     /// The peer whose share of the sessions this one uses.
     pub(super) peer: String,
+    /// The time at which the session was last renewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) renewed: Option<Timestamp>,
     /// Whether the server declared in `initialize` that its lists may change.
     #[serde(default)]
     pub(super) announces_changes: bool,
@@ -100,6 +103,7 @@ impl SessionRecord {
             principal: session.info.principal.as_deref().map(str::to_owned),
             server: server.to_owned(),
             peer,
+            renewed: None,
             announces_changes: session.subscriber.is_some(),
             declares_logging: session.declares_logging,
             initialized: session.is_initialized(),
@@ -223,6 +227,8 @@ pub(super) struct SharedSession {
     updates: AtomicU64,
     /// The newest revision that was announced to the other replicas, as far as this replica knows.
     announced: AtomicU64,
+    /// Whether the session was not used for so long that it must be renewed when it is.
+    is_unused: AtomicBool,
 }
 
 impl SharedSession {
@@ -234,8 +240,18 @@ impl SharedSession {
     pub(super) fn new(id: Arc<str>, stored: StoredSession) -> Self {
         let announced = AtomicU64::new(stored.record.revision);
         let (invalidations, validated) = (AtomicU64::new(0), AtomicU64::new(0));
-        let updates = AtomicU64::new(0);
-        Self { id, stored: Mutex::new(stored), invalidations, validated, updates, announced }
+        let (updates, is_unused) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { id, stored: Mutex::new(stored), invalidations, validated, updates, announced, is_unused }
+    }
+
+    /// Records that the session must be renewed when it is used.
+    pub(super) fn set_unused(&self) {
+        self.is_unused.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the session, which is used, must be renewed.
+    pub(super) fn take_unused(&self) -> bool {
+        self.is_unused.load(Ordering::Relaxed) && self.is_unused.swap(false, Ordering::Relaxed)
     }
 
     pub(super) fn is_stale(&self) -> bool {
@@ -296,11 +312,11 @@ impl SharedSession {
         }
     }
 
-    /// Sets the version of the record, which another write than a change has set.
-    pub(super) fn set_version(&self, revision: u64, version: RecordVersion) {
+    /// Replaces the local copy with the record of a renewal, unless it was changed meanwhile.
+    pub(super) fn set_renewed(&self, renewed: StoredSession) {
         let mut current = self.stored();
-        if current.record.revision == revision {
-            current.version = version;
+        if current.record.revision == renewed.record.revision {
+            *current = renewed;
         }
     }
 

@@ -84,7 +84,8 @@ impl SessionStore {
         if !is_admitted {
             return Ok(None);
         }
-        let record = SessionRecord::new(session, peer, self.replica.server_name());
+        let mut record = SessionRecord::new(session, peer, self.replica.server_name());
+        record.renewed = Some(self.replica.clock().now());
         let collision = || BackendError::Unavailable("the id of a new session already exists".to_owned());
         let version = self.write(id, RecordCondition::Absent, &record).await?.ok_or_else(collision)?;
         Ok(Some(StoredSession { record, version }))
@@ -117,6 +118,12 @@ impl SessionStore {
             self.remove(id, peer).await?;
         }
         Ok(true)
+    }
+
+    /// Returns whether a session was last renewed longer ago than this, or at an unknown time.
+    pub(super) fn is_unused_for(&self, record: &SessionRecord, time: Duration) -> bool {
+        let now = self.replica.clock().now();
+        record.renewed.is_none_or(|renewed| now.saturating_duration_since(renewed) > time)
     }
 
     /// Reads a session. Returns `None` if it does not exist, or if it belongs to another server.
@@ -224,15 +231,20 @@ impl SessionStore {
         self.replica.announce(SESSION_MESSAGES, &announcement.encode()).await
     }
 
-    /// Extends the time for which a session is kept. Returns `false` if it has ended.
+    /// Extends the time for which a session is kept, unless a replica has just done so. Returns `false` if it has ended.
     pub(super) async fn renew(&self, session: &Session) -> Result<bool, BackendError> {
         let Some(shared) = SharedSession::of(session) else { return Ok(true) };
         for _ in 0..MAX_ATTEMPTS {
-            let StoredSession { record, version } = shared.copy();
+            let StoredSession { mut record, version } = shared.copy();
+            if !self.is_unused_for(&record, self.unused_after / 4) {
+                return Ok(true);
+            }
+            record.renewed = Some(self.replica.clock().now());
             let condition = RecordCondition::Version(version);
             if let Some(version) = self.write(&shared.id, condition, &record).await? {
-                shared.set_version(record.revision, version);
-                self.renew_peer(&shared.id, &record.peer).await?;
+                let peer = record.peer.clone();
+                shared.set_renewed(StoredSession { record, version });
+                self.renew_peer(&shared.id, &peer).await?;
                 return Ok(true);
             }
             if !self.refresh(session).await? {
@@ -248,7 +260,8 @@ impl SessionStore {
         self.remove(&shared.id, &shared.copy().record.peer).await
     }
 
-    async fn remove(&self, id: &str, peer: &str) -> Result<(), BackendError> {
+    /// Deletes a session of a peer, and tells the other replicas that it has ended.
+    pub(super) async fn remove(&self, id: &str, peer: &str) -> Result<(), BackendError> {
         let always = RecordCondition::Always;
         with_timeout(self.backend().delete(&session_key(id), always)).await?;
         with_timeout(self.backend().delete(&peer_key(peer, id), always)).await?;

@@ -114,8 +114,12 @@ impl ReplicaSessions {
             let permit = self.sessions.reserve(peer).ok_or_else(|| Fault::overloaded("too many sessions"))?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
             let session = stored.record.restore(&self.engine).ok_or_else(unknown)?;
+            let is_unused = self.store.is_unused_for(&stored.record, self.renewal_interval);
             let id = Arc::from(id);
             self.insert(&id, &session, stored, permit);
+            if is_unused {
+                self.work.renewals.add(Work::Renew(id.to_string()));
+            }
             if is_overlapped() {
                 invalidate(&session);
                 self.work.refreshes.add(Work::Refresh(id.to_string()));
@@ -168,10 +172,12 @@ impl ReplicaSessions {
         stale.map(|(id, _)| id.to_string()).collect()
     }
 
-    /// Returns the sessions that were used after `since`.
+    /// Returns the sessions that were used after `since`. The other sessions are renewed when they are used.
     pub(super) fn used_since(&self, since: Instant) -> Vec<Arc<str>> {
         let is_used = |local: &HttpSession| !local.is_idle() || local.state().last_used >= since;
-        self.sessions.all().into_iter().filter(|(_, local)| is_used(local)).map(|(id, _)| id).collect()
+        let (used, unused): (Vec<_>, Vec<_>) = self.sessions.all().into_iter().partition(|(_, local)| is_used(local));
+        unused.iter().filter_map(|(_, local)| SharedSession::of(&local.session)).for_each(SharedSession::set_unused);
+        used.into_iter().map(|(id, _)| id).collect()
     }
 
     /// Performs the work that is due.
@@ -194,6 +200,11 @@ impl ReplicaSessions {
                 self.store.announce(&Announcement::Changed { session, revision }).await
             }
             Work::AnnounceAll => self.store.announce(&Announcement::AllChanged).await,
+            Work::Renew(session) => {
+                self.renew(session).await;
+                Ok(())
+            }
+            Work::Remove(session, peer) => self.store.remove(session, peer).await,
         }
     }
 
@@ -249,12 +260,14 @@ impl ReplicaSessions {
         self.sessions.get(id).filter(|local| local.session.pending_requests.is_waiting(request))
     }
 
-    /// Extends the time for which a session is kept.
-    pub(super) async fn renew(&self, id: &str) {
-        if let Some(local) = self.sessions.get(id)
-            && let Ok(false) = self.store.renew(&local.session).await
-        {
-            self.sessions.close(id);
+    /// Extends the time for which a session is kept. If this fails, it is repeated when the session is used again, since a
+    /// record outlives several intervals.
+    async fn renew(&self, id: &str) {
+        let Some(local) = self.sessions.get(id) else { return };
+        match self.store.renew(&local.session).await {
+            Ok(true) => {}
+            Ok(false) => self.sessions.close(id),
+            Err(_) => SharedSession::of(&local.session).into_iter().for_each(SharedSession::set_unused),
         }
     }
 }
@@ -270,8 +283,11 @@ impl SharedSessions for ReplicaSessions {
             let too_many = || Fault::overloaded("too many sessions");
             let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
             let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
-            let stored = with_timeout(self.store.create(&id, session, peer_name(peer))).await?.ok_or_else(too_many)?;
-            self.insert(&id, session, stored, permit);
+            let peer = peer_name(peer);
+            let mut unopened = Unopened { work: &self.work, session: Some((id.to_string(), peer.clone())) };
+            let created = with_timeout(self.store.create(&id, session, peer)).await?;
+            unopened.session = None;
+            self.insert(&id, session, created.ok_or_else(too_many)?, permit);
             Ok(id)
         })
     }
@@ -286,6 +302,7 @@ impl SharedSessions for ReplicaSessions {
         Box::pin(async move {
             self.ensure_worker();
             if let Some(local) = self.sessions.find(id, principal, now) {
+                self.used(&local.session);
                 return Ok(self.refresh(&local).await?.then_some(local));
             }
             if !is_id(id) || !with_timeout(self.load(id, principal, peer)).await? {
@@ -297,6 +314,18 @@ impl SharedSessions for ReplicaSessions {
 
     fn is_outdated(&self, session: &Session, now: Instant) -> bool {
         self.store.is_outdated(session, now.into())
+    }
+
+    fn used(&self, session: &Session) {
+        if let Some(shared) = SharedSession::of(session).filter(|shared| shared.take_unused()) {
+            self.work.renewals.add(Work::Renew(shared.id.to_string()));
+        }
+    }
+
+    fn discard(&self, session: &Session) {
+        if let Some(shared) = SharedSession::of(session) {
+            self.work.removals.add(Work::Remove(shared.id.to_string(), shared.copy().record.peer));
+        }
     }
 
     fn send<'a>(&'a self, session: &'a Session, messages: Vec<SessionMessage>) -> BackendFuture<'a, bool> {
@@ -388,6 +417,20 @@ impl ReplicaHandler for ReplicaSessions {
                 local.session.in_flight.fail_all(&lost);
                 local.session.pending_requests.withdraw(|request| Slot::of_id(request) == Some(slot));
             }
+        }
+    }
+}
+
+/// A session that is being opened, with its peer. It is deleted when this is dropped with it.
+struct Unopened<'a> {
+    work: &'a SharedWork,
+    session: Option<(String, String)>,
+}
+
+impl Drop for Unopened<'_> {
+    fn drop(&mut self) {
+        if let Some((session, peer)) = self.session.take() {
+            self.work.removals.add(Work::Remove(session, peer));
         }
     }
 }

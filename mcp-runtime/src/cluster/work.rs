@@ -22,6 +22,10 @@ pub(super) enum Work {
     Announce(String, u64),
     /// Announce that any session may have changed or ended.
     AnnounceAll,
+    /// Extend the time for which the session is kept.
+    Renew(String),
+    /// Delete the session of a peer, which could not be opened.
+    Remove(String, String),
 }
 
 /// The due work, by kind. No kind waits for another.
@@ -31,6 +35,8 @@ pub(super) struct SharedWork {
     pub(super) cancellations: WorkQueue,
     pub(super) refreshes: WorkQueue,
     pub(super) announcements: WorkQueue,
+    pub(super) renewals: WorkQueue,
+    pub(super) removals: WorkQueue,
 }
 
 /// The maximum number of due entries of one kind. If there are more, all work of that kind is due.

@@ -48,12 +48,29 @@ async fn run(shared: Weak<ReplicaSessions>, work: Arc<SharedWork>, interval: Dur
     let cancellations = complete(&shared, &work.cancellations, interval, all_cancellations);
     let refreshes = complete(&shared, &work.refreshes, interval, all_refreshes);
     let announcements = complete(&shared, &work.announcements, interval, |_| vec![Work::AnnounceAll]);
+    let mut since = Instant::now();
+    let used = |shared: &ReplicaSessions| {
+        let begun = Instant::now();
+        let used = shared.used_since(std::mem::replace(&mut since, begun));
+        used.into_iter().map(|id| Work::Renew(id.to_string())).collect()
+    };
+    let renewals = complete(&shared, &work.renewals, interval, used);
+    // Beyond the bound of the queue, records expire.
+    let removals = complete(&shared, &work.removals, interval, |_| Vec::new());
+    let renews = async {
+        loop {
+            sleep(interval).await;
+            work.renewals.add_all();
+        }
+    };
     tokio::select! {
         _ = answers => {}
         _ = cancellations => {}
         _ = refreshes => {}
         _ = announcements => {}
-        _ = renew(&shared, interval) => {}
+        _ = renewals => {}
+        _ = removals => {}
+        () = renews => {}
     }
 }
 
@@ -62,7 +79,7 @@ async fn complete(
     shared: &Weak<ReplicaSessions>,
     queue: &WorkQueue,
     interval: Duration,
-    all: impl Fn(&ReplicaSessions) -> Vec<Work>,
+    mut all: impl FnMut(&ReplicaSessions) -> Vec<Work>,
 ) -> Infallible {
     let mut tasks = JoinSet::new();
     loop {
@@ -84,28 +101,5 @@ async fn retry(shared: Weak<ReplicaSessions>, work: Work, max_pause: Duration) {
         tracing::debug!(%error, "cannot exchange a session with the other replicas");
         drop(sessions);
         backoff.wait().await;
-    }
-}
-
-/// Renews the sessions that were used since the previous renewals began. A failed renewal is repeated only after the
-/// session was used again, since a record outlives several intervals.
-async fn renew(shared: &Weak<ReplicaSessions>, interval: Duration) -> Infallible {
-    let mut since = Instant::now();
-    loop {
-        sleep(interval).await;
-        let begun = Instant::now();
-        let used = shared.upgrade().map_or_else(Vec::new, |shared| shared.used_since(since));
-        since = begun;
-        let mut tasks = JoinSet::new();
-        for session in used {
-            let shared = Weak::clone(shared);
-            let renewal = async move {
-                if let Some(sessions) = shared.upgrade() {
-                    sessions.renew(&session).await;
-                }
-            };
-            spawn(&mut tasks, renewal).await;
-        }
-        while tasks.join_next().await.is_some() {}
     }
 }

@@ -37,6 +37,8 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Profile {
     pub(crate) identity: Implementation,
+    /// The names of servers with which this one may share a backend, the oldest first.
+    pub(crate) former_names: Vec<String>,
     pub(crate) instructions: Option<String>,
     /// The capabilities that the author declared.
     pub(crate) declared: OptionalCapabilities,
@@ -63,6 +65,13 @@ pub(crate) struct Profile {
     pub(crate) authenticates: bool,
     /// The identity of the sender on transports that do not identify senders.
     pub(crate) local_identity: Option<Identity>,
+}
+
+impl Profile {
+    /// Returns the name that belongs to everything that the server has ever stored or sealed: its first name.
+    pub(crate) fn first_name(&self) -> &str {
+        self.former_names.iter().find(|name| !name.is_empty()).unwrap_or(&self.identity.name)
+    }
 }
 
 /// A built server: the state that its connections share.
@@ -104,11 +113,10 @@ impl Engine {
             revision::DIALECTS.map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private)));
         let sessions = Arc::default();
         let log = Arc::new(SessionLog::new(&sessions));
-        let state_keys = std::mem::take(&mut profile.state_keys);
-        let layer_backend = replicas.as_ref().map(|_| {
-            let server = profile.identity.name.clone().into_boxed_str();
-            Arc::new(SharedBackend { backend: Arc::clone(&backend), server })
-        });
+        let (state_keys, name) = (std::mem::take(&mut profile.state_keys), profile.first_name());
+        let state_keys = StateKeys::new(state_keys, profile.limits.round_ttl, name, replicas.clone());
+        let tasks = Tasks::new(Arc::clone(&backend), replicas.clone(), profile.limits.tasks.clone(), name);
+        let layer_backend = replicas.as_ref().map(|_| Arc::new(SharedBackend { backend, server: name.into() }));
         Self {
             current: CurrentRegistry::new(registry),
             subscriptions: Arc::default(),
@@ -116,8 +124,8 @@ impl Engine {
             log,
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
-            state_keys: Arc::new(StateKeys::new(state_keys, profile.limits.round_ttl, replicas.clone())),
-            tasks: Arc::new(Tasks::new(backend, replicas.clone(), profile.limits.tasks.clone())),
+            state_keys: Arc::new(state_keys),
+            tasks: Arc::new(tasks),
             replicas,
             profile,
             layer_backend,

@@ -41,13 +41,21 @@ impl Server {
     /// session belongs to the name for as long as it exists: to servers with other names, it is unknown. Releases with
     /// the same name and different versions may always share a backend.
     ///
+    /// Tasks, the state of questions and, with `--backend`, the keys of Redis belong to the first name for which this method
+    /// is called. Without it, they belong to the current name, and what was stored before is unknown.
+    ///
     /// ```
     /// # use mcp_runtime::{Server, backend::MemoryBackend};
     /// let server = Server::empty("tracker", "2.0.0").renamed_from("notes").backend(MemoryBackend::default());
     /// ```
     pub fn renamed_from(mut self, name: impl Into<String>) -> Self {
-        self.cluster.former_names.push(name.into());
+        self.profile.former_names.push(name.into());
         self
+    }
+
+    /// Returns the name that belongs to everything that the server has ever stored.
+    pub(crate) fn first_name(&self) -> &str {
+        self.profile.first_name()
     }
 
     pub(crate) fn shared_backend(mut self, backend: Arc<dyn Backend>) -> Self {

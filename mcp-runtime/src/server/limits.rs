@@ -189,7 +189,7 @@ impl Server {
     }
 
     /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key opens
-    /// existing state, so that keys can be rotated by adding the new key in front.
+    /// existing state of servers with the same name, so that keys can be rotated by adding the new key in front.
     ///
     /// By default, the server generates a random key that no other process knows, unless processes share a
     /// [backend](Self::backend): then, they share keys through it, which are replaced every 24 hours and kept until the

@@ -53,6 +53,7 @@ async fn a_state_is_valid_for_its_own_request_only() {
         ),
         ("server with another key", keyed(2), "order", json!({}), retry(&state), false),
         ("server with a generated key", server(), "order", json!({}), retry(&state), false),
+        ("server with another name", keyed(1).renamed_from("other"), "order", json!({}), retry(&state), false),
         ("other tool", keyed(1), "same_key", json!({}), retry(&state), false),
         ("tool with another question", keyed(1), "delete", json!({"path": "/a"}), retry(&state), false),
         ("tampered with", keyed(1), "order", json!({}), retry(&tampered), false),

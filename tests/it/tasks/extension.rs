@@ -64,6 +64,7 @@ async fn failures_appear_as_result_or_error() {
         ("impatient", "completed", json!({"isError": true, "text": "`impatient` did not finish within 20ms"})),
         ("protocol_error_job", "failed", json!({"code": 42, "message": "no such job", "data": {"job": 7}})),
         ("panics", "failed", json!({"code": -32603, "message": "`panics` failed: internal error"})),
+        ("panics_twice", "failed", json!({"code": -32603, "message": "`panics_twice` failed: internal error"})),
     ] {
         let gate = Arc::<Gate>::default();
         if tool != "impatient" {

@@ -172,6 +172,21 @@ async fn panics() -> String {
     panic!("the secret is 42")
 }
 
+/// Panic with a value whose destructor panics.
+#[tool(task)]
+async fn panics_twice() {
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the destructor of a panic")
+        }
+    }
+
+    tokio::task::yield_now().await;
+    std::panic::panic_any(Bomb)
+}
+
 /// Exceed the timeout.
 #[tool(task, timeout = "20ms")]
 async fn impatient(gate: &Arc<Gate>) {
@@ -197,6 +212,7 @@ pub(crate) fn server(gate: &Arc<Gate>) -> Server {
         .with::<ask_then_work>()
         .with::<progress>()
         .with::<panics>()
+        .with::<panics_twice>()
         .with::<impatient>()
         .with::<block>()
         .with_state(Arc::clone(gate))

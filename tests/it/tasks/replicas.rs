@@ -276,8 +276,8 @@ async fn what_a_newer_release_has_stored_is_kept() {
 async fn a_task_that_cannot_be_read_is_not_unknown() {
     for (change, revision) in [("form", SESSION), ("status", SESSION), ("form", Revision::V2026_07_28)] {
         let backend = Arc::<MemoryBackend>::default();
-        let mut client = connect(&backend, &Arc::default(), revision);
-        let id = client.start_task("work", json!({"label": "it"})).await;
+        let [mut running, mut client] = [(); 2].map(|()| connect(&backend, &Arc::default(), revision));
+        let id = running.start_task("work", json!({"label": "it"})).await;
         edit(&backend, |state| state[change] = json!(7)).await;
         let methods = if client.is_stateless() { ["tasks/get", "tasks/cancel"] } else { ["tasks/get", "tasks/result"] };
         for method in methods {

@@ -226,39 +226,53 @@ async fn lost_messages_delay_only() {
 /// The function goes on while the backend is gone, and its result is stored when it is back.
 #[tokio::test]
 async fn a_result_outlives_a_failure_of_the_backend() {
-    let is_down = Arc::new(AtomicUsize::new(0));
-    let failed = Arc::new(AtomicUsize::new(0));
-    let (down, failures) = (Arc::clone(&is_down), Arc::clone(&failed));
-    let backend = failing_backend(move |key, _| {
-        let fails = down.load(Ordering::SeqCst) == 1 && !key.starts_with("mcp/1/replica");
-        failures.fetch_add(usize::from(fails), Ordering::SeqCst);
-        fails
-    });
-    let gate = Arc::<Gate>::default();
-    let mut client = connect(server(&gate).backend(backend), Revision::V2026_07_28);
-    let id = client.start_task("work", json!({"label": "it"})).await;
-    is_down.store(1, Ordering::SeqCst);
-    let error = client.task_request("tasks/get", &id).await.unwrap_err();
-    assert_eq!((error.code, error.message.contains("secret")), (-32603, false), "{error:?}");
-    let before = failed.load(Ordering::SeqCst);
-    gate.open();
-    wait_until(|| failed.load(Ordering::SeqCst) > before).await;
-    is_down.store(0, Ordering::SeqCst);
-    assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done");
+    for panics in [false, true] {
+        let is_down = Arc::new(AtomicUsize::new(0));
+        let failed = Arc::new(AtomicUsize::new(0));
+        let (down, failures) = (Arc::clone(&is_down), Arc::clone(&failed));
+        let backend = failing_backend(move |key, value| {
+            let fails = down.load(Ordering::SeqCst) == 1 && !key.starts_with("mcp/1/replica");
+            failures.fetch_add(usize::from(fails), Ordering::SeqCst);
+            assert!(!(fails && panics && is_outcome(value)), "a bug in the backend");
+            fails
+        });
+        let gate = Arc::<Gate>::default();
+        let mut client = connect(server(&gate).backend(backend), Revision::V2026_07_28);
+        let id = client.start_task("work", json!({"label": "it"})).await;
+        is_down.store(1, Ordering::SeqCst);
+        let other = format!("{}00000000000", "x".repeat(32));
+        let error = client.task_request("tasks/get", &other).await.unwrap_err();
+        assert_eq!((error.code, error.message.contains("secret")), (-32603, false), "{error:?}");
+        let before = failed.load(Ordering::SeqCst);
+        gate.open();
+        wait_until(|| failed.load(Ordering::SeqCst) > before).await;
+        is_down.store(0, Ordering::SeqCst);
+        assert_eq!(text(&client.wait_for_status(&id, "completed").await["result"]), "it is done", "{panics}");
+    }
+}
+
+fn is_outcome(value: &[u8]) -> bool {
+    String::from_utf8_lossy(value).contains("outcome")
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_fails_if_its_question_cannot_be_stored() {
-    let asks = |value: &[u8]| String::from_utf8_lossy(value).contains("elicitation/create");
-    let backend = failing_backend(move |_, value| asks(value));
-    let mut client = connect(server(&Arc::default()).backend(backend), Revision::V2026_07_28);
-    let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
-    for _ in 0..10 {
-        sleep(Duration::from_secs(1)).await;
+    for (panics, message) in
+        [(false, "the state of the task could not be stored"), (true, "`confirm_delete` failed: internal error")]
+    {
+        let asks = |value: &[u8]| String::from_utf8_lossy(value).contains("elicitation/create");
+        let backend = failing_backend(move |_, value| {
+            assert!(!(panics && asks(value)), "a bug in the backend");
+            asks(value)
+        });
+        let mut client = connect(server(&Arc::default()).backend(backend), Revision::V2026_07_28);
+        let id = client.start_task("confirm_delete", json!({"filename": "a"})).await;
+        for _ in 0..10 {
+            sleep(Duration::from_secs(1)).await;
+        }
+        let failed = client.wait_for_status(&id, "failed").await;
+        assert_eq!(failed["error"], json!({"code": -32603, "message": message}), "{failed}");
     }
-    let failed = client.wait_for_status(&id, "failed").await;
-    let error = json!({"code": -32603, "message": "the state of the task could not be stored"});
-    assert_eq!(failed["error"], error, "{failed}");
 }
 
 #[tokio::test]

@@ -19,10 +19,10 @@ enum Detail {
     Full,
 }
 
-/// Connects to a backend in memory, or fails if the URL says so.
-async fn connect(url: &str) -> Result<MemoryBackend, String> {
+/// Connects a server to a backend in memory, or fails if the URL says so.
+async fn connect(url: &str, server: &str) -> Result<MemoryBackend, String> {
     match url.split_once("://") {
-        Some((_, "down")) => Err("nobody listens".to_owned()),
+        Some((_, "down")) => Err(format!("down for {server}")),
         _ => Ok(MemoryBackend::default()),
     }
 }

@@ -19,10 +19,6 @@ use crate::{
 /// How often the lease of the owner is checked in the time of a lease.
 const CHECKS: u32 = 10;
 
-/// The highest position that an event can have. Clients choose the positions to resume from, and not every backend can
-/// compute with all numbers.
-const MAX_POSITION: u64 = u32::MAX as u64;
-
 /// Follows the log of a stream, on behalf of a response that resumes the stream at any replica.
 pub(super) struct Follower {
     replica: Arc<Replica>,
@@ -48,9 +44,6 @@ impl Follower {
         dialect: &'static Dialect,
         at: u64,
     ) -> Result<Option<Self>, BackendError> {
-        if at > MAX_POSITION {
-            return Ok(None);
-        }
         // Starts with the known event, which shows that it exists.
         let before = at.saturating_sub(1);
         let Some(entries) = log.read(before).await?.filter(|entries| !entries.is_empty()) else { return Ok(None) };

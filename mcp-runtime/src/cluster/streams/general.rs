@@ -21,7 +21,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    backend::{BACKEND_TIMEOUT, BackendError, BackendFuture, Backoff, EventLogEntry, with_timeout},
+    backend::{BACKEND_TIMEOUT, BackendError, BackendFuture, Backoff, EventLogEntry, Warnings, with_timeout},
     engine::{Outbox, Session},
     race::race,
     revision::Dialect,
@@ -34,6 +34,10 @@ use crate::{
         },
     },
 };
+
+/// The highest position that an event can have. Clients choose the positions to resume from, and not every backend can
+/// compute with all numbers.
+const MAX_POSITION: u64 = u32::MAX as u64;
 
 /// The streams of a session, as one replica sees them. [`ReplicaStreams`] opens and resumes the streams of calls; this
 /// type follows the stream of messages that belong to no request.
@@ -81,6 +85,7 @@ impl SharedStreams for Arc<SessionStreams> {
     fn resume(&self, event: Option<(u64, u64)>) -> BackendFuture<'_, Resumption> {
         Box::pin(async move {
             match event {
+                Some((_, at)) if at > MAX_POSITION => Ok(Resumption::Unknown),
                 Some((stream, at)) if stream != GENERAL => {
                     with_timeout(self.streams.resume(&self.session_id, stream, at, self.dialect)).await
                 }
@@ -197,7 +202,7 @@ impl GeneralResponse {
 
     async fn follow(&mut self, feed: &Feed) -> Result<(), Closed> {
         let mut renew_at = Instant::now() + RUNNING_TTL / 2;
-        let mut backoff = Backoff::up_to(MAX_PAUSE);
+        let [mut backoff, mut wait_backoff] = [(); 2].map(|()| Backoff::up_to(MAX_PAUSE));
         loop {
             match race(self.next(), feed.closed()).await {
                 Ok(Ok(entries)) => {
@@ -209,7 +214,7 @@ impl GeneralResponse {
                             self.stream.outbox.wake();
                         }
                         if !self.stream.outbox.is_closed() {
-                            self.wait(renew_at, feed).await?;
+                            self.wait(renew_at, &mut wait_backoff, feed).await?;
                         } else if entries.is_empty() {
                             return feed.send(StreamItem::End).await;
                         }
@@ -234,14 +239,13 @@ impl GeneralResponse {
     }
 
     /// Waits until there may be further entries, or until something else is due.
-    async fn wait(&self, renew_at: Instant, feed: &Feed) -> Result<(), Closed> {
+    async fn wait(&self, renew_at: Instant, backoff: &mut Backoff, feed: &Feed) -> Result<(), Closed> {
         tokio::select! {
             () = self.local.appended(self.at) => {}
-            appended = self.stream.log.appended(self.at) => {
-                if appended.is_err() {
-                    Backoff::default().wait().await;
-                }
-            }
+            appended = self.stream.log.appended(self.at) => match appended {
+                Ok(()) => backoff.reset(),
+                Err(_) => backoff.wait().await,
+            },
             _ = self.stream.outbox.until_closed() => {}
             () = sleep_until(renew_at) => {}
             () = feed.closed() => return Err(Closed),
@@ -322,7 +326,10 @@ impl Pump {
         let opened = timeout(BACKEND_TIMEOUT, self.open()).await.ok().flatten();
         let Self { session, outbox, calls, mut lines, feed, memory, unwritten } = self;
         let Some((stream, log, at)) = opened else {
-            tracing::warn!("an event stream cannot be resumed: the backend is full or has failed");
+            static WARNINGS: Warnings = Warnings::new();
+            if WARNINGS.is_due() {
+                tracing::warn!("event streams cannot be resumed: the backend is full or has failed");
+            }
             let _ = send_without_log(&outbox, &mut lines, &feed).await;
             return;
         };

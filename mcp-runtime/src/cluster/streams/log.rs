@@ -4,7 +4,8 @@ use tokio::time::Instant;
 
 use crate::{
     backend::{
-        Append, Backend, BackendError, Backoff, EventLogEntry, LogBounds, LogPosition, RecordCondition, with_timeout,
+        Append, Backend, BackendError, Backoff, EventLogEntry, LogBounds, LogPosition, RecordCondition, Warnings,
+        with_timeout,
     },
     engine::write_error,
     error::Fault,
@@ -130,7 +131,10 @@ pub(super) async fn persist<T, F: Future<Output = Result<T, BackendError>>>(
         match operation().await {
             Ok(value) => return Some(value),
             Err(error) if !is_transient(&error) || Instant::now() > give_up => {
-                tracing::error!(%error, "an event stream cannot be written to the backend");
+                static WARNINGS: Warnings = Warnings::new();
+                if WARNINGS.is_due() {
+                    tracing::error!(%error, "event streams cannot be written to the backend");
+                }
                 return None;
             }
             Err(error) => tracing::debug!(%error, "cannot write an event stream to the backend"),

@@ -9,7 +9,7 @@ use super::{
     shared_events::Feed,
 };
 use crate::{
-    backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition},
+    backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition, Warnings},
     engine::Outbox,
     revision::Dialect,
     transport::http::{
@@ -336,9 +336,11 @@ impl WriteFailure {
         self.retry_at = Instant::now() + self.backoff.next();
         if !self.is_long && (*error == BackendError::Full || self.since.elapsed() >= MAX_DELAY) {
             self.is_long = true;
-            tracing::warn!(%error, "events are sent without ids: the backend is full or has failed");
-        } else {
-            tracing::debug!(%error, "cannot write an event stream to the backend");
+            static WARNINGS: Warnings = Warnings::new();
+            if WARNINGS.is_due() {
+                tracing::warn!(%error, "events are sent without ids: the backend is full or has failed");
+            }
         }
+        tracing::debug!(%error, "cannot write an event stream to the backend");
     }
 }

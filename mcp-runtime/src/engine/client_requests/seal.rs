@@ -1,7 +1,7 @@
 //! Seals the state that a client returns in the next round, so that the client can neither read nor change it.
 //!
-//! A state is sealed with XChaCha20-Poly1305 and bound to the principal, the method, the name and the arguments of its
-//! request. The state of a first round holds no secrets and is not sealed, see [`RequestState::is_plain`].
+//! A state is sealed with XChaCha20-Poly1305 and bound to the server and to the principal, the method, the name and the
+//! arguments of its request. The state of a first round holds no secrets and is not sealed, see [`RequestState::is_plain`].
 //!
 //! See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
 
@@ -41,6 +41,8 @@ pub(crate) struct StateKeys {
     /// The keys that were configured, or that this process has generated. Unused if processes share their keys.
     own: Mutex<OwnKeys>,
     ttl: Duration,
+    /// The name of the server, to which states are bound: other servers may have the same keys.
+    server: Box<str>,
     /// The processes that share a backend, whose clock is used instead of the clock of this machine.
     replicas: Option<Arc<dyn Replicas>>,
 }
@@ -65,8 +67,13 @@ struct SealedState {
 impl StateKeys {
     /// Creates the keys of a server whose states expire after `ttl`. If `keys` is empty, the keys of all processes are
     /// used. Without other processes, a random key is generated on first use and rotated.
-    pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration, replicas: Option<Arc<dyn Replicas>>) -> Self {
-        Self { own: Mutex::new(OwnKeys { keys, generated: None }), ttl, replicas }
+    pub(crate) fn new(keys: Vec<StateKey>, ttl: Duration, server: &str, replicas: Option<Arc<dyn Replicas>>) -> Self {
+        Self { own: Mutex::new(OwnKeys { keys, generated: None }), ttl, server: server.into(), replicas }
+    }
+
+    /// Returns the data that a state is bound to.
+    fn associated_data(&self, binding: &[u8; 32]) -> Vec<u8> {
+        [&binding[..], self.server.as_bytes()].concat()
     }
 
     fn now(&self) -> Timestamp {
@@ -113,7 +120,7 @@ impl StateKeys {
         random::fill(&mut nonce).then_some(()).ok_or_else(cannot_seal)?;
         let expires = self.now().saturating_add(self.ttl);
         let payload = json(&SealedState { expires, state })?;
-        let payload = Payload { msg: &payload, aad: binding };
+        let payload = Payload { msg: &payload, aad: &self.associated_data(binding) };
         let sealed = key.cipher().encrypt(&XNonce::from(nonce), payload).map_err(|_| cannot_seal())?;
         let mut bytes = vec![SEALED];
         bytes.extend(key.id());
@@ -158,9 +165,9 @@ impl StateKeys {
             None => lock(&self.own).keys.iter().find(|key| key.id() == *id).cloned(),
         };
         let key = key.ok_or("sealed with an unknown key")?;
-        let payload = Payload { msg: sealed, aad: binding };
+        let payload = Payload { msg: sealed, aad: &self.associated_data(binding) };
         let payload = key.cipher().decrypt(&XNonce::from(*nonce), payload);
-        let payload = payload.map_err(|_| "tampered with, or bound to another request or principal")?;
+        let payload = payload.map_err(|_| "tampered with, or bound to another request, principal or server")?;
         let SealedState { expires, state } = serde_json::from_slice(&payload).map_err(|_| "unknown version")?;
         if self.now() >= expires { Err(Rejection::Invalid("expired")) } else { Ok(state) }
     }
@@ -257,8 +264,12 @@ mod tests {
     }
 
     fn keys(bytes: &[u8]) -> StateKeys {
+        keys_of("files", bytes)
+    }
+
+    fn keys_of(server: &str, bytes: &[u8]) -> StateKeys {
         let keys = bytes.iter().map(|byte| StateKey::new([*byte; KEY_LEN])).collect();
-        StateKeys::new(keys, Duration::from_secs(600), None)
+        StateKeys::new(keys, Duration::from_secs(600), server, None)
     }
 
     #[test]
@@ -291,7 +302,8 @@ mod tests {
         assert!(keys(&[2, 1]).open(&binding, &sealed).is_ok());
         assert!(keys(&[2]).open(&binding, &sealed).is_err());
         assert!(keys(&[]).open(&binding, &sealed).is_err());
-        let short_lived = StateKeys::new(vec![StateKey::new([1; KEY_LEN])], Duration::ZERO, None);
+        assert!(keys_of("mail", &[1]).open(&binding, &sealed).is_err(), "of another server");
+        let short_lived = StateKeys::new(vec![StateKey::new([1; KEY_LEN])], Duration::ZERO, "files", None);
         let expired = short_lived.seal(&binding, state()).unwrap();
         assert_eq!(short_lived.try_open(&binding, &expired), Err(Rejection::Invalid("expired")));
     }
@@ -335,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_generated_key_still_opens_after_one_rotation_but_not_after_two() {
-        let keys = StateKeys::new(Vec::new(), MIN_ROTATION, None);
+        let keys = StateKeys::new(Vec::new(), MIN_ROTATION, "files", None);
         let binding = binding().digest();
         let seal_with_new_key = || {
             // The sealing key has reached the age at which it is replaced.

@@ -41,7 +41,7 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         "tasks/list" => {
             let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
             let (tasks, encoding) = (Arc::clone(&engine.tasks), Arc::clone(request.encoding()));
-            let after = request.params.cursor()?.map(|cursor| decode_cursor(&cursor, &owner)).transpose()?;
+            let after = request.params.cursor()?.map(|cursor| decode_cursor(&tasks, &cursor, &owner)).transpose()?;
             let page_size = engine.profile.limits.page_size;
             let page = async move { list_page(&tasks, &encoding, (&owner, &access), after.as_ref(), page_size).await };
             answer(request, "tasks/list", page, out);
@@ -80,9 +80,10 @@ fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> 
 }
 
 fn task_request(request: &RequestContext<'_>) -> Result<TaskRequest, Fault> {
+    let tasks = Arc::clone(&request.engine().tasks);
     Ok(TaskRequest {
-        key: TaskKey::new(&owner_name(request)?, &request.params.string("taskId")?),
-        tasks: Arc::clone(&request.engine().tasks),
+        key: tasks.store().key(&owner_name(request)?, &request.params.string("taskId")?),
+        tasks,
         encoding: Arc::clone(request.encoding()),
         access: request.sender_access(),
     })

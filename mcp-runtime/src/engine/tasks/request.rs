@@ -145,9 +145,9 @@ fn encode_cursor(last: &TaskKey) -> String {
 }
 
 /// Decodes a cursor that [`list`] returned to an owner: the last task of the page.
-pub(crate) fn decode_cursor(cursor: &str, owner: &str) -> Result<TaskKey, Fault> {
+pub(crate) fn decode_cursor(tasks: &Tasks, cursor: &str, owner: &str) -> Result<TaskKey, Fault> {
     let decoded = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let key = decoded.as_deref().and_then(|text| TaskKey::new(owner, text.strip_prefix("task:")?));
+    let key = decoded.as_deref().and_then(|text| tasks.store().key(owner, text.strip_prefix("task:")?));
     key.ok_or_else(|| Fault::InvalidParams(format!("`cursor` was not returned by this list: {:?}", excerpt(cursor))))
 }
 

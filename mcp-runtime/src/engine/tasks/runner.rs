@@ -1,8 +1,10 @@
 //! Runs the function of a task and keeps its record up to date.
 
 use std::{
+    any::Any,
     collections::HashMap,
     future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
@@ -19,7 +21,7 @@ use super::{
     task::{StoredOutcome, Task, TaskError, TaskState, TaskStatus, backend_failed, result_too_large},
 };
 use crate::{
-    backend::Backoff,
+    backend::{BackendError, Backoff},
     engine::call::running::{self, GuardedCall},
     error::Fault,
     handler::{Call, CallFuture, Context, Finished, ResultKind},
@@ -98,22 +100,22 @@ impl Runner {
     /// Runs the function until it finishes, or until its task is cancelled or expires. `changes` must exist before anybody
     /// knows the id of the task, so that no change is missed.
     pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture) {
-        let (end, mut latest) = match self.run_function(changes, running).await {
-            Ok(Some((finished, latest))) => {
-                let call = self.context.call();
-                let finished = finished.unwrap_or_else(|| call.timed_out(call.declared_timeout()));
-                (FinalState::new(call, finished), Some(latest))
-            }
-            Ok(None) => return,
-            Err(error) => {
+        let (mut end, mut latest) = match until_panic(self.run_function(changes, running)).await {
+            Ok(Ok(Some((end, latest)))) => (end, Some(latest)),
+            Ok(Ok(None)) => return,
+            Ok(Err(error)) => {
                 tracing::error!(%error, task = log_id(self.task.id()), "the backend failed, ending a task");
                 (self.failed(backend_failed()), None)
             }
+            // A panic of the function is one of its outcomes. This one comes from the backend or the log.
+            Err(panic) => (self.failed(self.context.call().panic_fault(&*panic)), None),
         };
-        let mut backoff = Backoff::default();
-        let (mut end, mut outcome) = (end, None);
+        let (mut backoff, mut outcome) = (Backoff::default(), None);
         // Only this runner can end the task. If the backend fails for longer than the task exists, it has expired.
-        while let Err(error) = self.finish(latest.take(), &mut end, &mut outcome).await {
+        loop {
+            let finished = until_panic(self.finish(latest.take(), &mut end, &mut outcome)).await;
+            let panicked = |_| Err(BackendError::Unavailable("it panicked".to_owned()).into());
+            let Err(error) = finished.unwrap_or_else(panicked) else { return };
             if backoff.is_reset() {
                 tracing::warn!(%error, task = log_id(self.task.id()), "cannot store the outcome of a task: retrying");
             }
@@ -176,13 +178,13 @@ impl Runner {
         Ok(())
     }
 
-    /// Polls the function, and exchanges questions and answers with its client. Also returns the task as it was last
-    /// known, or `None` if the task was cancelled, was lost or has expired.
+    /// Polls the function, and exchanges questions and answers with its client. Returns how the task ends and its last
+    /// known state, or `None` if the task was cancelled, was lost or has expired.
     async fn run_function(
         &self,
         mut changes: TaskWaiter,
         running: CallFuture,
-    ) -> Result<Option<(Option<Finished>, Task)>, TaskError> {
+    ) -> Result<Option<(FinalState, Task)>, TaskError> {
         let Self { context, client, .. } = self;
         let end_guard = EndGuard(Some(context.clone()));
         let guarded = GuardedCall::new(running, context.clone()).with_slow_warning();
@@ -225,7 +227,9 @@ impl Runner {
             }
         };
         end_guard.finish(output.is_none());
-        Ok(Some((output, task)))
+        let call = context.call();
+        let finished = output.unwrap_or_else(|| call.timed_out(call.declared_timeout()));
+        Ok(Some((FinalState::new(call, finished), task)))
     }
 
     /// Polls the function and waits for the next event.
@@ -261,6 +265,16 @@ impl Runner {
         let (name, task) = (self.context.call().name, log_id(self.task.id()));
         tracing::info!(name, id = self.context.request_id(), task, status, "task ended");
     }
+}
+
+/// Runs a future to its end. Returns the payload of a panic, after which the future has ended, too.
+async fn until_panic<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
 }
 
 /// Moves the function's questions and status message from the inbox to the record, and the client's responses from the

@@ -49,8 +49,14 @@ pub(crate) struct Rejected {
 }
 
 impl Tasks {
-    pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>, options: TaskOptions) -> Self {
-        let store = Arc::new(TaskStore::new(backend, replica));
+    /// Creates the tasks of the server with this name.
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        replica: Option<Arc<dyn Replicas>>,
+        options: TaskOptions,
+        server: &str,
+    ) -> Self {
+        let store = Arc::new(TaskStore::new(backend, replica, server));
         Self { store, options, runners: Mutex::default(), arguments: Arc::default() }
     }
 
@@ -101,7 +107,7 @@ impl Tasks {
         // The call no longer belongs to its connection.
         context.detach();
         client.inbox().accept();
-        let changes = self.store.watch_own(&task.key);
+        let changes = self.store.watch_own(&task);
         let runner = Runner::new(Arc::clone(&self.store), task, context, client, arguments);
         // The future is large, and would be moved several times before it runs.
         let runner = Box::pin(runner.run(changes, running)).in_current_span();

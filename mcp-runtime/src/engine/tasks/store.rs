@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 use super::{
     changes::{ChangeReceiver, TaskChanges},
@@ -43,6 +43,8 @@ const CHECKS_PER_LEASE: u32 = 5;
 /// The tasks of a server, or of all servers that share a backend.
 #[derive(Debug)]
 pub(crate) struct TaskStore {
+    /// The name of the server, whose owners are not the owners of other servers with the same backend.
+    server: Box<str>,
     records: TaskRecords,
     /// The long results that this process has stored.
     results: StoredResults,
@@ -64,18 +66,29 @@ pub(super) enum Updated {
 }
 
 impl TaskStore {
-    pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>) -> Self {
+    pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>, server: &str) -> Self {
         let changes = Arc::<TaskChanges>::default();
         if let Some(replica) = &replica {
             replica.add_handler(CHANGED, Arc::downgrade(&changes) as Weak<dyn ReplicaHandler>);
         }
         let records = TaskRecords::new(backend, replica.as_ref().map(|replica| Arc::clone(replica.clock())));
-        Self { records, results: StoredResults::default(), replica, changes, last_request: AtomicU64::new(0) }
+        let (results, last_request) = (StoredResults::default(), AtomicU64::new(0));
+        Self { server: server.into(), records, results, replica, changes, last_request }
     }
 
     /// Returns the key of a new task of an owner.
     pub(super) async fn new_key(&self, owner: &str) -> Result<TaskKey, Fault> {
-        TaskKey::random(owner, self.records.now().await?)
+        TaskKey::random(&self.owner(owner), self.records.now().await?)
+    }
+
+    /// Returns the key of a task of an owner. Returns `None` if no task has the id.
+    pub(crate) fn key(&self, owner: &str, id: &str) -> Option<TaskKey> {
+        TaskKey::new(&self.owner(owner), id)
+    }
+
+    /// Returns the name of an owner among the owners of all servers.
+    fn owner(&self, owner: &str) -> String {
+        format!("{:?} {owner}", self.server)
     }
 
     /// Adds a task that this process runs.
@@ -86,14 +99,20 @@ impl TaskStore {
     ///
     /// # Cancel safety
     ///
-    /// A task whose insertion was dropped or has failed may exist. No process runs it, and its id was never sent.
+    /// A task whose insertion was dropped or has failed is deleted, unless the backend fails. No process runs it, and its id
+    /// was never sent.
     pub(super) async fn insert(&self, task: &mut Task, limits: TaskLimits) -> Result<(), Fault> {
         if let Some(replica) = &self.replica {
             task.state.runner = Some(runner_id(replica.join().await?));
         }
         let (name, ttl) = (task.key.name(), self.records.remaining(task).await?);
         let quota = RecordQuota { account: &task.state.peer, per_account: limits.per_peer, total: limits.total };
-        match self.records.insert(TASKS, &name, task.state.encode(), ttl, quota).await {
+        let mut unstarted = Unstarted { records: self.records.clone(), key: Some(task.key.record()) };
+        let inserted = self.records.insert(TASKS, &name, task.state.encode(), ttl, quota).await;
+        if !matches!(inserted, Err(BackendError::Unavailable(_))) {
+            unstarted.key = None;
+        }
+        match inserted {
             Ok(Insertion::Inserted(version)) => task.stored = version,
             Ok(Insertion::Exists) => return Err(Fault::internal("the id of a new task is taken")),
             Ok(Insertion::Full { of_account, .. }) if of_account >= limits.per_peer => {
@@ -115,8 +134,15 @@ impl TaskStore {
         Ok(tasks.map(|task| task.remaining(now)).min())
     }
 
-    /// Returns a task, or `None` if it is unknown or has expired. A task whose process is gone has failed.
+    /// Returns a task, or `None` if it is unknown or has expired. A task whose process is gone has failed. The backend is not
+    /// asked for a task that this process runs or has just ended.
     pub(super) async fn load(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
+        let is_fresh = || self.replica.as_ref().is_none_or(|replica| replica.is_fresh());
+        let is_latest = |task: &Arc<Task>| task.state.status.is_final() || self.runs(task) && is_fresh();
+        let known = self.changes.latest(key).filter(is_latest);
+        if let Some(task) = known.filter(|task| !task.remaining(self.records.estimated_now()).is_zero()) {
+            return Ok(Some((*task).clone()));
+        }
         match self.read(key).await? {
             Some(task) => self.fail_if_lost(task, &mut HashSet::new()).await,
             None => Ok(None),
@@ -127,6 +153,7 @@ impl TaskStore {
     pub(super) async fn read(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
         let Some(record) = self.records.get(&key.record()).await? else { return Ok(None) };
         let task = Task::decode(key.clone(), &record)?;
+        self.changes.learn(&task);
         let remaining = self.records.remaining(&task).await?;
         Ok(Some(task).filter(|_| !remaining.is_zero()))
     }
@@ -139,7 +166,7 @@ impl TaskStore {
         after: Option<&TaskKey>,
         limit: usize,
     ) -> Result<Vec<Task>, TaskError> {
-        let prefix = TaskKey::prefix(owner);
+        let prefix = TaskKey::prefix(&self.owner(owner));
         let after = after.map_or_else(|| prefix.clone(), TaskKey::name);
         let records = self.records.list(TASKS, Some(&after), limit).await?;
         let (mut page, mut alive) = (Vec::new(), HashSet::new());
@@ -230,7 +257,7 @@ impl TaskStore {
     /// or if one of them watches it.
     async fn announce(&self, task: &Task) {
         let (id, version) = (task.id(), task.state.version);
-        self.changes.announce(id, version);
+        self.changes.announce(id, version, Some(task));
         if let Some(replica) = self.replica.as_ref().filter(|_| task.state.is_watched || !self.runs(task))
             && let Err(error) = replica.announce(CHANGED, TaskChanges::message(id, version).as_bytes()).await
         {
@@ -277,14 +304,20 @@ impl TaskStore {
     }
 
     /// Begins to wait for changes of a task that this process has just inserted.
-    pub(super) fn watch_own(&self, key: &TaskKey) -> TaskWaiter {
+    pub(super) fn watch_own(&self, task: &Task) -> TaskWaiter {
+        let waiter = self.waiter(&task.key);
+        self.changes.announce(task.id(), task.state.version, Some(task));
+        waiter
+    }
+
+    fn waiter(&self, key: &TaskKey) -> TaskWaiter {
         let interval = self.replica.as_ref().map_or(Duration::MAX, |replica| replica.lease() / CHECKS_PER_LEASE);
         TaskWaiter { watch: self.changes.watch(key.id()), interval, records: self.records.clone() }
     }
 
     /// Begins to wait for changes of a task.
     pub(super) async fn watch(&self, key: &TaskKey) -> TaskWaiter {
-        let waiter = self.watch_own(key);
+        let waiter = self.waiter(key);
         if let Some(replica) = &self.replica
             && let Err(error) = replica.join().await
         {
@@ -332,6 +365,22 @@ impl TaskStore {
             (Some(replica), Some(slot)) => replica.is_alive(slot).await,
             (Some(_), None) => Ok(false),
             (None, _) => Ok(true),
+        }
+    }
+}
+
+/// A task that is being inserted, and that is deleted when this is dropped with its key.
+struct Unstarted {
+    records: TaskRecords,
+    key: Option<String>,
+}
+
+impl Drop for Unstarted {
+    fn drop(&mut self) {
+        if let (Some(key), Ok(runtime)) = (self.key.take(), Handle::try_current()) {
+            let records = self.records.clone();
+            // If this fails, the record expires.
+            runtime.spawn(async move { drop(records.delete(&key, RecordCondition::Always).await) });
         }
     }
 }

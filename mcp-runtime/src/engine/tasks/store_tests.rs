@@ -1,6 +1,7 @@
 //! Tests of the store of tasks with a backend in memory.
 
 use std::{
+    future::pending,
     pin::pin,
     sync::Arc,
     task::{Context, Waker},
@@ -13,12 +14,13 @@ use super::{
     task::{StoredOutcome, Task, TaskStatus},
 };
 use crate::{
-    backend::{Backend, BackendFuture, MemoryBackend, Records as _, Timestamp},
+    backend::{Backend, BackendError, BackendFuture, MemoryBackend, Records as _, Timestamp},
     cluster::Cluster,
     engine::{limits::TaskLimits, replicas::Replicas},
-    testing::test_backend::{BackendHook, BackendOperation, TestBackend},
+    testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
 };
 
+const SERVER: &str = "files";
 const HOUR: Duration = Duration::from_secs(3600);
 const LEASE: Duration = Duration::from_secs(10);
 const LIMITS: TaskLimits = TaskLimits { total: 3, per_peer: 2 };
@@ -37,20 +39,49 @@ impl BackendHook for Unhooked {
     }
 }
 
+/// Runs every operation. Of an insertion, the response is lost: it fails, or never arrives.
+#[derive(Debug, Default)]
+struct LostInsertion {
+    fails: bool,
+}
+
+impl BackendHook for LostInsertion {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        if operation.method != BackendMethod::Insert {
+            return run;
+        }
+        Box::pin(async move {
+            run.await?;
+            if !self.fails {
+                pending::<()>().await;
+            }
+            Err(BackendError::Unavailable("the response was lost".to_owned()))
+        })
+    }
+}
+
 fn store() -> (Arc<MemoryBackend>, TaskStore) {
     let backend = Arc::new(MemoryBackend::default());
-    (Arc::clone(&backend), TaskStore::new(backend, None))
+    (Arc::clone(&backend), TaskStore::new(backend, None, SERVER))
 }
 
 /// Returns a store of a process that shares the backend, and its replica.
 fn shared(backend: &Arc<MemoryBackend>) -> (Arc<dyn Replicas>, TaskStore) {
     let backend = Arc::clone(backend) as Arc<dyn Backend>;
     let replica = Cluster::for_test(Arc::clone(&backend), LEASE);
-    (Arc::clone(&replica), TaskStore::new(backend, Some(replica)))
+    (Arc::clone(&replica), TaskStore::new(backend, Some(replica), SERVER))
+}
+
+fn key(owner: &str, random: char, created: Timestamp) -> TaskKey {
+    test_key(&format!("{SERVER:?} {owner}"), random, created)
 }
 
 fn task(owner: &str, name: char, ttl: Duration) -> Task {
-    Task::new(test_key(owner, name, Timestamp::now()), hash(owner), ttl, Duration::from_secs(1))
+    Task::new(key(owner, name, Timestamp::now()), hash(owner), ttl, Duration::from_secs(1))
 }
 
 async fn insert(store: &TaskStore, owner: &str, name: char, limits: TaskLimits) -> Option<Task> {
@@ -157,7 +188,7 @@ async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
     let limits = TaskLimits { total: 99, per_peer: 9 };
     let now = Timestamp::now().as_unix_millis();
     for (owner, name, millis) in [("a", 'b', 1), ("a", 'c', 1), ("b", 'x', 0), ("b", 'y', 3), ("a", 'a', 2)] {
-        let key = test_key(owner, name, Timestamp::from_unix_millis(now + millis));
+        let key = key(owner, name, Timestamp::from_unix_millis(now + millis));
         let mut task = Task::new(key, String::new(), HOUR, HOUR);
         store.insert(&mut task, limits).await.unwrap();
     }
@@ -170,7 +201,7 @@ async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
         (Some(('d', 1)), 9, "a"),
         (Some(('a', 2)), 9, ""),
     ] {
-        let after = after.map(|(name, millis)| test_key("a", name, Timestamp::from_unix_millis(now + millis)));
+        let after = after.map(|(name, millis)| key("a", name, Timestamp::from_unix_millis(now + millis)));
         let page = store.page("a", after.as_ref(), limit).await.unwrap();
         assert_eq!(page.iter().map(|task| &task.id()[..1]).collect::<String>(), expected, "{after:?}");
     }
@@ -245,8 +276,34 @@ async fn changes_wake_those_who_wait_in_other_processes() {
     assert!(finish(&first, &task, "7").await);
     changes.changed(&seen).await;
     assert_eq!(began.elapsed(), Duration::ZERO, "a message wakes, not a timer");
-    let found = second.load(&TaskKey::new("a", task.id()).unwrap()).await.unwrap().unwrap();
+    let found = second.load(&second.key("a", task.id()).unwrap()).await.unwrap().unwrap();
     assert_eq!(found.state.status, TaskStatus::Completed);
+}
+
+#[tokio::test]
+async fn the_tasks_of_another_server_are_unknown() {
+    let (backend, store) = store();
+    let task = insert(&store, "a", '1', LIMITS).await.unwrap();
+    let other = TaskStore::new(backend, None, "mail");
+    for (store, is_known) in [(&store, true), (&other, false)] {
+        let key = store.key("a", task.id()).unwrap();
+        assert_eq!(store.load(&key).await.unwrap().is_some(), is_known);
+        assert_eq!(names(store, "a").await, if is_known { "1" } else { "" });
+    }
+}
+
+/// No process runs a task whose insertion seems to have failed, or was dropped.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_inserted_without_a_response_is_deleted() {
+    for fails in [false, true] {
+        let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(LostInsertion { fails }));
+        let store = TaskStore::new(backend, None, SERVER);
+        let mut new = task("a", '1', HOUR);
+        let inserted = tokio::time::timeout(Duration::from_secs(1), store.insert(&mut new, LIMITS)).await;
+        assert_eq!(inserted.is_ok(), fails);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(names(&store, "a").await, "");
+    }
 }
 
 /// The clock of this process is ahead by more than the task lives.
@@ -255,8 +312,8 @@ async fn a_task_of_a_process_with_another_clock_exists_until_it_expires() {
     let backend = Arc::new(TestBackend::<Unhooked>::default());
     backend.set_clock_back(Duration::from_secs(70));
     let replica = Cluster::for_test(Arc::clone(&backend) as Arc<dyn Backend>, LEASE);
-    let store = TaskStore::new(Arc::clone(&backend) as Arc<dyn Backend>, Some(replica));
-    let key = test_key("a", '1', backend.now().await.unwrap());
+    let store = TaskStore::new(Arc::clone(&backend) as Arc<dyn Backend>, Some(replica), SERVER);
+    let key = key("a", '1', backend.now().await.unwrap());
     let mut created = Task::new(key, hash("a"), Duration::from_secs(60), Duration::from_secs(1));
     store.insert(&mut created, LIMITS).await.unwrap();
     assert!(store.read(&created.key).await.unwrap().is_some());

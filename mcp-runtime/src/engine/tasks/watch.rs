@@ -50,7 +50,7 @@ pub(crate) fn watch_tasks(
     subscription_id: &Id,
 ) -> TaskWatch {
     let subscription_id: Arc<str> = subscription_id.as_json().into();
-    let watched = ids.iter().filter_map(|id| TaskKey::new(owner, id)).map(|key| WatchedTask {
+    let watched = ids.iter().filter_map(|id| store.key(owner, id)).map(|key| WatchedTask {
         store: Arc::clone(store),
         key,
         access: access.clone(),

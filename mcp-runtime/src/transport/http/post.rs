@@ -245,7 +245,9 @@ fn json(endpoint: &Endpoint, mut exchange: Exchange) -> HttpResponse {
     let message = match endpoint.limits().count_response(exchange.source.peer(), std::mem::take(&mut exchange.lines)) {
         Ok(message) => message,
         Err(message) => {
-            exchange.opened.iter().for_each(|id| endpoint.sessions().local().close(id));
+            if exchange.opened.is_some() {
+                exchange.connection.session().into_iter().for_each(|session| endpoint.sessions().discard(session));
+            }
             return response::overloaded_with(replace_with_error(&message, &too_many_unread()));
         }
     };

@@ -76,6 +76,20 @@ async fn messages_of_several_replicas_arrive_once_and_in_order() {
     }
 }
 
+/// Clients choose the positions, with which not every backend can compute.
+#[tokio::test(start_paused = true)]
+async fn the_backend_is_not_asked_for_a_position_that_no_event_has() {
+    let backend = Arc::new(Flaky::default());
+    let copy = SessionCopy::of(&backend);
+    let _response = copy.open(None).await;
+    let operations = backend.operations();
+    for stream in [GENERAL, 1 << 32] {
+        let resumed = copy.streams.resume(Some((stream, u64::MAX))).await;
+        assert!(matches!(resumed, Ok(Resumption::Unknown)), "{resumed:?}");
+    }
+    assert_eq!(backend.operations(), operations);
+}
+
 /// Messages that wait for so long that the log would have expired are lost. Later messages are not.
 #[tokio::test(start_paused = true)]
 async fn a_general_stream_goes_on_after_a_long_failure() {

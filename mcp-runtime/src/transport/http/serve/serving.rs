@@ -16,6 +16,7 @@ use super::{
     timer::SharedTimer,
 };
 use crate::{
+    backend::Backoff,
     race::race,
     transport::{
         self,
@@ -32,6 +33,9 @@ use crate::{
 
 /// The maximum number of headers of a request.
 const MAX_HEADERS: usize = 100;
+
+/// The longest time between two attempts to accept a connection.
+const MAX_ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves an MCP endpoint over HTTP on a listener.
 ///
@@ -105,9 +109,11 @@ impl Serve {
             endpoint.drain(drain_delay).await;
         };
         tokio::pin!(stop);
+        let mut backoff = Backoff::up_to(MAX_ACCEPT_PAUSE);
         loop {
             match race(stop.as_mut(), listener.accept()).await {
                 Err(Ok((stream, remote))) => {
+                    backoff.reset();
                     let router = router.for_remote(remote);
                     if let Some((stream, permit)) = connection_limit.admit(stream, router.service.endpoint().peer()) {
                         let options = &router.options;
@@ -118,8 +124,10 @@ impl Serve {
                 }
                 Err(Err(error)) => {
                     // The process may have too many open files, so this waits for other connections to close.
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    if backoff.is_reset() {
+                        tracing::warn!(%error, "cannot accept connections: retrying");
+                    }
+                    backoff.wait().await;
                 }
                 Ok(()) => break,
             }

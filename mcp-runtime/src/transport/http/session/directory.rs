@@ -47,6 +47,12 @@ pub(crate) trait SharedSessions: std::fmt::Debug + Send + Sync {
     /// Returns whether a session must be read again before a message is processed that has arrived at `now`.
     fn is_outdated(&self, session: &Session, now: Instant) -> bool;
 
+    /// Records that a session is used, which keeps other processes from evicting it. Does not wait.
+    fn used(&self, session: &Session);
+
+    /// Ends a session for all other processes as soon as the backend responds. Its client never learns its id.
+    fn discard(&self, session: &Session);
+
     /// Tells other processes about the messages of a client that concern them. Returns `false` if the session has ended.
     ///
     /// # Errors
@@ -140,9 +146,13 @@ impl Sessions {
     /// Looks a session up, and keeps it from becoming idle.
     pub(crate) fn look_up(&self, id: &str, principal: Option<&str>, now: Instant) -> Lookup {
         match (self.local.find(id, principal, now), &self.shared) {
-            (Some(found), _) if !self.is_outdated(&found.session.session, now) => Lookup::Found(found),
+            (Some(found), Some(shared)) if !shared.is_outdated(&found.session.session, now) => {
+                shared.used(&found.session.session);
+                Lookup::Found(found)
+            }
+            (Some(found), None) => Lookup::Found(found),
             (_, Some(_)) => Lookup::Unloaded,
-            (_, None) => Lookup::Missing,
+            (None, None) => Lookup::Missing,
         }
     }
 
@@ -192,6 +202,14 @@ impl Sessions {
         }
         self.local.close(session.id().unwrap_or_default());
         Ok(())
+    }
+
+    /// Ends a session that was opened, and whose client never learns its id.
+    pub(crate) fn discard(&self, session: &Session) {
+        if let Some(shared) = &self.shared {
+            shared.discard(session);
+        }
+        self.local.close(session.id().unwrap_or_default());
     }
 
     /// Waits until clients can resume the streams of all calls of this process at other processes, if these share them.

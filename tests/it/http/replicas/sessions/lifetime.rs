@@ -1,14 +1,18 @@
 //! The expiry, the number and the records of sessions that replicas share.
 
-use std::time::Duration;
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use mcp_runtime::{
-    HttpOptions,
+    HttpOptions, Server,
     backend::{RecordCondition, Records},
 };
+use mcp_tests::backend::Health;
 use serde_json::{Value, json};
 
-use super::{open, request};
+use super::{open, request, until_status};
 use crate::http::{client::soon, replicas::Cluster, request::initialize};
 
 #[tokio::test]
@@ -51,6 +55,75 @@ async fn unused_sessions_of_a_peer_make_room_for_new_ones() {
         assert_eq!(cluster.at(1).send(&session.ping()).await.status, 200, "sessions in use are not evicted");
     }
     drop(running);
+}
+
+/// A replica that uses a session again, or begins to use it, renews it before the next regular renewals.
+#[tokio::test]
+async fn sessions_that_are_used_again_do_not_make_room() {
+    let idle = Duration::from_secs(8);
+    let options = move || HttpOptions::default().max_sessions(4).max_peer_share(1.0).session_idle(idle);
+    let cluster = Cluster::start_with(2, options, |server| server).await;
+    let mut opened = Vec::new();
+    for _ in 0..4 {
+        opened.push(open(cluster.at(0), "2025-11-25", json!({})).await);
+    }
+    // Sessions in use are renewed in each eighth of this time. Sessions that were not renewed in a quarter of it are evicted.
+    tokio::time::sleep(idle * 2 / 5).await;
+    for (replica, session) in opened[..2].iter().enumerate() {
+        assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
+    }
+    tokio::time::sleep(idle / 80).await;
+    open(cluster.at(1), "2025-11-25", json!({})).await;
+    let mut alive = Vec::new();
+    for session in &opened {
+        alive.push(cluster.at(0).send(&session.ping()).await.status == 200);
+    }
+    assert_eq!((&alive[..2], alive[2] != alive[3]), (&[true; 2][..], true));
+}
+
+/// Both replicas use a session all the time. One of them renews it, and the other one reads that.
+#[tokio::test]
+async fn a_session_is_renewed_by_one_replica_at_a_time() {
+    let idle = Duration::from_secs(4);
+    let options = move || HttpOptions::default().session_idle(idle);
+    let cluster = Cluster::start_with(2, options, |server| server.lease(Duration::from_secs(600))).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let ping = async || {
+        for replica in 0..2 {
+            assert_eq!(cluster.at(replica).send(&session.ping()).await.status, 200);
+        }
+    };
+    ping().await;
+    let operations = || cluster.operations(0) + cluster.operations(1);
+    let (before, begun) = (operations(), Instant::now());
+    while begun.elapsed() < idle / 2 {
+        ping().await;
+        tokio::time::sleep(idle / 800).await;
+    }
+    let (renewals, intervals) = (operations() - before, begun.elapsed().as_millis() / (idle / 8).as_millis());
+    // One replica writes two records. The other one fails to write, and reads.
+    assert!((4..=5 * intervals as usize).contains(&renewals), "{renewals} operations in {intervals} intervals");
+}
+
+/// Clients never learn the ids of these sessions.
+#[tokio::test]
+async fn sessions_that_could_not_be_opened_leave_nothing() {
+    for (case, unread, health) in [
+        ("the response is not read in time", 1, Health::Up),
+        ("the backend does not respond in time", 1 << 20, Health::Late(Duration::from_millis(2500))),
+    ] {
+        let limits = Mutex::new(vec![1 << 20, unread]);
+        let options = || {
+            let unread = limits.lock().unwrap().pop().expect("two replicas");
+            HttpOptions::default().max_sessions(1).max_peer_share(1.0).max_unread_response_bytes(unread)
+        };
+        let long = |server: Server| server.instructions("x".repeat(20 << 10));
+        let cluster = Cluster::start_with(2, options, long).await;
+        cluster.set_backend(0, health);
+        assert_eq!(cluster.at(0).send(&initialize("2025-11-25")).await.status, 503, "{case}");
+        cluster.set_backend(0, Health::Up);
+        until_status(cluster.at(1), &initialize("2025-11-25"), 200).await;
+    }
 }
 
 #[tokio::test]
