@@ -27,3 +27,6 @@ mod task;
 pub(crate) mod watch;
 
 pub use task::TaskStatus;
+
+/// The `tracing` target of the events that tell who has created, used and cancelled which task.
+pub(crate) const LOG_TARGET: &str = "mcp_runtime::tasks";
