@@ -19,7 +19,7 @@ impl TokenHash {
         Self(hash)
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }

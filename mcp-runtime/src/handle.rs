@@ -268,6 +268,9 @@ impl Handle {
     /// # }
     /// ```
     ///
+    /// Deprecated since revision 2026-07-28:
+    /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
+    ///
     /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
     pub fn log(&self, level: Level, data: impl Serialize) {
         self.log_as("", level, data);

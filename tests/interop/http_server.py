@@ -38,7 +38,8 @@ class HttpServer:
 
     def logged_problems(self) -> list[str]:
         """Returns the log lines about problems that no client may cause: panics, warnings and errors."""
-        return [line.rstrip() for line in self.output if "panicked at" in line or " WARN " in line or " ERROR " in line]
+        lines = [line.rstrip() for line in self.output if "deprecated since" not in line]
+        return [line for line in lines if "panicked at" in line or " WARN " in line or " ERROR " in line]
 
     def stop(self) -> str | None:
         """Terminates the server with SIGTERM. Returns a description of the problem if it does not exit with status 0."""

@@ -136,7 +136,13 @@ fn occupies(observed: &Observed, ctx: &Context) {
 #[tool]
 fn whoami(ctx: &Context) -> String {
     let client = ctx.client().map(|client| format!("{} {}", client.name, client.version));
-    format!("{:?} {} {} {} {:?}", client, ctx.request_id(), ctx.name(), ctx.revision(), ctx.meta("traceparent"))
+    format!("{:?} {} {} {} {:?}", client, ctx.request_id(), ctx.name(), ctx.revision(), ctx.meta("com.example/trace"))
+}
+
+/// Returns the context of the trace.
+#[tool]
+fn trace(ctx: &Context) -> String {
+    json!(["traceparent", "tracestate", "baggage"].map(|key| ctx.meta(key))).to_string()
 }
 
 /// Sends far more notifications than the outbox holds.
@@ -163,6 +169,7 @@ fn client(revision: Revision) -> (Arc<Observed>, TestClient) {
         .with::<busy>()
         .with::<occupies>()
         .with::<whoami>()
+        .with::<trace>()
         .with::<floods>()
         .with_shared(Arc::clone(&observed))
         .with_state(Arc::clone(&observed));
@@ -270,10 +277,30 @@ async fn closing_the_stream_has_no_effect_without_resumption() {
 async fn a_function_can_identify_its_caller() {
     for (revision, id) in [(Revision::V2025_03_26, 1), (Revision::V2026_07_28, 1)] {
         let (_, mut client) = client(revision);
-        let params = json!({"name": "whoami", "_meta": {"traceparent": "00-1"}});
+        let params = json!({"name": "whoami", "_meta": {"com.example/trace": "00-1"}});
         let answer = client.request("tools/call", params).await.unwrap();
         let expected = format!("Some(\"test-client 1.0.0\") {id} whoami {revision} Some(String(\"00-1\"))");
         assert_eq!(answer["content"][0]["text"], expected);
+    }
+}
+
+/// The unit tests of `trace_context` have all formats.
+#[tokio::test]
+async fn an_invalid_trace_context_is_ignored() {
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for (meta, expected) in [
+        (json!({"traceparent": parent, "tracestate": "a=1", "baggage": "b=2"}), json!([parent, "a=1", "b=2"])),
+        (json!({"traceparent": "00-1", "tracestate": "a=1", "baggage": "b=2"}), json!([null, null, "b=2"])),
+        (json!({"tracestate": "a=1", "baggage": "b"}), json!([null, null, null])),
+        (json!({"traceparent": parent, "tracestate": "a"}), json!([parent, null, null])),
+        (json!({"traceparent": 1, "tracestate": [], "baggage": {}}), json!([null, null, null])),
+    ] {
+        for revision in Revision::ALL {
+            let (_, mut client) = client(revision);
+            let answer = client.request("tools/call", json!({"name": "trace", "_meta": meta})).await.unwrap();
+            let text = answer["content"][0]["text"].as_str().unwrap();
+            assert_eq!(serde_json::from_str::<serde_json::Value>(text).unwrap(), expected, "{revision}: {meta}");
+        }
     }
 }
 
@@ -281,14 +308,14 @@ async fn a_function_can_identify_its_caller() {
 #[tokio::test]
 async fn the_last_of_duplicate_values_in_meta_is_returned() {
     for (meta, expected) in [
-        (r#"{"traceparent":"one"}"#, "one"),
-        (r#"{"traceparent":"one","traceparent":"two"}"#, "two"),
-        (r#"{"traceparent":"one","other":1,"\u0074raceparent":"two"}"#, "two"),
+        (r#"{"com.example/trace":"one"}"#, "one"),
+        (r#"{"com.example/trace":"one","com.example/trace":"two"}"#, "two"),
+        (r#"{"com.example/trace":"one","other":1,"c\u006fm.example/trace":"two"}"#, "two"),
     ] {
         for (params, expected) in [
             (format!(r#""_meta":{meta}"#), expected),
-            (format!(r#""_meta":{{"traceparent":"zero"}},"_meta":{meta}"#), expected),
-            (format!(r#""_meta":{meta},"_meta":{{"traceparent":"three"}}"#), "three"),
+            (format!(r#""_meta":{{"com.example/trace":"zero"}},"_meta":{meta}"#), expected),
+            (format!(r#""_meta":{meta},"_meta":{{"com.example/trace":"three"}}"#), "three"),
         ] {
             let (_, mut client) = client(Revision::V2025_11_25);
             let message =

@@ -35,12 +35,12 @@ async fn later() -> u32 {
 }
 
 /// Allows two messages of each kind. The budget is not replenished during a test.
-fn two_each() -> SessionRates {
+pub(crate) fn two_each() -> SessionRates {
     let two = Rate::new(2, Duration::from_secs(7200));
     SessionRates::default().log_messages(two).completions(two).task_requests(two)
 }
 
-fn server(rates: SessionRates) -> Server {
+pub(crate) fn server(rates: SessionRates) -> Server {
     Server::empty("rates", "1.0.0").with::<report>().with::<greet>().with::<later>().session_rates(rates)
 }
 

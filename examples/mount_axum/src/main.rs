@@ -111,6 +111,22 @@ fn app() -> Result<(Router, HttpService), BuildError> {
     Ok((app, mcp))
 }
 
+/// Completes at Ctrl-C, or at SIGTERM, with which containers and services are stopped.
+async fn shutdown_signal() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+
+        let mut terminate = signal(SignalKind::terminate()).expect("signals can be handled");
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = tokio::signal::ctrl_c().await;
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
@@ -118,12 +134,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     eprintln!("tea listens on http://{}/mcp", listener.local_addr()?);
     let (app, mcp) = app()?;
     let stop = async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            // Everything is still served, until load balancers have noticed that `/readyz` fails.
-            mcp.drain(DRAIN_DELAY).await;
-            // Calls in flight may continue for a while. Without this, open streams would delay the shutdown.
-            tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
-        }
+        shutdown_signal().await;
+        // Everything is still served, until load balancers have noticed that `/readyz` fails.
+        mcp.drain(DRAIN_DELAY).await;
+        // Calls in flight may continue for a while. Without this, open streams would delay the shutdown.
+        tokio::spawn(async move { mcp.graceful_shutdown(Duration::from_secs(10)).await });
     };
     let app = app.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, app).with_graceful_shutdown(stop).await?;

@@ -77,6 +77,28 @@ impl KeyFile {
         Ok(parsed)
     }
 
+    /// Returns the content of a file with these keys.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong with them.
+    pub(super) fn of(keys: impl IntoIterator<Item = (String, Identity)>) -> Result<Self, String> {
+        let mut file = Self { hashes: Vec::new(), identities: Vec::new() };
+        for (key, identity) in keys {
+            let hash = *TokenHash::of(&key).as_bytes();
+            if key.is_empty() || file.hashes.contains(&hash) {
+                let problem = if key.is_empty() { "is empty" } else { "is the same as another one" };
+                return Err(format!("the API key of `{}` {problem}", identity.principal()));
+            }
+            if file.hashes.len() == MAX_KEYS {
+                return Err(format!("more than {MAX_KEYS} API keys"));
+            }
+            file.hashes.push(hash);
+            file.identities.push(identity);
+        }
+        Ok(file)
+    }
+
     /// Returns the identity of a key. The time depends only on the number of keys.
     pub(super) fn find(&self, key: &str) -> Option<&Identity> {
         let presented = TokenHash::of(key);

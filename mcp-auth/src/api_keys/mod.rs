@@ -27,7 +27,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The maximum size of a key that is sent, in bytes.
 const MAX_KEY: usize = 1024;
 
-/// Accepts static keys from a file, for machines that cannot obtain tokens.
+/// Accepts static keys, for machines that cannot obtain tokens: from a [`file`](Self::file), or as [values](Self::new).
 ///
 /// The file contains SHA-256 hashes, not keys. [`NewApiKey`] creates a key with its entry:
 ///
@@ -59,7 +59,8 @@ const MAX_KEY: usize = 1024;
 /// }
 /// ```
 pub struct ApiKeys {
-    path: PathBuf,
+    /// The file. `None` if the keys were passed as values.
+    path: Option<PathBuf>,
     header: Option<HeaderName>,
     clock: Clock,
     state: Mutex<State>,
@@ -72,6 +73,29 @@ struct State {
 }
 
 impl ApiKeys {
+    /// Accepts keys that the program has, such as secrets in environment variables, or those of a test: at most 1,000.
+    /// Each comes with the identity of its sender.
+    ///
+    /// ```
+    /// use mcp_auth::ApiKeys;
+    /// use mcp_runtime::auth::Identity;
+    ///
+    /// # fn read(_: &str) -> Result<String, std::env::VarError> { Ok("a secret".into()) }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let backup = Identity::new("backup").with_scopes(["notes:read"]);
+    /// let keys = ApiKeys::new([(read("BACKUP_KEY")?, backup)])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a key is empty, if two keys are the same, or if there are too many.
+    pub fn new(keys: impl IntoIterator<Item = (String, Identity)>) -> Result<Self, Error> {
+        let keys = KeyFile::of(keys).map_err(|reason| Error::Options { reason })?;
+        Ok(Self::with(keys, Version::default(), None, Clock::default()))
+    }
+
     /// Reads the keys from a file.
     ///
     /// # Errors
@@ -83,8 +107,12 @@ impl ApiKeys {
 
     pub(crate) fn file_with(path: PathBuf, clock: Clock) -> Result<Self, Error> {
         let (keys, version) = KeyFile::read(&path).map_err(|reason| Error::File { path: path.clone(), reason })?;
+        Ok(Self::with(keys, version, Some(path), clock))
+    }
+
+    fn with(keys: KeyFile, version: Version, path: Option<PathBuf>, clock: Clock) -> Self {
         let state = State { keys: Arc::new(keys), version, checked_at: clock.monotonic() };
-        Ok(Self { path, header: None, clock, state: Mutex::new(state) })
+        Self { path, header: None, clock, state: Mutex::new(state) }
     }
 
     /// Reads keys from this header instead of `Authorization`, such as `x-api-key`.
@@ -124,6 +152,7 @@ impl ApiKeys {
 
     /// Reads the file if it has changed since the last check, which one request does at a time.
     async fn reread_if_changed(&self) {
+        let Some(path) = &self.path else { return };
         let known = {
             let (now, mut state) = (self.clock.monotonic(), self.lock());
             if now.duration_since(state.checked_at) < CHECK_INTERVAL {
@@ -132,8 +161,8 @@ impl ApiKeys {
             state.checked_at = now;
             state.version.clone()
         };
-        let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || KeyFile::read_if_changed(&path, &known)).await;
+        let file = path.clone();
+        let read = tokio::task::spawn_blocking(move || KeyFile::read_if_changed(&file, &known)).await;
         let Ok(Some((version, keys))) = read else { return };
         let mut state = self.lock();
         state.version = version;
@@ -141,11 +170,11 @@ impl ApiKeys {
             Ok(keys) => {
                 state.keys = Arc::new(keys);
                 drop(state);
-                tracing::info!(path = %self.path.display(), "API keys read again");
+                tracing::info!(path = %path.display(), "API keys read again");
             }
             Err(reason) => {
                 drop(state);
-                tracing::error!(path = %self.path.display(), reason, "API keys not readable, known keys remain in use");
+                tracing::error!(path = %path.display(), reason, "API keys not readable, known keys remain in use");
             }
         }
     }

@@ -195,7 +195,7 @@ impl AuthorizationServerBuilder {
         self
     }
 
-    /// Sets whether clients can register dynamically. Default: `true`.
+    /// Sets whether clients can register dynamically, which is deprecated since 2026-07-28. Default: `true`.
     pub fn registration(mut self, is_enabled: bool) -> Self {
         self.options.registration = is_enabled;
         self

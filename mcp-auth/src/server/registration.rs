@@ -80,6 +80,13 @@ pub(super) async fn register(
         let error = OAuthError::new("temporarily_unavailable", "too many clients were registered within an hour");
         return Err(OAuthError { status: StatusCode::TOO_MANY_REQUESTS, ..error });
     }
+    static DEPRECATED: Once = Once::new();
+    DEPRECATED.call_once(|| {
+        tracing::warn!(
+            "a client was registered dynamically, which is deprecated since 2026-07-28 and may be removed from \
+             revisions after 2027-07-28: clients should use client ID metadata documents instead"
+        );
+    });
     clients.register(&client).await?;
     let mut grants = vec!["authorization_code"];
     if client.wants_refresh_tokens {

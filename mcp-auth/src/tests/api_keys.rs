@@ -5,7 +5,7 @@ use std::{
 };
 
 use http::HeaderName;
-use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _};
+use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _, Identity};
 use serde_json::{Value, json};
 
 use super::{authenticate, bearer, refusal, with_headers};
@@ -47,6 +47,26 @@ async fn a_key_identifies_its_principal() {
     assert_eq!(refusal(&error), (Kind::Invalid, "the API key has expired", Some("the principal is `backup`")));
     bearer(&keys, ci.secret()).await.unwrap();
     assert_eq!(keys.protected_resource().identifier(), None);
+}
+
+#[tokio::test]
+async fn keys_can_be_values() {
+    let identity = |name: &str| Identity::new(name).with_scopes(["notes:read"]);
+    let keys = ApiKeys::new([("first".to_owned(), identity("ci")), ("second".to_owned(), identity("backup"))]).unwrap();
+    let found = bearer(&keys, "second").await.unwrap();
+    assert_eq!((found.principal(), found.has_scope("notes:read")), ("backup", true));
+    let error = bearer(&keys, "third").await.map(|_| ()).unwrap_err();
+    assert_eq!(refusal(&error), (Kind::Invalid, "the API key is unknown", None));
+    for (values, expected) in [
+        (vec!["a", "b"], None),
+        (vec!["a", ""], Some("the API key of `1` is empty")),
+        (vec!["a", "b", "a"], Some("the API key of `2` is the same as another one")),
+    ] {
+        let keys = values.iter().enumerate().map(|(index, key)| ((*key).to_owned(), identity(&index.to_string())));
+        assert_eq!(ApiKeys::new(keys).err().map(|error| error.to_string()).as_deref(), expected, "{values:?}");
+    }
+    let many = |count: usize| ApiKeys::new((0..count).map(|index| (index.to_string(), identity("ci"))));
+    assert!(many(1000).is_ok() && many(1001).is_err());
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
-//! The rates at which a session may send and receive messages.
+//! The rates at which a session or a peer may send and receive messages.
 
 use std::{
+    collections::HashMap,
+    hash::{BuildHasher as _, RandomState},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU8, Ordering},
     },
     time::{Duration, Instant},
@@ -47,7 +49,7 @@ impl Rate {
     }
 }
 
-/// The maximum rates of a session, set with [`Server::session_rates`](crate::Server::session_rates).
+/// The maximum rates of a session or a peer, set with [`Server::session_rates`](crate::Server::session_rates).
 ///
 /// | messages | default | beyond the rate |
 /// | --- | --- | --- |
@@ -55,10 +57,12 @@ impl Rate {
 /// | `completion/complete` requests | 1,000 in 10 seconds | rejected |
 /// | `tasks/…` requests | 1,000 in 10 seconds | rejected |
 ///
-/// The rates apply to each session separately. Over HTTP, requests of protocol version 2026-07-28 have no session, so
-/// the rate of log messages applies to each request, and the rates of requests do not apply:
-/// the layer `RateLimit` (feature `rate-limit`) limits completions there. The progress notifications of a call are at least 10 milliseconds
-/// apart.
+/// The rates apply to each session separately. Over HTTP, requests of protocol version 2026-07-28 have no session: the
+/// rate of log messages applies to each request, and the rates of requests apply to each
+/// [principal](crate::Caller::principal) or, without one, to each network address (for IPv6, each /64 network), which
+/// behind a proxy is the proxy's unless `HttpOptions::peer_addr` is set. The rate of tool calls has no default; the
+/// layer `RateLimit` (feature `rate-limit`) limits it. The progress notifications of a call are at least 10
+/// milliseconds apart.
 ///
 /// ```
 /// use std::time::Duration;
@@ -166,6 +170,35 @@ impl FlowControl {
     }
 }
 
+/// The maximum number of peers whose budgets are kept.
+const MAX_PEERS: usize = 10_000;
+
+/// The budgets of peers whose requests have no session.
+///
+/// When there are too many, budgets that are full again are dropped and, if more than half of all remain, all of them:
+/// no peer is rejected for the excess of another, and the cost of dropping them is spread over thousands of new peers.
+#[derive(Debug, Default)]
+pub(crate) struct PeerRates {
+    /// By the hash of the peer's key, so that all entries have the same size. The hash cannot be predicted.
+    budgets: Mutex<HashMap<u64, Arc<FlowControl>>>,
+    hasher: RandomState,
+}
+
+impl PeerRates {
+    /// Returns the budgets of a peer.
+    pub(crate) fn of(&self, peer: &str, rates: &SessionRates, now: Instant) -> Arc<FlowControl> {
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = self.hasher.hash_one(peer);
+        if budgets.len() >= MAX_PEERS && !budgets.contains_key(&key) {
+            budgets.retain(|_, flow| !(flow.completions.is_full(now) && flow.task_requests.is_full(now)));
+            if budgets.len() > MAX_PEERS / 2 {
+                budgets.clear();
+            }
+        }
+        Arc::clone(budgets.entry(key).or_insert_with(|| Arc::new(FlowControl::new(rates))))
+    }
+}
+
 /// The budget of a rate, tracked with the virtual scheduling algorithm of ITU-T I.371. `governor` implements the same
 /// algorithm, but is an optional dependency of the layer `RateLimit`, whereas every server has session rates.
 #[derive(Debug)]
@@ -200,6 +233,11 @@ impl Excess {
 impl Bucket {
     fn new(rate: Option<Rate>) -> Self {
         Self { rate, state: Mutex::default() }
+    }
+
+    /// Returns whether nothing of the budget is used.
+    fn is_full(&self, now: Instant) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).full_at.is_none_or(|full_at| full_at <= now)
     }
 
     fn admit(&self, now: Instant) -> Result<(), Excess> {
@@ -260,6 +298,28 @@ mod tests {
     fn a_rate_allows_at_least_one_message() {
         for rate in [Rate::new(0, Duration::from_secs(1)), Rate::new(1, Duration::MAX), Rate::new(1, Duration::ZERO)] {
             assert!(Bucket::new(Some(rate)).admit(Instant::now()).is_ok(), "{rate:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_peers_is_bounded_and_budgets_in_use_are_kept() {
+        let (peers, start) = (PeerRates::default(), Instant::now());
+        let rates = SessionRates::default().completions(Rate::new(1, Duration::from_secs(10)));
+        let admits = |peer: &str, now| peers.of(peer, &rates, now).admit_completion(now).is_ok();
+        let count = || peers.budgets.lock().unwrap().len();
+        for number in 0..MAX_PEERS - 1 {
+            assert!(admits(&number.to_string(), start), "{number}");
+        }
+        // Their budgets are full again, and that of `busy` is not.
+        let later = start + Duration::from_secs(11);
+        assert!(admits("busy", later) && !admits("busy", later));
+        assert_eq!(count(), MAX_PEERS);
+        assert!(admits("new", later) && !admits("new", later) && !admits("busy", later));
+        assert_eq!(count(), 2);
+        // With too many budgets in use, all start again.
+        for number in 0..3 * MAX_PEERS {
+            assert!(admits(&number.to_string(), later), "{number}");
+            assert!(count() <= MAX_PEERS);
         }
     }
 

@@ -16,6 +16,7 @@ use super::{
     layers::{Layers, SharedBackend},
     limits::Limits,
     live_requester::LiveRequester,
+    rates::PeerRates,
     replicas::Replicas,
     request::source::Visibility,
     roots_hook::RootsHook,
@@ -82,6 +83,7 @@ pub(crate) struct Engine {
     /// The sessions. Transports limit their number.
     pub(super) sessions: Arc<WeakSet<Session>>,
     log: Arc<SessionLog>,
+    pub(crate) peer_rates: PeerRates,
     /// Whether the server declares that its lists may change.
     announces_changes: AtomicBool,
     pub(crate) states: Arc<StateMap>,
@@ -122,6 +124,7 @@ impl Engine {
             subscriptions: Arc::default(),
             sessions,
             log,
+            peer_rates: PeerRates::default(),
             announces_changes: AtomicBool::new(announces_changes),
             states: Arc::new(states),
             state_keys: Arc::new(state_keys),

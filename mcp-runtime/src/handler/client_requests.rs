@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     error::Fault,
-    revision::{Dialect, Feature, Features},
+    revision::{Dialect, Feature, Features, deprecated},
 };
 
 /// The maximum number of times that a client is asked the same question because its answers are invalid. After that,
@@ -121,6 +121,14 @@ impl ClientRequests<'_> {
         };
         let mut attempts = 1..MAX_ATTEMPTS;
         let mut question = ask.question(self.features)?;
+        let is_declared = |capability: &Capability| capability.is_declared_in(requester.capabilities());
+        if self.features.has(Feature::Deprecations) && question.capabilities.iter().all(is_declared) {
+            match question.method {
+                "sampling/createMessage" => deprecated::SAMPLING.warn(),
+                "roots/list" => deprecated::ROOTS.warn(),
+                _ => {}
+            }
+        }
         loop {
             let key = question.key.clone();
             let answer = requester.ask(question, &|result| ask.read(result).map(drop));

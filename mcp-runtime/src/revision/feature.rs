@@ -68,6 +68,8 @@ pub(crate) enum Feature {
     SamplingTools,
     /// `extensions` among the capabilities, and the methods of extensions.
     Extensions,
+    /// Roots, sampling and log messages are deprecated.
+    Deprecations,
 }
 
 /// A set of features, stored as bits.

@@ -5,6 +5,7 @@
 //!
 //! `CONTRIBUTING.md` lists the steps that add a revision.
 
+pub(crate) mod deprecated;
 mod dialect;
 pub(crate) mod encode;
 mod feature;

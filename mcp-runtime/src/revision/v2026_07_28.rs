@@ -29,6 +29,7 @@ pub(super) const DIALECT: Dialect = Dialect {
             Feature::Listening,
             Feature::TaskExtension,
             Feature::Extensions,
+            Feature::Deprecations,
         ]),
     codes: ErrorCodes {
         resource_not_found: -32602,

@@ -63,7 +63,8 @@ impl Server {
         self
     }
 
-    /// Sets the maximum rates of log messages, completions and requests about tasks in a session.
+    /// Sets the maximum rates of log messages, completions and requests about tasks, of a session or of a peer without
+    /// one.
     ///
     /// ```
     /// # use std::time::Duration;

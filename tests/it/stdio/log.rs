@@ -41,6 +41,34 @@ fn panics_are_logged_with_their_backtraces() {
     }
 }
 
+/// The warning appears once in a process, and only if the revision of the client deprecates the feature.
+#[test]
+fn the_use_of_a_deprecated_feature_is_reported_once() {
+    for (version, warnings) in [("2025-11-25", 0), ("2026-07-28", 1)] {
+        let mut server = Running::start(fixture().env_remove("RUST_LOG").arg("--forward-log"));
+        let mut meta = json!({});
+        if version == "2025-11-25" {
+            let client = json!({"name": "c", "version": "1"});
+            let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+            server.send(&format!("{}\n", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})));
+            assert_eq!(server.receive()["id"], 0);
+        } else {
+            meta["io.modelcontextprotocol/protocolVersion"] = json!(version);
+            meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+            meta["io.modelcontextprotocol/logLevel"] = json!("info");
+        }
+        for id in 1..3 {
+            let params = json!({"name": "logs_sync", "_meta": meta});
+            server
+                .send(&format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})));
+            assert_eq!(server.receive()["params"]["data"], "inside");
+            assert_eq!(server.receive()["id"], id);
+        }
+        let log = log_of(server);
+        assert_eq!(log.matches("deprecated since 2026-07-28").count(), warnings, "{version}: {log}");
+    }
+}
+
 /// Clients start a process for each conversation and show its stderr.
 #[test]
 fn a_server_without_problems_is_silent() {

@@ -1,5 +1,7 @@
 //! The end of tasks: expiry, cancellation, shutdown and failing stores.
 
+use mcp_runtime::auth::Principal;
+
 use super::*;
 use crate::layers::log::Log;
 
@@ -272,6 +274,35 @@ async fn the_events_of_tasks_are_logged() {
             assert_eq!(ended.len(), 1, "{ended:?}");
             assert!(ended[0].contains(&format!("task={short:?} status={status:?}")), "{revision}: {ended:?}");
             assert!(!created[0].contains(&id) && !ended[0].contains(&id), "{revision}");
+        }
+    }
+}
+
+/// Operators can see who reads and cancels tasks, and who tries to.
+#[tokio::test]
+async fn requests_about_tasks_are_logged() {
+    for revision in REVISIONS {
+        let (log, _guard) = Log::listen();
+        let gate = Arc::<Gate>::default();
+        let mut client = ValidatingClient::connect(server(&gate), revision);
+        client.client = client.client.with_extension(Principal::new("ada"));
+        let id = client.start_task("work", json!({"label": "secret"})).await;
+        assert!(log.take("task created")[0].contains("principal=\"ada\""));
+        let (short, long) = (&id[..8], format!("{}é{id}", &id[..7]));
+        let reads = if mcp_tests::expected(revision).session_tasks { "tasks/result" } else { "tasks/get" };
+        for (method, task, expected) in [
+            ("tasks/get", &id, format!("task request answered method=\"tasks/get\" task={short:?}")),
+            ("tasks/get", &long, format!("task request refused method=\"tasks/get\" task=\"{}é\"", &id[..7])),
+            (reads, &id, format!("task request answered method={reads:?} task={short:?}")),
+            ("tasks/cancel", &long, format!("task request refused method=\"tasks/cancel\" task=\"{}é\"", &id[..7])),
+        ] {
+            if method == reads {
+                gate.open();
+            }
+            let _ = client.task_request(method, task).await;
+            let logged = log.take("task request").concat();
+            assert!(logged.starts_with(&expected) && logged.contains("principal=\"ada\""), "{revision}: {logged}");
+            assert!(!logged.contains(&id) && !logged.contains("secret"), "{revision}: {logged}");
         }
     }
 }

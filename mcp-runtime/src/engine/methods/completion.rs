@@ -25,7 +25,7 @@ use crate::{
 ///
 /// See [Completion](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/completion).
 pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
-    request.connection.flow.admit_completion(request.connection.clock.last())?;
+    request.budgets().admit_completion(request.connection.clock.last())?;
     let (target, referenced) = referenced_function(request)?;
     authorize(request, referenced)?;
     let argument = request.params.member("argument").ok_or_else(|| missing("argument"))?;

@@ -117,6 +117,19 @@ impl<'a> RequestContext<'a> {
         self.connection.principal()
     }
 
+    /// Returns the budgets of the sender's requests: those of its session or connection or, over HTTP without a
+    /// session, of its peer.
+    pub(crate) fn budgets(&self) -> Arc<FlowControl> {
+        let connection = self.connection;
+        match &connection.source {
+            Some(source) if connection.is_single_exchange && self.session().is_none() => {
+                let (engine, peer) = (self.engine(), source.sender_key().unwrap_or_default());
+                engine.peer_rates.of(&peer, &engine.profile.limits.rates, connection.clock.last())
+            }
+            _ => Arc::clone(&connection.flow),
+        }
+    }
+
     /// Returns the identity of the sender, unless the transport knows it.
     pub(crate) fn local_identity(&self) -> Option<&'a Identity> {
         self.engine().profile.local_identity.as_ref().filter(|_| self.connection.source.is_none())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    key::TaskKey,
+    LOG_TARGET,
     request::{TaskRequest, decode_cursor, decode_responses, is_declared, list as list_page, undeclared},
     result::{QuestionStream, ResultRequest},
     service::TaskOwner,
@@ -16,6 +16,7 @@ use crate::{
         subscriptions::filter::Filter,
     },
     error::Fault,
+    excerpt::excerpt,
     random,
     revision::Feature,
 };
@@ -36,7 +37,7 @@ pub(crate) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         return Err(undeclared());
     }
     check_in_flight(request)?;
-    request.connection.flow.admit_task_request(request.connection.clock.last())?;
+    request.budgets().admit_task_request(request.connection.clock.last())?;
     match method {
         "tasks/list" => {
             let (engine, owner, access) = (request.engine(), owner_name(request)?, request.sender_access());
@@ -64,7 +65,38 @@ fn answer(
     result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
     out: &mut Vec<u8>,
 ) {
-    answer_with(request, method, request.engine().profile.limits.timeout, None, result, out);
+    answer_with(request, method, request.engine().profile.limits.timeout, None, logged(request, method, result), out);
+}
+
+/// Logs a request about tasks when it ends: its sender and its task, but nothing that the task contains.
+fn logged(
+    request: &RequestContext<'_>,
+    method: &'static str,
+    result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
+) -> impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static {
+    let sender = tracing::enabled!(target: LOG_TARGET, tracing::Level::INFO).then(|| {
+        let session = request.session().and_then(|session| session.id());
+        (
+            request.principal().map(|principal| excerpt(principal).into_owned()),
+            session.map(|id| random::log_id(id).to_owned()),
+            // Not every id that a client sends is one of a task.
+            request.params.string("taskId").ok().map(|id| id.chars().take(8).collect::<String>()),
+        )
+    });
+    async move {
+        let result = result.await;
+        if let Some((principal, session, task)) = &sender {
+            let (principal, session, task) = (principal.as_deref(), session.as_deref(), task.as_deref());
+            match &result {
+                Ok(_) => tracing::info!(target: LOG_TARGET, method, task, principal, session, "task request answered"),
+                Err(fault) => {
+                    let reason = tracing::field::display(fault);
+                    tracing::info!(target: LOG_TARGET, method, task, principal, session, reason, "task request refused");
+                }
+            }
+        }
+        result
+    }
 }
 
 /// Answers `tasks/result` when the task ends. There is no timeout, since tasks expire.
@@ -75,7 +107,7 @@ fn result(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> 
     let result = ResultRequest { request: task, stream };
     // Unlike the other requests, this one may wait as long as the task exists, even if its response is not read.
     let permit = admit(request)?;
-    answer_with(request, "tasks/result", None, permit, result.wait(), out);
+    answer_with(request, "tasks/result", None, permit, logged(request, "tasks/result", result.wait()), out);
     Ok(())
 }
 

@@ -42,3 +42,6 @@ macro_rules! __task_support {
         $crate::__private::TaskSupport::$support
     };
 }
+
+/// The `tracing` target of the events that tell who has created, used and cancelled which task.
+pub(crate) const LOG_TARGET: &str = "mcp_runtime::tasks";

@@ -14,6 +14,7 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{
+    LOG_TARGET,
     client::TaskClient,
     inbox::{InboxUpdate, truncated},
     quota::BytePermit,
@@ -263,7 +264,7 @@ impl Runner {
 
     fn log_end(&self, status: &str) {
         let (name, task) = (self.context.call().name, log_id(self.task.id()));
-        tracing::info!(name, id = self.context.request_id(), task, status, "task ended");
+        tracing::info!(target: LOG_TARGET, name, id = self.context.request_id(), task, status, "task ended");
     }
 }
 

@@ -13,7 +13,9 @@ use std::{
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use super::{client::TaskClient, encode, key::hash, quota::ByteQuota, runner::Runner, store::TaskStore, task::Task};
+use super::{
+    LOG_TARGET, client::TaskClient, encode, key::hash, quota::ByteQuota, runner::Runner, store::TaskStore, task::Task,
+};
 use crate::{
     backend::Backend,
     engine::{limits::TaskOptions, replicas::Replicas},
@@ -97,10 +99,12 @@ impl Tasks {
             return Err(Rejected { fault, running });
         }
         tracing::info!(
+            target: LOG_TARGET,
             name = call.name,
             id = call.id.as_json(),
             task = log_id(task.id()),
-            owner = (!owner.is_empty()).then(|| excerpt(&owner)).as_deref(),
+            principal = owner.strip_prefix("principal:").map(excerpt).as_deref(),
+            session = owner.strip_prefix("session:").map(log_id),
             "task created"
         );
         let created = encode::created(&call.encoding, &task);

@@ -333,6 +333,9 @@ fn hash(bytes: &[u8]) -> u32 {
 
 /// The context that the client may include in the prompt.
 ///
+/// Deprecated since revision 2025-11-25, except for [`None`](Self::None):
+/// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
+///
 /// ```
 /// use mcp_runtime::ask::{IncludeContext, SampleRequest};
 ///

@@ -5,6 +5,7 @@ mod messages;
 mod notifications;
 mod questions;
 mod request;
+mod trace_context;
 
 pub use self::{messages::Amount, notifications::Notifier};
 

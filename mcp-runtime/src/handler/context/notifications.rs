@@ -7,7 +7,10 @@ use super::{
     Context,
     messages::{Amount, LogThreshold, log_notification, progress_notification},
 };
-use crate::{model::Level, revision::Feature};
+use crate::{
+    model::Level,
+    revision::{Feature, deprecated},
+};
 
 /// Progress and log messages.
 impl Context {
@@ -73,6 +76,9 @@ impl Context {
     /// }
     /// ```
     ///
+    /// Deprecated since revision 2026-07-28:
+    /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
+    ///
     /// See [Logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging).
     pub fn log(&self, level: Level, data: impl Serialize) {
         self.log_as("", level, data);
@@ -87,6 +93,9 @@ impl Context {
         let shared = &self.shared;
         if self.shared.lifetime.has_ended() || !self.logs(level) || !shared.connection().admits_log_message() {
             return;
+        }
+        if self.call().encoding.has(Feature::Deprecations) {
+            deprecated::LOG_MESSAGES.warn();
         }
         match log_notification(logger, level, &data, meta) {
             Ok(message) => {

@@ -127,6 +127,9 @@ impl Context {
 
     /// Requests a completion from the client's model.
     ///
+    /// Deprecated since revision 2026-07-28:
+    /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
+    ///
     /// ```
     /// # use mcp_runtime::{Context, Fault, ask::SampleRequest, tool};
     /// /// Translate a text.
@@ -147,6 +150,9 @@ impl Context {
     }
 
     /// Requests the directories and files that the client lets the server work on.
+    ///
+    /// Deprecated since revision 2026-07-28:
+    /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
     ///
     /// If the client announces changes of its roots, the answer is cached in the session until the next change. See
     /// [`Server::on_roots_changed`](crate::Server::on_roots_changed).

@@ -3,7 +3,10 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::Context;
+use super::{
+    Context,
+    trace_context::{is_baggage, is_traceparent, is_tracestate},
+};
 use crate::{
     auth::{Hierarchy, Identity, Scopes},
     error::Fault,
@@ -60,6 +63,9 @@ impl Context {
 
     /// Returns one value of the request's `_meta`, such as `traceparent`. Of duplicate members, the last one counts.
     ///
+    /// A value of `traceparent`, `tracestate` or `baggage` that violates W3C Trace Context or W3C Baggage is ignored,
+    /// and so is a `tracestate` without a valid `traceparent`.
+    ///
     /// ```
     /// # use mcp_runtime::{Context, tool};
     /// /// Return the trace of the request.
@@ -69,8 +75,14 @@ impl Context {
     /// }
     /// ```
     pub fn meta(&self, key: &str) -> Option<serde_json::Value> {
-        let value = raw::member(self.shared.meta.as_deref()?, key)?;
-        serde_json::from_str(value).ok()
+        let value: Value = serde_json::from_str(raw::member(self.shared.meta.as_deref()?, key)?).ok()?;
+        let is_valid = match (key, value.as_str()) {
+            ("traceparent", text) => text.is_some_and(is_traceparent),
+            ("tracestate", text) => text.is_some_and(is_tracestate) && self.meta("traceparent").is_some(),
+            ("baggage", text) => text.is_some_and(is_baggage),
+            _ => true,
+        };
+        is_valid.then_some(value)
     }
 
     /// Returns an experimental capability that the client declared: an object, which may be empty. Returns `None` if

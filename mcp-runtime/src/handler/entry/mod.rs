@@ -170,7 +170,8 @@ pub trait Collect {
     fn entries() -> &'static [Entry];
 }
 
-/// Expands the URI template of an annotated resource. Variables are percent-encoded according to RFC 6570.
+/// Expands the URI template of an annotated resource. Variables are percent-encoded according to RFC 6570. Their values
+/// are text, so a number is passed as `&id.to_string()`.
 ///
 /// Use it in `list` functions and for resource links in the results of tools.
 ///

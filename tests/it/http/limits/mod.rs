@@ -3,6 +3,7 @@
 mod bodies;
 mod calls;
 mod connections;
+mod rates;
 mod responses;
 
 use std::time::Duration;

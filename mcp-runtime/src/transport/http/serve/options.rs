@@ -152,6 +152,9 @@ impl ListenerOptions {
     /// Sets whether to serve the HTTP transport of revision 2024-11-05 as well, with streams at `/sse` and messages at
     /// `/message`. The default is `false`.
     ///
+    /// Deprecated since revision 2025-03-26:
+    /// see [Stability](crate::guide::stability#deprecated-features-of-the-protocol).
+    ///
     /// A session lives in the process that holds its stream, also with a shared [backend](crate::Server::backend): load
     /// balancers must send all requests of a client to the same process. See [Replicas](crate::guide::replicas).
     ///
