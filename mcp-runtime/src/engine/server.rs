@@ -47,6 +47,8 @@ pub(crate) struct Profile {
     pub(crate) log_targets: Option<Arc<[String]>>,
     /// The form in which the schemas of tools are listed.
     pub(crate) schemas: SchemaProfile,
+    /// Whether structured results are checked against their output schema. `None` if the author has not decided.
+    pub(crate) checks_results: Option<bool>,
     /// The keys that seal the state of requests. If empty, the server uses a random key.
     pub(crate) state_keys: Vec<StateKey>,
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
@@ -101,8 +103,9 @@ impl Engine {
     ) -> Self {
         // A list for one caller is not valid for other callers.
         let is_private = profile.visibility.is_some() || profile.hides_unauthorized || profile.authenticates;
-        let encodings =
-            revision::DIALECTS.map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private)));
+        let checks_results = profile.checks_results.unwrap_or(cfg!(debug_assertions));
+        let encodings = revision::DIALECTS
+            .map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private, checks_results)));
         let sessions = Arc::default();
         let log = Arc::new(SessionLog::new(&sessions));
         let state_keys = std::mem::take(&mut profile.state_keys);

@@ -16,6 +16,8 @@ pub(crate) struct Encoding {
     pub(crate) identity: Vec<u8>,
     /// Whether all lists depend on the caller, in which case shared caches must not store them.
     pub(crate) is_private: bool,
+    /// Whether structured results are checked against the output schema of their tool.
+    pub(crate) checks_results: bool,
 }
 
 impl Encoding {
