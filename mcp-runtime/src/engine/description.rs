@@ -79,7 +79,7 @@ impl ServerDescription<'_> {
             encode::implementation(result.key("serverInfo"), encoding.features, self.identity);
         }
         result.optional("instructions", self.instructions);
-        encoding.cache_hints(result.out, self.ttl);
+        encoding.cache_hints(result.out, self.ttl, encoding.cache_scope());
         encoding.end_result(&mut out, None);
         out
     }
