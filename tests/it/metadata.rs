@@ -655,20 +655,20 @@ async fn keys_of_meta_are_checked_at_run_time() {
             }
         }
     }
-    let keys: [(&str, fn(&str)); 7] = [
-        ("content", |key| drop(Content::text("").with_meta(key, 1))),
-        ("contents", |key| drop(Resource::text("a://", "").with_meta(key, 1))),
-        ("resource", |key| drop(ResourceResult::default().with_meta(key, 1))),
-        ("link", |key| drop(ResourceLink::default().with_meta(key, 1))),
-        ("prompt", |key| drop(PromptResult::default().with_meta(key, 1))),
-        ("structured", |key| drop(Structured::new(1).with_meta(key, 1))),
-        ("completions", |key| drop(Completions::new(["a"]).with_meta(key, 1))),
+    let adders: [fn(&str); 7] = [
+        |key| drop(Content::text("").with_meta(key, 1)),
+        |key| drop(Resource::text("a://", "").with_meta(key, 1)),
+        |key| drop(ResourceResult::default().with_meta(key, 1)),
+        |key| drop(ResourceLink::default().with_meta(key, 1)),
+        |key| drop(PromptResult::default().with_meta(key, 1)),
+        |key| drop(Structured::new(1).with_meta(key, 1)),
+        |key| drop(Completions::new(["a"]).with_meta(key, 1)),
     ];
-    for (name, add) in keys {
+    for (index, add) in adders.into_iter().enumerate() {
         add("com.example/key");
-        let panic = std::panic::catch_unwind(|| add("dev.mcp/key")).expect_err(name);
+        let panic = std::panic::catch_unwind(|| add("dev.mcp/key")).expect_err("a panic");
         let expected = "invalid key `dev.mcp/key` of `_meta`: prefixes whose second label is `mcp` or \
                         `modelcontextprotocol` are reserved for the protocol";
-        assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some(expected), "{name}");
+        assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some(expected), "{index}");
     }
 }
