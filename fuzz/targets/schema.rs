@@ -58,9 +58,16 @@ fn is_comparable(schema: &Value) -> bool {
             properties.iter().all(|(name, schema)| is_required(name) && is_comparable(schema))
         }),
         "dependentSchemas" => value.as_object().is_some_and(|schemas| schemas.values().all(is_comparable)),
-        "items" | "additionalProperties" | "contains" | "propertyNames" | "not" | "if" | "then" | "else" => {
-            is_comparable(value)
-        }
+        "items"
+        | "additionalProperties"
+        | "contains"
+        | "propertyNames"
+        | "not"
+        | "if"
+        | "then"
+        | "else"
+        | "unevaluatedItems"
+        | "unevaluatedProperties" => is_comparable(value),
         "prefixItems" | "allOf" | "anyOf" | "oneOf" => {
             value.as_array().is_some_and(|schemas| schemas.iter().all(is_comparable))
         }

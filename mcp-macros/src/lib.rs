@@ -33,11 +33,11 @@ use proc_macro::TokenStream;
 /// | `task` | calls may become tasks: alone, `= "required"` or `= "deferred"`; see below |
 /// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
-/// | `icon = "https://…"` | an icon |
-/// | `icons("https://…", …)` | several icons |
+/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
+/// | `icons("https://…", icon(…), …)` | several icons |
 /// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
-/// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry: strings, numbers or booleans |
+/// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry, as JSON: `meta("com.example/view" = {"columns": ["name", null]})` |
 /// | `crate = path` | the path of `mcp_runtime`, if it is re-exported |
 ///
 /// An option that is on or off may have a value: `read_only` is `read_only = true`.
@@ -67,7 +67,7 @@ use proc_macro::TokenStream;
 ///
 /// With `flatten`, the schema of the type becomes the schema of the tool. A schema with `$schema`, from a manual
 /// implementation of `JsonSchema`, is listed unchanged. A schema with a keyword that cannot be enforced, such as
-/// `unevaluatedProperties`, is an error at startup. The supported dialect is
+/// a `$ref` to another document, is an error at startup. The supported dialect is
 /// [2020-12](https://json-schema.org/draft/2020-12), the default of the protocol: a schema with another `$schema` is an
 /// error at startup.
 ///
@@ -98,15 +98,17 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `audience(user, assistant)` | for whom the contents are intended |
 /// | `priority = 0.5` | the importance, from 0 to 1 |
 /// | `last_modified = "2025-01-12T15:00:58Z"` | the time of the last change; sent since revision 2025-06-18 |
+/// | `ttl = "5m"` | how long clients may cache the contents; sent since revision 2026-07-28, by default 0 |
+/// | `public` | caches may give the contents to other callers, unless the server has authorization or visibility rules |
 /// | `list = function` | a function that returns the resources of a template as `Vec<ResourceLink>` |
 /// | `complete(variable = function, …)` | functions that complete variables |
 /// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
-/// | `icon = "https://…"` | an icon |
-/// | `icons("https://…", …)` | several icons |
+/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
+/// | `icons("https://…", icon(…), …)` | several icons |
 /// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
-/// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry: strings, numbers or booleans |
+/// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry, as JSON: `meta("com.example/view" = {"columns": ["name", null]})` |
 /// | `crate = path` | the path of `mcp_runtime`, if it is re-exported |
 ///
 /// The options of [parameters](macro@tool#options-of-parameters) apply, except for `header`, `env` and `flatten`.
@@ -124,11 +126,11 @@ pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `description = "…"` | the description, instead of the doc comment; also `include_str!("…")` |
 /// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
-/// | `icon = "https://…"` | an icon |
-/// | `icons("https://…", …)` | several icons |
+/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
+/// | `icons("https://…", icon(…), …)` | several icons |
 /// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
 /// | `blocking` | runs the function on a thread where it may block |
-/// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry: strings, numbers or booleans |
+/// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry, as JSON: `meta("com.example/view" = {"columns": ["name", null]})` |
 /// | `crate = path` | the path of `mcp_runtime`, if it is re-exported |
 ///
 /// The options of [parameters](macro@tool#options-of-parameters) apply, except for `header`, `env` and `flatten`.

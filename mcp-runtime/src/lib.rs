@@ -271,6 +271,8 @@ macro_rules! locked_test {
 /// tests of this repository share. They are not part of the public API and may change in any release.
 #[doc(hidden)]
 pub mod __private {
+    pub use std::borrow::Cow;
+
     pub use inventory;
     pub use mcp_runtime_macros::libraries;
     pub use mcp_runtime_uri_template::Operator;
@@ -316,7 +318,7 @@ pub mod __private {
             finish, get, list, list_dependencies, slot, slot_or_else, slot_or_json, write_prompt, write_resource,
             write_tool,
         },
-        model::{Icon, Role},
+        model::{CacheScope, Icon, Role, Theme},
         revision::Features,
     };
 }

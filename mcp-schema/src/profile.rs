@@ -29,6 +29,7 @@ pub enum SchemaProfile {
     /// | `additionalProperties: false` | not listed; unknown arguments are still rejected |
     /// | `additionalProperties: true` | `additionalProperties: {}`, or not listed next to `properties` |
     /// | `oneOf` | `anyOf` |
+    /// | `unevaluatedProperties` next to `anyOf` | not listed |
     /// | `const` with a string | `enum` with one value |
     /// | a tuple | `items` if all elements are alike, else `prefixItems` and `items` |
     /// | `exclusiveMinimum`, `exclusiveMaximum` | an inclusive bound; for fractions, in addition to the exclusive one |

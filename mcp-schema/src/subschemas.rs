@@ -97,9 +97,12 @@ pub(super) fn visit_references(schema: &Value, visit: &mut dyn FnMut(&str)) {
     subschemas(schema).for_each(|inner| visit_references(inner, visit));
 }
 
-/// Calls `visit` for each `$ref` in the schema, at any depth.
+/// Calls `visit` for each `$ref` in the schema, at any depth, except in schemas with an `$id`, which is their base.
 pub(super) fn visit_references_mut(schema: &mut Value, visit: &mut dyn FnMut(&mut String)) {
     let Value::Object(schema) = schema else { return };
+    if schema.contains_key("$id") {
+        return;
+    }
     if let Some(Value::String(reference)) = schema.get_mut("$ref") {
         visit(reference);
     }

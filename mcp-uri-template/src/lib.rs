@@ -10,11 +10,14 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod expand;
+mod key;
 mod matching;
 mod parse;
 mod part;
 mod percent;
 
+#[doc(hidden)]
+pub use self::key::{check_key, check_meta_key};
 pub use self::{
     expand::expand,
     matching::{MAX_URI_LENGTH, matches},

@@ -8,6 +8,7 @@ use mcp_runtime::{
     },
     Context, Json, PromptMessage, ResourceLink, Revision, Server,
     function::Collect,
+    model::{Icon, Theme},
     prompt, resource, resource_uri, tool, tools,
 };
 use serde_json::{Value, json};
@@ -29,8 +30,14 @@ const LIMIT: i64 = 7;
     scopes("notes:read"),
     tags("notes", "search"),
     icon = "https://example.com/icon.png",
+    icons("data:image/png;base64,AA", icon("https://example.com/a", mime = "image/svg+xml", sizes("any", "48x48"), theme = dark)),
     timeout = "1m",
-    meta("acme/beta" = true, "acme/order" = -1.5, "acme/words" = ["a", "\"b\""])
+    meta(
+        "acme/beta" = true,
+        "acme/order" = -1.5,
+        "acme/words" = ["a", "\"b\"", null, {}],
+        "acme/view" = { "columns": [{ "name": "a\n", "width": 1.5 }], "none": null, "é": false }
+    )
 )]
 async fn search(
     db: &Db,
@@ -218,9 +225,26 @@ fn entries_contain_options_and_doc_comments() {
     let CommonEntry { name, title, description, icons, tags, scopes, meta, timeout, .. } = &tool.common;
     assert_eq!((*name, *title), ("find-notes", Some("Search notes")));
     assert_eq!(*description, "Find notes.\n\nEvery word must\nappear.");
-    assert_eq!(icons.iter().map(|icon| &*icon.src).collect::<Vec<_>>(), ["https://example.com/icon.png"]);
+    let detailed =
+        Icon::new("https://example.com/a").with_mime_type("image/svg+xml").with_size("any").with_size("48x48");
+    assert_eq!(
+        *icons,
+        [
+            Icon::new("https://example.com/icon.png"),
+            Icon::new("data:image/png;base64,AA"),
+            detailed.with_theme(Theme::Dark)
+        ]
+    );
     assert_eq!((*tags, *scopes), (&["notes", "search"][..], &[&["notes:read"][..]][..]));
-    assert_eq!(*meta, [("acme/beta", "true"), ("acme/order", "-1.5"), ("acme/words", r#"["a","\"b\""]"#)]);
+    assert_eq!(
+        *meta,
+        [
+            ("acme/beta", "true"),
+            ("acme/order", "-1.5"),
+            ("acme/words", r#"["a","\"b\"",null,{}]"#),
+            ("acme/view", r#"{"columns":[{"name":"a\u000a","width":1.5}],"none":null,"é":false}"#)
+        ]
+    );
     assert_eq!(timeout.map(|timeout| timeout.as_secs()), Some(60));
     let hints = tool.hints;
     assert_eq!(

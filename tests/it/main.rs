@@ -24,6 +24,7 @@ mod property;
 mod rates;
 mod replicas;
 mod requirements;
+mod results;
 mod sessions;
 mod shapes;
 mod skills;

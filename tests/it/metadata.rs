@@ -1,12 +1,15 @@
 //! `_meta`, annotations, structured results with content, and declared capabilities, in every revision. Every message
 //! is also validated against the official schema of the revision, if that is available.
 
+use std::time::Duration;
+
 use mcp_runtime::{
     Completions, Content, Context, Fault, Image, Level, PromptMessage, Resource, ResourceLink, Revision, Server,
     ToolResult,
     ask::{SampleRequest, SampleToolResult},
     backend::Timestamp,
-    model::{Annotations, Audio, PromptResult, ResourceResult, Role, Structured},
+    function::EntryKind,
+    model::{Annotations, Audio, CacheScope, Icon, PromptResult, ResourceResult, Role, Structured, Theme},
     prompt, resource,
     testing::TestClient,
     tool,
@@ -470,5 +473,202 @@ async fn messages_of_sampling_have_meta() {
             json!({"role": "assistant", "content": content, "model": "m", "_meta": { KEY: "answer" }})
         });
         assert_eq!(client.call("consult", ()).await.unwrap().text(), "\"answer\"", "{revision}");
+    }
+}
+
+/// Has an icon.
+#[tool(icon("https://example.com/a.svg", mime = "image/svg+xml", sizes("any"), theme = dark))]
+fn iconic() -> ResourceLink {
+    ResourceLink::new("test://iconic", "link").with_icon(icon()).with_icon(Icon::new("javascript:alert(1)"))
+}
+
+/// Has an icon.
+#[prompt(icon("https://example.com/a.svg", mime = "image/svg+xml", sizes("any"), theme = dark))]
+fn iconic_prompt() -> String {
+    String::new()
+}
+
+/// Has an icon.
+#[resource(
+    "test://iconic",
+    icon("https://example.com/a.svg", mime = "image/svg+xml", sizes("any"), theme = dark),
+    ttl = "90s",
+    public
+)]
+fn iconic_resource() -> String {
+    String::new()
+}
+
+/// Has an icon.
+#[resource("test://iconic/{id}", icon("https://example.com/a.svg", mime = "image/svg+xml", sizes("any"), theme = dark), ttl = "2m")]
+fn iconic_template(id: String) -> String {
+    id
+}
+
+fn icon() -> Icon {
+    let icon = Icon::new("https://example.com/a.svg").with_mime_type("image/svg+xml");
+    icon.with_size("any").with_theme(Theme::Dark)
+}
+
+fn icons() -> Server {
+    let server = Server::empty("icons", "1.0.0").with_icon(icon()).with::<iconic>().with::<iconic_prompt>();
+    server.with::<iconic_resource>().with::<iconic_template>()
+}
+
+#[tokio::test]
+async fn icons_are_sent_where_the_revision_has_them() {
+    let sent =
+        json!([{"src": "https://example.com/a.svg", "mimeType": "image/svg+xml", "sizes": ["any"], "theme": "dark"}]);
+    for revision in Revision::ALL {
+        let expected = if mcp_tests::expected(revision).icons { &sent } else { &Value::Null };
+        let mut client = icons().test_client(revision);
+        for (method, member) in [
+            ("tools/list", "tools"),
+            ("prompts/list", "prompts"),
+            ("resources/list", "resources"),
+            ("resources/templates/list", "resourceTemplates"),
+        ] {
+            let result = client.request(method, json!({})).await.unwrap();
+            assert_eq!(result[member][0]["icons"], *expected, "{revision} {method}");
+        }
+        let link = &client.call("iconic", ()).await.unwrap()["content"][0];
+        assert_eq!(link["icons"], *expected, "{revision}: the link is sent without the unsafe icon");
+        let server = if revision.is_stateless() {
+            client.request("server/discover", json!({})).await.unwrap()["_meta"]["io.modelcontextprotocol/serverInfo"]
+                .take()
+        } else {
+            let mut client = TestClient::uninitialized(icons(), revision);
+            let info = json!({"name": "test", "version": "1.0.0"});
+            let params = json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": info});
+            client.request("initialize", params).await.unwrap()["serverInfo"].take()
+        };
+        assert_eq!(server["icons"], *expected, "{revision}");
+    }
+}
+
+#[test]
+fn icons_that_clients_reject_are_reported_when_the_server_is_built() {
+    for source in ["http://example.com/a.png", "file:///a.png", "a.png", "data:text/html,a"] {
+        let error = Server::empty("icons", "1.0.0").with_icon(Icon::new(source)).check().unwrap_err();
+        let expected = format!("invalid icon `{source}` of the server, expected an `https:` or a `data:image/…` URI");
+        assert_eq!(error.problems(), [expected]);
+    }
+}
+
+/// Returns `ttlMs` and `cacheScope` of the result of each method that has them, in the same order for each server.
+async fn cache_hints(server: Server) -> Vec<(String, u64, String)> {
+    let mut client = server.test_client(Revision::V2026_07_28);
+    let mut hints = Vec::new();
+    for (method, params) in [
+        ("tools/list", json!({})),
+        ("prompts/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({"uri": "test://iconic"})),
+        ("resources/read", json!({"uri": "test://iconic/1"})),
+    ] {
+        let result = client.request(method, params).await.unwrap();
+        let scope = result["cacheScope"].as_str().unwrap().to_owned();
+        hints.push((method.to_owned(), result["ttlMs"].as_u64().unwrap(), scope));
+    }
+    hints
+}
+
+#[tokio::test]
+async fn lists_and_resources_have_cache_hints_of_their_own() {
+    let hour = Duration::from_secs(3600);
+    let public = |milliseconds| (milliseconds, "public");
+    let private = |milliseconds| (milliseconds, "private");
+    let (minute, item) = (public(60_000), private(120_000));
+    for (server, expected) in [
+        (icons(), [minute, minute, minute, minute, public(90_000), item]),
+        (
+            icons().list_ttl(hour),
+            [public(3_600_000), public(3_600_000), public(3_600_000), public(3_600_000), public(90_000), item],
+        ),
+        (
+            icons().list_cache(EntryKind::Tool, hour, CacheScope::Private).list_cache(
+                EntryKind::Resource,
+                Duration::ZERO,
+                CacheScope::Public,
+            ),
+            [private(3_600_000), minute, public(0), public(0), public(90_000), item],
+        ),
+        // A list that depends on the caller, and the resources in it, are never public.
+        (
+            icons().visible_to(|_, _| true).list_cache(EntryKind::Tool, hour, CacheScope::Public),
+            [private(3_600_000), private(60_000), private(60_000), private(60_000), private(90_000), item],
+        ),
+        // A function lists resources.
+        (icons().with::<item>(), [minute, minute, private(0), minute, public(90_000), item]),
+        (
+            icons().with::<item>().list_cache(EntryKind::Resource, hour, CacheScope::Public),
+            [minute, minute, private(3_600_000), public(3_600_000), public(90_000), item],
+        ),
+    ] {
+        let found = cache_hints(server).await;
+        let found: Vec<_> = found.iter().map(|(_, ttl, scope)| (*ttl, scope.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+/// Asks for the name.
+#[resource("test://asked", ttl = "1h")]
+async fn asked(ctx: &Context) -> Result<String, Fault> {
+    Ok(format!("{:?}", ctx.roots().await?.len()))
+}
+
+/// Results that depend on answers must not be cached.
+#[tokio::test]
+async fn contents_that_depend_on_answers_are_not_cached() {
+    let server = Server::empty("asked", "1.0.0").with::<asked>();
+    let mut client = server.test_client(Revision::V2026_07_28).answering(|_| json!({"roots": []}));
+    let result = client.read("test://asked").await.unwrap().0;
+    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
+}
+
+/// Adds a reserved key to the result.
+#[tool]
+fn reserved(key: String) -> ToolResult {
+    ToolResult::new(["text"]).with_meta(key, 1)
+}
+
+/// A key that is malformed or reserved fails the call; the log has the reason.
+#[tokio::test]
+async fn keys_of_meta_are_checked_at_run_time() {
+    for (key, is_valid) in [
+        ("com.example/key", true),
+        ("key", true),
+        ("com.example.mcp/key", true),
+        ("io.modelcontextprotocol/key", false),
+        ("dev.mcp/key", false),
+        ("com.mcp.tools/key", false),
+        ("com..example/key", false),
+        ("with space", false),
+    ] {
+        for revision in Revision::ALL {
+            let server = Server::empty("reserved", "1.0.0").with::<reserved>();
+            let result = server.test_client(revision).call("reserved", json!({"key": key})).await;
+            match result {
+                Ok(result) => assert!(is_valid && result["_meta"][key] == 1, "{revision} {key}"),
+                Err(error) => assert!(!is_valid && error.code == -32603, "{revision} {key}: {error}"),
+            }
+        }
+    }
+    let adders: [fn(&str); 7] = [
+        |key| drop(Content::text("").with_meta(key, 1)),
+        |key| drop(Resource::text("a://", "").with_meta(key, 1)),
+        |key| drop(ResourceResult::default().with_meta(key, 1)),
+        |key| drop(ResourceLink::default().with_meta(key, 1)),
+        |key| drop(PromptResult::default().with_meta(key, 1)),
+        |key| drop(Structured::new(1).with_meta(key, 1)),
+        |key| drop(Completions::new(["a"]).with_meta(key, 1)),
+    ];
+    for (index, add) in adders.into_iter().enumerate() {
+        add("com.example/key");
+        let panic = std::panic::catch_unwind(|| add("dev.mcp/key")).expect_err("a panic");
+        let expected = "invalid key `dev.mcp/key` of `_meta`: prefixes whose second label is `mcp` or \
+                        `modelcontextprotocol` are reserved for the protocol";
+        assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some(expected), "{index}");
     }
 }

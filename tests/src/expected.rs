@@ -28,6 +28,8 @@ pub struct Expected {
     pub elicitation: bool,
     /// Whether servers can ask to visit web pages.
     pub url_elicitation: bool,
+    /// Whether entries and the server have icons.
+    pub icons: bool,
     /// Whether a client asks for a task, and `tasks/result` exists.
     pub session_tasks: bool,
 }
@@ -45,6 +47,7 @@ const V2024_11_05: Expected = Expected {
     structured_content: false,
     elicitation: false,
     url_elicitation: false,
+    icons: false,
     session_tasks: false,
 };
 
@@ -65,6 +68,7 @@ const V2025_11_25: Expected = Expected {
     revision: Revision::V2025_11_25,
     null_error_ids: false,
     url_elicitation: true,
+    icons: true,
     session_tasks: true,
     ..V2025_06_18
 };

@@ -50,7 +50,13 @@ pub struct Person {
 }
 
 /// Add two numbers.
-#[tool(read_only, idempotent, title = "Add", icon = "https://example.com/add.png", meta("example.com/unit" = "none"))]
+#[tool(
+    read_only,
+    idempotent,
+    title = "Add",
+    icon("https://example.com/add.png", mime = "image/png", sizes("48x48", "96x96"), theme = light),
+    meta("example.com/unit" = { "of": ["a", "b"], "name": null })
+)]
 fn add(
     /// The first addend.
     a: f64,
@@ -196,7 +202,16 @@ fn logs(ctx: &Context) -> &'static str {
 }
 
 /// A text.
-#[resource("test://static", title = "Static", mime = "text/plain", size = 4, audience(user), priority = 0.5)]
+#[resource(
+    "test://static",
+    title = "Static",
+    mime = "text/plain",
+    size = 4,
+    audience(user),
+    priority = 0.5,
+    ttl = "5m",
+    public
+)]
 fn fixed() -> &'static str {
     "text"
 }

@@ -3,7 +3,7 @@ use quote::quote_spanned;
 use syn::ext::IdentExt;
 
 use super::{argument::argument, call, docs::docs, here, option, slice};
-use crate::model::{Call, Common, Execution, ParameterSource};
+use crate::model::{Call, Common, Execution, Icon, ParameterSource};
 
 /// Emits the static data that tools, resources and prompts have in common.
 ///
@@ -32,7 +32,7 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
     let here = here();
     let title = option(common.title.as_ref());
     let description = docs(&common.description);
-    let icons = slice(common.icons.iter().map(|uri| quote_spanned!(here=> #private::Icon::of(#uri))));
+    let icons = slice(common.icons.iter().map(|one| icon(one, private)));
     let (tags, scopes) = (slice(tags), slice(scopes.iter().map(slice)));
     let meta = slice(common.meta.iter().map(|(key, value)| quote_spanned!(here=> (#key, #value))));
     let duration = |milliseconds| quote_spanned!(here=> ::core::time::Duration::from_millis(#milliseconds));
@@ -59,6 +59,18 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
             handler: #handler,
         }
     }
+}
+
+fn icon(icon: &Icon, private: &TokenStream) -> TokenStream {
+    let here = here();
+    let Icon { uri, mime_type, sizes, theme } = icon;
+    let mime_type = option(mime_type.as_ref());
+    let sizes = slice(sizes.iter().map(|size| quote_spanned!(here=> #private::Cow::Borrowed(#size))));
+    let theme = option(theme.as_ref().map(|theme| {
+        let theme = Ident::new(&theme.to_string(), here);
+        quote_spanned!(here=> #private::Theme::#theme)
+    }));
+    quote_spanned!(here=> #private::Icon::of(#uri, #mime_type, #sizes, #theme))
 }
 
 fn dependency(parameter: &ParameterSource, private: &TokenStream) -> Option<TokenStream> {

@@ -20,6 +20,7 @@ use mcp_runtime_uri_template::{Operator, Part};
 ///     audience: &[Role::User],
 ///     priority: Some(0.5),
 ///     last_modified: None,
+///     cache: Some((Duration::from_millis(300000), CacheScope::Private)),
 ///     list: Some(ServerFnEntry { … }),
 /// }
 /// ```
@@ -36,6 +37,10 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
     }));
     let priority = option(resource.priority);
     let last_modified = option(resource.last_modified.as_ref());
+    let cache = option(resource.cache.map(|(milliseconds, is_public)| {
+        let scope = Ident::new(if is_public { "Public" } else { "Private" }, here);
+        quote_spanned!(here=> (::core::time::Duration::from_millis(#milliseconds), #private::CacheScope::#scope))
+    }));
     let list = |path| server_function(path, &Ident::new("list", here).into_token_stream(), private);
     let list = option(resource.list.as_ref().map(list));
     let value = quote_spanned! {here=>
@@ -48,6 +53,7 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
             audience: #audience,
             priority: #priority,
             last_modified: #last_modified,
+            cache: #cache,
             list: #list,
         }
     };

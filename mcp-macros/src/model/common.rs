@@ -1,11 +1,12 @@
 //! Parts that tools, resources and prompts have in common.
 
+use mcp_runtime_uri_template::check_meta_key;
 use syn::{Ident, LitStr, Path, ext::IdentExt};
 
-use super::{Call, EnclosingType, Execution, Kind, duration::milliseconds, literal::Literal, signature};
+use super::{Call, EnclosingType, Execution, Kind, duration::milliseconds, literal::json, signature};
 use crate::{
     errors::Errors,
-    syntax::{CommonSyntax, Docs, Function, MetaSyntax, ScopeSyntax},
+    syntax::{CommonSyntax, Docs, Function, IconSyntax, MetaSyntax, ScopeSyntax},
 };
 
 /// The parts that tools, resources and prompts have in common.
@@ -13,7 +14,7 @@ pub(crate) struct Common {
     pub(crate) name: String,
     pub(crate) title: Option<String>,
     pub(crate) description: Docs,
-    pub(crate) icons: Vec<String>,
+    pub(crate) icons: Vec<Icon>,
     pub(crate) tags: Vec<String>,
     /// Groups of alternatives: one scope of each group is required.
     pub(crate) scopes: Vec<Vec<String>>,
@@ -22,6 +23,15 @@ pub(crate) struct Common {
     pub(crate) timeout_milliseconds: Option<u64>,
     pub(crate) call: Call,
     pub(crate) crate_path: Option<Path>,
+}
+
+/// A checked icon.
+pub(crate) struct Icon {
+    pub(crate) uri: String,
+    pub(crate) mime_type: Option<String>,
+    pub(crate) sizes: Vec<String>,
+    /// `Light` or `Dark`
+    pub(crate) theme: Option<Ident>,
 }
 
 impl Common {
@@ -45,11 +55,14 @@ impl Common {
             name: name(kind, given.name.as_ref(), &function.signature.ident, errors),
             title: given.title.map(|title| title.value()),
             description,
-            icons: given.icons.iter().filter_map(|icon| checked_icon(icon, errors)).collect(),
+            icons: given.icons.iter().map(|icon| checked_icon(icon, errors)).collect(),
             tags: distinct("tag", &given.tags, errors),
             scopes: checked_scopes(&given.scopes, errors),
             meta: checked_meta(&given.meta, errors),
-            timeout_milliseconds: given.timeout.as_ref().and_then(|timeout| checked_timeout(timeout, errors)),
+            timeout_milliseconds: given
+                .timeout
+                .as_ref()
+                .and_then(|timeout| checked_duration("timeout", timeout, errors)),
             call,
             crate_path: given.crate_path,
         }
@@ -73,22 +86,49 @@ fn name(kind: Kind, given: Option<&LitStr>, function: &Ident, errors: &mut Error
     name
 }
 
-fn checked_timeout(timeout: &LitStr, errors: &mut Errors) -> Option<u64> {
-    milliseconds(&timeout.value())
+/// Reads an option whose value is a duration, in milliseconds.
+pub(super) fn checked_duration(option: &str, given: &LitStr, errors: &mut Errors) -> Option<u64> {
+    milliseconds(&given.value())
         .map_err(|why| {
-            let message = format!("invalid timeout `{}`: {why}", timeout.value());
-            errors.help(timeout, message, r#"write `timeout = "30s"`"#);
+            let message = format!("invalid {option} `{}`: {why}", given.value());
+            errors.help(given, message, format_args!("write `{option} = \"30s\"`"));
         })
         .ok()
 }
 
-fn checked_icon(icon: &LitStr, errors: &mut Errors) -> Option<String> {
-    let uri = icon.value();
-    if uri.starts_with("https://") || uri.starts_with("http://") || uri.starts_with("data:image/") {
-        return Some(uri);
+fn checked_icon(given: &IconSyntax, errors: &mut Errors) -> Icon {
+    let IconSyntax { uri, mime, sizes, theme } = given;
+    let source = uri.value();
+    if !source.starts_with("https://") && !source.starts_with("data:image/") {
+        errors.on(uri, format_args!("invalid icon `{source}`, expected an `https:` or a `data:image/…` URI"));
     }
-    errors.on(icon, format_args!("invalid icon `{uri}`, expected an `https:` or a `data:image/…` URI"));
-    None
+    let is_image = |mime: &&LitStr| mime.value().strip_prefix("image/").is_some_and(|subtype| !subtype.is_empty());
+    if let Some(mime) = mime.as_ref().filter(|mime| !is_image(mime)) {
+        let message = format!("invalid media type `{}` of an icon, expected one such as `image/png`", mime.value());
+        errors.on(mime, message);
+    }
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_size = |size: &str| {
+        size == "any" || size.split_once('x').is_some_and(|(width, height)| is_number(width) && is_number(height))
+    };
+    for size in sizes.iter().filter(|size| !is_size(&size.value())) {
+        errors.on(
+            size,
+            format_args!("invalid size `{}` of an icon, expected one such as `48x48`, or `any`", size.value()),
+        );
+    }
+    let theme = theme.as_ref().and_then(|theme| {
+        let name = match theme.get_ident().map(ToString::to_string).as_deref() {
+            Some("light") => "Light",
+            Some("dark") => "Dark",
+            _ => {
+                errors.on(theme, "unknown theme of an icon, expected one of `light`, `dark`");
+                return None;
+            }
+        };
+        Some(Ident::new(name, proc_macro2::Span::call_site()))
+    });
+    Icon { uri: source, mime_type: mime.as_ref().map(LitStr::value), sizes: distinct("size", sizes, errors), theme }
 }
 
 /// Checks the scopes that a function or a block requires.
@@ -147,39 +187,7 @@ fn checked_meta(given: &[MetaSyntax], errors: &mut Errors) -> Vec<(String, Strin
         } else if let Err(why) = check_meta_key(&name) {
             errors.on(key, format_args!("invalid key `{name}` of `_meta`: {why}"));
         }
-        match Literal::of(value) {
-            Some(literal) => values.push((name, literal.json())),
-            None => errors.on(value, "a value of `meta` must be a literal or an array of literals"),
-        }
+        values.push((name, json(value, errors)));
     }
     values
-}
-
-/// Checks a key, which consists of an optional prefix of labels and a name.
-///
-/// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
-fn check_meta_key(key: &str) -> Result<(), &'static str> {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let has_valid_end = |part: &str| part.ends_with(|c: char| c.is_ascii_alphanumeric());
-    let is_label = |label: &str| {
-        label.starts_with(|c: char| c.is_ascii_alphabetic())
-            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-            && has_valid_end(label)
-    };
-    if prefix.is_some_and(|prefix| !prefix.split('.').all(is_label)) {
-        return Err("before the `/`, expected labels as in `com.example`: ASCII letters, digits and `-`, \
-                    starting with a letter and not ending with `-`");
-    }
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        && has_valid_end(name);
-    if name.is_empty() || is_name {
-        return Ok(());
-    }
-    Err(if prefix.is_some() {
-        "after the `/`, expected only ASCII letters, digits, `-`, `_` and `.`, \
-         starting and ending with a letter or digit"
-    } else {
-        "expected only ASCII letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit"
-    })
 }

@@ -2,6 +2,11 @@
 
 use syn::{Expr, Lit, UnOp};
 
+use crate::{
+    errors::Errors,
+    syntax::{JsonMember, JsonSyntax},
+};
+
 /// A value that is known at compile time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Literal {
@@ -103,6 +108,36 @@ impl std::fmt::Display for Number {
         match self {
             Self::Integer(integer) => write!(f, "{integer}"),
             Self::Float(_, digits) => f.write_str(digits),
+        }
+    }
+}
+
+/// Returns a JSON value as text. Reports what has no JSON, and duplicate keys.
+pub(super) fn json(value: &JsonSyntax, errors: &mut Errors) -> String {
+    match value {
+        JsonSyntax::Null => "null".to_owned(),
+        JsonSyntax::Literal(expression) => match Literal::of(expression) {
+            Some(literal) => literal.json(),
+            None => {
+                errors.on(expression, "expected JSON: a literal, `null`, `[value, …]` or `{\"key\": value, …}`");
+                String::new()
+            }
+        },
+        JsonSyntax::Array(items) => {
+            format!("[{}]", items.iter().map(|item| json(item, errors)).collect::<Vec<_>>().join(","))
+        }
+        JsonSyntax::Object(members) => {
+            let mut keys: Vec<String> = Vec::new();
+            let mut written = Vec::new();
+            for JsonMember { key, value } in members {
+                let name = key.value();
+                if keys.contains(&name) {
+                    errors.on(key, format_args!("duplicate key `{name}`"));
+                }
+                written.push(format!("{}:{}", json_string(&name), json(value, errors)));
+                keys.push(name);
+            }
+            format!("{{{}}}", written.join(","))
         }
     }
 }

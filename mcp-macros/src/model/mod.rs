@@ -24,7 +24,7 @@ mod type_class;
 
 pub(crate) use argument::{Argument, Default};
 pub(crate) use call::{Call, Execution, ParameterSource};
-pub(crate) use common::Common;
+pub(crate) use common::{Common, Icon};
 pub(crate) use elicit::{Choices, Elicit, Field};
 pub(crate) use enclosing_type::{EnclosingType, NamedFunction};
 pub(crate) use kind::Kind;

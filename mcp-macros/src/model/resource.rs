@@ -5,7 +5,8 @@ use proc_macro2::{Ident, Span};
 use syn::{Expr, LitStr, Path, ext::IdentExt};
 
 use super::{
-    Common, EnclosingType, Kind, NamedFunction, ParameterSource, date_time::is_date_or_date_time, literal::Number,
+    Common, EnclosingType, Kind, NamedFunction, ParameterSource, common::checked_duration,
+    date_time::is_date_or_date_time, literal::Number,
 };
 use crate::{
     errors::{Errors, one_of},
@@ -25,6 +26,8 @@ pub(crate) struct Resource {
     pub(crate) audience: Vec<Ident>,
     pub(crate) priority: Option<f64>,
     pub(crate) last_modified: Option<String>,
+    /// For how many milliseconds the contents may be cached, and whether every caller may receive them.
+    pub(crate) cache: Option<(u64, bool)>,
     pub(crate) list: Option<NamedFunction>,
 }
 
@@ -35,8 +38,8 @@ impl Resource {
         enclosing_type: &EnclosingType,
         errors: &mut Errors,
     ) -> (Self, Function) {
-        let ResourceSyntax { mut function, common, uri, mime, size, audience, priority, last_modified, list, complete } =
-            given;
+        let ResourceSyntax { mut function, common, uri, mime, size, audience, priority, .. } = given;
+        let ResourceSyntax { last_modified, ttl, public, list, complete, .. } = given;
         let mut common = Common::check(Kind::Resource, enclosing_type, common, &mut function, errors);
         let parts = parts_of(uri.as_ref(), errors);
         if let (Some(uri), Some(parts)) = (&uri, &parts) {
@@ -50,6 +53,7 @@ impl Resource {
         if let (Some(_), Some(size)) = (&template, &size) {
             errors.on(size, "`size` is not applicable to a template");
         }
+        let cache = checked_cache(ttl.as_ref(), public, !common.scopes.is_empty(), errors);
         let resource = Self {
             common,
             uri: uri.map(|uri| uri.value()).unwrap_or_default(),
@@ -59,6 +63,7 @@ impl Resource {
             audience: checked_audience(&audience, errors),
             priority: priority.as_ref().and_then(|priority| checked_priority(priority, errors)),
             last_modified: last_modified.filter(|time| is_time(time, errors)).map(|time| time.value()),
+            cache,
             list: list.map(|path| enclosing_type.named_function(&path)),
         };
         (resource, function)
@@ -206,6 +211,28 @@ fn checked_size(size: &Expr, errors: &mut Errors) -> Option<u64> {
         errors.on(size, "a size must be an integer number of bytes");
     }
     bytes
+}
+
+/// Checks how long and by whom the contents may be cached.
+fn checked_cache(
+    ttl: Option<&LitStr>,
+    public: Option<(bool, Span)>,
+    has_scopes: bool,
+    errors: &mut Errors,
+) -> Option<(u64, bool)> {
+    match public {
+        Some((true, span)) if has_scopes => {
+            let message = "a resource that requires `scopes` cannot be `public`: shared caches do not check scopes";
+            errors.at(span, format_args!("{message}\nhelp: remove `public`"));
+        }
+        Some((_, span)) if ttl.is_none() => {
+            let message = "`public` has no effect on contents that are not cached";
+            errors.at(span, format_args!("{message}\nhelp: add `ttl = \"5m\"`"));
+        }
+        _ => {}
+    }
+    let milliseconds = checked_duration("ttl", ttl?, errors)?;
+    Some((milliseconds, public.is_some_and(|(is_public, _)| is_public)))
 }
 
 fn checked_audience(given: &[Ident], errors: &mut Errors) -> Vec<Ident> {

@@ -18,7 +18,7 @@ pub(crate) struct Tools {
 /// An annotated method.
 pub(crate) enum Entry {
     Tool(Tool),
-    Resource(Resource),
+    Resource(Box<Resource>),
     Prompt(Prompt),
 }
 
@@ -33,7 +33,9 @@ impl Tools {
         let enclosing_type = EnclosingType::Impl(Box::new(ty.clone()));
         let check = |method| match method {
             Method::Tool(tool) => Entry::Tool(Tool::check(*tool, &enclosing_type, errors).0),
-            Method::Resource(resource) => Entry::Resource(Resource::check(*resource, &enclosing_type, errors).0),
+            Method::Resource(resource) => {
+                Entry::Resource(Box::new(Resource::check(*resource, &enclosing_type, errors).0))
+            }
             Method::Prompt(prompt) => Entry::Prompt(Prompt::check(*prompt, &enclosing_type, errors).0),
         };
         let mut entries: Vec<_> = methods.into_iter().map(check).collect();

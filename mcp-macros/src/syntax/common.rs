@@ -1,13 +1,16 @@
 //! Options that tools, resources and prompts have in common.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use syn::{
     Expr, Ident, LitStr, Path, Token,
     parse::{Parse, ParseStream},
     punctuated::Punctuated,
 };
 
-use super::options::{OptionSpec, Options, spec};
+use super::{
+    JsonSyntax,
+    options::{OptionSpec, Options, spec},
+};
 use crate::errors::Errors;
 
 pub(super) const NAMES: [OptionSpec; 3] = [
@@ -19,12 +22,18 @@ pub(super) const NAMES: [OptionSpec; 3] = [
 pub(super) const OTHERS: [OptionSpec; 8] = [
     spec("scopes", r#"scopes("notes:read", …)` or `scopes(any("notes:read", …), …)"#),
     spec("tags", r#"tags("a label", …)"#),
-    spec("icon", r#"icon = "https://…""#),
-    spec("icons", r#"icons("https://…", …)"#),
+    spec("icon", r#"icon = "https://…"` or `icon("https://…", theme = dark, …)"#),
+    spec("icons", r#"icons("https://…", icon("https://…", theme = dark, …), …)"#),
     spec("timeout", r#"timeout = "30s""#),
     spec("blocking", "blocking` or `blocking = true"),
-    spec("meta", r#"meta("key" = 1, …)"#),
+    spec("meta", r#"meta("key" = {"a": [1, null]}, …)"#),
     spec("crate", "crate = path::to::mcp_runtime"),
+];
+
+const ICON: [OptionSpec; 3] = [
+    spec("mime", r#"mime = "image/svg+xml""#),
+    spec("sizes", r#"sizes("48x48", …)` or `sizes("any")"#),
+    spec("theme", "theme = light` or `theme = dark"),
 ];
 
 /// The parsed options that tools, resources and prompts have in common.
@@ -34,11 +43,63 @@ pub(crate) struct CommonSyntax {
     pub(crate) description: Option<Expr>,
     pub(crate) scopes: Vec<ScopeSyntax>,
     pub(crate) tags: Vec<LitStr>,
-    pub(crate) icons: Vec<LitStr>,
+    pub(crate) icons: Vec<IconSyntax>,
     pub(crate) timeout: Option<LitStr>,
     pub(crate) blocking: Option<(bool, Span)>,
     pub(crate) meta: Vec<MetaSyntax>,
     pub(crate) crate_path: Option<Path>,
+}
+
+/// A URI with the options of an icon.
+pub(crate) struct IconSyntax {
+    pub(crate) uri: LitStr,
+    pub(crate) mime: Option<LitStr>,
+    pub(crate) sizes: Vec<LitStr>,
+    pub(crate) theme: Option<Path>,
+}
+
+impl IconSyntax {
+    fn read(IconTokens(uri, given): IconTokens, errors: &mut Errors) -> Self {
+        let mut options = Options::new("icon", &ICON);
+        options.read(given, errors);
+        Self {
+            uri,
+            mime: options.text("mime", errors),
+            sizes: options.texts("sizes", errors),
+            theme: options.path("theme", errors),
+        }
+    }
+}
+
+/// `"uri"` or `"uri", option, …`
+struct IconTokens(LitStr, TokenStream);
+
+impl Parse for IconTokens {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let uri = input.parse()?;
+        if !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
+        Ok(Self(uri, input.parse()?))
+    }
+}
+
+/// `"uri"` or `icon("uri", option, …)`
+struct IconItem(IconTokens);
+
+impl Parse for IconItem {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        if input.peek(LitStr) {
+            return Ok(Self(IconTokens(input.parse()?, TokenStream::new())));
+        }
+        let name: Ident = input.parse()?;
+        if name != "icon" {
+            return Err(syn::Error::new(name.span(), "expected a string or `icon(…)`"));
+        }
+        let inner;
+        syn::parenthesized!(inner in input);
+        Ok(Self(inner.parse()?))
+    }
 }
 
 /// `"scope"` or `any("scope", …)`
@@ -66,10 +127,10 @@ impl Parse for ScopeSyntax {
     }
 }
 
-/// `"key" = literal`
+/// `"key" = value`
 pub(crate) struct MetaSyntax {
     pub(crate) key: LitStr,
-    pub(crate) value: Expr,
+    pub(crate) value: JsonSyntax,
 }
 
 impl Parse for MetaSyntax {
@@ -82,13 +143,15 @@ impl Parse for MetaSyntax {
 
 impl CommonSyntax {
     pub(super) fn read(options: &mut Options, errors: &mut Errors) -> Self {
+        let mut icons: Vec<IconTokens> = options.parsed("icon", errors).into_iter().collect();
+        icons.extend(options.list::<IconItem>("icons", errors).into_iter().map(|IconItem(icon)| icon));
         Self {
             name: options.text("name", errors),
             title: options.text("title", errors),
             description: options.text_or_macro("description", errors),
             scopes: options.list("scopes", errors),
             tags: options.texts("tags", errors),
-            icons: options.text("icon", errors).into_iter().chain(options.texts("icons", errors)).collect(),
+            icons: icons.into_iter().map(|icon| IconSyntax::read(icon, errors)).collect(),
             timeout: options.text("timeout", errors),
             blocking: options.boolean("blocking", errors),
             meta: options.list("meta", errors),

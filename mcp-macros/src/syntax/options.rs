@@ -211,6 +211,15 @@ impl Options {
         }
     }
 
+    /// Reads `name = value` or `name(value)`.
+    pub(super) fn parsed<T: syn::parse::Parse>(&mut self, name: &str, errors: &mut Errors) -> Option<T> {
+        let given = self.take(name)?;
+        match (&given.value, syn::parse2(given.tokens())) {
+            (OptionValue::Single(_) | OptionValue::List(_), Ok(value)) => Some(value),
+            _ => self.invalid_value(&given, errors),
+        }
+    }
+
     pub(super) fn number(&mut self, name: &str, errors: &mut Errors) -> Option<Expr> {
         let given = self.take(name)?;
         match &given.value {

@@ -1,6 +1,6 @@
 //! `#[resource("…", …)]`
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use syn::{
     Expr, Ident, LitStr, Path, Token,
     ext::IdentExt,
@@ -13,12 +13,14 @@ use super::{
 };
 use crate::errors::Errors;
 
-const OWN: [OptionSpec; 7] = [
+const OWN: [OptionSpec; 9] = [
     spec("mime", r#"mime = "text/plain""#),
     spec("size", "size = 1024"),
     spec("audience", "audience(user, assistant)"),
     spec("priority", "priority = 0.5"),
     spec("last_modified", r#"last_modified = "2025-01-12T15:00:58Z""#),
+    spec("ttl", r#"ttl = "5m""#),
+    spec("public", "public` or `public = true"),
     spec("list", "list = path::to::function"),
     spec("complete", "complete(variable = path::to::function, …)"),
 ];
@@ -35,6 +37,8 @@ pub(crate) struct ResourceSyntax {
     pub(crate) audience: Vec<Ident>,
     pub(crate) priority: Option<Expr>,
     pub(crate) last_modified: Option<LitStr>,
+    pub(crate) ttl: Option<LitStr>,
+    pub(crate) public: Option<(bool, Span)>,
     pub(crate) list: Option<Path>,
     pub(crate) complete: Vec<CompleteSyntax>,
 }
@@ -67,6 +71,8 @@ impl ResourceSyntax {
             audience: options.list("audience", errors),
             priority: options.number("priority", errors),
             last_modified: options.text("last_modified", errors),
+            ttl: options.text("ttl", errors),
+            public: options.boolean("public", errors),
             list: options.path("list", errors),
             complete: options.list("complete", errors),
         }

@@ -21,10 +21,16 @@ pub(crate) const OWN_EXTENSIONS: [&str; 2] = [TASKS_EXTENSION, SKILLS_EXTENSION]
 
 /// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover`
 /// returns the full identity.
-pub(super) fn encoding(dialect: &'static Dialect, identity: &Implementation, is_private: bool) -> Encoding {
+pub(super) fn encoding(
+    dialect: &'static Dialect,
+    identity: &Implementation,
+    is_private: bool,
+    checks_results: bool,
+) -> Encoding {
     let Implementation { name, version, .. } = identity.clone();
     Encoding {
         is_private,
+        checks_results,
         ..encoding_with_identity(dialect, &Implementation { name, version, ..Implementation::default() })
     }
 }
@@ -38,7 +44,7 @@ fn encoding_with_identity(dialect: &'static Dialect, identity: &Implementation) 
     for (name, json) in dialect.meta_members {
         member(&mut meta, name, json.as_bytes());
     }
-    Encoding { dialect, features: dialect.features(), identity: meta, is_private: false }
+    Encoding { dialect, features: dialect.features(), identity: meta, is_private: false, checks_results: false }
 }
 
 /// The content of the results of `initialize` and `server/discover`.
@@ -73,7 +79,7 @@ impl ServerDescription<'_> {
             encode::implementation(result.key("serverInfo"), encoding.features, self.identity);
         }
         result.optional("instructions", self.instructions);
-        encoding.cache_hints(result.out, self.ttl);
+        encoding.cache_hints(result.out, self.ttl, encoding.cache_scope());
         encoding.end_result(&mut out, None);
         out
     }

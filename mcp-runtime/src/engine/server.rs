@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use arc_swap::{ArcSwap, Guard};
@@ -28,8 +29,8 @@ use crate::{
     auth::{AccessRules, Identity},
     backend::Backend,
     error::BuildError,
-    handler::{Encoding, SchemaProfile, SessionPeer, StateMap},
-    model::{Implementation, Level, OptionalCapabilities},
+    handler::{Encoding, SchemaProfile, SessionPeer, StateMap, entry::EntryKind},
+    model::{CacheScope, Implementation, Level, OptionalCapabilities},
     registry::{Kinds, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
 };
@@ -49,6 +50,10 @@ pub(crate) struct Profile {
     pub(crate) log_targets: Option<Arc<[String]>>,
     /// The form in which the schemas of tools are listed.
     pub(crate) schemas: SchemaProfile,
+    /// Whether structured results are checked against their output schema. `None` if the author has not decided.
+    pub(crate) checks_results: Option<bool>,
+    /// How long and by whom the lists of each kind may be cached, in the order of [`EntryKind::ALL`].
+    pub(crate) list_caches: [Option<(Duration, CacheScope)>; EntryKind::ALL.len()],
     /// The keys that seal the state of requests. If empty, the server uses a random key.
     pub(crate) state_keys: Vec<StateKey>,
     /// The rule that decides which entries a caller sees. `None` if every caller sees all of them.
@@ -111,8 +116,9 @@ impl Engine {
     ) -> Self {
         // A list for one caller is not valid for other callers.
         let is_private = profile.visibility.is_some() || profile.hides_unauthorized || profile.authenticates;
-        let encodings =
-            revision::DIALECTS.map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private)));
+        let checks_results = profile.checks_results.unwrap_or(cfg!(debug_assertions));
+        let encodings = revision::DIALECTS
+            .map(|dialect| Arc::new(description::encoding(dialect, &profile.identity, is_private, checks_results)));
         let sessions = Arc::default();
         let log = Arc::new(SessionLog::new(&sessions));
         let (state_keys, name) = (std::mem::take(&mut profile.state_keys), profile.first_name());
@@ -162,11 +168,15 @@ impl Engine {
     }
 
     pub(super) fn pager(&self, dialect: &'static Dialect) -> Pager<'_> {
-        Pager {
-            encoding: self.encoding(dialect),
-            page_size: self.profile.limits.page_size,
-            ttl: Some(self.profile.limits.list_ttl),
-        }
+        let Profile { visibility, hides_unauthorized, list_caches, limits, .. } = &self.profile;
+        let encoding = self.encoding(dialect);
+        let is_limited = visibility.is_some() || *hides_unauthorized;
+        let caches = list_caches.map(|declared| match declared {
+            Some((ttl, _)) if is_limited => (ttl, CacheScope::Private),
+            Some(cache) => cache,
+            None => (limits.list_ttl, encoding.cache_scope()),
+        });
+        Pager { encoding, page_size: limits.page_size, caches: Some(caches) }
     }
 
     /// Returns the result of `initialize` or, in a stateless dialect, of `server/discover`.

@@ -12,6 +12,7 @@ use crate::{
     error::Fault,
     excerpt::excerpt,
     jsonrpc::{Id, raw},
+    model::CacheScope,
 };
 
 /// A call, from its dispatch to its response: what its function is called with and how its outcome is encoded.
@@ -56,6 +57,11 @@ impl Call {
     /// Returns the media type in the annotation of a resource.
     pub(super) fn mime_type(&self) -> Option<&'static str> {
         self.function.as_ref().and_then(|function| function.contract.mime_type)
+    }
+
+    /// Returns how long and by whom the contents of a resource may be cached.
+    pub(super) fn cache(&self) -> Option<(Duration, CacheScope)> {
+        self.function.as_ref()?.resource()?.cache
     }
 
     /// Returns the timeout that the function declares, which also holds for the task of a call.
@@ -176,12 +182,20 @@ pub struct Reply<'a> {
     pub(super) structured: bool,
     /// Whether structured results are wrapped in an object for dialects that require one.
     pub(super) wraps: bool,
+    /// Whether the result may depend on answers of the client.
+    pub(super) is_conversation: bool,
 }
 
 impl<'a> Reply<'a> {
     pub(crate) fn new(out: &'a mut Vec<u8>, call: &'a Call) -> Self {
         let output = call.function.as_ref().and_then(|function| function.contract.output_schema());
-        Self { out, call, structured: output.is_some(), wraps: output.is_some_and(|output| output.wraps) }
+        Self {
+            out,
+            call,
+            structured: output.is_some(),
+            wraps: output.is_some_and(|output| output.wraps),
+            is_conversation: false,
+        }
     }
 }
 
@@ -197,7 +211,8 @@ pub fn get<T: ?Sized + 'static>(context: &Context) -> &T {
 /// Writes the result of an async or blocking function.
 pub fn finish(context: &Context, write: impl FnOnce(&mut Reply<'_>) -> HandlerResult) -> Finished {
     let mut body = Vec::new();
-    let outcome = write(&mut Reply::new(&mut body, context.call()));
+    let is_conversation = context.is_conversation();
+    let outcome = write(&mut Reply { is_conversation, ..Reply::new(&mut body, context.call()) });
     Finished { body, outcome }
 }
 

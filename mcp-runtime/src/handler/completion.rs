@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::{Encoding, ErrorOutput, HandlerError};
 use crate::{
     jsonrpc::write,
+    model::add_meta,
     revision::encode::{self, Object},
 };
 
@@ -88,9 +89,14 @@ impl Completions {
     }
 
     /// Adds a member to the `_meta` of the result.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+    #[track_caller]
     #[must_use]
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
+        add_meta(&mut self.meta, key, value);
         self
     }
 

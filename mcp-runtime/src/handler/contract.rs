@@ -45,6 +45,24 @@ pub(crate) struct OutputSchema {
     pub(crate) schema: Value,
     /// Whether results may be values other than objects, which some dialects require to be wrapped in an object.
     pub(crate) wraps: bool,
+    /// The checkers of results, without and with the object that wraps them. Compiled for the first result that is
+    /// checked; `None` if the schema has a keyword that is not supported.
+    checkers: [OnceLock<Option<Checker>>; 2],
+}
+
+impl OutputSchema {
+    /// Returns the violations of a result, which must have structured content. A result that takes too long to check
+    /// has no violations.
+    pub(crate) fn violations(&self, result: &str, is_wrapped: bool) -> Vec<Violation> {
+        let checker = self.checkers[usize::from(is_wrapped)].get_or_init(|| {
+            let schema = if is_wrapped { schema::wrap(self.schema.clone()) } else { self.schema.clone() };
+            let unsupported =
+                |error: SchemaError| tracing::warn!(%error, "results are not checked against their output schema");
+            // As in arguments, `null` is valid only where the schema says so.
+            Checker::of_arguments(&mcp_schema::wrap(schema, "structuredContent")).map_err(unsupported).ok()
+        });
+        checker.as_ref().and_then(|checker| checker.quick_violations(result)).unwrap_or_default()
+    }
 }
 
 impl Contract {
@@ -83,7 +101,7 @@ impl Contract {
                 let mut generator = schema::output_generator();
                 let schema = (self.output?.schema)(&mut generator)?;
                 let schema = schema::output(schema.to_value(), generator);
-                Some(OutputSchema { wraps: !schema::is_object(&schema), schema })
+                Some(OutputSchema { wraps: !schema::is_object(&schema), schema, checkers: Default::default() })
             })
             .as_ref()
     }

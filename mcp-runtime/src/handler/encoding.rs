@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     jsonrpc::write,
+    model::CacheScope,
     revision::{Dialect, Feature, Features},
 };
 
@@ -16,6 +17,8 @@ pub(crate) struct Encoding {
     pub(crate) identity: Vec<u8>,
     /// Whether all lists depend on the caller, in which case shared caches must not store them.
     pub(crate) is_private: bool,
+    /// Whether structured results are checked against the output schema of their tool.
+    pub(crate) checks_results: bool,
 }
 
 impl Encoding {
@@ -24,20 +27,16 @@ impl Encoding {
     }
 
     /// Writes how long and by whom a result may be cached, if the dialect supports cache hints.
-    pub(crate) fn cache_hints(&self, out: &mut Vec<u8>, ttl: Duration) {
-        self.write_cache_hints(out, ttl, self.is_private);
-    }
-
-    /// Writes how long a result that may depend on the caller may be cached, if the dialect supports cache hints.
-    pub(crate) fn private_cache_hints(&self, out: &mut Vec<u8>, ttl: Duration) {
-        self.write_cache_hints(out, ttl, true);
-    }
-
-    fn write_cache_hints(&self, out: &mut Vec<u8>, ttl: Duration, is_private: bool) {
+    pub(crate) fn cache_hints(&self, out: &mut Vec<u8>, ttl: Duration, scope: CacheScope) {
         if self.has(Feature::CacheHints) {
-            let scope = if is_private { "private" } else { "public" };
+            let scope = if scope == CacheScope::Public { "public" } else { "private" };
             out.extend_from_slice(format!(r#","ttlMs":{},"cacheScope":"{scope}""#, ttl.as_millis()).as_bytes());
         }
+    }
+
+    /// Returns the scope of a result that is the same for every caller who may see it.
+    pub(crate) fn cache_scope(&self) -> CacheScope {
+        if self.is_private { CacheScope::Private } else { CacheScope::Public }
     }
 
     /// Completes a result object: writes the members that the dialect adds, then `_meta` and the closing brace.

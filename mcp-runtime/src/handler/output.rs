@@ -187,7 +187,7 @@ impl<'r, 'a> ToolReply<'r, 'a> {
     /// Writes the structured content of a [`ToolResult`], and its JSON text if the result has no other content.
     fn structured_content(&mut self, value: &serde_json::Value, as_text: bool) -> Result<(), Fault> {
         self.reply.structured = true;
-        self.reply.wraps = !value.is_object();
+        self.reply.wraps |= !value.is_object();
         if as_text {
             if self.error.is_some() {
                 self.note_text(&value.to_string());

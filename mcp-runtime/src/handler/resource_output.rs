@@ -1,13 +1,13 @@
 //! The return types of resources and of functions that list resources.
 
-use std::{any::Any, borrow::Cow, io};
+use std::{any::Any, borrow::Cow, io, time::Duration};
 
 use super::{ErrorOutput, HandlerError, HandlerResult, JsonOutput, Reply, ResultKind, comma};
 use crate::{
     error::Fault,
     jsonrpc::write,
-    model::{Json, Resource, ResourceLink, ResourceResult},
-    revision::{Feature, encode},
+    model::{CacheScope, Json, Resource, ResourceLink, ResourceResult},
+    revision::encode,
 };
 
 /// A type that a resource may return.
@@ -84,12 +84,14 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
     }
 
     fn end(self) {
-        let out = &mut *self.reply.out;
+        let Reply { out, call, is_conversation, .. } = self.reply;
         out.push(b']');
-        if self.reply.call.encoding.has(Feature::CacheHints) {
-            out.extend_from_slice(br#","ttlMs":0,"cacheScope":"private""#);
-        }
-        self.reply.call.encoding.end_result(out, self.meta.as_ref());
+        // Contents that depend on answers of the client are valid for these answers only.
+        let cache = call.cache().filter(|_| !*is_conversation);
+        let (ttl, scope) = cache.unwrap_or((Duration::ZERO, CacheScope::Private));
+        let scope = if scope == CacheScope::Public { call.encoding.cache_scope() } else { scope };
+        call.encoding.cache_hints(out, ttl, scope);
+        call.encoding.end_result(out, self.meta.as_ref());
     }
 }
 

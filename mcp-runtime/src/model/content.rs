@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::{Annotations, Resource, ResourceLink};
+use super::{Annotations, Resource, ResourceLink, add_meta};
 
 /// A content block of a tool result or a prompt message.
 ///
@@ -89,6 +89,11 @@ impl Content {
     ///
     /// let content = Content::text("42").with_meta("com.example/unit", "km");
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+    #[track_caller]
     #[must_use]
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         let meta = match &mut self {
@@ -98,7 +103,7 @@ impl Content {
             Self::Resource(resource) => &mut resource.block_meta,
             Self::ResourceLink(link) => &mut link.meta,
         };
-        meta.insert(key.into(), value.into());
+        add_meta(meta, key, value);
         self
     }
 }

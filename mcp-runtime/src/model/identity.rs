@@ -37,23 +37,38 @@ pub struct Icon {
     /// The media type, in case the server of `src` does not send it.
     pub mime_type: Option<Cow<'static, str>>,
     /// Sizes such as `48x48`, or `any` for a scalable icon.
-    pub sizes: Vec<Cow<'static, str>>,
+    pub sizes: Cow<'static, [Cow<'static, str>]>,
     /// The background that the icon is designed for.
     pub theme: Option<Theme>,
 }
 
 impl Icon {
-    /// Creates an icon from its URI.
+    /// Creates an icon from its URI, which must be an `https:` URI or a `data:` URI of an image. A server with another
+    /// icon cannot be built, and a link is sent without it.
     pub fn new(src: impl Into<Cow<'static, str>>) -> Self {
-        let mut icon = Self::of("");
+        let mut icon = Self::of("", None, &[], None);
         icon.src = src.into();
         icon
     }
 
     /// Creates an icon in a constant. The expansion of `icon = "…"` calls it.
     #[doc(hidden)]
-    pub const fn of(src: &'static str) -> Self {
-        Self { src: Cow::Borrowed(src), mime_type: None, sizes: Vec::new(), theme: None }
+    pub const fn of(
+        src: &'static str,
+        mime_type: Option<&'static str>,
+        sizes: &'static [Cow<'static, str>],
+        theme: Option<Theme>,
+    ) -> Self {
+        let mime_type = match mime_type {
+            Some(mime_type) => Some(Cow::Borrowed(mime_type)),
+            None => None,
+        };
+        Self { src: Cow::Borrowed(src), mime_type, sizes: Cow::Borrowed(sizes), theme }
+    }
+
+    /// Returns whether clients may load the icon. They reject URIs with other schemes.
+    pub(crate) fn is_safe(&self) -> bool {
+        self.src.starts_with("https://") || self.src.starts_with("data:image/")
     }
 
     setters! {
@@ -61,7 +76,7 @@ impl Icon {
         pub fn with_mime_type(self, mime_type: impl Into<Cow<'static, str>>) { self.mime_type = Some(mime_type.into()) }
 
         /// Adds a size such as `48x48`, or `any`.
-        pub fn with_size(self, size: impl Into<Cow<'static, str>>) { self.sizes.push(size.into()) }
+        pub fn with_size(self, size: impl Into<Cow<'static, str>>) { self.sizes.to_mut().push(size.into()) }
 
         /// Sets the background that the icon is designed for.
         pub fn with_theme(self, theme: Theme) { self.theme = Some(theme) }

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::Icon;
+use super::{Icon, add_meta};
 
 /// The contents of a resource, as the result of `resources/read` or embedded in a tool result or a prompt.
 ///
@@ -88,8 +88,13 @@ impl Resource {
 
         /// Adds a member to the `_meta` of the contents. [`Content::with_meta`](crate::Content::with_meta) adds one to the
         /// block that embeds the resource.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
         pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            self.meta.insert(key.into(), value.into());
+            add_meta(&mut self.meta, key, value)
         }
     }
 }
@@ -124,8 +129,13 @@ impl ResourceResult {
 
     setters! {
         /// Adds a member to `_meta`.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
         pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            self.meta.insert(key.into(), value.into());
+            add_meta(&mut self.meta, key, value)
         }
     }
 }
@@ -204,10 +214,26 @@ impl ResourceLink {
         pub fn with_icon(self, icon: Icon) { self.icons.push(icon) }
 
         /// Adds a member to `_meta`.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
         pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            self.meta.insert(key.into(), value.into());
+            add_meta(&mut self.meta, key, value)
         }
     }
+}
+
+/// The callers to whom a cached list may be given. See [`Server::list_cache`](crate::Server::list_cache).
+///
+/// See [Cache scope](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheScope {
+    /// Every caller, also by caches that several users share.
+    Public,
+    /// Only the caller that received it.
+    Private,
 }
 
 /// The audience of content, or the author of a prompt message.

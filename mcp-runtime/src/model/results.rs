@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Content, Role};
+use super::{Content, Role, add_meta};
 
 /// A structured result. The type determines the `outputSchema` of the tool; the value is sent as `structuredContent`
 /// and, serialized, as text.
@@ -84,8 +84,13 @@ impl<T> Structured<T> {
         pub fn with_content(self, content: impl Into<Content>) { self.content.push(content.into()) }
 
         /// Adds a member to `_meta`.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
         pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            self.meta.insert(key.into(), value.into());
+            add_meta(&mut self.meta, key, value)
         }
     }
 }
@@ -146,8 +151,13 @@ impl ToolResult {
         pub fn with_structured(self, value: impl Into<Value>) { self.structured = Some(value.into()) }
 
         /// Adds a member to `_meta`.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
         pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            self.meta.insert(key.into(), value.into());
+            add_meta(&mut self.meta, key, value)
         }
     }
 }
@@ -237,8 +247,13 @@ impl PromptResult {
         pub fn with_description(self, description: impl Into<String>) { self.description = Some(description.into()) }
 
         /// Adds a member to `_meta`.
+        ///
+        /// # Panics
+        ///
+        /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+        #[track_caller]
         pub fn with_meta(self, key: impl Into<String>, value: impl Into<Value>) {
-            self.meta.insert(key.into(), value.into());
+            add_meta(&mut self.meta, key, value)
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
         Encoding, Function,
         entry::{EntryInfo, EntryKind},
     },
-    model::ResourceLink,
+    model::{CacheScope, ResourceLink},
     revision::encode::{self, Object},
 };
 
@@ -64,14 +64,18 @@ impl Lists {
     }
 }
 
+/// How long and by whom the lists of each kind may be cached, in the order of [`EntryKind::ALL`].
+pub(crate) type ListCaches = [(Duration, CacheScope); EntryKind::ALL.len()];
+
 /// A writer of list pages.
 #[derive(Debug)]
 pub(crate) struct Pager<'a> {
     pub(crate) encoding: &'a Encoding,
     /// The maximum number of elements on a page.
     pub(crate) page_size: usize,
-    /// How long clients may cache a page. `None` for lists whose results do not contain a cache hint.
-    pub(crate) ttl: Option<Duration>,
+    /// How long and by whom a page of the lists of each kind may be cached. `None` for lists whose results do not contain
+    /// a cache hint.
+    pub(crate) caches: Option<ListCaches>,
 }
 
 impl Pager<'_> {
@@ -122,7 +126,16 @@ impl Pager<'_> {
         let mut object = Object::begin(&mut result);
         encode::array(object.key(member), elements, |out, listed| listed.encode(out, self.encoding));
         object.optional("nextCursor", next);
-        end_list(&mut result, self.encoding, self.ttl);
+        if let Some(caches) = &self.caches {
+            let kind = match member {
+                "tools" => EntryKind::Tool,
+                "prompts" => EntryKind::Prompt,
+                _ => EntryKind::Resource,
+            };
+            let (ttl, scope) = caches[kind as usize];
+            self.encoding.cache_hints(&mut result, ttl, scope);
+        }
+        self.encoding.end_result(&mut result, None);
         result
     }
 }
@@ -168,7 +181,7 @@ pub(crate) fn write_resources(
     linked: &[ResourceLink],
     encoding: &Encoding,
     start: usize,
-    page_size: usize,
+    (page_size, ttl): (usize, Duration),
     sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
 ) -> Result<Vec<u8>, Fault> {
     registered.retain(|listed| listed.is_seen(&sees));
@@ -190,16 +203,9 @@ pub(crate) fn write_resources(
     });
     object.optional("nextCursor", next.as_deref());
     // The functions may list different resources to each caller.
-    encoding.private_cache_hints(&mut out, Duration::ZERO);
+    encoding.cache_hints(&mut out, ttl, CacheScope::Private);
     encoding.end_result(&mut out, None);
     Ok(out)
-}
-
-fn end_list(out: &mut Vec<u8>, encoding: &Encoding, ttl: Option<Duration>) {
-    if let Some(ttl) = ttl {
-        encoding.cache_hints(out, ttl);
-    }
-    encoding.end_result(out, None);
 }
 
 fn cursor_after(key: &str) -> String {

@@ -208,8 +208,10 @@ pub(crate) fn title(object: &mut Object<'_>, features: Features, title: Option<&
     object.optional("title", title.filter(|_| features.has(Feature::Titles)));
 }
 
+/// Writes the icons that clients may load.
 pub(crate) fn icons(object: &mut Object<'_>, features: Features, icons: &[Icon]) {
-    if icons.is_empty() || !features.has(Feature::Icons) {
+    let mut icons = icons.iter().filter(|icon| icon.is_safe()).peekable();
+    if icons.peek().is_none() || !features.has(Feature::Icons) {
         return;
     }
     array(object.key("icons"), icons, |out, icon| {
@@ -217,7 +219,7 @@ pub(crate) fn icons(object: &mut Object<'_>, features: Features, icons: &[Icon])
         object.string("src", &icon.src);
         object.optional("mimeType", icon.mime_type.as_deref());
         if !icon.sizes.is_empty() {
-            array(object.key("sizes"), &icon.sizes, |out, size| string(out, size));
+            array(object.key("sizes"), icon.sizes.iter(), |out, size| string(out, size));
         }
         object.optional("theme", icon.theme.map(|theme| if theme == Theme::Light { "light" } else { "dark" }));
         object.end();

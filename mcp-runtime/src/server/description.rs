@@ -1,5 +1,6 @@
 //! The server's description of itself: name, icons, instructions and declared capabilities.
 
+use mcp_runtime_uri_template::check_key;
 use serde_json::{Map, Value};
 
 use super::Server;
@@ -82,7 +83,15 @@ impl Server {
     /// server.with_icon(Icon::new("https://example.com/icon.svg").with_mime_type("image/svg+xml").with_size("any"))
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the source is neither an `https:` URI nor a `data:` URI of an image.
     pub fn with_icon(mut self, icon: Icon) -> Self {
+        if !icon.is_safe() {
+            let message = "of the server, expected an `https:` or a `data:image/…` URI";
+            self.problems.push(format!("invalid icon `{}` {message}", crate::excerpt::excerpt(&icon.src)));
+        }
         self.profile.identity.icons.push(icon);
         self
     }
@@ -171,18 +180,7 @@ pub(super) fn check_extension(name: &str) -> Option<String> {
             "the extension `{name}` is declared by the server itself\nhelp: remove `.with_mcp_extension(…)`"
         ));
     }
-    let has_valid_ends = |part: &str, start: fn(&char) -> bool| {
-        part.chars().next().is_some_and(|c| start(&c)) && part.ends_with(|c: char| c.is_ascii_alphanumeric())
-    };
-    let is_label = |label: &str| {
-        has_valid_ends(label, char::is_ascii_alphabetic) && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-    };
-    let is_name = |name: &str| {
-        name.is_empty()
-            || has_valid_ends(name, char::is_ascii_alphanumeric)
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-    };
-    let is_valid = name.split_once('/').is_some_and(|(prefix, name)| prefix.split('.').all(is_label) && is_name(name));
+    let is_valid = name.contains('/') && check_key(name).is_ok();
     (!is_valid).then(|| {
         format!("invalid name `{name}` of an extension, expected a prefix and a name as in `com.example/charts`")
     })

@@ -1,7 +1,11 @@
 use std::time::Duration;
 
 use super::Server;
-use crate::engine::{PingSchedule, SessionRates, StateKey, TaskLimits};
+use crate::{
+    engine::{PingSchedule, SessionRates, StateKey, TaskLimits},
+    handler::entry::EntryKind,
+    model::CacheScope,
+};
 
 /// Limits and timeouts.
 impl Server {
@@ -122,8 +126,8 @@ impl Server {
     ///
     /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: all lists
     /// are `private` if the server authenticates requests or has a rule of [`visible_to`](Self::visible_to), and so is the
-    /// list of resources if one of them has a `list` function. The contents of resources that functions read are always
-    /// `private` and not cached.
+    /// list of resources if one of them has a `list` function. [`list_cache`](Self::list_cache) differs for one list, and
+    /// the options `ttl` and `public` of [`#[resource]`](macro@crate::resource) decide about the contents of a resource.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -136,6 +140,26 @@ impl Server {
     /// See [Caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field).
     pub fn list_ttl(mut self, ttl: Duration) -> Self {
         self.profile.limits.list_ttl = ttl;
+        self
+    }
+
+    /// Sets how long clients of stateless revisions may cache the lists of one kind, and whether they may share them
+    /// between users, in place of [`list_ttl`](Self::list_ttl). Both lists of resources have the same kind.
+    ///
+    /// A list that depends on the caller remains `private`: because of [`visible_to`](Self::visible_to),
+    /// [`hide_unauthorized`](Self::hide_unauthorized) or a `list` function. A list with a `list` function is not cached
+    /// unless this option names a time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use mcp_runtime::{Server, function::EntryKind, model::CacheScope};
+    /// # fn configure(server: Server) -> Server {
+    /// // The server authenticates, but all users have the same tools.
+    /// server.list_cache(EntryKind::Tool, Duration::from_secs(3600), CacheScope::Public)
+    /// # }
+    /// ```
+    pub fn list_cache(mut self, kind: EntryKind, ttl: Duration, scope: CacheScope) -> Self {
+        self.profile.list_caches[kind as usize] = Some((ttl, scope));
         self
     }
 

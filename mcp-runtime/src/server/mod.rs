@@ -54,7 +54,7 @@ pub struct Server {
     /// The entries that are disabled at startup.
     disabled: Vec<Entry>,
     states: StateMap,
-    profile: Profile,
+    pub(crate) profile: Profile,
     #[cfg(feature = "cluster")]
     cluster: crate::cluster::ClusterOptions,
     handle: Handle,
@@ -334,6 +334,25 @@ impl Server {
     /// ```
     pub fn schemas(mut self, profile: SchemaProfile) -> Self {
         self.profile.schemas = profile;
+        self
+    }
+
+    /// Sets whether structured results are checked against the output schema of their tool before they are sent. By
+    /// default, they are checked in debug builds and by the [test client](Self::test_client).
+    ///
+    /// A call whose result does not match fails with an error that names each wrong value and the rule that it
+    /// violates. The reason is a `Serialize` that differs from `JsonSchema`, or a layer that changes results. A result
+    /// that takes long to check because it is large is sent unchecked.
+    ///
+    /// ```
+    /// # use mcp_runtime::Server;
+    /// # fn configure(server: Server) -> Server {
+    /// // Also in release builds.
+    /// server.check_results(true)
+    /// # }
+    /// ```
+    pub fn check_results(mut self, checks: bool) -> Self {
+        self.profile.checks_results = Some(checks);
         self
     }
 }

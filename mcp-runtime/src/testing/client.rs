@@ -68,7 +68,13 @@ impl Server {
     ///
     /// Panics if the server cannot be built, and lists every problem.
     pub fn test_client(self, revision: Revision) -> TestClient {
-        self.build().unwrap_or_else(|error| panic!("{error}")).test_client(revision)
+        self.build_for_test().test_client(revision)
+    }
+
+    /// Builds the server such that it checks results in release builds, too, unless the author has decided otherwise.
+    fn build_for_test(mut self) -> BuiltServer {
+        self.profile.checks_results.get_or_insert(true);
+        self.build().unwrap_or_else(|error| panic!("{error}"))
     }
 }
 
@@ -96,8 +102,7 @@ impl TestClient {
     ///
     /// Panics if the server cannot be built, and lists every problem.
     pub fn uninitialized(server: Server, revision: Revision) -> Self {
-        let server = server.build().unwrap_or_else(|error| panic!("{error}"));
-        Self::new(InMemory::new(server.engine()), revision)
+        Self::new(InMemory::new(server.build_for_test().engine()), revision)
     }
 
     fn new(transport: impl Transport + 'static, revision: Revision) -> Self {

@@ -1,25 +1,23 @@
 //! Compiles schemas to nodes.
 
-use std::collections::HashMap;
+use std::{cell::OnceCell, collections::HashMap};
 
 use serde_json::{Map, Value};
 
 use super::{
     keywords::{array_of, check_dialect, counts, must_be, names, number, object_of, pattern, string, types},
-    node::{Applicators, ArrayRules, Counts, Id, Node, ObjectRules, PropertyRules, Values},
+    node::{Applicators, ArrayRules, Counts, Id, Node, ObjectRules, PropertyRules, Unevaluated, Values},
+    references::References,
 };
-use crate::{
-    error::SchemaError,
-    pointer,
-    subschemas::{NULLABLE, subschemas},
-};
+use crate::{error::SchemaError, pointer, subschemas::NULLABLE};
 
 /// The maximum nesting depth of schemas.
 const DEPTH: usize = 128;
 
 /// Compiles a schema. The first node is the root.
 pub(super) fn compile(schema: &Value, absent: AbsentNull) -> Result<Vec<Node>, SchemaError> {
-    let mut compiler = Compiler { root: schema, absent, nodes: Vec::new(), ids: HashMap::new(), pending: Vec::new() };
+    let (references, nodes, ids, pending) = Default::default();
+    let mut compiler = Compiler { root: schema, references, absent, nodes, ids, pending };
     compiler.reserve(schema);
     // The targets of references are compiled here rather than recursively, so a chain of references needs no stack.
     while let Some((id, schema)) = compiler.pending.pop() {
@@ -39,6 +37,8 @@ pub(super) enum AbsentNull {
 
 struct Compiler<'a> {
     root: &'a Value,
+    /// The targets of references, collected for the first reference.
+    references: OnceCell<References<'a>>,
     absent: AbsentNull,
     nodes: Vec<Node>,
     /// The nodes of the targets of references, by the address of the schema.
@@ -76,7 +76,7 @@ impl<'a> Compiler<'a> {
         };
         check_dialect(schema)?;
         let has = Groups::of(schema);
-        if let Some(keyword) = has.unsupported.filter(|keyword| is_assertion(self.root, schema, keyword)) {
+        if let Some(keyword) = has.unsupported {
             return Err(unsupported(self.root, schema, keyword));
         }
         let mut node = Node { types: types(schema)?, ..Node::default() };
@@ -101,6 +101,12 @@ impl<'a> Compiler<'a> {
         if has.applicators {
             node.applicators = Some(Box::new(self.applicators(schema, depth)?));
         }
+        if has.unevaluated {
+            node.unevaluated = Some(Box::new(Unevaluated {
+                items: self.one(schema, "unevaluatedItems", depth)?,
+                properties: self.one(schema, "unevaluatedProperties", depth)?,
+            }));
+        }
         Ok(node)
     }
 
@@ -119,6 +125,7 @@ impl<'a> Compiler<'a> {
             prefix: self.list(schema, "prefixItems", depth)?,
             // A schema that accepts everything is dropped.
             items: self.one(schema, "items", depth)?.filter(|&id| !self.nodes[id].is_empty()),
+            evaluates_rest: schema.contains_key("items"),
             contains,
         })
     }
@@ -147,6 +154,7 @@ impl<'a> Compiler<'a> {
             properties,
             patterns,
             additional: self.one(schema, "additionalProperties", depth)?.filter(|&id| !self.nodes[id].is_empty()),
+            evaluates_rest: schema.contains_key("additionalProperties"),
             names: self.one(schema, "propertyNames", depth)?,
             dependent_required,
             dependent_schemas: self.named(schema, "dependentSchemas", depth)?,
@@ -154,18 +162,13 @@ impl<'a> Compiler<'a> {
     }
 
     fn applicators(&mut self, schema: &'a Map<String, Value>, depth: usize) -> Result<Applicators, SchemaError> {
-        let reference = match schema.get("$ref") {
-            None => None,
-            Some(Value::String(reference)) => {
-                let target = resolve(self.root, reference).ok_or_else(|| unresolved(reference))?;
-                Some(self.reserve(target))
-            }
-            Some(other) => return Err(must_be("`$ref`", "a string", other)),
-        };
+        let reference = self.reference(schema, "$ref")?;
+        let mut all = self.list(schema, "allOf", depth)?;
+        all.extend(self.reference(schema, "$dynamicRef")?);
         let condition = self.one(schema, "if", depth)?;
         Ok(Applicators {
             reference,
-            all: self.list(schema, "allOf", depth)?,
+            all,
             any: self.list(schema, "anyOf", depth)?,
             one: self.list(schema, "oneOf", depth)?,
             not: self.one(schema, "not", depth)?,
@@ -173,6 +176,22 @@ impl<'a> Compiler<'a> {
             otherwise: if condition.is_some() { self.one(schema, "else", depth)? } else { None },
             condition,
         })
+    }
+
+    /// Reserves a node for the target of a reference.
+    fn reference(&mut self, schema: &'a Map<String, Value>, keyword: &str) -> Result<Option<Id>, SchemaError> {
+        match schema.get(keyword) {
+            None => Ok(None),
+            Some(Value::String(reference)) => {
+                let references = self.references.get_or_init(|| References::of(self.root));
+                let target = references.resolve(schema, reference).ok_or_else(|| unresolved(reference))?;
+                if keyword == "$dynamicRef" && references.is_dynamic(target, reference) {
+                    return Err(unsupported(self.root, schema, keyword));
+                }
+                Ok(Some(self.reserve(target)))
+            }
+            Some(other) => Err(must_be(&format!("`{keyword}`"), "a string", other)),
+        }
     }
 
     fn one(&mut self, schema: &'a Map<String, Value>, keyword: &str, depth: usize) -> Result<Option<Id>, SchemaError> {
@@ -198,60 +217,18 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// Finds the target of a local reference: the root, a JSON pointer, or an anchor.
-fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
-    let fragment = reference.strip_prefix('#')?;
-    if fragment.is_empty() {
-        return Some(root);
-    }
-    let Some(path) = fragment.strip_prefix('/') else { return anchored(root, fragment) };
-    path.split('/').try_fold(root, |target, token| {
-        let token = pointer::decode(token)?;
-        match target {
-            Value::Object(map) => map.get(&token),
-            Value::Array(list) => list.get(token.parse::<usize>().ok()?),
-            _ => None,
-        }
-    })
-}
-
-fn anchored<'a>(root: &'a Value, name: &str) -> Option<&'a Value> {
-    let mut pending = vec![root];
-    while let Some(schema) = pending.pop() {
-        let Value::Object(members) = schema else { continue };
-        if members.get("$anchor").is_some_and(|anchor| anchor == name) {
-            return Some(schema);
-        }
-        pending.extend(subschemas(members));
-    }
-    None
-}
-
 fn unresolved(reference: &str) -> SchemaError {
     SchemaError::new(format!("unresolved reference `{reference}`: only references within the schema are supported"))
-}
-
-/// Returns whether an unsupported keyword may reject values. An `$id` at the root does not, and neither does a keyword
-/// whose value is a schema that accepts everything.
-fn is_assertion(root: &Value, schema: &Map<String, Value>, keyword: &str) -> bool {
-    match (keyword, &schema[keyword]) {
-        ("$id", _) => root.as_object().is_none_or(|root| !std::ptr::eq(root, schema)),
-        ("unevaluatedItems" | "unevaluatedProperties", Value::Bool(anything)) => !anything,
-        ("unevaluatedItems" | "unevaluatedProperties", Value::Object(inner)) => !inner.is_empty(),
-        _ => true,
-    }
 }
 
 fn unsupported(root: &Value, schema: &Map<String, Value>, keyword: &str) -> SchemaError {
     let path = pointer::locate(root, schema).unwrap_or_default();
     let location = if path.is_empty() { "the root".to_owned() } else { format!("`{path}`") };
     let help = match keyword {
-        "unevaluatedItems" => "use `items` after `prefixItems`",
-        "unevaluatedProperties" => "use `additionalProperties` next to the declared `properties`",
-        "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef" | "$recursiveAnchor" => "use `$ref` and `$defs`",
+        "$dynamicRef" => "use `$ref`, or give one `$dynamicAnchor` another name",
         "dependencies" => "use `dependentRequired` or `dependentSchemas`",
         "additionalItems" => "use `prefixItems` and `items`",
-        _ => "only the root of the schema may have it",
+        _ => "use `$ref` and `$defs`",
     };
     SchemaError::new(format!(
         "unsupported keyword `{keyword}` at {location}, which would not be enforced\nhelp: {help}"
@@ -266,6 +243,7 @@ struct Groups<'a> {
     array: bool,
     object: bool,
     applicators: bool,
+    unevaluated: bool,
     /// A keyword that constrains values or changes the meaning of references, but is not enforced.
     unsupported: Option<&'a str>,
 }
@@ -287,17 +265,10 @@ impl<'a> Groups<'a> {
                 | "propertyNames"
                 | "dependentRequired"
                 | "dependentSchemas" => &mut has.object,
-                "$ref" | "allOf" | "anyOf" | "oneOf" | "not" | "if" => &mut has.applicators,
-                "unevaluatedItems"
-                | "unevaluatedProperties"
-                | "$dynamicRef"
-                | "$dynamicAnchor"
-                | "$id"
+                "$ref" | "$dynamicRef" | "allOf" | "anyOf" | "oneOf" | "not" | "if" => &mut has.applicators,
+                "unevaluatedItems" | "unevaluatedProperties" => &mut has.unevaluated,
                 // Keywords of earlier drafts, with a meaning that authors may still expect.
-                | "$recursiveRef"
-                | "$recursiveAnchor"
-                | "dependencies"
-                | "additionalItems" => {
+                "$recursiveRef" | "$recursiveAnchor" | "dependencies" | "additionalItems" => {
                     has.unsupported = Some(keyword);
                     continue;
                 }

@@ -23,6 +23,11 @@ pub(super) fn rewrite(nodes: &[Node], json: &str) -> String {
     rewriter.out
 }
 
+/// Returns the schemas that may apply to any member of a value of this kind.
+fn unevaluated<'a>(nodes: &'a [&Node], kind: Kind) -> impl Iterator<Item = Id> + 'a {
+    nodes.iter().filter_map(move |node| node.unevaluated.as_ref()?.of(kind))
+}
+
 struct Rewriter<'a> {
     nodes: &'a [Node],
     json: &'a str,
@@ -48,8 +53,9 @@ impl<'a> Rewriter<'a> {
             Kind::Array => {
                 for (index, element) in json::elements(value).enumerate() {
                     let rules = nodes.iter().filter_map(|node| node.array.as_ref());
-                    let ids: Vec<Id> =
+                    let mut ids: Vec<Id> =
                         rules.filter_map(|rules| rules.prefix.get(index).copied().or(rules.items)).collect();
+                    ids.extend(unevaluated(&nodes, Kind::Array));
                     self.value(&ids, element, depth + 1);
                 }
             }
@@ -64,6 +70,7 @@ impl<'a> Rewriter<'a> {
                             ids.extend(rules.additional);
                         }
                     }
+                    ids.extend(unevaluated(&nodes, Kind::Object));
                     self.value(&ids, member, depth + 1);
                 }
             }

@@ -31,6 +31,7 @@ pub(super) struct Node {
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
     pub(super) applicators: Option<Box<Applicators>>,
+    pub(super) unevaluated: Option<Box<Unevaluated>>,
 }
 
 impl Node {
@@ -43,7 +44,7 @@ impl Node {
 
     /// Returns whether the schema accepts everything.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { never, types, values, number, string, array, object, applicators } = self;
+        let Self { never, types, values, number, string, array, object, applicators, unevaluated } = self;
         !never
             && types.is_none()
             && values.is_empty()
@@ -52,6 +53,7 @@ impl Node {
             && array.is_none()
             && object.is_none()
             && applicators.is_none()
+            && unevaluated.is_none()
     }
 }
 
@@ -220,6 +222,8 @@ pub(super) struct ArrayRules {
     pub(super) unique: bool,
     pub(super) prefix: Vec<Id>,
     pub(super) items: Option<Id>,
+    /// Whether there is an `items`, even if it accepts everything.
+    pub(super) evaluates_rest: bool,
     pub(super) contains: Option<(Id, Counts)>,
 }
 
@@ -232,6 +236,8 @@ pub(super) struct ObjectRules {
     pub(super) properties: Vec<PropertyRules>,
     pub(super) patterns: Vec<(Pattern, Id)>,
     pub(super) additional: Option<Id>,
+    /// Whether there is an `additionalProperties`, even if it accepts everything.
+    pub(super) evaluates_rest: bool,
     pub(super) names: Option<Id>,
     pub(super) dependent_required: Vec<(Box<str>, Vec<Box<str>>)>,
     pub(super) dependent_schemas: Vec<(Box<str>, Id)>,
@@ -266,6 +272,24 @@ pub(super) struct Applicators {
     pub(super) condition: Option<Id>,
     pub(super) then: Option<Id>,
     pub(super) otherwise: Option<Id>,
+}
+
+/// The schemas of the items and properties that no other keyword of the same schema has evaluated.
+#[derive(Debug, Default)]
+pub(super) struct Unevaluated {
+    pub(super) items: Option<Id>,
+    pub(super) properties: Option<Id>,
+}
+
+impl Unevaluated {
+    /// Returns the schema for the members of a value of this kind.
+    pub(super) fn of(&self, kind: Kind) -> Option<Id> {
+        match kind {
+            Kind::Array => self.items,
+            Kind::Object => self.properties,
+            _ => None,
+        }
+    }
 }
 
 /// Writes JSON such that equal values have equal texts: sorts members, and normalizes numbers and strings.

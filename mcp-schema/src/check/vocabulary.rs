@@ -25,15 +25,37 @@ fn keywords() -> Vec<(&'static str, Treatment)> {
         ("$schema", Rejected(json!({"$schema": "http://json-schema.org/draft-07/schema#"}))),
         ("$vocabulary", Annotation(json!({"$vocabulary": {"https://example.com/vocabulary": true}}))),
         ("$id", Annotation(json!({"$id": "https://example.com/schema"}))),
-        ("$id", Rejected(json!({"allOf": [{"$id": "https://example.com/schema"}]}))),
+        ("$id", Annotation(json!({"allOf": [{"$id": "https://example.com/schema"}]}))),
+        (
+            "$id",
+            Enforced(
+                json!({"$ref": "/b", "$id": "https://example.com/a", "$defs": {"b": {"$id": "b", "minimum": 1}}}),
+                json!(1),
+                json!(0),
+            ),
+        ),
         ("$ref", Enforced(json!({"$ref": "#/$defs/a", "$defs": {"a": positive()}}), json!(1), json!(0))),
         ("$ref", Rejected(json!({"$ref": "https://example.com/schema"}))),
         (
             "$anchor",
             Enforced(json!({"$ref": "#a", "$defs": {"a": {"$anchor": "a", "minimum": 1}}}), json!(1), json!(0)),
         ),
-        ("$dynamicRef", Rejected(json!({"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a"}}}))),
-        ("$dynamicAnchor", Rejected(json!({"$dynamicAnchor": "a"}))),
+        (
+            "$dynamicRef",
+            Enforced(
+                json!({"$dynamicRef": "#a", "$defs": {"a": {"$dynamicAnchor": "a", "minimum": 1}}}),
+                json!(1),
+                json!(0),
+            ),
+        ),
+        (
+            "$dynamicRef",
+            Rejected(json!({
+                "$dynamicRef": "#a",
+                "$defs": {"a": {"$dynamicAnchor": "a"}, "b": {"$id": "b", "$dynamicAnchor": "a"}}
+            })),
+        ),
+        ("$dynamicAnchor", Annotation(json!({"$dynamicAnchor": "a"}))),
         ("$defs", Annotation(json!({"$defs": {"a": false}}))),
         ("$comment", Annotation(json!({"$comment": "a"}))),
         // Applicators
@@ -56,9 +78,19 @@ fn keywords() -> Vec<(&'static str, Treatment)> {
         ("oneOf", Enforced(json!({"oneOf": [positive(), {"type": "number"}]}), json!(0), json!(1))),
         ("not", Enforced(json!({"not": positive()}), json!(0), json!(1))),
         // Unevaluated locations
-        ("unevaluatedItems", Rejected(json!({"unevaluatedItems": false}))),
+        (
+            "unevaluatedItems",
+            Enforced(json!({"allOf": [{"prefixItems": [true]}], "unevaluatedItems": false}), json!([0]), json!([0, 1])),
+        ),
         ("unevaluatedItems", Annotation(json!({"unevaluatedItems": true}))),
-        ("unevaluatedProperties", Rejected(json!({"unevaluatedProperties": positive()}))),
+        (
+            "unevaluatedProperties",
+            Enforced(
+                json!({"anyOf": [{"properties": {"a": true}}], "unevaluatedProperties": positive()}),
+                json!({"a": 0, "b": 1}),
+                json!({"a": 0, "b": 0}),
+            ),
+        ),
         ("unevaluatedProperties", Annotation(json!({"unevaluatedProperties": {}}))),
         // Validation
         ("type", Enforced(json!({"type": "null"}), json!(null), json!(0))),
@@ -150,19 +182,27 @@ fn the_table_is_complete() {
 fn rejected_keywords_are_located() {
     for (schema, expected) in [
         (
-            json!({"unevaluatedProperties": false}),
-            "unsupported keyword `unevaluatedProperties` at the root, which would not be enforced\n\
-             help: use `additionalProperties` next to the declared `properties`",
+            json!({"dependencies": {"a": ["b"]}}),
+            "unsupported keyword `dependencies` at the root, which would not be enforced\n\
+             help: use `dependentRequired` or `dependentSchemas`",
         ),
         (
-            json!({"properties": {"a/b": {"items": {"anyOf": [true, {"$dynamicRef": "#x"}]}}}}),
-            "unsupported keyword `$dynamicRef` at `/properties/a~1b/items/anyOf/1`, which would not be enforced\n\
+            json!({"properties": {"a/b": {"items": {"anyOf": [true, {"$recursiveRef": "#"}]}}}}),
+            "unsupported keyword `$recursiveRef` at `/properties/a~1b/items/anyOf/1`, which would not be enforced\n\
              help: use `$ref` and `$defs`",
         ),
         (
-            json!({"$ref": "#/$defs/a", "$defs": {"a": {"unevaluatedItems": {"type": "string"}}}}),
-            "unsupported keyword `unevaluatedItems` at `/$defs/a`, which would not be enforced\n\
-             help: use `items` after `prefixItems`",
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"additionalItems": {"type": "string"}}}}),
+            "unsupported keyword `additionalItems` at `/$defs/a`, which would not be enforced\n\
+             help: use `prefixItems` and `items`",
+        ),
+        (
+            json!({
+                "$defs": {"a": {"$id": "a", "$dynamicAnchor": "x"}, "b": {"$dynamicAnchor": "x"}},
+                "not": {"$dynamicRef": "a#x"}
+            }),
+            "unsupported keyword `$dynamicRef` at `/not`, which would not be enforced\n\
+             help: use `$ref`, or give one `$dynamicAnchor` another name",
         ),
     ] {
         assert_eq!(Checker::compile(&schema).unwrap_err().to_string(), expected, "{schema}");

@@ -94,8 +94,7 @@ impl Simplifier {
     }
 
     fn object(&mut self, mut schema: Map<String, Value>, context: SchemaContext) -> Value {
-        // An `$id` changes the base of references.
-        if has_any(&schema, &["$id"]) || context.depth > DEPTH {
+        if context.depth > DEPTH {
             self.keep_references(&schema);
             return Value::Object(schema);
         }
@@ -103,6 +102,11 @@ impl Simplifier {
         let mut replaced = BTreeSet::new();
         let mut nullable = false;
         loop {
+            // An `$id` changes the base of references.
+            if has_any(&schema, &["$id"]) {
+                self.keep_references(&schema);
+                break;
+            }
             if context.optional && self.drops_null {
                 nullable |= drop_null(&mut schema);
             }
@@ -115,25 +119,29 @@ impl Simplifier {
                 None => break,
             }
         }
-        if generated_format(&schema) {
-            schema.shift_remove("format");
+        if !has_any(&schema, &["$id"]) {
+            self.keywords(&mut schema, context);
         }
-        if generated_unevaluated_properties(&schema) {
-            schema.shift_remove("unevaluatedProperties");
-        }
-        self.nested(&mut schema, context);
         for name in own {
             self.shadowed.entry(name).and_modify(|count| *count -= 1);
         }
-        choices_to_enum(&mut schema);
-        if context.asserted {
-            add_items(&mut schema);
-        }
-        self.hoist(&mut schema);
         if nullable {
             schema.insert(NULLABLE.to_owned(), true.into());
         }
         Value::Object(schema)
+    }
+
+    /// Simplifies the keywords of a schema whose reference has been inlined.
+    fn keywords(&mut self, schema: &mut Map<String, Value>, context: SchemaContext) {
+        if generated_format(schema) {
+            schema.shift_remove("format");
+        }
+        self.nested(schema, context);
+        choices_to_enum(schema);
+        if context.asserted {
+            add_items(schema);
+        }
+        self.hoist(schema);
     }
 
     /// Removes the reference from the schema and returns its target, if it can be inlined.
@@ -258,12 +266,6 @@ fn recursive(definitions: &Map<String, Value>) -> BTreeSet<String> {
         false
     };
     definitions.keys().filter(is_recursive).cloned().collect()
-}
-
-/// Returns whether the schema has `unevaluatedProperties` as schemars generates it: for the unknown fields of a struct
-/// that flattens an enum. The checker does not support the keyword. Decoding into the type enforces the same rule.
-fn generated_unevaluated_properties(schema: &Map<String, Value>) -> bool {
-    has_any(schema, &["unevaluatedProperties"]) && (schema.contains_key("oneOf") || schema.contains_key("anyOf"))
 }
 
 /// Returns whether the schema has a `format` that names a Rust type and is not registered by any specification.

@@ -29,14 +29,14 @@ mod unenforced {
     use serde::{Deserialize, Serialize};
 
     #[derive(Debug, Deserialize, Serialize, JsonSchema)]
-    #[schemars(extend("unevaluatedProperties" = false))]
+    #[schemars(extend("dependencies" = {}))]
     #[allow(dead_code)]
     pub(super) struct Closed {
         number: u8,
     }
 
     #[derive(Debug, Deserialize, JsonSchema)]
-    #[schemars(extend("$schema" = "https://json-schema.org/draft/2020-12/schema", "$dynamicAnchor" = "node"))]
+    #[schemars(extend("$schema" = "https://json-schema.org/draft/2020-12/schema", "$recursiveAnchor" = true))]
     #[allow(dead_code)]
     pub(super) struct Node {
         number: u8,
@@ -62,9 +62,9 @@ fn unenforced_keywords_are_rejected() {
     let error = server.check().unwrap_err();
     let problems = error.problems();
     for (problem, tool, place) in [
-        (&problems[0], "`parameter`", "`unevaluatedProperties` at `/properties/_closed/items`"),
-        (&problems[1], "`with_default`", "argument `_closed`: unsupported keyword `unevaluatedProperties` at `/items`"),
-        (&problems[2], "`flattened`", "`$dynamicAnchor` at the root"),
+        (&problems[0], "`parameter`", "`dependencies` at `/properties/_closed/items`"),
+        (&problems[1], "`with_default`", "argument `_closed`: unsupported keyword `dependencies` at `/items`"),
+        (&problems[2], "`flattened`", "`$recursiveAnchor` at the root"),
     ] {
         assert!(problem.starts_with(&format!("the schema of {tool} (")), "{problem}");
         assert!(problem.contains(place), "{problem}");

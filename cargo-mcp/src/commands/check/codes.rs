@@ -203,6 +203,7 @@ codes! {
     NAME_START = "name-start", Warning;
     NAME_CLASH = "name-clash", Warning;
 
+    UNDESCRIBED_TOOL = "undescribed-tool", Error;
     MISSING_DESCRIPTION = "missing-description", Warning;
     SHORT_DESCRIPTION = "short-description", Note;
     SAME_DESCRIPTION = "same-description", Warning;

@@ -67,7 +67,9 @@ fn check_entry(findings: &mut Findings, subject: &Subject, item: &Value) {
 fn check_description(findings: &mut Findings, subject: &Subject, what: &str, item: &Value) {
     let description = text(item, "description").trim();
     if description.is_empty() {
-        findings.add(codes::MISSING_DESCRIPTION, subject, format!("{what} has no description"));
+        let is_tool = subject.kind == "tool";
+        let code = if is_tool { codes::UNDESCRIBED_TOOL } else { codes::MISSING_DESCRIPTION };
+        findings.add(code, subject, format!("{what} has no description"));
     } else if is_uninformative(description, text(item, "name")) {
         findings.add(codes::SHORT_DESCRIPTION, subject, format!("{what} is described as {description:?}"));
     }

@@ -203,7 +203,7 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "tool `Fetch-Page`: the name is too similar to `fetch_page`".to_owned(),
         ),
         (
-            "missing-description",
+            "undescribed-tool",
             with_tool(json!({"description": ""})),
             none.clone(),
             format!("{page}the tool has no description"),

@@ -270,10 +270,17 @@ impl Call {
     ) {
         let start = out.len();
         running::begin_result(out, &self.id);
+        let body = out.len();
         let mut reply = Reply::new(out, self);
         let run = || enter_call(context, || function(input, &mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
-        let outcome = with_unmet_requirement(outcome, context);
+        let mut outcome = with_unmet_requirement(outcome, context);
+        if self.encoding.checks_results
+            && let Ok(kind) = &outcome
+            && let Err(fault) = self.check_result(kind, &out[body..])
+        {
+            outcome = Err(fault.into());
+        }
         warn_if_slow(self.name, connection.clock.lap());
         if let Some(context) = context {
             context.end();

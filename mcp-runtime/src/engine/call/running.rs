@@ -14,7 +14,11 @@ use crate::{
     excerpt::excerpt,
     handler::{
         Call, CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Reply,
-        ResultKind, enter_call, entry::EntryKind, log_failure, masked_message, write_tool_error,
+        ResultKind, enter_call,
+        entry::{EntryKind, SourceLocation},
+        log_failure, masked_message,
+        schema::Violation,
+        write_tool_error,
     },
     jsonrpc::{Id, write},
     revision::{Dialect, Feature, encode::Object},
@@ -57,13 +61,44 @@ impl Call {
     /// Returns the fault that the client receives instead.
     pub(crate) fn result(&self, finished: Finished) -> Result<(ResultKind, Vec<u8>), Fault> {
         match finished.outcome {
-            Ok(kind) => Ok((kind, finished.body)),
+            Ok(kind) => {
+                if self.encoding.checks_results {
+                    self.check_result(&kind, &finished.body)?;
+                }
+                Ok((kind, finished.body))
+            }
             Err(error) => {
                 let text = self.error_text(error)?;
                 let body = self.tool_error(&text);
                 Ok((ResultKind::ToolError(text), body))
             }
         }
+    }
+
+    /// Checks the result of a call against the output schema of its tool.
+    ///
+    /// # Errors
+    ///
+    /// Returns a fault with the violations. The log has their rules and the source of the function, but no values.
+    pub(super) fn check_result(&self, kind: &ResultKind, body: &[u8]) -> Result<(), Fault> {
+        let Some(function) = self.function.as_ref().filter(|_| self.encoding.has(Feature::StructuredContent)) else {
+            return Ok(());
+        };
+        let (ResultKind::Complete, Some(output)) = (kind, function.contract.output_schema()) else { return Ok(()) };
+        let is_wrapped = output.wraps && !self.encoding.has(Feature::StructuredAnyValue);
+        let violations = output.violations(std::str::from_utf8(body).unwrap_or_default(), is_wrapped);
+        if violations.is_empty() {
+            return Ok(());
+        }
+        let rules: Vec<_> = violations.iter().map(|it| format!("`{}` {}", it.path, it.rule)).collect();
+        let SourceLocation { file, line, .. } = function.common().source;
+        let (name, rules) = (self.name, rules.join("; "));
+        tracing::error!(name, file, line, rules, "the result does not match the output schema");
+        Err(Fault::internal(format!(
+            "the result of `{name}` does not match its output schema:{}\nhelp: correct the `Serialize` or the `JsonSchema` \
+             of the returned type, or the layer that changes the result",
+            listed(&violations)
+        )))
     }
 
     /// Writes the response of a finished call. Returns the class of the fault if the response is an error.
@@ -121,12 +156,16 @@ impl Call {
             HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => (message, Fault::Internal),
             HandlerErrorKind::Masked(reference) => (masked_message(self.name, &reference), Fault::Internal),
             HandlerErrorKind::InvalidArguments(violations) => {
-                let lines: String = violations.iter().map(|violation| format!("\n- {violation}")).collect();
-                (format!("invalid arguments for `{}`:{lines}", self.name), Fault::InvalidParams)
+                (format!("invalid arguments for `{}`:{}", self.name, listed(&violations)), Fault::InvalidParams)
             }
         };
         if self.is_tool() { Ok(text) } else { Err(fault(text)) }
     }
+}
+
+/// Returns the violations as a list with a line for each.
+fn listed(violations: &[Violation]) -> String {
+    violations.iter().map(|violation| format!("\n- {violation}")).collect()
 }
 
 impl Context {

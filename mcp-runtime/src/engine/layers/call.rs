@@ -235,7 +235,7 @@ impl Call {
     /// Returns whether the function has sent requests to its client, in this round or an earlier round, in which case
     /// its result is meant for this client only.
     pub fn is_conversation(&self) -> bool {
-        self.context.shared().is_continued || self.context.has_asked()
+        self.context.is_conversation()
     }
 
     /// Returns a number that distinguishes the function from all other functions, even from later functions with the

@@ -2,7 +2,7 @@
 //!
 //! The files of skills are ordinary resources as well, so every revision can list and read them.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use crate::{
     auth::Scopes,
@@ -19,7 +19,11 @@ use crate::{
     },
     error::Fault,
     excerpt::excerpt,
-    handler::{Call, Context, Finished, ServerFnInput, ServerFnOutput, entry::EntryInfo, from_strings},
+    handler::{
+        Call, Context, Finished, ServerFnInput, ServerFnOutput,
+        entry::{EntryInfo, EntryKind},
+        from_strings,
+    },
     jsonrpc::raw,
     registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
 };
@@ -76,8 +80,9 @@ fn list_resources(
         }
         let encoding = engine.encoding(dialect);
         let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| listed_to.includes(info, scopes);
-        let page_size = engine.profile.limits.page_size;
-        write_resources(registry.listed_resources(), &listed, encoding, start, page_size, sees).into()
+        let declared = engine.profile.list_caches[EntryKind::Resource as usize];
+        let limits = (engine.profile.limits.page_size, declared.map_or(Duration::ZERO, |(ttl, _)| ttl));
+        write_resources(registry.listed_resources(), &listed, encoding, start, limits, sees).into()
     });
     context.run_future(request, permit, running, out);
     Ok(())
@@ -163,7 +168,7 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
     let Some(children) = skills.children(node) else {
         return Err(Fault::InvalidParams(format!("not a directory: {}", excerpt(&uri))));
     };
-    let pager = Pager { ttl: None, ..request.engine().pager(request.dialect()) };
+    let pager = Pager { caches: None, ..request.engine().pager(request.dialect()) };
     let page = pager.page_of("resources", &children, cursor.as_deref(), |info, _| sees(info))?;
     running::write_result(out, request.id, &page);
     Ok(())

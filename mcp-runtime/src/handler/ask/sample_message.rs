@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::Fault,
     jsonrpc::write::{plain, string},
-    model::{Audio, Content, Image, Role},
+    model::{Audio, Content, Image, Role, add_meta},
     revision::{
         Feature, Features,
         encode::{self, Object, array},
@@ -119,9 +119,14 @@ impl SampleToolResult {
     }
 
     /// Adds a member to `_meta`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+    #[track_caller]
     #[must_use]
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
+        add_meta(&mut self.meta, key, value);
         self
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::Fault,
     jsonrpc::write::plain,
-    model::{Role, setters},
+    model::{Role, add_meta, setters},
     revision::{
         Feature, Features,
         encode::{Object, array},
@@ -93,10 +93,15 @@ impl SampleRequest {
     }
 
     /// Adds a member to the `_meta` of the last message. Sent since revision 2025-11-25.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+    #[track_caller]
     #[must_use]
     pub fn with_message_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         if let Some(message) = self.messages.last_mut() {
-            message.meta.insert(key.into(), value.into());
+            add_meta(&mut message.meta, key, value);
         }
         self
     }

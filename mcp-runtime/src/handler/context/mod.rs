@@ -294,9 +294,9 @@ impl Context {
         self.shared.client_wait.unmet_requirement()
     }
 
-    /// Returns whether the function has sent any request to its client.
-    pub(crate) fn has_asked(&self) -> bool {
-        self.shared.client_wait.has_asked()
+    /// Returns whether the function has sent requests to its client, in this round or an earlier round.
+    pub(crate) fn is_conversation(&self) -> bool {
+        self.shared.is_continued || self.shared.client_wait.has_asked()
     }
 
     /// Returns how long the call has waited for its client. This time does not count towards the timeout of the call.

@@ -8,7 +8,7 @@ use super::{
     messages::{Amount, LogThreshold, log_notification, progress_notification},
 };
 use crate::{
-    model::Level,
+    model::{Level, add_meta},
     revision::{Feature, deprecated},
 };
 
@@ -139,6 +139,11 @@ impl Context {
     /// ```
     ///
     /// See [`_meta`](https://modelcontextprotocol.io/specification/2025-11-25/basic#meta).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+    #[track_caller]
     pub fn with_meta(&self, key: impl Into<String>, value: impl Into<Value>) -> Notifier<'_> {
         Notifier { context: self, meta: Map::new() }.with_meta(key, value)
     }
@@ -190,8 +195,13 @@ pub struct Notifier<'a> {
 
 impl Notifier<'_> {
     /// Adds a member to `_meta`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the key is malformed or has a prefix that the protocol reserves, such as `io.modelcontextprotocol/`.
+    #[track_caller]
     pub fn with_meta(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.meta.insert(key.into(), value.into());
+        add_meta(&mut self.meta, key, value);
         self
     }
 

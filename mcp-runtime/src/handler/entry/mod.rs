@@ -8,7 +8,7 @@ use std::time::Duration;
 use mcp_runtime_uri_template::Operator;
 
 use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
-use crate::model::{Icon, Role};
+use crate::model::{CacheScope, Icon, Role};
 
 pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
 pub use rule::{ArgumentDefault, Bound, Rule};
@@ -360,6 +360,8 @@ pub struct ResourceEntry {
     pub priority: Option<f64>,
     /// The time of the last change, as an ISO 8601 date and time or date.
     pub last_modified: Option<&'static str>,
+    /// How long and by whom the contents may be cached. `None` if they must not be cached.
+    pub cache: Option<(Duration, CacheScope)>,
     /// The function that lists the resources that match the template.
     pub list: Option<ServerFnEntry>,
 }

@@ -114,7 +114,7 @@ impl Skill {
     pub(crate) fn write(&self, out: &mut Vec<u8>, encoding: &Encoding, ttl: Duration) {
         let mut result = Object::begin(out);
         result.raw("skill", &self.entry);
-        encoding.cache_hints(out, ttl);
+        encoding.cache_hints(out, ttl, encoding.cache_scope());
         encoding.end_result(out, None);
     }
 }
@@ -130,7 +130,7 @@ impl Node {
         encode::array(result.key("contents"), file, |out, file| {
             encode::resource_contents(out, encoding.features, file, "", None)
         });
-        encoding.cache_hints(out, ttl);
+        encoding.cache_hints(out, ttl, encoding.cache_scope());
         encoding.end_result(out, None);
     }
 }

@@ -40,4 +40,19 @@ fn twice(#[arg(complete = names)] id: String) -> String {
     id
 }
 
+#[resource("notes://shared", public, scopes("notes:read"), ttl = "1h")]
+fn shared() -> String {
+    String::new()
+}
+
+#[resource("notes://uncached", public)]
+fn uncached() -> String {
+    String::new()
+}
+
+#[resource("notes://forever", ttl = "forever")]
+fn forever() -> String {
+    String::new()
+}
+
 fn main() {}

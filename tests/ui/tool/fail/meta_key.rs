@@ -11,4 +11,13 @@ fn ends() {}
 #[tool(meta("com..example/a" = 1, "1com/a" = 1, "com-/a" = 1, "/a" = 1, "com.exa_mple/a" = 1))]
 fn prefixes() {}
 
+#[tool(meta("io.modelcontextprotocol/a" = 1, "dev.mcp/a" = 1, "com.mcp.tools/" = 1, "com.example.mcp/a" = 1))]
+fn reserved() {}
+
+#[tool(meta("a" = {"b": 1, "b": [LIMIT]}, "c" = [1 + 1], "d" = {e: 1}))]
+fn values() {}
+
+#[tool(meta("a" = {"b": 1, "b": [LIMIT]}, "c" = [1 + 1], "d" = NULL))]
+fn more_values() {}
+
 fn main() {}

@@ -44,10 +44,10 @@ fn add(
     scopes("notes:read", any("notes:list", "notes:admin")),
     tags("notes"),
     icon = "https://example.com/icon.png",
-    icons("data:image/png;base64,AAAA"),
+    icons("data:image/png;base64,AAAA", icon("https://example.com/a", mime = "image/png", sizes("48x48"), theme = light)),
     timeout = "30s",
     task = "required",
-    meta("acme/beta" = true, "acme/order" = -1, "acme/words" = ["a", "b"])
+    meta("acme/beta" = true, "acme/order" = -1, "acme/words" = ["a", { "b": null }])
 )]
 async fn search(
     db: &Db,

@@ -1,0 +1,72 @@
+/// Checks a key of the `_meta` of an author: an optional prefix of labels and a name, as in `com.example/unit`. Prefixes
+/// that the protocol reserves are refused.
+///
+/// See [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta).
+///
+/// # Errors
+///
+/// Returns the violated rule.
+pub fn check_meta_key(key: &str) -> Result<(), &'static str> {
+    check_key(key)?;
+    let label = key.split_once('/').and_then(|(prefix, _)| prefix.split('.').nth(1)).unwrap_or_default();
+    if ["mcp", "modelcontextprotocol"].iter().any(|reserved| label.eq_ignore_ascii_case(reserved)) {
+        return Err("prefixes whose second label is `mcp` or `modelcontextprotocol` are reserved for the protocol");
+    }
+    Ok(())
+}
+
+/// Checks the format of a key, which may have a reserved prefix.
+///
+/// # Errors
+///
+/// Returns the violated rule.
+pub fn check_key(key: &str) -> Result<(), &'static str> {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let has_valid_end = |part: &str| part.ends_with(|c: char| c.is_ascii_alphanumeric());
+    let is_label = |label: &str| {
+        label.starts_with(|c: char| c.is_ascii_alphabetic())
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            && has_valid_end(label)
+    };
+    if prefix.is_some_and(|prefix| !prefix.split('.').all(is_label)) {
+        return Err("before the `/`, expected labels as in `com.example`: ASCII letters, digits and `-`, \
+                    starting with a letter and not ending with `-`");
+    }
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && has_valid_end(name);
+    if name.is_empty() || is_name {
+        return Ok(());
+    }
+    Err(if prefix.is_some() {
+        "after the `/`, expected only ASCII letters, digits, `-`, `_` and `.`, \
+         starting and ending with a letter or digit"
+    } else {
+        "expected only ASCII letters, digits, `-`, `_` and `.`, starting and ending with a letter or digit"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_prefixes_are_those_of_the_second_label() {
+        for (key, is_reserved) in [
+            ("io.modelcontextprotocol/a", true),
+            ("dev.mcp/a", true),
+            ("DEV.MCP/", true),
+            ("org.modelcontextprotocol.api/a", true),
+            ("com.mcp.tools/a", true),
+            ("com.example.mcp/a", false),
+            ("mcp/a", false),
+            ("mcp.example/a", false),
+            ("com.mcps/a", false),
+            ("com.mcp", false),
+            ("traceparent", false),
+        ] {
+            assert_eq!(check_key(key), Ok(()), "{key}");
+            assert_eq!(check_meta_key(key).is_err(), is_reserved, "{key}");
+        }
+    }
+}
