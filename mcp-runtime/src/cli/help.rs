@@ -42,6 +42,10 @@ pub(super) fn help(package: &Package, contract: &Contract) -> String {
             "--token-file <PATH>",
             "Require the token in this file as `Authorization: Bearer`; generated if the file is missing or empty",
         ),
+        (
+            "--trusted-proxies <LIST>",
+            "Networks of proxies whose `Forwarded` or `X-Forwarded-For` states the client, such as 10.0.0.0/8,unix",
+        ),
         ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
         (
             "--drain-delay <SECONDS>",

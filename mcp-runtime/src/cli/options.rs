@@ -80,6 +80,7 @@ const KNOWN: &[&str] = &[
     "socket-mode",
     "state-key",
     "token-file",
+    "trusted-proxies",
     "version",
 ];
 
@@ -139,7 +140,7 @@ impl Options {
                 "--log-format" => logs_json = Some(is_json(&word, &words.value(&word, "`text` or `json`")?)?),
                 #[cfg(feature = "http")]
                 "--http" | "--allow-host" | "--allow-origin" | "--drain-delay" | "--legacy-sse" | "--socket-mode"
-                | "--token-file" => {
+                | "--token-file" | "--trusted-proxies" => {
                     options.http(&word, &mut words)?;
                     http_option = Some(word.clone());
                 }
@@ -180,6 +181,13 @@ impl Options {
             }
             "--token-file" => self.token_file = Some(words.value(word, "the path of a file")?.into()),
             "--socket-mode" => self.socket_mode = parse_mode(&words.value(word, "permissions, such as 660")?)?,
+            "--trusted-proxies" => {
+                let proxies = words.value(word, "a list of networks, such as 10.0.0.0/8")?;
+                self.http = std::mem::take(&mut self.http).trusted_proxies(&proxies);
+                if let Some(problem) = self.http.problem() {
+                    return Err(UsageError(format!("`{word}`: {problem}")));
+                }
+            }
             "--allow-host" => {
                 let host = words.value(word, "a host, such as mcp.example.com")?;
                 self.http = std::mem::take(&mut self.http).allow_host(host);
@@ -429,6 +437,7 @@ mod tests {
             "--legacy-sse",
             "--socket-mode=660",
             "--token-file=token",
+            "--trusted-proxies=10.0.0.0/8,unix",
         ] {
             let UsageError(message) = parse(&[option]).unwrap_err();
             let name = option.split('=').next().unwrap();
@@ -439,6 +448,11 @@ mod tests {
         for seconds in ["-1", "soon", "1e99", "NaN"] {
             let UsageError(message) = parse(&["--http=127.0.0.1:0", "--drain-delay", seconds]).unwrap_err();
             assert!(message.starts_with("`--drain-delay`: invalid number of seconds"), "{message}");
+        }
+        #[cfg(feature = "http")]
+        {
+            let UsageError(message) = parse(&["--http=127.0.0.1:0", "--trusted-proxies=10.0.0.0/8,proxy"]).unwrap_err();
+            assert!(message.starts_with("`--trusted-proxies`: the trusted proxy `proxy` is invalid"), "{message}");
         }
         let UsageError(unknown) = parse(&["--lsit"]).unwrap_err();
         assert!(unknown.starts_with("unknown option `--lsit`, expected one of `--"), "{unknown}");
