@@ -55,8 +55,11 @@ pub(super) async fn handle(server: &Inner, query: &str, sender: Sender<'_>) -> R
         }
         // A page of another port may have set the cookies of a login that was approved elsewhere.
         Some(request) if !server.cookies.is_secure => {
-            let page = ask(server, query, request, &pending, sender).await;
-            continue_or_fail(server, request, page, sender.peer)
+            // Not a redirect, since the user has not confirmed anything.
+            ask(server, query, request, &pending, sender).await.unwrap_or_else(|error| {
+                error.record(sender.peer);
+                page::error(StatusCode::SERVICE_UNAVAILABLE, &error.description)
+            })
         }
         Some(request) => complete(server, &parameters, &pending, request, sender).await,
     }

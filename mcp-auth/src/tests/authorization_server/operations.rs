@@ -285,4 +285,14 @@ async fn without_tls_the_user_confirms_the_login() {
     assert_eq!(response.parameter("error").as_deref(), Some("access_denied"), "{response:?}");
     let response = world.visit_with(&mut browser, "POST", "/authorize", &origin(LOCAL), &confirm("approve")).await;
     assert!(response.parameter("code").is_some(), "{response:?}");
+    // An error does not take the user to the client either.
+    let client = world.register(&json!({"redirect_uris": ["https://evil.example/"]})).await.json();
+    let id = client["client_id"].as_str().unwrap();
+    let unknown = [("resource", ""), ("client_id", id), ("redirect_uri", "https://evil.example/")];
+    let page = world.authorize(&mut browser, &unknown).await;
+    let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
+    let login = world.visit_with(&mut browser, "POST", "/authorize", &origin(LOCAL), &answer).await;
+    super::records::age_records(2 * HOUR).await;
+    let page = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert_eq!((page.status, page.header("location")), (503, ""), "{page:?}");
 }
