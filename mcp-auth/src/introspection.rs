@@ -19,6 +19,7 @@ use crate::{
     discovery::Metadata,
     fetch::Fetcher,
     json::parse_object,
+    shares::{Peer, Shares},
     token_cache::{TokenCache, TokenHash},
     url::SecureUrl,
 };
@@ -33,19 +34,24 @@ const REFUSED: f64 = 10.0;
 /// The maximum number of requests to the issuer at once. Further ones wait.
 const MAX_REQUESTS: usize = 64;
 
+/// The maximum number of requests that wait or are sent. A peer that uses its share is refused, so that tokens that it has
+/// invented let others wait for the time of three requests at most.
+const MAX_WAITING: usize = 4 * MAX_REQUESTS;
+
 /// The time after which a client may repeat a request that the issuer could not decide.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Accepts access tokens that the issuer confirms when it is asked. Tokens may have any form, and may be revoked.
 ///
 /// A token is accepted if the issuer says that it is `active`, and if its response names the resource, or another
-/// accepted [`audience`](Self::audience), in `aud`, a subject in `sub`, and no other issuer in `iss`. Tokens that are
+/// accepted [`audience`](Self::with_audience), in `aud`, a subject in `sub`, and no other issuer in `iss`. Tokens that are
 /// bound to a key of the client (`cnf`) are not accepted, and neither are refresh tokens, which some issuers also call
 /// `active` (`token_use`).
 ///
 /// Responses are cached by the hash of the token: active ones for a minute, but never beyond `exp`, others for 10
 /// seconds. A revoked token is therefore accepted for up to a minute; see [`cache_for`](Self::cache_for). At most 64
-/// requests to the issuer are in progress. While it does not respond, clients receive the status 503.
+/// requests to the issuer are in progress, and 192 more wait; a single peer may use 3/4 of what other peers leave free.
+/// Further clients, and all clients while the issuer does not respond, receive the status 503.
 ///
 /// ```no_run
 /// # use mcp_runtime::Server;
@@ -71,9 +77,10 @@ pub struct Introspection {
     /// Separate, so that invalid tokens do not evict valid ones.
     refused: TokenCache<AuthenticationError>,
     requests: Semaphore,
+    waiting: Shares,
 }
 
-/// How the server authenticates to an issuer.
+/// The credentials with which the server authenticates to an issuer.
 #[derive(Clone)]
 pub struct ClientCredentials {
     id: String,
@@ -164,14 +171,15 @@ impl Introspection {
             active: TokenCache::new(CACHED_TOKENS),
             refused: TokenCache::new(CACHED_TOKENS),
             requests: Semaphore::new(MAX_REQUESTS),
+            waiting: Shares::new(MAX_WAITING),
         })
     }
 
-    /// Accepts an additional audience, for issuers that cannot put the URL of the resource into tokens.
+    /// Adds an audience that is accepted beside the resource, for issuers that cannot put the URL of the resource into tokens.
     ///
     /// Every token with this audience is accepted, so it must not identify any other service.
     #[must_use]
-    pub fn audience(mut self, audience: impl Into<String>) -> Self {
+    pub fn with_audience(mut self, audience: impl Into<String>) -> Self {
         self.rules.audience.add(audience.into());
         self
     }
@@ -208,8 +216,10 @@ impl Introspection {
         if let Some(known) = self.known(&hash) {
             return known;
         }
+        let overloaded = || unavailable("too many requests to the issuer are in progress".to_owned());
+        let _share = self.waiting.try_acquire(Peer::of(&request.extensions)).ok_or_else(overloaded)?;
         let permit = tokio::time::timeout(self.fetcher.timeout, self.requests.acquire()).await;
-        let _permit = permit.map_err(|_| unavailable("too many requests to the issuer are in progress".to_owned()))?;
+        let _permit = permit.map_err(|_| overloaded())?;
         // Another request may have asked about the same token in the meantime.
         if let Some(known) = self.known(&hash) {
             return known;

@@ -19,6 +19,7 @@ mod jwt;
 mod resolver;
 #[cfg(feature = "server")]
 mod server;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod token_cache;

@@ -5,8 +5,10 @@
 // SERVER is the origin of the authorization server, which is a client of the provider, with the identifier `notes` and the secret
 // `a secret of the server`. Prints one line of JSON: `issuer`, and `user`, the URL to which a client posts the URL of an authorization
 // request. The user opens it in headless Chromium without scripts, approves the client on the page of the server, logs in at the
-// provider, and gives consent there. The response is the URL to which the browser is redirected. With the query parameter `refuse`,
-// the user does not approve the client. The page of the server is stored as the image SCREENSHOT.
+// provider, gives consent there, and confirms the login, since the server has no TLS. The response is the URL to which the browser is
+// redirected. With the query parameter `refuse`, the user does not approve the client. With the parameter `account`, the URL is that of
+// the account page: the user logs in, ends the access of the application with this name, and the response is the text of the page
+// before and after that, as JSON. The pages of the server are stored as images, SCREENSHOT and one beside it.
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { exportJWK, generateKeyPair } from 'jose';
@@ -55,7 +57,9 @@ async function user(request, response) {
     try {
         let url = '';
         for await (const chunk of request) url += chunk;
-        response.end(await authorize(url, new URL(request.url, issuer).searchParams.has('refuse')));
+        const options = new URL(request.url, issuer).searchParams;
+        const application = options.get('account');
+        response.end(application ? await endAccess(url, application) : await authorize(url, options.has('refuse')));
     } catch (error) {
         console.error(error);
         response.writeHead(500).end(String(error));
@@ -80,12 +84,39 @@ async function authorize(url, refuses) {
         if (screenshot) await page.screenshot({ path: screenshot });
         await page.click(`button[name=decision][value=${refuses ? 'deny' : 'approve'}]`, { noWaitAfter: true });
         if (refuses) return await redirected;
-        await page.fill('input[name=login]', 'ada');
-        await page.fill('input[name=password]', 'a password');
-        await page.click('button[type=submit]');
-        await page.waitForSelector('form input[name=prompt][value=consent]', { state: 'attached' });
-        await page.click('button[type=submit]', { noWaitAfter: true });
+        await logIn(page);
+        await page.click('button[name=decision][value=approve]', { noWaitAfter: true });
         return await redirected;
+    } finally {
+        await context.close();
+    }
+}
+
+// Logs in at the provider and gives consent there.
+async function logIn(page) {
+    await page.fill('input[name=login]', 'ada');
+    await page.fill('input[name=password]', 'a password');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('form input[name=prompt][value=consent]', { state: 'attached' });
+    await page.click('button[type=submit]');
+}
+
+async function endAccess(url, application) {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    try {
+        const page = await context.newPage();
+        page.setDefaultTimeout(15_000);
+        await page.goto(url);
+        await logIn(page);
+        const button = page.locator(`button:has-text("End access of ${application}")`).first();
+        await button.waitFor();
+        if (screenshot) await page.screenshot({ path: `${screenshot}.account.png`, fullPage: true });
+        const before = await page.textContent('main');
+        // With the keyboard only.
+        await button.focus();
+        await page.keyboard.press('Enter');
+        await button.waitFor({ state: 'detached' });
+        return JSON.stringify({ before, after: await page.textContent('main') });
     } finally {
         await context.close();
     }

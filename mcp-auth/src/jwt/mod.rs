@@ -33,7 +33,7 @@ const CACHED_TOKENS: usize = 10_000;
 ///   RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA. Unsigned tokens and symmetric signatures are never accepted,
 ///   and keys or addresses of keys in the header of a token have no effect.
 /// - `iss` is the issuer, byte for byte.
-/// - `aud` contains the resource, or another accepted [`audience`](Self::audience).
+/// - `aud` contains the resource, or another accepted [`audience`](Self::with_audience).
 /// - `exp` is present and not reached, and `nbf` has passed, each with a [`leeway`](Self::leeway).
 /// - `typ`, if present, is `JWT` or `at+jwt`, and `token_use`, if present, is `access` or `access_token`. Other JWTs of
 ///   the issuer, such as logout tokens, are not access tokens.
@@ -92,11 +92,11 @@ impl Jwt {
         Unbound(Self(Verifier { keys, rules, clock, cache, at_jwt_only: false, proofs: None }))
     }
 
-    /// Accepts an additional audience, for issuers that cannot put the URL of the resource into tokens.
+    /// Adds an audience that is accepted beside the resource, for issuers that cannot put the URL of the resource into tokens.
     ///
     /// Every token with this audience is accepted, so it must not identify any other service.
     #[must_use]
-    pub fn audience(mut self, audience: impl Into<String>) -> Self {
+    pub fn with_audience(mut self, audience: impl Into<String>) -> Self {
         self.0.rules.audience.add(audience.into());
         self
     }

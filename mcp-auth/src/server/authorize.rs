@@ -2,12 +2,14 @@
 //! provider.
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{Response, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
     approvals,
+    audit::Event,
+    callback,
     client::ClientSource,
     codes::AuthorizationRequest,
     inner::Inner,
@@ -16,12 +18,13 @@ use super::{
     page::{self, ConsentPage},
     parameters::{Parameters, with_parameters},
     random, redirect_uri, reply,
+    routes::Sender,
     seal::Purpose,
 };
-use crate::url::SecureUrl;
+use crate::{shares::Peer, url::SecureUrl};
 
 /// The time in which a user must decide and log in, in seconds.
-const MAX_DURATION: u64 = 10 * 60;
+pub(super) const MAX_DURATION: u64 = 10 * 60;
 
 /// The maximum length of the `state` of a client in bytes. It is kept in a cookie while the user logs in.
 const MAX_STATE: usize = 1024;
@@ -37,7 +40,7 @@ const MAX_LOGIN_COOKIES: usize = 2 * MAX_COOKIE;
 const LOGIN: &str = "login-";
 
 /// The time for which the cookie that identifies a browser is kept, in seconds.
-const BROWSER_LIFETIME: u64 = 30 * 24 * 60 * 60;
+pub(super) const BROWSER_LIFETIME: u64 = 30 * 24 * 60 * 60;
 
 /// The name of the cookie that identifies a browser.
 pub(super) const BROWSER: &str = "browser";
@@ -55,7 +58,8 @@ struct Question {
 /// A login that the user has begun, in a cookie.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Pending {
-    pub(super) request: AuthorizationRequest,
+    /// The request of a client. Absent if the user wants to see the account page.
+    pub(super) request: Option<AuthorizationRequest>,
     pub(super) attempt: Attempt,
     /// The hash of the cookie of the browser.
     pub(super) browser: String,
@@ -65,18 +69,26 @@ pub(super) struct Pending {
 }
 
 /// Handles a request for authorization.
-pub(super) async fn start(server: &Inner, query: &str, headers: &HeaderMap) -> Response<Bytes> {
-    let (request, is_trusted) = match check(server, query).await {
+pub(super) async fn start(server: &Inner, query: &str, sender: Sender<'_>) -> Response<Bytes> {
+    let (request, is_trusted) = match check(server, query, sender.peer).await {
         Ok(checked) => checked,
-        Err(Rejection::Page(error)) => return page::error(error.status, &error.description),
+        Err(Rejection::Page(error)) => {
+            error.record(sender.peer);
+            return page::error(error.status, &error.description);
+        }
         Err(Rejection::Redirect { redirect_uri, state, error, is_trusted }) => {
+            error.record(sender.peer);
             let response = respond_with_error(server, &redirect_uri, state.as_deref(), &error);
             return if is_trusted { response } else { page::instead_of(&response, &error.description) };
         }
     };
-    match ask(server, &request, headers).await {
-        Err(error) if !is_trusted => page::error(error.status, &error.description),
-        response => continue_or_fail(server, &request, response),
+    match ask(server, &request, sender).await {
+        Err(error) if !is_trusted => {
+            let error = error.of_client(&request.client);
+            error.record(sender.peer);
+            page::error(error.status, &error.description)
+        }
+        response => continue_or_fail(server, &request, response, sender.peer),
     }
 }
 
@@ -85,8 +97,19 @@ pub(super) fn continue_or_fail(
     server: &Inner,
     request: &AuthorizationRequest,
     response: Result<Response<Bytes>, OAuthError>,
+    peer: Peer,
 ) -> Response<Bytes> {
-    response.unwrap_or_else(|error| respond_with_error(server, &request.redirect_uri, request.state.as_deref(), &error))
+    response.unwrap_or_else(|error| {
+        let error = error.of_client(&request.client);
+        error.record(peer);
+        respond_with_error(server, &request.redirect_uri, request.state.as_deref(), &error)
+    })
+}
+
+/// Refuses a request with a page.
+pub(super) fn refuse(peer: Peer, client: Option<&str>, status: StatusCode, why: &str) -> Response<Bytes> {
+    Event::new("refusal", peer).client(client).reason(why).record();
+    page::error(status, why)
 }
 
 /// Why a request cannot be continued.
@@ -100,22 +123,35 @@ enum Rejection {
     Redirect { redirect_uri: String, state: Option<String>, error: OAuthError, is_trusted: bool },
 }
 
+impl Rejection {
+    fn of_client(self, id: &str) -> Self {
+        match self {
+            Self::Page(error) => Self::Page(error.of_client(id)),
+            Self::Redirect { redirect_uri, state, error, is_trusted } => {
+                Self::Redirect { redirect_uri, state, error: error.of_client(id), is_trusted }
+            }
+        }
+    }
+}
+
 /// Returns the request, and whether the user may be sent to the client without being asked.
-async fn check(server: &Inner, query: &str) -> Result<(AuthorizationRequest, bool), Rejection> {
+async fn check(server: &Inner, query: &str, peer: Peer) -> Result<(AuthorizationRequest, bool), Rejection> {
     let to_user = |code, description: &'static str| Rejection::Page(OAuthError::new(code, description));
     let parameters = Parameters::parse(query.as_bytes()).map_err(|why| to_user("invalid_request", why))?;
     let id = parameters.get("client_id").ok_or_else(|| to_user("invalid_request", "The request names no client."))?;
-    let client = server.clients.find(id).await.map_err(|error| {
+    let client = server.clients.find(id, peer).await.map_err(|error| {
         let status = if error.status == StatusCode::UNAUTHORIZED { StatusCode::BAD_REQUEST } else { error.status };
         Rejection::Page(OAuthError { status, ..error })
     })?;
+    let of_client = |error: Rejection| error.of_client(&client.id);
     let redirect = match (parameters.get("redirect_uri"), client.redirect_uris.as_slice()) {
         (Some(requested), _) => requested,
         (None, [only]) => only,
-        (None, _) => return Err(to_user("invalid_request", "The request has no redirect URI.")),
+        (None, _) => return Err(of_client(to_user("invalid_request", "The request has no redirect URI."))),
     };
     if !client.allows_redirect(redirect) || redirect_uri::parse(redirect).is_err() {
-        return Err(to_user("invalid_request", "The client has not registered the redirect URI of the request."));
+        let why = "The client has not registered the redirect URI of the request.";
+        return Err(of_client(to_user("invalid_request", why)));
     }
     let state = parameters.get("state").map(str::to_owned);
     let request = check_parameters(server, &parameters);
@@ -123,9 +159,9 @@ async fn check(server: &Inner, query: &str) -> Result<(AuthorizationRequest, boo
     let to_client =
         |error| Rejection::Redirect { redirect_uri: redirect.to_owned(), state: state.clone(), error, is_trusted };
     if state.as_ref().is_some_and(|state| state.len() > MAX_STATE) {
-        return Err(to_user("invalid_request", "The `state` of the request is too long."));
+        return Err(of_client(to_user("invalid_request", "The `state` of the request is too long.")));
     }
-    let (challenge, scopes) = request.map_err(to_client)?;
+    let (challenge, scopes) = request.map_err(to_client).map_err(of_client)?;
     let redirect_uri = redirect.to_owned();
     Ok((AuthorizationRequest { client: client.id, redirect_uri, state, challenge, scopes }, is_trusted))
 }
@@ -171,16 +207,16 @@ fn is_challenge(text: &str) -> bool {
 async fn ask(
     server: &Inner,
     request: &AuthorizationRequest,
-    headers: &HeaderMap,
+    sender: Sender<'_>,
 ) -> Result<Response<Bytes>, OAuthError> {
-    let known = server.cookies.get(headers, BROWSER).map(str::to_owned);
+    let known = server.cookies.get(sender.headers, BROWSER).map(str::to_owned);
     if let Some(browser) = &known
         && approvals::are_remembered(server, &random::hash(browser), request).await?
     {
-        return log_in(server, request.clone(), random::hash(browser), true, headers);
+        return log_in(server, Some(request.clone()), random::hash(browser), true, sender);
     }
     let browser = known.map_or_else(random::token, Ok)?;
-    let client = server.clients.find(&request.client).await?;
+    let client = server.clients.find(&request.client, sender.peer).await?;
     let (client_name, redirect_host, is_local) = page::describe(&client, &request.redirect_uri);
     let question = Question {
         request: request.clone(),
@@ -209,19 +245,22 @@ async fn ask(
 }
 
 /// Handles the answer of the user.
-pub(super) fn decide(server: &Inner, body: &[u8], headers: &HeaderMap) -> Response<Bytes> {
-    let refuse = |why| page::error(StatusCode::BAD_REQUEST, why);
-    if !is_same_origin(server, headers) {
-        return page::error(StatusCode::FORBIDDEN, "The answer comes from another website.");
+pub(super) async fn decide(server: &Inner, body: &[u8], sender: Sender<'_>) -> Response<Bytes> {
+    let refuse = |client: Option<&str>, why: &str| refuse(sender.peer, client, StatusCode::BAD_REQUEST, why);
+    let form = match form(server, body, sender) {
+        Ok(form) => form,
+        Err(response) => return *response,
+    };
+    if let Some(sealed) = form.get("response") {
+        return callback::confirm(server, sealed, form.get("decision") == Some("approve"), sender).await;
     }
-    let Ok(form) = Parameters::parse(body) else { return refuse("The answer is malformed.") };
     let question = form.get("request").and_then(|sealed| server.sealer.open_text(Purpose::Consent, sealed));
-    let Some(Question { request, browser, expires }) = question else { return refuse("The answer is malformed.") };
-    if expires <= server.clock.unix() {
-        return refuse("The page was open for too long.");
-    }
-    if server.cookies.get(headers, BROWSER).is_none_or(|cookie| random::hash(cookie) != browser) {
-        return refuse("The answer comes from another browser, or cookies are blocked.");
+    let Some(Question { request, browser, expires }) = question else {
+        return refuse(None, "The answer is malformed.");
+    };
+    let client = Some(request.client.as_str());
+    if let Err(why) = check_page(server, &browser, expires, sender) {
+        return refuse(client, why);
     }
     match form.get("decision") {
         Some("approve") => {
@@ -230,22 +269,50 @@ pub(super) fn decide(server: &Inner, body: &[u8], headers: &HeaderMap) -> Respon
             let mut is_chosen = || form.get(&page::scope_field(index.next().unwrap_or_default())).is_some();
             request.scopes.retain(|_| is_chosen());
             if request.scopes.is_empty() && asked > 0 {
-                return refuse("Nothing was allowed.");
+                return refuse(Some(&request.client), "Nothing was allowed.");
             }
-            let response = log_in(server, request.clone(), browser, false, headers);
-            continue_or_fail(server, &request, response)
+            let response = log_in(server, Some(request.clone()), browser, false, sender);
+            continue_or_fail(server, &request, response, sender.peer)
         }
         Some("deny") => {
             let error = OAuthError::new("access_denied", "the user has refused");
-            respond_with_error(server, &request.redirect_uri, request.state.as_deref(), &error)
+            continue_or_fail(server, &request, Err(error), sender.peer)
         }
-        _ => refuse("The answer is malformed."),
+        _ => refuse(client, "The answer is malformed."),
     }
+}
+
+/// Returns the form that a page of this server has sent, or else the response.
+pub(super) fn form<'a>(
+    server: &Inner,
+    body: &'a [u8],
+    sender: Sender<'_>,
+) -> Result<Parameters<'a>, Box<Response<Bytes>>> {
+    let refuse = |status, why| Box::new(refuse(sender.peer, None, status, why));
+    if !is_same_origin(server, sender.headers) {
+        return Err(refuse(StatusCode::FORBIDDEN, "The answer comes from another website."));
+    }
+    Parameters::parse(body).map_err(|_| refuse(StatusCode::BAD_REQUEST, "The answer is malformed."))
+}
+
+/// Checks the time at which a page expires, and the cookie of the browser that it was sent to.
+///
+/// # Errors
+///
+/// Returns why the answer is refused.
+pub(super) fn check_page(server: &Inner, browser: &str, expires: f64, sender: Sender<'_>) -> Result<(), &'static str> {
+    if expires <= server.clock.unix() {
+        return Err("The page was open for too long.");
+    }
+    if server.cookies.get(sender.headers, BROWSER).is_none_or(|cookie| random::hash(cookie) != browser) {
+        return Err("The answer comes from another browser, or cookies are blocked.");
+    }
+    Ok(())
 }
 
 /// Returns whether a form was sent from a page of this server. Some browsers do not state it, which is accepted if no other
 /// server can set its cookies.
-fn is_same_origin(server: &Inner, headers: &HeaderMap) -> bool {
+fn is_same_origin(server: &Inner, headers: &http::HeaderMap) -> bool {
     let is_foreign_site = headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
     let parse = |origin: &str| SecureUrl::parse(origin).ok();
     let own = parse(&server.options.origin);
@@ -260,13 +327,13 @@ fn is_same_origin(server: &Inner, headers: &HeaderMap) -> bool {
     is_own && !is_foreign_site
 }
 
-/// Sends the user to the provider.
-fn log_in(
+/// Sends the user to the provider, with a request of a client or to see the account page.
+pub(super) fn log_in(
     server: &Inner,
-    request: AuthorizationRequest,
+    request: Option<AuthorizationRequest>,
     browser: String,
     is_remembered: bool,
-    headers: &HeaderMap,
+    sender: Sender<'_>,
 ) -> Result<Response<Bytes>, OAuthError> {
     let expires = server.clock.unix() + MAX_DURATION as f64;
     let pending = Pending { request, attempt: Attempt::new()?, browser, is_remembered, expires };
@@ -274,11 +341,11 @@ fn log_in(
     if sealed.len() > MAX_COOKIE {
         return Err(OAuthError::new("invalid_request", "the parameters of the request are too long"));
     }
-    let scopes = &pending.request.scopes;
+    let scopes = pending.request.as_ref().map_or(&[] as &[String], |request| &request.scopes);
     let url = server.upstream.authorization_url(&pending.attempt, &server.options.callback_url(), scopes);
     let mut response = reply::redirect(&url);
     // Browsers send the oldest one first.
-    let others = server.cookies.starting_with(headers, LOGIN);
+    let others = server.cookies.starting_with(sender.headers, LOGIN);
     let mut length = sealed.len() + others.iter().map(|(_, value)| value.len()).sum::<usize>();
     for (name, value) in others {
         if length > MAX_LOGIN_COOKIES {

@@ -8,11 +8,13 @@ use mcp_runtime::{
 use serde_json::Value;
 
 use super::{
+    audit::Event,
     client::ConfiguredClient,
     clients::Clients,
     cookies::Cookies,
     documents::{Documents, MAX_DOCUMENT, Policy},
-    inner::{EndedGrants, Inner},
+    ended::{self, Ended},
+    inner::Inner,
     keys::SigningKeys,
     options::{Endpoint, Endpoints, Options},
     page::ConsentPage,
@@ -22,8 +24,9 @@ use super::{
     store::Store,
     upstream::Upstream,
     upstream_tokens::UpstreamTokens,
+    users,
 };
-use crate::{Error, Jwt, audience::Audience, clock::Clock, fetch::Fetcher, jwt::Keys, url::SecureUrl};
+use crate::{Error, Jwt, audience::Audience, clock::Clock, fetch::Fetcher, jwt::Keys, shares::Peer, url::SecureUrl};
 
 /// The bounds of the lifetime of access tokens.
 const ACCESS_TOKENS: std::ops::RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(60 * 60);
@@ -50,8 +53,8 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///     let upstream = Upstream::discover("https://id.example.com", credentials).await?;
 ///     let authorization = AuthorizationServer::builder("https://mcp.example.com/mcp", upstream)?
 ///         .service_name("Notes")
-///         .scope("notes:read", "Read your notes")
-///         .scope("notes:write", "Change your notes")
+///         .with_scope("notes:read", "Read your notes")
+///         .with_scope("notes:write", "Change your notes")
 ///         .build()
 ///         .await?;
 ///     Ok(server.authenticate(authorization))
@@ -60,7 +63,7 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///
 /// At the provider, register `https://mcp.example.com/authorize/callback` as the redirect URI.
 ///
-/// # What it does
+/// # Behaviour
 ///
 /// - Metadata at `/.well-known/oauth-authorization-server`, with and without the path of the MCP endpoint, and the
 ///   endpoints `/authorize`, `/token`, `/register` and `/revoke`.
@@ -68,13 +71,14 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///   interface, and `iss` in every authorization response.
 /// - A page on which the user approves every client, before the login at the provider. An approval is remembered for 30
 ///   days for the same user, client, redirect URI and scopes in the same browser, but never for a redirect URI on the
-///   loopback interface.
+///   loopback interface. Without TLS, the user confirms each login once more.
+/// - A page at `/authorize/account`, on which users see which clients they have allowed, and end their access.
 /// - Access tokens are JWTs that the server signs with keys of its own, which it replaces every day. They expire after
 ///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends, except that a client that repeats
 ///   its last refresh within 30 seconds gets the same tokens. A refresh also asks the provider whether the login still
 ///   exists, and what it says about the user now.
 /// - Clients register dynamically, are identified by the URL of a metadata document, or are
-///   [configured](AuthorizationServerBuilder::client).
+///   [configured](AuthorizationServerBuilder::with_client).
 ///
 /// # Errors of the provider
 ///
@@ -121,7 +125,44 @@ impl AuthorizationServer {
         UpstreamTokens(Arc::clone(&self.inner))
     }
 
+    /// Ends all logins of a user at all processes with the same [`records`](AuthorizationServerBuilder::records), and
+    /// forgets what the user has approved. `subject` is the user at the provider: what follows `#` in the
+    /// [`Principal`](mcp_runtime::auth::Principal). Returns the number of grants that have ended.
+    ///
+    /// This process rejects the access tokens at once, and others within a second of their next request. A login that is
+    /// in progress at the provider is not affected: a user who may not come back must be locked out there, or by
+    /// [`admit`](AuthorizationServerBuilder::admit).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store is not available. Some grants may have ended.
+    pub async fn end_logins(&self, subject: &str) -> Result<usize, Error> {
+        let ended = users::end_logins(&self.inner, subject, Peer::default(), "the operator has ended all logins").await;
+        ended.map_err(Error::records)
+    }
+
+    /// Replaces the keys that sign access tokens at all processes with the same
+    /// [`records`](AuthorizationServerBuilder::records), after a key has become known. Access tokens that were signed
+    /// before are rejected by this process at once, and by others within a second of their next request. Clients refresh
+    /// them: grants and refresh tokens do not depend on these keys.
+    ///
+    /// A key is encrypted with the [secret](AuthorizationServerBuilder::with_secret) in the store. If the secret has become
+    /// known, change it, and delete the records.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store is not available.
+    pub async fn withdraw_keys(&self) -> Result<(), Error> {
+        let (keys, lifetime) = self.inner.keys.withdraw().await?;
+        for key in keys {
+            ended::add_key(&self.inner, &key, lifetime).await.map_err(Error::records)?;
+        }
+        Event::new("revocation", Peer::default()).reason("the operator has replaced the signing keys").record();
+        Ok(())
+    }
+
     async fn identify(&self, request: &Parts) -> Result<mcp_runtime::auth::Identity, AuthenticationError> {
+        ended::follow(&self.inner).await;
         let identity = self.jwt.authenticate(request).await?;
         let ids = ["grant", "jti"].map(|name| identity.claim(name).and_then(Value::as_str));
         if ids.into_iter().flatten().any(|id| self.inner.ended.contains(id)) {
@@ -163,15 +204,15 @@ impl AuthorizationServerBuilder {
 
     /// Adds a scope that clients may request, with a description for users. Clients that request no scopes get all of
     /// them, and unknown scopes are ignored.
-    pub fn scope(mut self, name: impl Into<String>, description: impl Into<String>) -> Self {
+    pub fn with_scope(mut self, name: impl Into<String>, description: impl Into<String>) -> Self {
         self.options.scopes.push((name.into(), description.into()));
         self
     }
 
-    /// Copies claims of the user from the provider, such as `email`, into access tokens, which clients can read. They are
-    /// renewed at each refresh. Claims of more than 1 KiB are left out.
+    /// Sets the claims of the user at the provider, such as `email`, that are copied into access tokens, which clients can
+    /// read. They are renewed at each refresh. Claims of more than 1 KiB are left out.
     pub fn claims(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.options.claims.extend(names.into_iter().map(Into::into));
+        self.options.claims = names.into_iter().map(Into::into).collect();
         self
     }
 
@@ -190,7 +231,7 @@ impl AuthorizationServerBuilder {
     }
 
     /// Adds a client that is known in advance.
-    pub fn client(mut self, client: ConfiguredClient) -> Self {
+    pub fn with_client(mut self, client: ConfiguredClient) -> Self {
         self.clients.push(client);
         self
     }
@@ -234,29 +275,36 @@ impl AuthorizationServerBuilder {
         self
     }
 
+    /// Sets the time after which a grant ends that its client does not refresh. Default: `None`, so that it ends with the
+    /// [login](Self::login_lifetime). A client refreshes when it needs an access token, so the time should be longer than
+    /// the [lifetime](Self::access_token_lifetime) of these.
+    pub fn max_idle(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.options.max_idle = time.into();
+        self
+    }
+
     /// Sets where clients, grants and keys are stored. Default: in memory, so users log in again when the server
     /// restarts.
     ///
-    /// Everything that is stored is encrypted with the [secret](Self::secret), which is then required, and bound to the
+    /// Everything that is stored is encrypted with the [secret](Self::with_secret), which is then required, and bound to the
     /// issuer, the resource and the provider: servers that differ in one of them can share records and secret.
     pub fn records(mut self, records: impl Records) -> Self {
         self.records = Some(Arc::new(records));
         self
     }
 
-    /// Sets the secret from which the keys for encryption are derived: at least 32 random bytes, the same in every
-    /// process. If it is called several times, the first secret encrypts, and the others decrypt what was encrypted
-    /// before a change. Default: random.
+    /// Adds a secret from which a key for encryption is derived: at least 32 random bytes, the same in every process. The
+    /// first secret encrypts, and the others decrypt what was encrypted before a change. Default: a random one.
     ///
     /// To change the secret, first add the new one as the last in every process, and then make it the first. Keep the
     /// old one: a server that cannot decrypt its signing keys cannot be built. If the secret is lost, delete all records
     /// whose keys begin with `authorization-server/1/`. Clients then register again, and users log in again.
-    pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
+    pub fn with_secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
         self.secrets.push(secret.into());
         self
     }
 
-    /// Adds CSS to the pages.
+    /// Sets CSS that the pages contain in addition to their own.
     pub fn style(mut self, css: impl Into<String>) -> Self {
         self.options.style = Some(css.into());
         self
@@ -284,7 +332,7 @@ impl AuthorizationServerBuilder {
         options.endpoints.check()?;
         match (&records, secrets.is_empty()) {
             (Some(_), true) => {
-                let why = "records without a secret\nhelp: set one with `AuthorizationServerBuilder::secret`";
+                let why = "records without a secret\nhelp: set one with `AuthorizationServerBuilder::with_secret`";
                 return Err(Error::options(why.to_owned()));
             }
             (None, true) => secrets.push(random::bytes::<32>()?.to_vec()),
@@ -306,7 +354,7 @@ impl AuthorizationServerBuilder {
         let inner = Inner {
             audience: Audience::new(resource.clone()),
             cookies: Cookies { is_secure: options.origin.starts_with("https:") },
-            ended: EndedGrants::default(),
+            ended: Ended::default(),
             options,
             upstream,
             clients,

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use mcp_runtime::backend::RecordCondition;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    approvals,
-    authorize::{BROWSER, Pending, continue_or_fail, cookie_of},
+    account, approvals,
+    audit::Event,
+    authorize::{BROWSER, Pending, check_page, continue_or_fail, cookie_of, refuse},
     client::{Client, ClientSource},
     codes::{self, AuthorizationRequest, Code},
     inner::Inner,
@@ -18,6 +20,7 @@ use super::{
     page,
     parameters::{Parameters, with_parameters},
     random, reply,
+    routes::Sender,
     seal::Purpose,
     users,
 };
@@ -26,39 +29,138 @@ use crate::json::excerpt;
 /// The time for which the state of a login that has ended is remembered: longer than a login can take.
 const USED_LIFETIME: Duration = Duration::from_secs(11 * 60);
 
+/// A response of the provider that the user confirms on a page of this server.
+#[derive(Serialize, Deserialize)]
+struct Confirmation {
+    query: String,
+    /// The hash of the cookie of the browser, without which no answer is accepted.
+    browser: String,
+    /// Seconds since the Unix epoch.
+    expires: f64,
+}
+
 /// Handles the response of the provider.
-pub(super) async fn handle(server: &Inner, query: &str, headers: &HeaderMap) -> Response<Bytes> {
-    let refuse = |why| page::error(StatusCode::BAD_REQUEST, why);
+pub(super) async fn handle(server: &Inner, query: &str, sender: Sender<'_>) -> Response<Bytes> {
+    let refuse = |why| refuse(sender.peer, None, StatusCode::BAD_REQUEST, why);
     let Ok(parameters) = Parameters::parse(query.as_bytes()) else { return refuse("The response is malformed.") };
-    let Some(state) = parameters.get("state") else { return refuse("The response is of no login.") };
-    let cookie = cookie_of(state);
-    let pending = server.cookies.get(headers, &cookie);
-    let pending: Option<Pending> = pending.and_then(|sealed| server.sealer.open_text(Purpose::Login, sealed));
-    let Some(pending) = pending.filter(|pending| pending.attempt.state == state) else {
-        return refuse("The login was not started in this browser, or it has ended already.");
+    let pending = match pending(server, &parameters, sender) {
+        Ok(pending) => pending,
+        Err(why) => return refuse(why),
     };
+    match &pending.request {
+        None => {
+            let mut response = account::show(server, &parameters, &pending, sender).await;
+            server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), "", 0);
+            response
+        }
+        // A page of another port may have set the cookies of a login that was approved elsewhere.
+        Some(request) if !server.cookies.is_secure => {
+            // Not a redirect, since the user has not confirmed anything.
+            ask(server, query, request, &pending, sender).await.unwrap_or_else(|error| {
+                error.record(sender.peer);
+                page::error(StatusCode::SERVICE_UNAVAILABLE, &error.description)
+            })
+        }
+        Some(request) => complete(server, &parameters, &pending, request, sender).await,
+    }
+}
+
+/// Returns the page on which the user confirms the response of the provider.
+async fn ask(
+    server: &Inner,
+    query: &str,
+    request: &AuthorizationRequest,
+    pending: &Pending,
+    sender: Sender<'_>,
+) -> Result<Response<Bytes>, OAuthError> {
+    let client = server.clients.find(&request.client, sender.peer).await?;
+    let (query, browser) = (query.to_owned(), pending.browser.clone());
+    let confirmation = Confirmation { query, browser, expires: pending.expires };
+    let sealed = server.sealer.seal_text(Purpose::Confirmation, &confirmation)?;
+    let nonce = page::nonce()?;
+    let html = page::confirmation(&server.options, &client, &request.redirect_uri, &sealed, &nonce);
+    Ok(reply::html(StatusCode::OK, &nonce, html))
+}
+
+/// Handles the answer of the user on that page.
+pub(super) async fn confirm(server: &Inner, sealed: &str, is_approved: bool, sender: Sender<'_>) -> Response<Bytes> {
+    let refuse = |why| refuse(sender.peer, None, StatusCode::BAD_REQUEST, why);
+    let confirmation = server.sealer.open_text(Purpose::Confirmation, sealed);
+    let Some(Confirmation { query, browser, expires }) = confirmation else {
+        return refuse("The answer is malformed.");
+    };
+    if let Err(why) = check_page(server, &browser, expires, sender) {
+        return refuse(why);
+    }
+    let Ok(parameters) = Parameters::parse(query.as_bytes()) else { return refuse("The response is malformed.") };
+    match pending(server, &parameters, sender) {
+        Ok(Pending { request: Some(request), .. }) if !is_approved => {
+            let error = OAuthError::new("access_denied", "the user has refused");
+            continue_or_fail(server, &request, Err(error), sender.peer)
+        }
+        Ok(pending) => match &pending.request {
+            Some(request) => complete(server, &parameters, &pending, request, sender).await,
+            None => refuse("The answer is malformed."),
+        },
+        Err(why) => refuse(why),
+    }
+}
+
+/// Returns the login of this browser that a response of the provider belongs to.
+///
+/// # Errors
+///
+/// Returns why there is none.
+fn pending(server: &Inner, parameters: &Parameters<'_>, sender: Sender<'_>) -> Result<Pending, &'static str> {
+    let state = parameters.get("state").ok_or("The response is of no login.")?;
+    let cookie = server.cookies.get(sender.headers, &cookie_of(state));
+    let pending: Option<Pending> = cookie.and_then(|sealed| server.sealer.open_text(Purpose::Login, sealed));
+    let pending = pending.filter(|pending| pending.attempt.state == state);
+    let pending = pending.ok_or("The login was not started in this browser, or it has ended already.")?;
     if pending.expires <= server.clock.unix() {
-        return refuse("The login took too long.");
+        return Err("The login took too long.");
     }
-    let is_same_browser =
-        server.cookies.get(headers, BROWSER).is_some_and(|browser| random::hash(browser) == pending.browser);
-    if !is_same_browser {
-        return refuse("The login was not started in this browser.");
+    let browser = server.cookies.get(sender.headers, BROWSER);
+    if browser.is_none_or(|browser| random::hash(browser) != pending.browser) {
+        return Err("The login was not started in this browser.");
     }
-    let result = finish(server, &parameters, &pending).await;
-    let mut response = continue_or_fail(server, &pending.request, result);
-    server.cookies.set(&mut response, &cookie, "", 0);
+    Ok(pending)
+}
+
+async fn complete(
+    server: &Inner,
+    parameters: &Parameters<'_>,
+    pending: &Pending,
+    request: &AuthorizationRequest,
+    sender: Sender<'_>,
+) -> Response<Bytes> {
+    let result = finish(server, parameters, pending, request, sender).await;
+    let mut response = continue_or_fail(server, request, result, sender.peer);
+    server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), "", 0);
     response
 }
 
-async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) -> Result<Response<Bytes>, OAuthError> {
-    let request = &pending.request;
+/// Marks a login as ended, which it can once.
+pub(super) async fn use_once(server: &Inner, pending: &Pending) -> Result<(), OAuthError> {
+    let state = random::hash(&pending.attempt.state);
+    if server.store.set("login", &state, RecordCondition::Absent, &(), USED_LIFETIME).await? {
+        return Ok(());
+    }
+    Err(OAuthError::new("invalid_request", "the login has ended already"))
+}
+
+async fn finish(
+    server: &Inner,
+    parameters: &Parameters<'_>,
+    pending: &Pending,
+    request: &AuthorizationRequest,
+    sender: Sender<'_>,
+) -> Result<Response<Bytes>, OAuthError> {
     let login = log_in(server, parameters, pending).await?;
     // The provider accepts a code once, so only a login that succeeded needs to be remembered.
-    let state = random::hash(&pending.attempt.state);
-    if !server.store.set("login", &state, RecordCondition::Absent, &(), USED_LIFETIME).await? {
-        return Err(OAuthError::new("invalid_request", "the login has ended already"));
-    }
+    use_once(server, pending).await?;
+    let event = |name| Event::new(name, sender.peer).subject(server, &login.subject).client(request.client.as_str());
+    event("login").record();
     if !server.options.admits(&Value::Object(login.claims.clone())) {
         return Err(OAuthError::new("access_denied", "the user may not use this server"));
     }
@@ -71,7 +173,10 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
     } else if !users::admit_login(server, &login.subject).await? {
         return Err(OAuthError::new("temporarily_unavailable", "the user has logged in too often within an hour"));
     }
-    let client = server.clients.find(&request.client).await?;
+    let client = server.clients.find(&request.client, sender.peer).await?;
+    if !pending.is_remembered {
+        event("approval").record();
+    }
     if !pending.is_remembered && Client::may_be_remembered(&request.redirect_uri) {
         approvals::remember(server, &pending.browser, &login.subject, request).await?;
     }
@@ -94,7 +199,11 @@ async fn finish(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
 }
 
 /// Exchanges the code of the provider.
-async fn log_in(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) -> Result<Login, OAuthError> {
+pub(super) async fn log_in(
+    server: &Inner,
+    parameters: &Parameters<'_>,
+    pending: &Pending,
+) -> Result<Login, OAuthError> {
     if !server.upstream.accepts_issuer(parameters.get("iss")) {
         tracing::warn!("the response to a login states another issuer than that of the provider");
         return Err(OAuthError::new("server_error", "the login has failed"));

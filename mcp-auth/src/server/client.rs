@@ -82,7 +82,7 @@ impl Client {
 pub struct ConfiguredClient(pub(super) Client);
 
 impl ConfiguredClient {
-    /// A client that acts for users and cannot keep a secret, such as an application on the user's machine.
+    /// Describes a client that acts for users and cannot keep a secret, such as an application on the user's machine.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl ConfiguredClient {
         }))
     }
 
-    /// A client that acts for users and authenticates with a secret.
+    /// Describes a client that acts for users and authenticates with a secret.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl ConfiguredClient {
         Ok(client)
     }
 
-    /// A program that acts in its own name, with these scopes and without a user. Its principal has the subject
+    /// Describes a program that acts in its own name, with these scopes and without a user. Its principal has the subject
     /// `client:ID`.
     ///
     /// The secret should have 32 random bytes: it is compared by its hash.

@@ -13,8 +13,10 @@ use super::{
     oauth_error::OAuthError,
     parameters::Parameters,
     random,
+    routes::Sender,
     store::Store,
 };
+use crate::shares::Peer;
 
 /// The time after which a registration expires that no user has approved.
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
@@ -35,7 +37,7 @@ impl Clients {
     /// # Errors
     ///
     /// Returns an error if the client is unknown, or if its metadata document is not available.
-    pub(super) async fn find(&self, id: &str) -> Result<Client, OAuthError> {
+    pub(super) async fn find(&self, id: &str, peer: Peer) -> Result<Client, OAuthError> {
         let unknown = || OAuthError::invalid_client("the client is unknown, or its registration has expired");
         if id.len() > MAX_ID {
             return Err(unknown());
@@ -44,7 +46,7 @@ impl Clients {
             return Ok(client.clone());
         }
         if id.contains("://") {
-            return self.documents.client(id).await;
+            return self.documents.client(id, peer).await;
         }
         // Whatever else an identifier is, it must not reach the keys of the store.
         if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
@@ -94,8 +96,8 @@ impl Clients {
     /// # Errors
     ///
     /// Returns an error if the client is unknown or its credentials are wrong.
-    pub(super) async fn authenticate(&self, headers: &HeaderMap, form: &Parameters<'_>) -> Result<Client, OAuthError> {
-        let basic = basic_credentials(headers)?;
+    pub(super) async fn authenticate(&self, sender: Sender<'_>, form: &Parameters<'_>) -> Result<Client, OAuthError> {
+        let basic = basic_credentials(sender.headers)?;
         if basic.is_some() && form.get("client_secret").is_some() {
             return Err(OAuthError::new("invalid_request", "the client authenticates in two ways"));
         }
@@ -109,7 +111,7 @@ impl Clients {
         if id.is_empty() {
             return Err(OAuthError::invalid_client("the client is not named"));
         }
-        let client = self.find(id).await?;
+        let client = self.find(id, sender.peer).await?;
         let is_valid = match (&client.secret_hash, secret.filter(|secret| !secret.is_empty())) {
             (Some(hash), Some(secret)) => bool::from(random::hash(secret).as_bytes().ct_eq(hash.as_bytes())),
             (None, None) => true,

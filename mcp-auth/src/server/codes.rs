@@ -6,13 +6,17 @@ use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{grants::end, inner::Inner, login::Tokens, oauth_error::OAuthError, random};
+use super::{audit::Event, grants::end, inner::Inner, login::Tokens, oauth_error::OAuthError, random};
+use crate::shares::Peer;
 
 /// The time for which a code is valid.
 pub(super) const CODE_LIFETIME: Duration = Duration::from_secs(60);
 
 /// The time for which a code that was exchanged is remembered, so that a second exchange ends its grant.
 const USED_LIFETIME: Duration = Duration::from_secs(60 * 60);
+
+/// Why a grant ends whose code was used twice.
+const REUSE: &str = "a code was used twice";
 
 /// The beginning of the subject of a machine, which no user has.
 pub(super) const MACHINE: &str = "client:";
@@ -37,6 +41,13 @@ pub(super) struct Code {
     pub(super) tokens: Tokens,
     /// Seconds since the Unix epoch.
     pub(super) expires: f64,
+}
+
+impl Code {
+    /// Returns the time at which the code was issued, in seconds since the Unix epoch.
+    pub(super) fn issued(&self) -> f64 {
+        self.expires - CODE_LIFETIME.as_secs_f64()
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,6 +84,7 @@ pub(super) struct ValidCode {
 pub(super) async fn find(
     server: &Inner,
     code: &str,
+    peer: Peer,
     is_valid: impl FnOnce(&AuthorizationRequest) -> Result<(), OAuthError>,
 ) -> Result<ValidCode, OAuthError> {
     let key = random::hash(code);
@@ -82,8 +94,7 @@ pub(super) async fn find(
         StoredCode::Valid(code) => *code,
         StoredCode::Used { grant, request } => {
             is_valid(&request)?;
-            tracing::warn!("a code was used twice, so its grant ends");
-            end(server, &grant).await?;
+            reuse(server, &request, &grant, peer).await?;
             return Err(invalid());
         }
     };
@@ -102,18 +113,24 @@ pub(super) async fn mark_used(
     version: RecordVersion,
     grant: &str,
     request: AuthorizationRequest,
+    peer: Peer,
 ) -> Result<(), OAuthError> {
-    let used = StoredCode::Used { grant: grant.to_owned(), request: Box::new(request) };
+    let used = StoredCode::Used { grant: grant.to_owned(), request: Box::new(request.clone()) };
     let condition = RecordCondition::Version(version);
     if server.store.set("code", key, condition, &used, USED_LIFETIME).await? {
         return Ok(());
     }
-    tracing::warn!("a code was used twice at the same time, so its grants end");
-    end(server, grant).await?;
+    reuse(server, &request, grant, peer).await?;
     if let Some((StoredCode::Used { grant: other, .. }, _)) = server.store.get::<StoredCode>("code", key).await? {
-        end(server, &other).await?;
+        end(server, &other, peer, REUSE).await?;
     }
     Err(invalid())
+}
+
+/// Ends the grant of a code that was used twice.
+async fn reuse(server: &Inner, request: &AuthorizationRequest, grant: &str, peer: Peer) -> Result<(), BackendError> {
+    Event::new("reuse", peer).client(request.client.as_str()).reason(REUSE).record();
+    end(server, grant, peer, REUSE).await
 }
 
 fn invalid() -> OAuthError {

@@ -11,7 +11,6 @@ use std::{
 
 use lru::LruCache;
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use super::{
     client::{self, Approvers, Client, ClientSource, MAX_NAME},
@@ -21,6 +20,7 @@ use crate::{
     clock::Clock,
     fetch::{FetchError, Fetcher},
     json::{excerpt, parse_object},
+    shares::{Peer, Shares},
     url::SecureUrl,
 };
 
@@ -31,8 +31,8 @@ pub(super) const MAX_DOCUMENT: usize = 16 << 10;
 /// evicted.
 const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 
-/// The maximum number of requests that wait for documents. Further ones are refused, and leave the other endpoints to those
-/// that need no document.
+/// The maximum number of requests that wait for documents, of which each peer has a share. Further ones are refused, and
+/// leave the other endpoints to requests that need no document.
 const MAX_WAITING: usize = 32;
 
 /// The additional time for which a document is used whose host does not respond.
@@ -51,7 +51,7 @@ pub(super) struct Documents {
     fetcher: Fetcher,
     clock: Clock,
     state: Mutex<State>,
-    waiting: Semaphore,
+    waiting: Shares,
     /// Absent if documents are not accepted.
     policy: Option<Box<Policy>>,
 }
@@ -78,7 +78,7 @@ impl Documents {
     pub(super) fn new(fetcher: Fetcher, clock: Clock, policy: Option<Box<Policy>>) -> Self {
         let state =
             State { known: LruCache::new(MAX_CACHED), failed: LruCache::new(MAX_CACHED), turns: HashMap::new() };
-        Self { fetcher, clock, state: Mutex::new(state), waiting: Semaphore::new(MAX_WAITING), policy }
+        Self { fetcher, clock, state: Mutex::new(state), waiting: Shares::new(MAX_WAITING), policy }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -90,7 +90,7 @@ impl Documents {
     /// # Errors
     ///
     /// Returns an error if the document is not available or does not describe the client.
-    pub(super) async fn client(&self, id: &str) -> Result<Client, OAuthError> {
+    pub(super) async fn client(&self, id: &str, peer: Peer) -> Result<Client, OAuthError> {
         let Some(admits) = &self.policy else {
             return Err(OAuthError::invalid_client("clients with metadata documents are not accepted"));
         };
@@ -103,7 +103,7 @@ impl Documents {
             return cached;
         }
         // An old document is no substitute here: its host may respond, and the document may have changed.
-        let Ok(_waiting) = self.waiting.try_acquire() else { return Err(OAuthError::unavailable()) };
+        let Some(_waiting) = self.waiting.try_acquire(peer) else { return Err(OAuthError::unavailable()) };
         let turn = self.lock().turn(id);
         let _turn = turn.lock().await;
         if let Some(cached) = self.lock().cached(id, self.clock.unix()) {

@@ -5,15 +5,19 @@ use std::time::Duration;
 use mcp_runtime::backend::{BackendError, RecordCondition, RecordVersion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio::task::JoinError;
 
 use super::{
+    audit::Event,
     client::Client,
+    ended,
     inner::Inner,
     login::{Tokens, UpstreamError, UpstreamTokenError},
     oauth_error::OAuthError,
     random,
     seal::Purpose,
 };
+use crate::shares::Peer;
 
 /// The time in which a client that repeats a refresh gets the same answer: its requests were sent at the same moment, or
 /// the first answer was lost.
@@ -44,7 +48,9 @@ pub(super) struct Grant {
     /// The answer to the refresh that has created this generation.
     pub(super) answer: Option<Answer>,
     pub(super) tokens: Tokens,
-    /// Seconds since the Unix epoch.
+    /// The times of the approval and of the last refresh, and the end, in seconds since the Unix epoch.
+    pub(super) created: f64,
+    pub(super) used: f64,
     pub(super) expires: f64,
 }
 
@@ -69,6 +75,12 @@ impl Grant {
         let mut claims = self.claims.clone();
         claims.extend(self.user_claims.clone());
         claims
+    }
+
+    /// Returns whether the grant has ended by its lifetime, or because it was not refreshed.
+    pub(super) fn has_expired(&self, server: &Inner, now: f64) -> bool {
+        let is_idle = server.options.max_idle.is_some_and(|max| self.used + max.as_secs_f64() <= now);
+        is_idle || self.expires <= now
     }
 
     /// Returns the answer to a refresh that was answered a moment ago.
@@ -99,7 +111,7 @@ pub(super) async fn replace(
     version: RecordVersion,
     grant: &Grant,
 ) -> Result<bool, BackendError> {
-    let lifetime = Duration::from_secs_f64((grant.expires - server.clock.unix()).max(0.0));
+    let lifetime = lifetime(server, grant);
     let write = || server.store.set("grant", id, RecordCondition::Version(version), grant, lifetime);
     for _ in 1..WRITES {
         match write().await {
@@ -111,8 +123,16 @@ pub(super) async fn replace(
     write().await
 }
 
+/// Returns the remaining time of a grant, unless it is refreshed.
+pub(super) fn lifetime(server: &Inner, grant: &Grant) -> Duration {
+    let now = server.clock.unix();
+    let idle = server.options.max_idle.map_or(f64::INFINITY, |max| grant.used + max.as_secs_f64());
+    Duration::from_secs_f64((grant.expires.min(idle) - now).max(0.0))
+}
+
 /// Runs `work` while no other request, at whatever process, renews the tokens of a grant: most providers accept a refresh
-/// token once, and end the login if it is used again. The work is finished even if the client disconnects.
+/// token once, and end the login if it is used again. The work is finished even if the client disconnects. If it panics,
+/// the lock is released, too.
 pub(super) async fn exclusively<T: Send + 'static>(
     server: &Inner,
     id: &str,
@@ -120,11 +140,12 @@ pub(super) async fn exclusively<T: Send + 'static>(
 ) -> Result<T, BackendError> {
     let lock = server.store.lock(id).await?;
     let work = tokio::spawn(async move {
-        let result = work.await;
+        let result = tokio::spawn(work).await;
         lock.release().await;
         result
     });
-    work.await.map_err(|error| BackendError::Unavailable(error.to_string()))
+    let failed = |error: JoinError| BackendError::Unavailable(error.to_string());
+    work.await.map_err(failed)?.map_err(failed)
 }
 
 /// Renews the tokens and claims of a grant at the provider. It ends if the provider refuses, or if the user may no longer
@@ -134,6 +155,7 @@ pub(super) async fn renew(
     id: &str,
     mut grant: Grant,
     version: RecordVersion,
+    peer: Peer,
 ) -> Result<Option<Grant>, UpstreamTokenError> {
     let upstream = &server.upstream;
     let can_refresh = grant.tokens.refresh.is_some();
@@ -165,15 +187,22 @@ pub(super) async fn renew(
             return Err(UpstreamTokenError::Unavailable);
         }
     };
-    tracing::info!(reason, "the login at the provider has ended, so the grant ends");
-    end(server, id).await?;
+    end(server, id, peer, &reason).await?;
     Err(UpstreamTokenError::Ended)
 }
 
-/// Ends a grant. Its access tokens are rejected by this process at once, and by others when they expire.
-pub(super) async fn end(server: &Inner, grant: &str) -> Result<(), BackendError> {
-    server.ended.insert(grant);
-    server.store.delete("grant", grant).await.map(|_| ())
+/// Ends a grant. Its access tokens are rejected by this process at once, and by others within a second.
+pub(super) async fn end(server: &Inner, id: &str, peer: Peer, reason: &str) -> Result<(), BackendError> {
+    let found = get(server, id).await;
+    let subject = found.as_ref().ok().and_then(Option::as_ref).map_or("", |(grant, _)| &grant.subject);
+    let announced = ended::add(server, id, subject).await;
+    server.store.delete("grant", id).await?;
+    announced?;
+    if let Some((grant, _)) = found? {
+        let event = Event::new("revocation", peer).subject(server, &grant.subject).client(grant.client.as_str());
+        event.reason(reason).record();
+    }
+    Ok(())
 }
 
 /// Signs an access token.

@@ -47,6 +47,7 @@ pub(super) struct SigningKeys {
 
 struct State {
     newest: Arc<SigningKey>,
+    keys: StoredKeys,
     public: Arc<JwkSet>,
     /// Changes with the keys.
     generation: u64,
@@ -63,15 +64,29 @@ struct SigningKey {
 }
 
 /// The value of the record, oldest key first.
-#[derive(Serialize, Deserialize, Default)]
+#[derive(Clone, Serialize, Deserialize, Default)]
 struct StoredKeys(Vec<StoredKey>);
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 struct StoredKey {
     id: String,
     pkcs8: String,
     /// Seconds since the Unix epoch.
     created: f64,
+}
+
+impl StoredKeys {
+    /// Returns the time at which the oldest key stops verifying tokens, if there is a newer one.
+    fn ends_at(&self) -> Option<f64> {
+        Some(self.0.get(1)?.created + OVERLAP.as_secs_f64())
+    }
+
+    /// Removes the keys that do not verify tokens any more.
+    fn remove_ended(&mut self, clock: &Clock) {
+        while self.ends_at().is_some_and(|end| end <= clock.unix()) {
+            self.0.remove(0);
+        }
+    }
 }
 
 impl SigningKeys {
@@ -81,19 +96,14 @@ impl SigningKeys {
     ///
     /// Returns an error if the store fails.
     pub(super) async fn load(store: Store, clock: Clock) -> Result<Self, Error> {
-        let state = read(&store, &clock).await?;
+        let (state, _) = read(&store, &clock, false).await?;
         Ok(Self { store, clock, state: Mutex::new(state) })
     }
 
     /// Signs an access token with the newest key, which is replaced first if it is due. While the store fails, the known
     /// key remains in use.
     pub(super) async fn sign(&self, claims: &Value) -> String {
-        let newest = Arc::clone(&self.lock().newest);
-        if is_due(newest.created, &self.clock)
-            && let Err(error) = self.reload().await
-        {
-            tracing::warn!(%error, "the signing key cannot be replaced");
-        }
+        self.refresh().await;
         let key = Arc::clone(&self.lock().newest);
         let header = json!({"alg": "EdDSA", "typ": "at+jwt", "kid": key.id});
         let encode = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
@@ -111,15 +121,53 @@ impl SigningKeys {
             }
             (state.attempted_at, state.is_failing) = (now, true);
         }
-        let read = read(&self.store, &self.clock).await?;
-        let mut state = self.lock();
-        let generation = state.generation + u64::from(read.public != state.public);
-        *state = State { generation, ..read };
+        self.read_again().await?;
         Ok(true)
+    }
+
+    /// Reads the keys again.
+    pub(super) async fn read_again(&self) -> Result<(), Error> {
+        let (state, _) = read(&self.store, &self.clock, false).await?;
+        self.replace(state);
+        Ok(())
+    }
+
+    /// Replaces all keys by a new one, so that no token that was signed before is valid. Returns the identifiers of the
+    /// keys, and the time for which other processes may know them.
+    pub(super) async fn withdraw(&self) -> Result<(Vec<String>, Duration), Error> {
+        let (state, withdrawn) = read(&self.store, &self.clock, true).await?;
+        self.replace(state);
+        Ok((withdrawn, ROTATION + OVERLAP))
+    }
+
+    fn replace(&self, new: State) {
+        let mut state = self.lock();
+        let generation = state.generation + u64::from(new.public != state.public);
+        *state = State { generation, ..new };
+    }
+
+    /// Forgets keys that have ended, and reads the keys again if the newest is due: another process may have replaced it.
+    async fn refresh(&self) {
+        let is_due = {
+            let mut state = self.lock();
+            if state.keys.ends_at().is_some_and(|end| end <= self.clock.unix()) {
+                let mut keys = state.keys.clone();
+                keys.remove_ended(&self.clock);
+                if let Ok(new) = state_of(keys, &self.clock) {
+                    let (generation, attempted_at) = (state.generation + 1, state.attempted_at);
+                    *state = State { generation, attempted_at, is_failing: state.is_failing, ..new };
+                }
+            }
+            is_due(state.newest.created, &self.clock)
+        };
+        if is_due && let Err(error) = self.reload().await {
+            tracing::warn!(%error, "the signing key cannot be replaced");
+        }
     }
 
     /// Verifies a token, and looks for its key in the store if it is unknown: another process may have created it.
     async fn find_and_verify(&self, token: &Jws<'_>) -> Result<u64, AuthenticationError> {
+        self.refresh().await;
         let known = || {
             let state = self.lock();
             (Arc::clone(&state.public), state.generation)
@@ -162,8 +210,9 @@ fn is_due(created: f64, clock: &Clock) -> bool {
     clock.unix() - created >= ROTATION.as_secs_f64()
 }
 
-/// Reads the keys, and replaces the newest if it is due. Of several processes that do so, one succeeds.
-async fn read(store: &Store, clock: &Clock) -> Result<State, Error> {
+/// Reads the keys, and replaces the newest if it is due, or all of them. Of several processes that do so, one succeeds.
+/// Returns the identifiers of the keys that were withdrawn.
+async fn read(store: &Store, clock: &Clock, withdraws: bool) -> Result<(State, Vec<String>), Error> {
     clock.follow(store.records()).await.map_err(Error::records)?;
     for _ in 0..ATTEMPTS {
         let found = store.get::<StoredKeys>("keys", "signing").await.map_err(Error::records)?;
@@ -171,19 +220,18 @@ async fn read(store: &Store, clock: &Clock) -> Result<State, Error> {
             Some((keys, version)) => (keys, RecordCondition::Version(version)),
             None => (StoredKeys::default(), RecordCondition::Absent),
         };
-        if keys.0.last().is_some_and(|newest| !is_due(newest.created, clock)) {
-            return state_of(&keys, clock);
+        keys.remove_ended(clock);
+        let mut withdrawn = Vec::new();
+        if withdraws {
+            withdrawn = keys.0.drain(..).map(|key| key.id).collect();
+        } else if keys.0.last().is_some_and(|newest| !is_due(newest.created, clock)) {
+            return Ok((state_of(keys, clock)?, withdrawn));
         }
-        let expired = |key: &StoredKey| clock.unix() - key.created >= (ROTATION + OVERLAP).as_secs_f64();
-        // A key without a successor may be much older than the rotation, if no user has logged in meanwhile.
-        let newest = keys.0.pop();
-        keys.0.retain(|key| !expired(key));
-        keys.0.extend(newest);
         keys.0.push(generate(clock)?);
         let lifetime = (ROTATION + OVERLAP) * 100;
         let written = store.set("keys", "signing", condition, &keys, lifetime).await.map_err(Error::records)?;
         if written {
-            return state_of(&keys, clock);
+            return Ok((state_of(keys, clock)?, withdrawn));
         }
         random::pause(MAX_PAUSE).await;
     }
@@ -197,7 +245,7 @@ fn generate(clock: &Clock) -> Result<StoredKey, Error> {
     Ok(StoredKey { id, pkcs8, created: clock.unix() })
 }
 
-fn state_of(keys: &StoredKeys, clock: &Clock) -> Result<State, Error> {
+fn state_of(keys: StoredKeys, clock: &Clock) -> Result<State, Error> {
     let broken = || Error::options("the signing keys in the store are unusable".to_owned());
     let parse = |key: &StoredKey| {
         let pkcs8 = BASE64_URL_SAFE_NO_PAD.decode(&key.pkcs8).map_err(|_| broken())?;
@@ -213,6 +261,7 @@ fn state_of(keys: &StoredKeys, clock: &Clock) -> Result<State, Error> {
     let newest = pairs.into_iter().last().ok_or_else(broken)?;
     Ok(State {
         newest: Arc::new(newest),
+        keys,
         public: Arc::new(public),
         generation: 0,
         attempted_at: clock.monotonic(),

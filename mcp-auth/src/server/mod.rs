@@ -1,6 +1,8 @@
 //! An authorization server that delegates the login of users to another provider.
 
+mod account;
 mod approvals;
+mod audit;
 mod authorize;
 mod builder;
 mod callback;
@@ -9,6 +11,7 @@ mod clients;
 mod codes;
 mod cookies;
 mod documents;
+mod ended;
 mod grants;
 mod inner;
 mod keys;

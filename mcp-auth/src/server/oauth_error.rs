@@ -5,8 +5,8 @@ use http::{Response, StatusCode, header};
 use mcp_runtime::backend::BackendError;
 use serde_json::json;
 
-use super::{login::UpstreamTokenError, reply};
-use crate::Error;
+use super::{audit::Event, login::UpstreamTokenError, reply};
+use crate::{Error, shares::Peer};
 
 /// An error response of an endpoint for clients.
 ///
@@ -16,11 +16,13 @@ pub(super) struct OAuthError {
     pub(super) status: StatusCode,
     pub(super) code: &'static str,
     pub(super) description: Cow<'static, str>,
+    /// The client, if it is known.
+    pub(super) client: Option<String>,
 }
 
 impl OAuthError {
     pub(super) fn new(code: &'static str, description: impl Into<Cow<'static, str>>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, code, description: description.into() }
+        Self { status: StatusCode::BAD_REQUEST, code, description: description.into(), client: None }
     }
 
     pub(super) fn invalid_client(description: &'static str) -> Self {
@@ -31,6 +33,16 @@ impl OAuthError {
     pub(super) fn unavailable() -> Self {
         let description = "the server cannot handle the request at the moment";
         Self { status: StatusCode::SERVICE_UNAVAILABLE, ..Self::new("temporarily_unavailable", description) }
+    }
+
+    /// Adds the client that was refused.
+    pub(super) fn of_client(self, id: &str) -> Self {
+        Self { client: Some(id.to_owned()), ..self }
+    }
+
+    /// Adds the refusal to the audit log.
+    pub(super) fn record(&self, peer: Peer) {
+        Event::new("refusal", peer).client(self.client.as_deref()).reason(&self.description).record();
     }
 
     pub(super) fn response(&self) -> Response<Bytes> {

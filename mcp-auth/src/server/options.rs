@@ -35,6 +35,7 @@ pub(super) struct Options {
     pub(super) registration: bool,
     pub(super) access_token_lifetime: Duration,
     pub(super) login_lifetime: Duration,
+    pub(super) max_idle: Option<Duration>,
     pub(super) admission: Option<Box<Admission>>,
     pub(super) page: Option<Box<Page>>,
     pub(super) style: Option<String>,
@@ -45,6 +46,7 @@ pub(super) struct Options {
 pub(super) struct Endpoints {
     pub(super) authorization: String,
     pub(super) callback: String,
+    pub(super) account: String,
     pub(super) token: String,
     pub(super) registration: String,
     pub(super) revocation: String,
@@ -54,16 +56,18 @@ pub(super) struct Endpoints {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Endpoint {
-    /// Where the user comes from the client, and is asked for consent. Default: `/authorize`.
+    /// The page for users who come from a client, which asks for consent. Default: `/authorize`.
     Authorization,
-    /// Where the user comes back from the provider, at which this URL must be registered. Default:
+    /// The target of users who come back from the provider, at which this URL must be registered. Default:
     /// `/authorize/callback`.
     Callback,
-    /// Where clients obtain tokens. Default: `/token`.
+    /// The page on which users see which clients they have allowed, and end their access. Default: `/authorize/account`.
+    Account,
+    /// The endpoint at which clients obtain tokens. Default: `/token`.
     Token,
-    /// Where clients register. Default: `/register`.
+    /// The endpoint at which clients register. Default: `/register`.
     Registration,
-    /// Where clients revoke tokens. Default: `/revoke`.
+    /// The endpoint at which clients revoke tokens. Default: `/revoke`.
     Revocation,
 }
 
@@ -85,6 +89,7 @@ impl Options {
             registration: true,
             access_token_lifetime: Duration::from_secs(10 * 60),
             login_lifetime: Duration::from_secs(30 * 24 * 60 * 60),
+            max_idle: None,
             admission: None,
             page: None,
             style: None,
@@ -150,6 +155,7 @@ impl Endpoints {
         Self {
             authorization: format!("{path}/authorize"),
             callback: format!("{path}/authorize/callback"),
+            account: format!("{path}/authorize/account"),
             token: format!("{path}/token"),
             registration: format!("{path}/register"),
             revocation: format!("{path}/revoke"),
@@ -160,15 +166,21 @@ impl Endpoints {
         *match endpoint {
             Endpoint::Authorization => &mut self.authorization,
             Endpoint::Callback => &mut self.callback,
+            Endpoint::Account => &mut self.account,
             Endpoint::Token => &mut self.token,
             Endpoint::Registration => &mut self.registration,
             Endpoint::Revocation => &mut self.revocation,
         } = path;
     }
 
+    /// Returns all paths.
+    pub(super) fn all(&self) -> [&String; 6] {
+        [&self.authorization, &self.callback, &self.account, &self.token, &self.revocation, &self.registration]
+    }
+
     /// Checks that the paths are absolute and differ.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let paths = [&self.authorization, &self.callback, &self.token, &self.registration, &self.revocation];
+        let paths = self.all();
         for (index, path) in paths.iter().enumerate() {
             let is_valid =
                 path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#\"<>".contains(&byte));

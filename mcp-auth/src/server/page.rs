@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use http::{Response, StatusCode, Uri, header};
 
-use super::{client::Client, random, redirect_uri, reply};
+use super::{client::Client, options::Options, random, redirect_uri, reply};
 use crate::Error;
 
 /// The maximum number of characters of a client's name that are displayed.
@@ -14,6 +14,7 @@ const STYLE: &str = "\
 body{font:1rem/1.5 system-ui,sans-serif;margin:0;padding:1rem;color:#1b1b1f;background:#f4f4f6}\
 main{max-width:32rem;margin:2rem auto;padding:1.5rem;background:#fff;border:1px solid #8a8a94;border-radius:.5rem}\
 h1{font-size:1.375rem;line-height:1.3;margin:0 0 1rem;overflow-wrap:anywhere}\
+h2{font-size:1.125rem;overflow-wrap:anywhere}section{margin-top:1.5rem;padding-top:.5rem;border-top:1px solid #8a8a94}\
 label{display:block;margin:.5rem 0;overflow-wrap:anywhere}dt{font-weight:600}dd{margin:0 0 .75rem;overflow-wrap:anywhere}\
 .warning{border-left:.25rem solid #b3261e;padding-left:.75rem}\
 .actions{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:1.5rem}\
@@ -188,7 +189,7 @@ pub(super) fn describe(client: &Client, redirect: &str) -> (String, String, bool
 }
 
 /// Returns a name without characters that are invisible or change the direction of text.
-fn display_name(name: Option<&str>) -> String {
+pub(super) fn display_name(name: Option<&str>) -> String {
     let is_harmful = |character: char| {
         character.is_control()
             || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -202,6 +203,72 @@ fn display_name(name: Option<&str>) -> String {
         shown.push('…');
     }
     if shown.is_empty() { "An application without a name".to_owned() } else { shown }
+}
+
+/// A grant of a user, for the account page.
+#[derive(Debug)]
+pub(super) struct AccountEntry {
+    /// The name that the client states.
+    pub(super) name: String,
+    /// The identifier of the client.
+    pub(super) client: String,
+    /// The scopes with their descriptions.
+    pub(super) scopes: Vec<(String, String)>,
+    /// The days of the approval and of the last refresh.
+    pub(super) created: String,
+    pub(super) used: String,
+    /// The identifier of the grant.
+    pub(super) id: String,
+}
+
+/// Returns the page of a user. `sealed` is the user, for the forms.
+pub(super) fn account(options: &Options, entries: &[AccountEntry], sealed: &str, nonce: &str) -> String {
+    let (service, action) = (html_escape(&options.service_name), html_escape(&options.endpoints.account));
+    let form = |id: &str, label: &str| {
+        format!(
+            "<form method=\"post\" action=\"{action}\"><input type=\"hidden\" name=\"account\" value=\"{}\">\
+             <div class=\"actions\"><button name=\"end\" value=\"{}\">{label}</button></div></form>",
+            html_escape(sealed),
+            html_escape(id),
+        )
+    };
+    let mut body = format!("<h1>Applications that may use {service} for you</h1>");
+    for entry in entries {
+        let name = html_escape(&entry.name);
+        let _ = write!(body, "<section><h2>{name}</h2><dl><dt>Identifier</dt><dd><code>");
+        let _ = write!(body, "{}</code></dd><dt>It is able to</dt><dd>", html_escape(&entry.client));
+        for (scope, description) in &entry.scopes {
+            let _ = write!(body, "{} (<code>{}</code>)<br>", html_escape(description), html_escape(scope));
+        }
+        let _ = write!(body, "</dd><dt>Allowed on</dt><dd>{}</dd><dt>Last used on</dt>", entry.created);
+        let _ =
+            write!(body, "<dd>{}</dd></dl>{}</section>", entry.used, form(&entry.id, &format!("End access of {name}")));
+    }
+    match entries {
+        [] => body.push_str("<p>There are none.</p>"),
+        _ => body.push_str(&form("all", "End all access")),
+    }
+    document(&format!("Access to {service}"), nonce, options.style.as_deref(), &body)
+}
+
+/// Returns the page on which a user confirms a login that has ended at the provider. `sealed` is the response of the
+/// provider, for the form.
+pub(super) fn confirmation(options: &Options, client: &Client, redirect: &str, sealed: &str, nonce: &str) -> String {
+    let (name, host, _) = describe(client, redirect);
+    let (name, service) = (html_escape(&name), html_escape(&options.service_name));
+    let body = format!(
+        "<h1>Continue to <q>{name}</q>?</h1><p>You have logged in. If you continue, <q>{name}</q> can use {service} for you.</p>\
+         <dl><dt>The answer is sent to</dt><dd>{}<br><code>{}</code></dd></dl>\
+         <p class=\"warning\">Continue only if you have just allowed this yourself.</p>\
+         <form method=\"post\" action=\"{}\"><input type=\"hidden\" name=\"response\" value=\"{}\">\
+         <div class=\"actions\"><button name=\"decision\" value=\"approve\">Continue</button>\
+         <button name=\"decision\" value=\"deny\">Cancel</button></div></form>",
+        html_escape(&host),
+        html_escape(redirect),
+        html_escape(&options.endpoints.authorization),
+        html_escape(sealed),
+    );
+    document(&format!("Continue to {service}"), nonce, options.style.as_deref(), &body)
 }
 
 /// Returns a page that says why a request cannot be continued.

@@ -2,25 +2,23 @@
 //!
 //! See [RFC 7591](https://www.rfc-editor.org/rfc/rfc7591).
 
-use std::{
-    net::{IpAddr, Ipv6Addr},
-    sync::Once,
-    time::Duration,
-};
+use std::{net::IpAddr, sync::Once, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{Response, StatusCode, header};
 use mcp_runtime::backend::BackendError;
 use serde_json::{Map, Value, json};
 
 use super::{
+    audit::Event,
     client::{self, Approvers, Client, ClientSource, MAX_NAME, list, wants_refresh_tokens},
-    clients::Clients,
+    inner::Inner,
     oauth_error::OAuthError,
     random, reply,
+    routes::Sender,
     store::{Limits, Store},
 };
-use crate::json::parse_object;
+use crate::{json::parse_object, shares::Peer};
 
 /// The maximum number of registrations of one address and in total, within the time after which an unused registration
 /// expires.
@@ -28,20 +26,13 @@ const LIMITS: Limits = Limits { per_account: 20, total: 1000, window: Duration::
 
 /// Counts a registration. Returns `false` if there are too many. A sender that can only be the proxy of the server counts
 /// in total.
-async fn admit(store: &Store, sender: Option<IpAddr>, is_https: bool) -> Result<bool, BackendError> {
-    let sender = sender.map(network).filter(|network| !(is_https && is_internal(*network)));
-    if is_https && sender.is_none() {
-        static WARNING: Once = Once::new();
-        WARNING.call_once(|| {
-            tracing::warn!(
-                "registrations are not limited for each sender, since they come from a proxy\n\
-                 help: read the address of the sender with `HttpOptions::peer_addr`"
-            );
-        });
-        return store.count("registrations", "", LIMITS).await;
-    }
-    let sender = sender.map_or_else(String::new, |network| network.to_string());
-    store.count("registrations", &random::hash(&sender), LIMITS).await
+async fn admit(store: &Store, peer: Peer, is_https: bool) -> Result<bool, BackendError> {
+    let sender = peer.network().filter(|network| !(is_https && is_internal(*network)));
+    let account = match sender {
+        None if is_https => String::new(),
+        sender => random::hash(&sender.map_or_else(String::new, |network| network.to_string())),
+    };
+    store.count("registrations", &account, LIMITS).await
 }
 
 /// Returns whether an address is of this machine or of a private network.
@@ -52,31 +43,19 @@ fn is_internal(address: IpAddr) -> bool {
     }
 }
 
-/// Returns the address, or the network of 64 bits that one sender of IPv6 usually has.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        address @ IpAddr::V4(_) => address,
-    }
-}
-
 /// Registers a client.
-pub(super) async fn register(
-    clients: &Clients,
-    headers: &HeaderMap,
-    body: &[u8],
-    sender: Option<IpAddr>,
-) -> Result<Response<Bytes>, OAuthError> {
+pub(super) async fn register(server: &Inner, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
     let invalid = |description: &'static str| OAuthError::new("invalid_client_metadata", description);
     // Web pages can send other types without asking this server first.
-    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()?.split(';').next());
+    let media_type = sender.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()?.split(';').next());
     if !media_type.is_some_and(|found| found.trim().eq_ignore_ascii_case("application/json")) {
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return Err(OAuthError { status, ..invalid("the content type is not `application/json`") });
     }
+    let clients = &server.clients;
     let metadata = parse_object(body).map_err(|_| invalid("expected a JSON object with unique names"))?;
     let (client, secret) = describe(&metadata)?;
-    if !admit(&clients.store, sender, clients.is_https).await? {
+    if !admit(&clients.store, sender.peer, clients.is_https).await? {
         let error = OAuthError::new("temporarily_unavailable", "too many clients were registered within an hour");
         return Err(OAuthError { status: StatusCode::TOO_MANY_REQUESTS, ..error });
     }
@@ -88,6 +67,7 @@ pub(super) async fn register(
         );
     });
     clients.register(&client).await?;
+    Event::new("registration", sender.peer).client(client.id.as_str()).record();
     let mut grants = vec!["authorization_code"];
     if client.wants_refresh_tokens {
         grants.push("refresh_token");

@@ -3,37 +3,50 @@
 //! See [RFC 7009](https://www.rfc-editor.org/rfc/rfc7009).
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use serde_json::{Map, Value};
 
 use super::{
+    audit::Event,
     client::Client,
+    ended,
     grants::{self, RefreshToken},
     inner::Inner,
     oauth_error::OAuthError,
     parameters::Parameters,
     reply,
+    routes::Sender,
     seal::Purpose,
 };
 use crate::{jose::Jws, jwt::KeySource as _};
 
-/// Ends the grant of a refresh or access token, or the access token of a machine. Unknown tokens need no revocation, so they are no errors.
-pub(super) async fn revoke(server: &Inner, body: &[u8], headers: &HeaderMap) -> Result<Response<Bytes>, OAuthError> {
+/// Why a grant ends that its client has revoked.
+const REASON: &str = "the client has revoked it";
+
+/// Ends the grant of a refresh or access token, or the access token of a machine. Unknown tokens need no revocation, so they
+/// are no errors.
+pub(super) async fn revoke(server: &Inner, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
     let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
-    let client = server.clients.authenticate(headers, &form).await?;
+    let client = server.clients.authenticate(sender, &form).await?;
+    let of_client = |error: OAuthError| error.of_client(&client.id);
     let token = form.get("token").ok_or_else(|| OAuthError::new("invalid_request", "`token` is missing"))?;
     if let Some(RefreshToken { grant: id, .. }) = server.sealer.open_text(Purpose::RefreshToken, token) {
         if let Some((grant, _)) = grants::get(server, &id).await? {
-            check(&client, Some(&grant.client))?;
-            grants::end(server, &id).await?;
+            check(&client, Some(&grant.client)).map_err(of_client)?;
+            grants::end(server, &id, sender.peer, REASON).await?;
         }
     } else if let Some(claims) = verified_claims(server, token).await {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
-        check(&client, text("client_id"))?;
+        check(&client, text("client_id")).map_err(of_client)?;
         match (text("grant"), text("jti")) {
-            (Some(grant), _) => grants::end(server, grant).await?,
+            (Some(grant), _) => grants::end(server, grant, sender.peer, REASON).await?,
             // The token of a machine.
-            (None, Some(id)) => server.ended.insert(id),
+            (None, Some(id)) => {
+                let subject = text("sub").unwrap_or_default();
+                ended::add(server, id, subject).await?;
+                let event = Event::new("revocation", sender.peer).subject(server, subject).client(client.id.as_str());
+                event.reason(REASON).record();
+            }
             (None, None) => {}
         }
     }

@@ -31,6 +31,10 @@ pub(super) enum Purpose<'a> {
     Consent,
     /// A login at the upstream provider, in a cookie.
     Login,
+    /// The response of the provider, while the user confirms it.
+    Confirmation,
+    /// The user of the account page.
+    Account,
     RefreshToken,
 }
 
@@ -40,6 +44,8 @@ impl Purpose<'_> {
             Self::Record(key) => format!("record {key}"),
             Self::Consent => "consent".to_owned(),
             Self::Login => "login".to_owned(),
+            Self::Confirmation => "confirmation".to_owned(),
+            Self::Account => "account".to_owned(),
             Self::RefreshToken => "refresh token".to_owned(),
         }
     }

@@ -119,12 +119,28 @@ impl Store {
     /// Counts an event of an account, as an empty record that expires. Returns `false` if there are too many within the
     /// window.
     pub(super) async fn count(&self, kind: &str, account: &str, limits: Limits) -> Result<bool, BackendError> {
+        self.insert(kind, &random::token().map_err(unavailable)?, account, limits).await
+    }
+
+    /// Adds a name to a kind, as an empty record that expires. Returns `false` if there are too many.
+    pub(super) async fn insert(
+        &self,
+        kind: &str,
+        name: &str,
+        account: &str,
+        limits: Limits,
+    ) -> Result<bool, BackendError> {
         let Limits { per_account, total, window } = limits;
-        let name = random::token().map_err(unavailable)?;
         let quota = RecordQuota { account, per_account, total };
-        let inserted =
-            self.records.insert(&format!("{}/{kind}", self.prefix), &name, Vec::new(), window, quota).await?;
+        let group = format!("{}/{kind}", self.prefix);
+        let inserted = self.records.insert(&group, name, Vec::new(), window, quota).await?;
         Ok(!matches!(inserted, Insertion::Full { .. }))
+    }
+
+    /// Returns the names that were added to a kind.
+    pub(super) async fn names(&self, kind: &str, limit: usize) -> Result<Vec<String>, BackendError> {
+        let records = self.records.list(&format!("{}/{kind}", self.prefix), None, limit).await?;
+        Ok(records.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Waits until no other request, at whatever process, has a lock with this name. A process that does not release it

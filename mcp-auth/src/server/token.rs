@@ -5,11 +5,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use mcp_runtime::backend::RecordCondition;
 use serde_json::{Map, Value, json};
 
 use super::{
+    audit::Event,
     authorize::check_resource,
     client::Client,
     codes::{self, Code, MACHINE, ValidCode},
@@ -18,40 +19,42 @@ use super::{
     oauth_error::OAuthError,
     parameters::Parameters,
     random, reply,
+    routes::Sender,
     seal::Purpose,
     users,
 };
+use crate::shares::Peer;
 
 /// The bounds of the length of a PKCE verifier.
 const VERIFIER: std::ops::RangeInclusive<usize> = 43..=128;
 
 /// Issues tokens.
-pub(super) async fn issue(
-    server: &Arc<Inner>,
-    body: &[u8],
-    headers: &HeaderMap,
-) -> Result<Response<Bytes>, OAuthError> {
+pub(super) async fn issue(server: &Arc<Inner>, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
     let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
-    let client = server.clients.authenticate(headers, &form).await?;
-    check_resource(server, &form)?;
-    let tokens = match form.get("grant_type") {
-        Some("authorization_code") => exchange(server, &client, &form).await?,
-        Some("refresh_token") => refresh(server, &client, &form).await?,
-        Some("client_credentials") => for_machine(server, &client, &form).await?,
-        Some(_) => return Err(OAuthError::new("unsupported_grant_type", "the grant type is not supported")),
-        None => return Err(OAuthError::new("invalid_request", "`grant_type` is missing")),
-    };
+    let client = server.clients.authenticate(sender, &form).await?;
+    let tokens = tokens(server, &client, &form, sender.peer).await.map_err(|error| error.of_client(&client.id))?;
     Ok(reply::json(StatusCode::OK, &tokens))
 }
 
+async fn tokens(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
+    check_resource(server, form)?;
+    match form.get("grant_type") {
+        Some("authorization_code") => exchange(server, client, form, peer).await,
+        Some("refresh_token") => refresh(server, client, form, peer).await,
+        Some("client_credentials") => for_machine(server, client, form, peer).await,
+        Some(_) => Err(OAuthError::new("unsupported_grant_type", "the grant type is not supported")),
+        None => Err(OAuthError::new("invalid_request", "`grant_type` is missing")),
+    }
+}
+
 /// Exchanges a code.
-async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Result<Value, OAuthError> {
+async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
     let required = |name: &'static str| {
         form.get(name).ok_or_else(|| OAuthError::new("invalid_request", format!("`{name}` is missing")))
     };
     let (code, verifier) = (required("code")?, required("code_verifier")?);
     let redirect_uri = form.get("redirect_uri");
-    let found = codes::find(server, code, |request| {
+    let found = codes::find(server, code, peer, |request| {
         let invalid = |why: &'static str| Err(OAuthError::new("invalid_grant", why));
         if request.client != client.id {
             return invalid("the code was issued to another client");
@@ -66,12 +69,14 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
     })
     .await?;
     let ValidCode { code, key, version } = found;
+    let issued = code.issued();
     let Code { request, subject, claims, tokens, expires: _ } = code;
     let options = &server.options;
     // Without a way to find out that the user has logged out at the provider, the user logs in again.
     let is_refreshed = client.wants_refresh_tokens && server.upstream.can_check(&tokens);
     let lifetime = if is_refreshed { options.login_lifetime } else { options.access_token_lifetime };
-    let expires = server.clock.unix() + lifetime.as_secs_f64();
+    let created = server.clock.unix();
+    let expires = created + lifetime.as_secs_f64();
     let (client_id, scopes) = (client.id.clone(), request.scopes.clone());
     let grant = Grant {
         client: client_id,
@@ -82,25 +87,34 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>) -> Res
         generation: 0,
         answer: None,
         tokens,
+        created,
+        used: created,
         expires,
     };
     let grant_id = random::token()?;
+    let lifetime = grants::lifetime(server, &grant);
     server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
-    codes::mark_used(server, &key, version, &grant_id, request).await?;
-    users::add_grant(server, &grant.subject, &grant_id).await?;
-    respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await
+    codes::mark_used(server, &key, version, &grant_id, request, peer).await?;
+    if !users::add_grant(server, &grant.subject, &grant_id, issued).await? {
+        grants::end(server, &grant_id, peer, "the logins of the user were ended").await?;
+        return Err(OAuthError::new("invalid_grant", "the logins of the user were ended"));
+    }
+    let tokens = respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await?;
+    Event::new("issuance", peer).subject(server, &grant.subject).client(client.id.as_str()).record();
+    Ok(tokens)
 }
 
 /// Replaces a refresh token. A repetition within a few seconds by the same client gets the same tokens. Otherwise, a token
 /// that was replaced before ends the grant, since it or its successor was stolen.
 ///
 /// See [RFC 9700, 4.14.2](https://www.rfc-editor.org/rfc/rfc9700#section-4.14.2).
-async fn refresh(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>) -> Result<Value, OAuthError> {
+async fn refresh(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
     let token = form.get("refresh_token").unwrap_or_default();
     let token: RefreshToken = server.sealer.open_text(Purpose::RefreshToken, token).ok_or_else(invalid)?;
     let (id, scope) = (token.grant.clone(), form.get("scope").map(str::to_owned));
     let (shared, client) = (Arc::clone(server), client.clone());
-    grants::exclusively(server, &id, async move { replace(&shared, &client, &token, scope.as_deref()).await }).await?
+    grants::exclusively(server, &id, async move { replace(&shared, &client, &token, scope.as_deref(), peer).await })
+        .await?
 }
 
 fn invalid() -> OAuthError {
@@ -112,12 +126,15 @@ async fn replace(
     client: &Client,
     token: &RefreshToken,
     scope: Option<&str>,
+    peer: Peer,
 ) -> Result<Value, OAuthError> {
     let id = &token.grant;
+    let refreshed =
+        |grant: &Grant| Event::new("refresh", peer).subject(server, &grant.subject).client(client.id.as_str());
     for _ in 0..grants::ATTEMPTS {
         let (grant, version) = grants::get(server, id).await?.ok_or_else(invalid)?;
         let now = server.clock.unix();
-        if grant.expires <= now {
+        if grant.has_expired(server, now) {
             return Err(invalid());
         }
         let scopes = narrowed(&grant.scopes, scope);
@@ -125,21 +142,29 @@ async fn replace(
             if let Ok(scopes) = &scopes
                 && let Some(answer) = grant.repeated(token, client, scopes, now)
             {
+                refreshed(&grant).reason("the client has repeated the request").record();
                 return Ok(answer);
             }
-            tracing::warn!("a refresh token was used twice, so its grant ends");
-            grants::end(server, id).await?;
+            let reason = "a refresh token was used twice";
+            Event::new("reuse", peer)
+                .subject(server, &grant.subject)
+                .client(grant.client.as_str())
+                .reason(reason)
+                .record();
+            grants::end(server, id, peer, reason).await?;
             return Err(invalid());
         }
         if grant.client != client.id {
             return Err(OAuthError::new("invalid_grant", "the refresh token was issued to another client"));
         }
         let scopes = scopes?;
-        if let Some(mut grant) = grants::renew(server, id, grant, version).await? {
+        if let Some(mut grant) = grants::renew(server, id, grant, version, peer).await? {
             grant.generation += 1;
+            grant.used = server.clock.unix();
             let tokens = respond(server, client, &grant, id, &scopes, true).await?;
             grant.remember(&tokens, server.clock.unix());
             if grants::replace(server, id, version, &grant).await? {
+                refreshed(&grant).record();
                 return Ok(tokens);
             }
         }
@@ -149,13 +174,14 @@ async fn replace(
 }
 
 /// Issues a token to a machine, in its own name.
-async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>) -> Result<Value, OAuthError> {
+async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
     let (Some(scopes), Some(_)) = (&client.machine_scopes, &client.secret_hash) else {
         return Err(OAuthError::new("unauthorized_client", "the client may act only for users"));
     };
     let scopes = narrowed(scopes, form.get("scope"))?;
     let subject = format!("{MACHINE}{}", client.id);
     let token = grants::access_token(server, &subject, client, &scopes, &Map::new(), None).await?;
+    Event::new("issuance", peer).subject(server, &subject).client(client.id.as_str()).record();
     Ok(response(server, &token, &scopes))
 }
 

@@ -151,7 +151,7 @@ impl Upstream {
     }
 
     /// Adds a parameter to every authorization request at the provider, such as `prompt` or `access_type`.
-    pub fn parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn with_parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.parameters.push((name.into(), value.into()));
         self
     }

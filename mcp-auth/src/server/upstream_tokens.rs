@@ -8,6 +8,7 @@ use super::{
     login::UpstreamTokenError,
     random,
 };
+use crate::shares::Peer;
 
 /// The time before its expiry at which a token is replaced, in seconds.
 const MARGIN: f64 = 30.0;
@@ -50,8 +51,8 @@ impl UpstreamTokens {
         if is_fresh(&self.0, &found) {
             return Ok(found.tokens.access);
         }
-        let (server, id) = (Arc::clone(&self.0), grant.to_owned());
-        grants::exclusively(&self.0, grant, async move { renewed(&server, &id).await }).await?
+        let (server, id, peer) = (Arc::clone(&self.0), grant.to_owned(), Peer::from(ctx.peer_addr()));
+        grants::exclusively(&self.0, grant, async move { renewed(&server, &id, peer).await }).await?
     }
 }
 
@@ -61,13 +62,13 @@ fn is_fresh(server: &Inner, grant: &Grant) -> bool {
     grant.tokens.refresh.is_none() || grant.tokens.expires.is_none_or(|expires| soon < expires)
 }
 
-async fn renewed(server: &Inner, id: &str) -> Result<String, UpstreamTokenError> {
+async fn renewed(server: &Inner, id: &str, peer: Peer) -> Result<String, UpstreamTokenError> {
     for _ in 0..grants::ATTEMPTS {
         let (grant, version) = grants::get(server, id).await?.ok_or(UpstreamTokenError::Ended)?;
         if is_fresh(server, &grant) {
             return Ok(grant.tokens.access);
         }
-        if let Some(grant) = grants::renew(server, id, grant, version).await?
+        if let Some(grant) = grants::renew(server, id, grant, version, peer).await?
             && grants::replace(server, id, version, &grant).await?
         {
             return Ok(grant.tokens.access);

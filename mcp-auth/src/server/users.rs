@@ -5,7 +5,13 @@ use std::time::Duration;
 use mcp_runtime::backend::BackendError;
 use serde::{Deserialize, Serialize};
 
-use super::{grants, inner::Inner, random};
+use super::{
+    approvals,
+    grants::{self, Grant},
+    inner::Inner,
+    random,
+};
+use crate::shares::Peer;
 
 /// The maximum number of logins of a user in this time.
 const MAX_LOGINS: usize = 60;
@@ -31,6 +37,8 @@ struct User {
     browsers: Vec<String>,
     /// The identifiers of registered clients, and the times at which their registrations expire.
     clients: Vec<(String, f64)>,
+    /// The time at which all logins were ended: codes that are older create no grants.
+    ended: f64,
 }
 
 /// Counts a login. Returns `false` if the user has logged in too often.
@@ -48,18 +56,61 @@ pub(super) async fn admit_login(server: &Inner, subject: &str) -> Result<bool, B
     Ok(is_admitted)
 }
 
-/// Adds a grant, and ends the oldest one if the user has too many.
-pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str) -> Result<(), BackendError> {
-    let mut excess = None;
+/// Adds a grant for a code that was issued at this time, and ends the oldest one if the user has too many. Returns `false`
+/// if all logins of the user were ended since.
+pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str, issued: f64) -> Result<bool, BackendError> {
+    let (mut excess, mut is_valid) = (None, false);
     update(server, subject, |user| {
+        is_valid = user.ended <= issued;
+        if !is_valid {
+            return;
+        }
         excess = (user.grants.len() >= MAX_GRANTS).then(|| user.grants.remove(0));
         user.grants.push(grant.to_owned());
     })
     .await?;
-    match excess {
-        Some(oldest) => grants::end(server, &oldest).await,
-        None => Ok(()),
+    if let Some(oldest) = excess {
+        grants::end(server, &oldest, Peer::default(), "the user has too many grants").await?;
     }
+    Ok(is_valid)
+}
+
+/// Returns the grants of a user, the oldest one first.
+pub(super) async fn grants(server: &Inner, subject: &str) -> Result<Vec<(String, Grant)>, BackendError> {
+    let Some((user, _)) = server.store.get::<User>("user", &random::hash(subject)).await? else {
+        return Ok(Vec::new());
+    };
+    let (now, mut found) = (server.clock.unix(), Vec::new());
+    for id in user.grants {
+        if let Some((grant, _)) = grants::get(server, &id).await?
+            && !grant.has_expired(server, now)
+        {
+            found.push((id, grant));
+        }
+    }
+    Ok(found)
+}
+
+/// Ends all grants of a user, and forgets all approvals. Returns the number of grants.
+pub(super) async fn end_logins(server: &Inner, subject: &str, peer: Peer, reason: &str) -> Result<usize, BackendError> {
+    let now = server.clock.unix();
+    let (mut ids, mut browsers) = (Vec::new(), Vec::new());
+    update(server, subject, |user| {
+        (ids, browsers) = (user.grants.clone(), user.browsers.clone());
+        user.ended = now;
+    })
+    .await?;
+    for browser in browsers {
+        approvals::forget(server, &browser).await?;
+    }
+    let mut count = 0;
+    for id in ids {
+        if grants::get(server, &id).await?.is_some() {
+            grants::end(server, &id, peer, reason).await?;
+            count += 1;
+        }
+    }
+    Ok(count)
 }
 
 /// Adds a browser. Returns the one that the user has used first if there are too many, whose approvals are to be forgotten.

@@ -1,9 +1,10 @@
 use std::{sync::Arc, time::Duration};
 
-use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _};
+use mcp_runtime::auth::{AuthenticationErrorKind as Kind, Authenticator as _, PeerAddr};
 use serde_json::{Value, json};
+use tokio::{sync::Notify, task::JoinSet};
 
-use super::{RESOURCE, TestIssuer, authenticate, bearer, issuer::Reply, refusal, signer::now};
+use super::{RESOURCE, TestIssuer, authenticate, bearer, issuer::Reply, refusal, request, signer::now};
 use crate::{ClientCredentials, Introspection, clock::Clock, fetch::Fetcher, url::SecureUrl};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -204,4 +205,36 @@ async fn requests_to_the_issuer_are_bounded() {
     let further = bearer(&*introspection, "further");
     assert!(tokio::time::timeout(Duration::ZERO, further).await.is_err(), "the request waits");
     assert_eq!(issuer.received("/introspect").len(), 64);
+}
+
+/// A sender of invented tokens is refused once it has its share, and others wait for three rounds of requests at most.
+#[tokio::test]
+async fn a_sender_of_invented_tokens_leaves_requests_for_others() {
+    let (issuer, introspection, _) = start(basic(), Duration::from_secs(60)).await;
+    let gate = Arc::new(Notify::new());
+    let held = Arc::clone(&gate);
+    issuer.respond(move |_| Reply::After(Arc::clone(&held), Box::new(Reply::Json(json!({"active": false})))));
+    let introspection = Arc::new(introspection);
+    let ask = |address: &str, token: String| {
+        let (introspection, mut request) =
+            (Arc::clone(&introspection), request(&[("authorization", &format!("Bearer {token}"))]));
+        request.extensions.insert(PeerAddr(address.parse().unwrap()));
+        async move { introspection.authenticate(&request).await.map(|_| ()).unwrap_err().kind() }
+    };
+    let mut waiting = JoinSet::new();
+    for index in 0..192 {
+        waiting.spawn(ask("192.0.2.1:1", format!("invented{index}")));
+    }
+    while issuer.received("/introspect").len() < 64 {
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(ask("192.0.2.1:2", "further".to_owned()).await, Kind::Unavailable { .. }));
+    let mut other = Box::pin(ask("192.0.2.2:1", "other".to_owned()));
+    assert!(tokio::time::timeout(Duration::ZERO, &mut other).await.is_err(), "another sender waits");
+    issuer.respond(|_| Reply::Json(json!({"active": false})));
+    gate.notify_waiters();
+    assert_eq!(other.await, Kind::Invalid);
+    while let Some(result) = waiting.join_next().await {
+        assert_eq!(result.unwrap(), Kind::Invalid);
+    }
 }

@@ -277,7 +277,7 @@ async fn options_change_what_is_accepted() {
         assert_eq!(bearer(&strict, &token(header, changes)).await.unwrap_err().message(), message);
     }
     let lenient =
-        jwt(&[&signer]).leeway(Duration::from_secs(u64::MAX)).audience("api://notes").scope_claim("permissions");
+        jwt(&[&signer]).leeway(Duration::from_secs(u64::MAX)).with_audience("api://notes").scope_claim("permissions");
     let changes = json!({"exp": now() - 290, "aud": "api://notes", "permissions": ["notes:admin"]});
     let identity = bearer(&lenient, &token(json!({}), changes)).await.unwrap();
     assert_eq!(identity.scopes().collect::<Vec<_>>(), ["notes:admin"]);

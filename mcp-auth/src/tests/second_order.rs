@@ -85,7 +85,7 @@ async fn a_proof_is_never_accepted_twice() {
 async fn users_are_asked_unless_they_have_approved_the_same_in_the_same_browser() {
     let (second, third) = ("https://app.example/second", "https://third.example/callback");
     let world = World::with(|builder| {
-        builder.client(ConfiguredClient::public("two", "Two", [REDIRECT, second, third]).unwrap())
+        builder.with_client(ConfiguredClient::public("two", "Two", [REDIRECT, second, third]).unwrap())
     })
     .await;
     let targets = [("app", REDIRECT), ("two", REDIRECT), ("two", second), ("two", third)];

@@ -151,7 +151,7 @@ async fn only_tokens_for_the_server_are_accepted_over_http() {
             Some("the token was not issued for this server".to_owned()),
             Some(format!(
                 "INFO invalid credentials rejected reason=the token was not issued for this server \
-                 detail=\"`aud` is `https://other.example`, expected `{RESOURCE}`\" method=POST path=\"/mcp\""
+                 detail=\"`aud` is `https://other.example`, expected `{RESOURCE}`\" method=POST path=\"/mcp\" event=\"refusal\" peer=127.0.0.1"
             )),
         ),
         (
@@ -161,7 +161,7 @@ async fn only_tokens_for_the_server_are_accepted_over_http() {
             Some("the token has expired".to_owned()),
             Some(
                 "INFO invalid credentials rejected reason=the token has expired detail=\"it expired 3600 seconds ago, \
-                 and the leeway is 60\" method=POST path=\"/mcp\""
+                 and the leeway is 60\" method=POST path=\"/mcp\" event=\"refusal\" peer=127.0.0.1"
                     .to_owned(),
             ),
         ),
@@ -171,7 +171,8 @@ async fn only_tokens_for_the_server_are_accepted_over_http() {
             401,
             Some("the signature of the token is invalid".to_owned()),
             Some(
-                "INFO invalid credentials rejected reason=the signature of the token is invalid method=POST path=\"/mcp\""
+                "INFO invalid credentials rejected reason=the signature of the token is invalid method=POST path=\"/mcp\" \
+                     event=\"refusal\" peer=127.0.0.1"
                     .to_owned(),
             ),
         ),

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The command-line options of every server.
-const OPTIONS: [&str; 15] = [
+const OPTIONS: [&str; 16] = [
     "allow-host",
     "allow-origin",
     "backend",
@@ -26,6 +26,7 @@ const OPTIONS: [&str; 15] = [
     "socket-mode",
     "state-key",
     "token-file",
+    "trusted-proxies",
     "version",
 ];
 

@@ -40,7 +40,8 @@ pub type AuthenticateFuture<'a> = Pin<Box<dyn Future<Output = Result<Identity, A
 ///
 /// See [Access token usage](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization#access-token-usage).
 pub trait Authenticator: Send + Sync + 'static {
-    /// Identifies the sender of a request from its head: method, URI, headers, and the values in its extensions.
+    /// Identifies the sender of a request from its head: method, URI, headers, and the values in its extensions, among
+    /// them its [`PeerAddr`] if it is known.
     ///
     /// It is called once for each request, before the body is read, and never for CORS preflight requests and requests
     /// for metadata. Requests are authenticated concurrently. Dropping the future must be safe: it happens when the
@@ -95,6 +96,11 @@ impl<A: Authenticator + ?Sized> Authenticator for Box<A> {
     }
 }
 
+/// The address of the sender of a request, in the extensions of requests to an [`Authenticator`] and to
+/// [`AuthorizationRoutes`]: the one that [`Context::peer_addr`](crate::Context::peer_addr) returns in a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerAddr(pub SocketAddr);
+
 /// The future of [`AuthorizationRoutes::respond`].
 pub type RouteFuture<'a> = Pin<Box<dyn Future<Output = Response<Bytes>> + Send + 'a>>;
 
@@ -112,8 +118,8 @@ pub trait AuthorizationRoutes: fmt::Debug + Send + Sync + 'static {
     /// Returns whether a path is one of the routes, whatever the method.
     fn serves(&self, path: &str) -> bool;
 
-    /// Responds to a request. `peer` is the address of the sender, if it is known.
-    fn respond(&self, request: Request<Bytes>, peer: Option<SocketAddr>) -> RouteFuture<'_>;
+    /// Responds to a request, whose extensions contain its [`PeerAddr`] if it is known.
+    fn respond(&self, request: Request<Bytes>) -> RouteFuture<'_>;
 }
 
 /// Returns the credentials of a request for an authentication scheme: what follows `Bearer` in its `Authorization`

@@ -26,7 +26,8 @@ pub use scopes::Scopes;
 #[cfg(feature = "http")]
 pub use self::{
     authenticator::{
-        AuthenticateFuture, Authenticator, AuthorizationRoutes, IdentityFromExtensions, RouteFuture, credentials,
+        AuthenticateFuture, Authenticator, AuthorizationRoutes, IdentityFromExtensions, PeerAddr, RouteFuture,
+        credentials,
     },
     challenge::Challenge,
     error::{AuthenticationError, AuthenticationErrorKind},

@@ -20,13 +20,17 @@ use crate::{
 };
 
 /// The options, as `--help` describes them.
-pub(super) const OPTIONS: [(&str, &str); 7] = [
+pub(super) const OPTIONS: [(&str, &str); 8] = [
     ("--http <ADDRESS>", "Serve HTTP on this address, such as 127.0.0.1:8080 or unix:/run/x.sock, instead of stdio"),
     ("--allow-host <HOST>", "Allow HTTP requests to this host instead of loopback names; may be repeated"),
     ("--allow-origin <ORIGIN>", "Allow HTTP requests from web pages of this origin; may be repeated"),
     (
         "--token-file <PATH>",
         "Require the token in this file as `Authorization: Bearer`; generated if the file is missing or empty",
+    ),
+    (
+        "--trusted-proxies <LIST>",
+        "Networks of proxies whose `Forwarded` or `X-Forwarded-For` states the client, such as 10.0.0.0/8,unix",
     ),
     ("--socket-mode <MODE>", "Permissions of the file of a Unix socket [default: 600]"),
     ("--drain-delay <SECONDS>", "How long to serve requests after a shutdown signal, while /readyz fails [default: 0]"),
@@ -73,6 +77,13 @@ impl HttpArguments {
             }
             "--token-file" => self.token_file = Some(words.value(word, "the path of a file")?.into()),
             "--socket-mode" => self.socket_mode = parse_mode(&words.value(word, "permissions, such as 660")?)?,
+            "--trusted-proxies" => {
+                let proxies = words.value(word, "a list of networks, such as 10.0.0.0/8")?;
+                self.options = std::mem::take(&mut self.options).trusted_proxies(&proxies);
+                if let Some(problem) = self.options.problem() {
+                    return Err(UsageError(format!("`{word}`: {problem}")));
+                }
+            }
             "--allow-host" => {
                 let host = words.value(word, "a host, such as mcp.example.com")?;
                 self.options = std::mem::take(&mut self.options).allow_host(host);

@@ -304,6 +304,7 @@ mod tests {
             "--legacy-sse",
             "--socket-mode=660",
             "--token-file=token",
+            "--trusted-proxies=10.0.0.0/8,unix",
         ] {
             let UsageError(message) = parse(&[option]).unwrap_err();
             let name = option.split('=').next().unwrap();
@@ -314,6 +315,11 @@ mod tests {
         for seconds in ["-1", "soon", "1e99", "NaN"] {
             let UsageError(message) = parse(&["--http=127.0.0.1:0", "--drain-delay", seconds]).unwrap_err();
             assert!(message.starts_with("`--drain-delay`: invalid number of seconds"), "{message}");
+        }
+        #[cfg(feature = "http")]
+        {
+            let UsageError(message) = parse(&["--http=127.0.0.1:0", "--trusted-proxies=10.0.0.0/8,proxy"]).unwrap_err();
+            assert!(message.starts_with("`--trusted-proxies`: the trusted proxy `proxy` is invalid"), "{message}");
         }
         let UsageError(unknown) = parse(&["--lsit"]).unwrap_err();
         assert!(unknown.starts_with("unknown option `--lsit`, expected one of `--"), "{unknown}");

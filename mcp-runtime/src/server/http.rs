@@ -99,9 +99,22 @@ impl BuiltServer {
     ///
     /// # Errors
     ///
-    /// Returns an error if functions require scopes, but the server has no authenticator.
+    /// Returns an error if functions require scopes, but the server has no authenticator, or if an option is invalid.
     pub fn into_http_service(self, options: HttpOptions) -> Result<HttpService, BuildError> {
-        self.check_authorization().map_err(|problem| BuildError::new(vec![problem]))?;
+        let problems = self.check_authorization().err().into_iter().chain(options.problem().map(str::to_owned));
+        let problems: Vec<_> = problems.collect();
+        if !problems.is_empty() {
+            return Err(BuildError::new(problems));
+        }
+        let is_https = self.http.authorization.as_ref().is_some_and(|authorization| authorization.is_https());
+        if is_https && !options.knows_clients_of_proxies() {
+            tracing::warn!(
+                "the resource has an `https` URL, so a proxy forwards all requests, but the addresses of its clients are \
+                 unknown: they share the limits for requests without a principal\n\
+                 help: name the proxy with `--trusted-proxies 10.0.0.0/8` or \
+                 `HttpOptions::trusted_proxies(\"10.0.0.0/8\")`, or set `HttpOptions::peer_addr`"
+            );
+        }
         Ok(HttpService::new(self.endpoint(options), self.http.legacy))
     }
 

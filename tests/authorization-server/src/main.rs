@@ -56,11 +56,11 @@ async fn main(
 ) -> Result<Server, mcp_auth::Error> {
     let credentials = ClientCredentials::basic(client_id, client_secret);
     let upstream = Upstream::discover(provider, credentials).await?;
-    let upstream = upstream.scopes(["openid", "offline_access"]).parameter("prompt", "consent");
+    let upstream = upstream.scopes(["openid", "offline_access"]).with_parameter("prompt", "consent");
     let authorization = AuthorizationServer::builder(&resource, upstream)?
         .service_name("Notes")
-        .scope("notes:read", "Read your notes")
-        .scope("notes:write", "Change your notes")
+        .with_scope("notes:read", "Read your notes")
+        .with_scope("notes:write", "Change your notes")
         .build()
         .await?;
     Ok(server

@@ -26,7 +26,10 @@ fn counts(runs: &Runs) -> usize {
 }
 
 fn service(layer: impl Layer) -> HttpService {
-    let options = HttpOptions::default().peer_addr(|request| request.extensions.get().copied());
+    service_with(layer, HttpOptions::default().peer_addr(|request| request.extensions.get().copied()))
+}
+
+fn service_with(layer: impl Layer, options: HttpOptions) -> HttpService {
     let server = Server::empty("callers", "1.0.0").with::<counts>().with_shared(Arc::<Runs>::default());
     server.layer(layer).build().unwrap().into_http_service(options).unwrap()
 }
@@ -37,11 +40,21 @@ async fn call(service: &mut HttpService, principal: Option<&str>) -> String {
 }
 
 async fn call_from(service: &mut HttpService, principal: Option<&str>, address: Option<&str>) -> String {
+    call_with(service, principal, address, &[]).await
+}
+
+async fn call_with(
+    service: &mut HttpService,
+    principal: Option<&str>,
+    address: Option<&str>,
+    headers: &[(&str, &str)],
+) -> String {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "counts", "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
     }}});
-    let mut request = Request::post("/")
+    let request = headers.iter().fold(Request::post("/"), |request, (name, value)| request.header(*name, *value));
+    let mut request = request
         .header("host", "localhost")
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
@@ -98,6 +111,23 @@ async fn rates_are_limited_per_caller() {
             let answer = call_from(&mut service, principal, address).await;
             assert_eq!(!answer.contains("rate limit"), passes, "{principal:?} {address:?} {answer}");
         }
+    }
+}
+
+#[tokio::test]
+async fn clients_of_a_trusted_proxy_are_callers_of_their_own() {
+    let options = HttpOptions::default().peer_addr(|request| request.extensions.get().copied());
+    let mut service = service_with(RateLimit::new(1, HOUR).per_caller(), options.trusted_proxies("10.0.0.0/8"));
+    for (address, client, passes) in [
+        ("10.0.0.1:80", "198.51.100.1", true),
+        ("10.0.0.2:80", "198.51.100.1", false),
+        ("10.0.0.1:80", "198.51.100.2", true),
+        // A client cannot choose its address by a header of its own.
+        ("198.51.100.3:80", "198.51.100.4", true),
+        ("198.51.100.3:80", "198.51.100.5", false),
+    ] {
+        let answer = call_with(&mut service, None, Some(address), &[("x-forwarded-for", client)]).await;
+        assert_eq!(!answer.contains("rate limit"), passes, "{address} {client} {answer}");
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::{
-    Browser, JSON, REDIRECT, VERIFIER, World,
+    Browser, JSON, REDIRECT, VERIFIER, World, authorize_path,
     records::{age_records, stored},
 };
 use crate::tests::{
@@ -322,7 +322,8 @@ async fn documents_that_hang_hold_up_few_requests_and_evict_nothing() {
     }
     let hanging = format!("{}/hangs.json", host.url);
     let mut waiting = JoinSet::new();
-    for _ in 0..32 {
+    // The share of one sender.
+    for _ in 0..24 {
         let (world, hanging) = (Arc::clone(&world), hanging.clone());
         waiting.spawn(async move { world.authorize(&mut Browser::default(), &[("client_id", &hanging)]).await.status });
     }
@@ -330,6 +331,12 @@ async fn documents_that_hang_hold_up_few_requests_and_evict_nothing() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &hanging)]).await.status, 503);
+    let path = authorize_path(&[("client_id", &format!("{}/absent.json", host.url))]);
+    assert_eq!(
+        world.send_from("192.0.2.2:1", "GET", &path, &[], "").await.status,
+        400,
+        "another sender is not affected"
+    );
     assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status, 200);
     assert_eq!(host.received("/client.json").len(), 1, "the document is still cached");
     assert_eq!(host.received("/hangs.json").len(), 1, "one request at a time for each document");

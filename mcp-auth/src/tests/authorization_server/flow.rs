@@ -177,7 +177,7 @@ async fn records_need_a_secret_and_secrets_are_long_and_can_be_replaced() {
             let credentials = crate::ClientCredentials::basic("notes", "a secret");
             let upstream = crate::Upstream::discover(url, credentials).await.unwrap();
             let builder = crate::AuthorizationServer::builder(RESOURCE, upstream).unwrap().records(records);
-            secrets.into_iter().fold(builder, |builder, secret| builder.secret(secret)).build().await
+            secrets.into_iter().fold(builder, |builder, secret| builder.with_secret(secret)).build().await
         }
     };
     let error = build(&[]).await.unwrap_err().to_string();

@@ -1,9 +1,11 @@
 //! The authorization server with an identity provider on the loopback interface.
 
 mod attacks;
+mod audit;
 mod clients;
 mod consent;
 mod flow;
+mod operations;
 mod provider;
 pub(crate) mod records;
 mod refresh;
@@ -12,13 +14,12 @@ mod tokens;
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
     sync::{Arc, Mutex},
 };
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_runtime::auth::{Authenticator as _, AuthorizationRoutes};
+use mcp_runtime::auth::{Authenticator as _, AuthorizationRoutes, PeerAddr};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -92,8 +93,13 @@ impl Reaction {
 
     /// Returns the request that is hidden in a consent page.
     fn sealed(&self) -> String {
-        let start = "name=\"request\" value=\"";
-        let at = self.body.find(start).unwrap_or_else(|| panic!("no form: {self:?}")) + start.len();
+        self.hidden("request")
+    }
+
+    /// Returns a hidden field of the first form of a page.
+    fn hidden(&self, name: &str) -> String {
+        let start = format!("name=\"{name}\" value=\"");
+        let at = self.body.find(&start).unwrap_or_else(|| panic!("no form: {self:?}")) + start.len();
         self.body[at..].split('"').next().unwrap().to_owned()
     }
 }
@@ -173,15 +179,15 @@ impl World {
         let builder = builder
             .clock(clock.clone())
             .records(Arc::clone(&records))
-            .secret(secret)
+            .with_secret(secret)
             .service_name("Notes")
-            .scope("notes:read", "Read your notes")
-            .scope("notes:write", "Change your notes")
+            .with_scope("notes:read", "Read your notes")
+            .with_scope("notes:write", "Change your notes")
             .claims(["email"])
-            .client(ConfiguredClient::public("app", "The App", [REDIRECT]).unwrap())
-            .client(ConfiguredClient::public("other", "Other", ["https://other.example/callback"]).unwrap())
-            .client(ConfiguredClient::confidential("web", "a web secret", "Web", [REDIRECT]).unwrap())
-            .client(ConfiguredClient::machine("robot", "a robot secret", ["notes:read", "notes:audit"]));
+            .with_client(ConfiguredClient::public("app", "The App", [REDIRECT]).unwrap())
+            .with_client(ConfiguredClient::public("other", "Other", ["https://other.example/callback"]).unwrap())
+            .with_client(ConfiguredClient::confidential("web", "a web secret", "Web", [REDIRECT]).unwrap())
+            .with_client(ConfiguredClient::machine("robot", "a robot secret", ["notes:read", "notes:audit"]));
         let server = configure(builder).build().await.unwrap();
         let routes = server.routes().remove(0);
         Self { server, routes, issuer, provider, clock, records }
@@ -206,10 +212,10 @@ impl World {
     ) -> Reaction {
         let request = Request::builder().method(method).uri(path);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        let request = request.body(Bytes::copy_from_slice(body.as_bytes())).unwrap();
+        let mut request = request.body(Bytes::copy_from_slice(body.as_bytes())).unwrap();
+        request.extensions_mut().insert(PeerAddr(sender.parse().unwrap()));
         assert!(self.routes.serves(request.uri().path()), "{path}");
-        let sender: SocketAddr = sender.parse().unwrap();
-        let response: Response<Bytes> = self.routes.respond(request, Some(sender)).await;
+        let response: Response<Bytes> = self.routes.respond(request).await;
         let (head, body) = response.into_parts();
         Reaction {
             status: head.status.as_u16(),
@@ -220,8 +226,20 @@ impl World {
 
     /// Sends a request with the cookies of a browser, and keeps those of the response.
     pub(super) async fn visit(&self, browser: &mut Browser, method: &str, path: &str, body: &str) -> Reaction {
+        self.visit_with(browser, method, path, &[], body).await
+    }
+
+    async fn visit_with(
+        &self,
+        browser: &mut Browser,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Reaction {
         let cookies = browser.0.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ");
-        let reaction = self.send(method, path, &[("cookie", &cookies)], body).await;
+        let headers = [&[("cookie", cookies.as_str())], headers].concat();
+        let reaction = self.send(method, path, &headers, body).await;
         for cookie in reaction.headers.get_all("set-cookie") {
             let cookie = cookie.to_str().unwrap();
             let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();

@@ -102,7 +102,7 @@ async fn tokens_and_logins_expire_and_keys_rotate() {
 /// Tokens with another audience, issuer or key are those of others, even if the rest is right.
 #[tokio::test]
 async fn tokens_of_other_servers_are_rejected() {
-    let (one, other) = (World::new().await, World::with(|builder| builder.secret([8; 32])).await);
+    let (one, other) = (World::new().await, World::with(|builder| builder.with_secret([8; 32])).await);
     let tokens = other.tokens().await;
     assert!(other.accepts(&tokens["access_token"]).await);
     assert!(!one.accepts(&tokens["access_token"]).await);

@@ -170,12 +170,13 @@ impl Context {
         self.shared.caller.extension()
     }
 
-    /// Returns the address of the sender of the HTTP request: the address that the function set with
+    /// Returns the address of the sender of the HTTP request: the client that a
+    /// [trusted proxy](crate::HttpOptions::trusted_proxies) states, or else the address that the function set with
     /// [`HttpOptions::peer_addr`](crate::HttpOptions::peer_addr) finds in the request, or else the address of the
     /// connection, which may belong to a proxy.
     ///
     /// A service that is mounted into another framework does not see the connection, so without such a function, the
-    /// address is `None`, as it is at a Unix socket.
+    /// address is `None`, as it is at a Unix socket without a trusted proxy.
     #[cfg(feature = "http")]
     pub fn peer_addr(&self) -> Option<std::net::SocketAddr> {
         self.shared.caller.peer_addr()

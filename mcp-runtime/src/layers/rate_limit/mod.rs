@@ -285,7 +285,7 @@ fn warn_if_unknown(call: &Call) {
         WARNING.call_once(|| {
             tracing::warn!(
                 "callers without a principal share one rate limit, because their addresses are unknown: \
-                 set `HttpOptions::peer_addr`"
+                 set `HttpOptions::peer_addr`, or `HttpOptions::trusted_proxies` behind a proxy"
             );
         });
     }

@@ -1,7 +1,6 @@
 //! The state that all requests to one endpoint share, and signs that the client of a connection reads.
 
 use std::{
-    net::SocketAddr,
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant, SystemTime},
 };
@@ -117,25 +116,32 @@ impl Endpoint {
 
     /// Returns the peer whose share of the limits a request uses.
     pub(super) fn peer_of(&self, request: &Parts) -> Arc<Peer> {
+        self.peer_from(request, self.sender_of(request))
+    }
+
+    fn peer_from(&self, request: &Parts, sender: Remote) -> Arc<Peer> {
         match response::principal(request) {
             Some(name) => self.shared.limits.peers.principal(name),
-            None => match self.address_of_request(request) {
-                Some(address) => self.shared.limits.peers.address(Some(address.ip())),
-                None => Arc::clone(self.peer()),
-            },
+            None if sender == self.remote() => Arc::clone(self.peer()),
+            None => self.shared.limits.peers.remote(sender),
         }
     }
 
-    /// Returns the address that the author's function finds in a request.
-    fn address_of_request(&self, request: &Parts) -> Option<SocketAddr> {
-        self.shared.options.peer_addr.as_ref().and_then(|address| (address.0)(request))
+    /// Returns the sender of a request: the client that a trusted proxy states, or else the address that the author's
+    /// function finds in the request, or else the other end of the connection.
+    pub(super) fn sender_of(&self, request: &Parts) -> Remote {
+        let options = self.options();
+        let found = options.peer_addr.as_ref().and_then(|address| (address.0)(request));
+        let sender = found.map_or(self.remote(), Remote::Address);
+        let client = options.trusted_proxies.as_ref().ok().and_then(|proxies| proxies.client(sender, &request.headers));
+        client.map_or(sender, Remote::Address)
     }
 
     /// Wraps the head of a request for the engine.
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
-        let peer = self.peer_of(&request);
-        let address = self.address_of_request(&request).or(self.connection.remote.address());
-        Arc::new(HttpRequestSource::new(request, address, peer, &self.shared.limits))
+        let sender = self.sender_of(&request);
+        let peer = self.peer_from(&request, sender);
+        Arc::new(HttpRequestSource::new(request, sender.address(), peer, &self.shared.limits))
     }
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {

@@ -17,6 +17,7 @@ mod limits;
 mod options;
 pub(crate) mod peers;
 mod post;
+mod proxies;
 mod request;
 mod request_body;
 mod response;

@@ -3,7 +3,7 @@ use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 use http::request::Parts;
 use tokio::sync::Semaphore;
 
-use super::{address::HttpAddress, peers::Share};
+use super::{address::HttpAddress, peers::Share, proxies::TrustedProxies};
 
 /// Options of an MCP endpoint over HTTP, served by [`http::serve`](crate::http::serve) or mounted into another application.
 /// The listener has [options of its own](crate::http::ListenerOptions).
@@ -39,18 +39,19 @@ pub struct HttpOptions {
     pub(super) keep_alive: Duration,
     pub(super) stream_after: Duration,
     pub(super) expired_stream_grace: Option<Duration>,
-    pub(super) peer_addr: Option<PeerAddr>,
+    pub(super) peer_addr: Option<AddressFn>,
+    pub(super) trusted_proxies: Result<TrustedProxies, String>,
 }
 
 /// The author's function that returns the address of a request's sender.
 #[derive(Clone)]
-pub(super) struct PeerAddr(pub(super) Arc<AddressOf>);
+pub(super) struct AddressFn(pub(super) Arc<AddressOf>);
 
 type AddressOf = dyn Fn(&Parts) -> Option<SocketAddr> + Send + Sync;
 
-impl fmt::Debug for PeerAddr {
+impl fmt::Debug for AddressFn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PeerAddr")
+        f.write_str("AddressFn")
     }
 }
 
@@ -72,6 +73,7 @@ impl Default for HttpOptions {
             stream_after: Duration::from_secs(2),
             expired_stream_grace: Some(Duration::from_secs(5 * 60)),
             peer_addr: None,
+            trusted_proxies: Ok(TrustedProxies::default()),
         }
     }
 }
@@ -214,9 +216,9 @@ impl HttpOptions {
     /// responses.
     ///
     /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so that
-    /// there is always room for other peers. If all clients connect through one proxy and have no principals, read
-    /// their addresses from a header of the proxy with [`peer_addr`](Self::peer_addr), or set the share to 1.0, which
-    /// disables it. Connections belong to the proxy in either case.
+    /// there is always room for other peers. If all clients connect through one proxy and have no principals, name the
+    /// proxy with [`trusted_proxies`](Self::trusted_proxies), or set the share to 1.0, which disables it. Connections
+    /// belong to the proxy in either case.
     ///
     /// ```
     /// # use mcp_runtime::HttpOptions;
@@ -296,11 +298,44 @@ impl HttpOptions {
     ///     .peer_addr(|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0));
     /// ```
     ///
-    /// Behind a proxy that overwrites a header with the address of its client, the function may read that header.
+    /// Behind a proxy that overwrites a header of its own with the address of its client, the function may read that
+    /// header. For `Forwarded` and `X-Forwarded-For`, use [`trusted_proxies`](Self::trusted_proxies).
     #[must_use]
     pub fn peer_addr(mut self, address: impl Fn(&Parts) -> Option<SocketAddr> + Send + Sync + 'static) -> Self {
-        self.peer_addr = Some(PeerAddr(Arc::new(address)));
+        self.peer_addr = Some(AddressFn(Arc::new(address)));
         self
+    }
+
+    /// Sets the proxies in front of the server: a list of addresses and networks, separated by commas, with `unix` for
+    /// the processes that connect to a Unix socket. The default is empty. Programs with [`main!`](crate::main) set it
+    /// with `--trusted-proxies`.
+    ///
+    /// The sender of a request from such a proxy is the client that the proxy states in `Forwarded` or
+    /// `X-Forwarded-For`. These headers are read from the right, up to the first address that is no trusted proxy, since
+    /// a client can write anything to the left of it. If the last entry is malformed, or the two headers contradict each
+    /// other, the proxy itself counts as the sender. Headers from any other address are ignored. The address of the
+    /// connection is the one that [`peer_addr`](Self::peer_addr) returns, if it is set.
+    ///
+    /// [`into_http_service`](crate::BuiltServer::into_http_service) rejects an invalid list.
+    ///
+    /// ```
+    /// # use mcp_runtime::HttpOptions;
+    /// let options = HttpOptions::default().trusted_proxies("127.0.0.1, 10.0.0.0/8, fd00::/8");
+    /// ```
+    #[must_use]
+    pub fn trusted_proxies(mut self, proxies: &str) -> Self {
+        self.trusted_proxies = TrustedProxies::parse(proxies);
+        self
+    }
+
+    /// Returns whether anything says from whom a proxy forwards requests.
+    pub(crate) fn knows_clients_of_proxies(&self) -> bool {
+        self.peer_addr.is_some() || self.trusted_proxies.as_ref().is_ok_and(|proxies| !proxies.is_empty())
+    }
+
+    /// Returns what is wrong with the options.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        self.trusted_proxies.as_ref().err().map(String::as_str)
     }
 
     /// Returns the memory for all bodies, in bytes.

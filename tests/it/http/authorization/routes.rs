@@ -1,18 +1,15 @@
 //! The routes of an authenticator, which are served next to the endpoint.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use mcp_runtime::{
     HttpOptions,
-    auth::{AuthenticateFuture, Authenticator, AuthorizationRoutes, ProtectedResource, RouteFuture},
+    auth::{AuthenticateFuture, Authenticator, AuthorizationRoutes, PeerAddr, ProtectedResource, RouteFuture},
 };
 use tokio::sync::Semaphore;
 use tower_service::Service as _;
@@ -60,7 +57,8 @@ impl AuthorizationRoutes for Pages {
         ["/page", "/panics", "/panics-later", "/waits"].contains(&path)
     }
 
-    fn respond(&self, request: http::Request<Bytes>, peer: Option<SocketAddr>) -> RouteFuture<'_> {
+    fn respond(&self, request: http::Request<Bytes>) -> RouteFuture<'_> {
+        let peer = request.extensions().get::<PeerAddr>().map_or_else(String::new, |peer| peer.0.ip().to_string());
         let (method, path, length) = (request.method().clone(), request.uri().path().to_owned(), request.body().len());
         assert_ne!(path, "/panics", "an author's mistake");
         Box::pin(async move {
@@ -70,7 +68,7 @@ impl AuthorizationRoutes for Pages {
                 self.gate.open.acquire().await.unwrap().forget();
                 self.gate.finished.fetch_add(1, SeqCst);
             }
-            http::Response::new(format!("{method} {length} {}", peer.is_some()).into())
+            http::Response::new(format!("{method} {length} {peer}").into())
         })
     }
 }
@@ -81,10 +79,10 @@ async fn routes_are_served_next_to_the_endpoint_without_credentials() {
     let endpoint = Endpoint::start(server.authenticate(Pages::default()), HttpOptions::default()).await;
     let page = |method: &'static str| Request::new(method).path("/page");
     for (request, status, body) in [
-        (page("GET"), 200, Some("GET 0 true")),
-        (page("POST").body("12345"), 200, Some("POST 5 true")),
-        (page("OPTIONS").with("origin", "https://elsewhere.example"), 200, Some("OPTIONS 0 true")),
-        (page("POST").body("x".repeat(64 << 10)), 200, Some("POST 65536 true")),
+        (page("GET"), 200, Some("GET 0 127.0.0.1")),
+        (page("POST").body("12345"), 200, Some("POST 5 127.0.0.1")),
+        (page("OPTIONS").with("origin", "https://elsewhere.example"), 200, Some("OPTIONS 0 127.0.0.1")),
+        (page("POST").body("x".repeat(64 << 10)), 200, Some("POST 65536 127.0.0.1")),
         (page("POST").body("x".repeat((64 << 10) + 1)), 413, None),
         (page("GET").with("host", "elsewhere.example"), 403, None),
         (Request::new("GET").path("/panics"), 503, None),
@@ -98,6 +96,43 @@ async fn routes_are_served_next_to_the_endpoint_without_credentials() {
         }
     }
     endpoint.stopped().await;
+}
+
+#[tokio::test]
+async fn the_sender_is_the_client_that_a_trusted_proxy_states() {
+    for (trusted, header, peer) in [
+        ("127.0.0.0/8", ("x-forwarded-for", "6.6.6.6, 198.51.100.1"), "198.51.100.1"),
+        ("127.0.0.0/8", ("forwarded", "for=\"[2001:db8::1]:80\""), "2001:db8::1"),
+        ("127.0.0.0/8", ("x-forwarded-for", "unknown"), "127.0.0.1"),
+        ("10.0.0.0/8", ("x-forwarded-for", "198.51.100.1"), "127.0.0.1"),
+        ("", ("x-forwarded-for", "198.51.100.1"), "127.0.0.1"),
+    ] {
+        let options = HttpOptions::default().trusted_proxies(trusted);
+        let endpoint = Endpoint::start(server().0.authenticate(Pages::default()), options).await;
+        let reply = endpoint.send(&Request::new("GET").path("/page").with(header.0, header.1)).await;
+        assert_eq!(reply.body, format!("GET 0 {peer}").as_bytes(), "{trusted} {header:?}");
+        endpoint.stopped().await;
+    }
+    let built = server().0.authenticate(Tokens::default()).build().unwrap();
+    let error = built.into_http_service(HttpOptions::default().trusted_proxies("proxy")).unwrap_err().to_string();
+    assert!(error.contains("the trusted proxy `proxy` is invalid"), "{error}");
+}
+
+/// TLS ends at a proxy, which hides the addresses of clients unless the server is told how to find them.
+#[tokio::test]
+async fn a_proxy_that_hides_its_clients_is_warned_about() {
+    let start =
+        |options| server().0.authenticate(Pages::default()).build().unwrap().into_http_service(options).unwrap();
+    for (options, is_warned) in [
+        (HttpOptions::default(), true),
+        (HttpOptions::default().trusted_proxies("10.0.0.0/8"), false),
+        (HttpOptions::default().peer_addr(|_| None), false),
+    ] {
+        let (log, _guard) = crate::layers::log::Log::listen();
+        start(options);
+        let warnings = log.take("the resource has an `https` URL");
+        assert_eq!(!warnings.is_empty(), is_warned, "{warnings:?}");
+    }
 }
 
 /// A mounted service sees only its own path, so the application passes the routes to it.

@@ -13,7 +13,7 @@ use http_body::Body;
 
 use super::refusal;
 use crate::{
-    auth::{AuthenticationError, Authenticator, Identity},
+    auth::{AuthenticationError, Authenticator, Identity, PeerAddr},
     transport::http::{endpoint::Endpoint, response::HttpResponse},
 };
 
@@ -70,6 +70,9 @@ where
     let Some(authorization) = endpoint.authorization() else {
         return Ok(Admitted { parts, body, response_headers: None });
     };
+    if let Some(address) = endpoint.sender_of(&parts).address() {
+        parts.extensions.insert(PeerAddr(address));
+    }
     let identity = match identify(authorization.authenticator(), &parts).await {
         Ok(identity) => identity,
         Err(error) => return Err(refusal::unauthenticated(authorization, endpoint, &error, parts, body, now).await),

@@ -50,6 +50,11 @@ impl Authorization {
         Ok(Self { authenticator, resource, routes, url })
     }
 
+    /// Returns whether clients reach the resource over TLS, which ends at a proxy.
+    pub(crate) fn is_https(&self) -> bool {
+        self.url.as_ref().is_some_and(|url| url.origin.starts_with("https:"))
+    }
+
     fn authenticator(&self) -> &dyn Authenticator {
         &*self.authenticator
     }

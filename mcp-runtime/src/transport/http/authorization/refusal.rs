@@ -1,6 +1,7 @@
 //! The responses to requests without sufficient credentials.
 
 use std::{
+    net::IpAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use http_body::Body;
 
 use super::Authorization;
 use crate::{
-    auth::{AuthenticationError, AuthenticationErrorKind as Kind, Challenge, OFFLINE_ACCESS, Scopes},
+    auth::{AuthenticationError, AuthenticationErrorKind as Kind, Challenge, OFFLINE_ACCESS, PeerAddr, Scopes},
     engine::{Connection, RequestSource},
     error::Fault,
     excerpt::excerpt,
@@ -27,6 +28,9 @@ use crate::{
 /// The maximum size of a body that is read to find out which scopes a rejected request needs. A challenge to a longer
 /// request names only the scopes that every request requires.
 const MAX_EXAMINED_BYTES: u64 = 64 << 10;
+
+/// The target of the events of the audit log, which `mcp-runtime-auth` uses, too.
+const AUDIT: &str = "mcp_runtime::audit";
 
 /// Responds to a request whose sender could not be identified.
 pub(super) async fn unauthenticated<B>(
@@ -116,7 +120,11 @@ fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message:
     };
     let principal = identity.map(|identity| identity.principal());
     tracing::info!(
+        target: AUDIT,
+        event = "refusal",
         principal,
+        peer = peer(request).map(tracing::field::display),
+        reason = "insufficient scope",
         scopes = required.join(" "),
         path = request.uri.path(),
         "request without sufficient scopes rejected"
@@ -215,9 +223,23 @@ fn log(error: &AuthenticationError, request: &Parts) {
         Kind::Unavailable { .. } => {
             tracing::warn!(%reason, detail = detail.as_deref(), "authentication is unavailable")
         }
-        Kind::Malformed => {
-            tracing::info!(%reason, detail = detail.as_deref(), %method, path, "malformed credentials rejected")
+        kind => {
+            let what = if kind == Kind::Malformed { "malformed" } else { "invalid" };
+            tracing::info!(
+                target: AUDIT,
+                %reason,
+                detail = detail.as_deref(),
+                %method,
+                path,
+                event = "refusal",
+                peer = peer(request).map(tracing::field::display),
+                "{what} credentials rejected"
+            );
         }
-        _ => tracing::info!(%reason, detail = detail.as_deref(), %method, path, "invalid credentials rejected"),
     }
+}
+
+/// Returns the address of the sender of an authenticated request.
+fn peer(request: &Parts) -> Option<IpAddr> {
+    request.extensions.get::<PeerAddr>().map(|peer| peer.0.ip())
 }

@@ -15,7 +15,7 @@ pub(super) struct ResourceUrl {
     /// The identifier as the author wrote it. Clients and issuers compare this text.
     pub(super) text: String,
     /// The scheme and the authority.
-    origin: String,
+    pub(super) origin: String,
     /// The path without a slash at its start if there is nothing else, and the query.
     pub(super) path: String,
 }

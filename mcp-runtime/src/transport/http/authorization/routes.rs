@@ -22,7 +22,7 @@ use tower_service::Service;
 
 use super::resource_url::WELL_KNOWN;
 use crate::{
-    auth::{AuthorizationRoutes, OFFLINE_ACCESS, ProtectedResource},
+    auth::{AuthorizationRoutes, OFFLINE_ACCESS, PeerAddr, ProtectedResource},
     engine::Engine,
     handler::RequestHead as _,
     transport::http::{
@@ -84,11 +84,14 @@ impl AuthorizationService {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         if let Err(rejection) = guard::check_host(&parts, self.endpoint.options()) {
             return *rejection;
         }
         let source = self.endpoint.request_source(parts.clone());
+        if let Some(address) = source.peer_addr() {
+            parts.extensions.insert(PeerAddr(address));
+        }
         let received = request_body::read_up_to(MAX_BODY, &self.endpoint, &source, body, Instant::now()).await;
         let received = match received {
             Ok(received) => received,
@@ -101,7 +104,7 @@ impl AuthorizationService {
         // If the client disconnects, the request is handled to its end: a token that was replaced must be stored.
         let handled = tokio::spawn(async move {
             let _permit = permit;
-            guarded(|| routes.respond(request, source.peer_addr())).await
+            guarded(|| routes.respond(request)).await
         });
         match handled.await.ok().flatten() {
             Some(response) => response.map(HttpBody::complete),

@@ -1,0 +1,298 @@
+//! Ending what was allowed: by the user, by the operator, at all processes, and by idleness.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Browser, ISSUER, Reaction, World, form};
+use crate::tests::RESOURCE;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Returns the access tokens that the process accepts.
+async fn accepted(world: &World, tokens: &[&Value]) -> Vec<bool> {
+    let mut accepted = Vec::new();
+    for tokens in tokens {
+        accepted.push(world.accepts(&tokens["access_token"]).await);
+    }
+    accepted
+}
+
+/// Two processes with the same records.
+async fn replicas() -> (World, World) {
+    let one = World::new().await;
+    let two = one.replica(RESOURCE, [7; 32], |builder| builder).await;
+    (one, two)
+}
+
+#[tokio::test]
+async fn what_ends_at_one_process_ends_at_the_others_within_a_second() {
+    let (one, two) = replicas().await;
+    let (ended, kept) = (one.tokens().await, one.tokens().await);
+    let robot = [("grant_type", "client_credentials"), ("client_id", "robot"), ("client_secret", "a robot secret")];
+    let robot_token = one.token(&robot).await.json();
+    let all = [&ended, &kept, &robot_token];
+    assert_eq!(accepted(&two, &all).await, [true, true, true]);
+    let revoke = |client: &[(&'static str, &'static str)], tokens: &Value| {
+        form(&[client, &[("token", tokens["access_token"].as_str().unwrap())]].concat())
+    };
+    one.send("POST", "/revoke", &[], &revoke(&[("client_id", "app")], &ended)).await;
+    one.send("POST", "/revoke", &[], &revoke(&robot[1..], &robot_token)).await;
+    assert_eq!(accepted(&one, &all).await, [false, true, false]);
+    two.clock.advance(SECOND);
+    assert_eq!(accepted(&two, &all).await, [false, true, false]);
+    // A process that starts later knows it, too.
+    let three = one.replica(RESOURCE, [7; 32], |builder| builder).await;
+    assert_eq!(accepted(&three, &all).await, [false, true, false]);
+    // While the store fails, a process keeps what it knows, and asks again after five seconds.
+    two.records.set_down(true);
+    two.clock.advance(SECOND);
+    assert_eq!(accepted(&two, &all).await, [false, true, false]);
+    two.records.set_down(false);
+    one.server.end_logins("ada").await.unwrap();
+    assert_eq!(accepted(&two, &all).await, [false, true, false]);
+    two.clock.advance(5 * SECOND);
+    assert_eq!(accepted(&two, &all).await, [false, false, false]);
+}
+
+#[tokio::test]
+async fn withdrawn_signing_keys_verify_nothing_at_any_process() {
+    let (one, two) = replicas().await;
+    let tokens = one.tokens().await;
+    assert_eq!((accepted(&one, &[&tokens]).await, accepted(&two, &[&tokens]).await), (vec![true], vec![true]));
+    one.server.withdraw_keys().await.unwrap();
+    assert_eq!(accepted(&one, &[&tokens]).await, [false]);
+    two.clock.advance(SECOND);
+    assert_eq!(accepted(&two, &[&tokens]).await, [false]);
+    let refreshed = two.refresh(tokens["refresh_token"].as_str().unwrap()).await.json();
+    assert_eq!((accepted(&one, &[&refreshed]).await, accepted(&two, &[&refreshed]).await), (vec![true], vec![true]));
+}
+
+/// A process that was idle has not read the announcement before it expires.
+#[tokio::test]
+async fn an_idle_process_reads_the_signing_keys_before_it_trusts_an_old_one() {
+    let (one, two) = replicas().await;
+    let tokens = one.tokens().await;
+    one.server.withdraw_keys().await.unwrap();
+    super::records::age_records(27 * HOUR).await;
+    two.clock.advance(27 * HOUR);
+    let error = crate::tests::bearer(&two.server, tokens["access_token"].as_str().unwrap()).await.unwrap_err();
+    assert_eq!(error.message(), "the key of the token is unknown");
+}
+
+#[tokio::test]
+async fn a_replaced_key_verifies_for_two_more_hours() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    world.clock.advance(24 * HOUR);
+    world.refresh(tokens["refresh_token"].as_str().unwrap()).await;
+    for (later, message) in [(HOUR * 119 / 60, "the token has expired"), (HOUR / 30, "the key of the token is unknown")]
+    {
+        world.clock.advance(later);
+        let error = crate::tests::bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap_err();
+        assert_eq!(error.message(), message);
+    }
+}
+
+#[tokio::test]
+async fn all_logins_of_a_user_end_and_codes_and_approvals_with_them() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    let response = world.log_in(&mut browser, &[]).await;
+    let (code, tokens) = (response.parameter("code").unwrap(), world.tokens().await);
+    world.provider(|provider| provider.subject = "bob".to_owned());
+    let other = world.tokens().await;
+    world.clock.advance(SECOND);
+    assert_eq!(world.server.end_logins("ada").await.unwrap(), 1);
+    assert_eq!(accepted(&world, &[&tokens, &other]).await, [false, true]);
+    assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.json()["error"], "invalid_grant");
+    assert_eq!(world.exchange(&code, &[]).await.json()["error"], "invalid_grant");
+    assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "the user is asked again");
+    assert_eq!(world.server.end_logins("ada").await.unwrap(), 0);
+    assert_eq!(world.server.end_logins("unknown").await.unwrap(), 0);
+    // The user may come back.
+    world.provider(|provider| provider.subject = "ada".to_owned());
+    world.clock.advance(SECOND);
+    let tokens = world.tokens().await;
+    assert_eq!(accepted(&world, &[&tokens]).await, [true]);
+}
+
+#[tokio::test]
+async fn a_grant_ends_that_is_not_refreshed() {
+    for (max_idle, status) in [(None, 200), (Some(HOUR), 400)] {
+        let world = World::with(|builder| builder.max_idle(max_idle)).await;
+        let mut tokens = world.tokens().await;
+        for _ in 0..3 {
+            world.clock.advance(HOUR * 9 / 10);
+            tokens = world.refresh(tokens["refresh_token"].as_str().unwrap()).await.json();
+            assert_eq!(accepted(&world, &[&tokens]).await, [true]);
+        }
+        world.clock.advance(HOUR);
+        assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status, status, "{max_idle:?}");
+    }
+}
+
+/// The lock of a grant is released if the author's function panics.
+#[tokio::test]
+async fn a_refresh_that_panics_does_not_delay_the_next_one() {
+    let panics = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&panics);
+    let world = World::with(|builder| {
+        builder.admit(move |_| {
+            assert!(!flag.load(Ordering::Relaxed), "an author's mistake");
+            true
+        })
+    })
+    .await;
+    let tokens = world.tokens().await;
+    let refresh = || world.refresh(tokens["refresh_token"].as_str().unwrap());
+    panics.store(true, Ordering::Relaxed);
+    assert_eq!(refresh().await.status, 503);
+    panics.store(false, Ordering::Relaxed);
+    let began_at = Instant::now();
+    assert_eq!(refresh().await.status, 200);
+    assert!(began_at.elapsed() < 5 * SECOND, "{:?}", began_at.elapsed());
+}
+
+/// Opens the page of the user who logs in at the provider.
+async fn account(world: &World, browser: &mut Browser) -> Reaction {
+    let login = world.visit(browser, "GET", "/authorize/account", "").await;
+    assert_eq!(login.status, 303, "{login:?}");
+    world.return_with(browser, &login, &[("code", "x")]).await
+}
+
+#[tokio::test]
+async fn users_see_what_they_have_allowed_and_end_it() {
+    let world = World::new().await;
+    let hostile = "</h2><script>alert(1)</script>";
+    let metadata = json!({"client_name": hostile, "redirect_uris": [super::REDIRECT], "grant_types": ["authorization_code", "refresh_token"]});
+    let registered = world.register(&metadata).await.json()["client_id"].as_str().unwrap().to_owned();
+    let app = world.tokens().await;
+    let changes = [("client_id", registered.as_str())];
+    let other = world.exchange(&world.code(&changes).await, &changes).await.json();
+    let third = world.tokens().await;
+    world.provider(|provider| provider.subject = "bob".to_owned());
+    let bob = world.tokens().await;
+    let bob_page = account(&world, &mut Browser::default()).await;
+    world.provider(|provider| provider.subject = "ada".to_owned());
+
+    let mut browser = Browser::default();
+    let page = account(&world, &mut browser).await;
+    assert_eq!(page.status, 200);
+    for text in [
+        "<h1>Applications that may use Notes for you</h1>",
+        "<h2>The App</h2>",
+        "<code>app</code>",
+        "Read your notes (<code>notes:read</code>)",
+    ] {
+        assert!(page.body.contains(text), "{text}: {}", page.body);
+    }
+    assert!(page.body.contains("&lt;script&gt;") && !page.body.contains("<script"), "{}", page.body);
+    assert!(page.header("content-security-policy").contains("frame-ancestors 'none'"));
+    let ids = |page: &Reaction| -> Vec<String> {
+        page.body
+            .split("name=\"end\" value=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(ids(&page).len(), 4, "three grants, and all: {page:?}");
+    let end = async |browser: &mut Browser, page: &Reaction, id: &str| {
+        let body = form(&[("account", &page.hidden("account")), ("end", id)]);
+        world.visit(browser, "POST", "/authorize/account", &body).await
+    };
+    // The grants of another user remain.
+    assert_eq!(end(&mut browser, &page, &ids(&bob_page)[0]).await.status, 200);
+    assert_eq!(accepted(&world, &[&bob]).await, [true]);
+    let page = end(&mut browser, &page, &ids(&page)[1]).await;
+    assert_eq!((page.status, ids(&page).len()), (200, 3), "{page:?}");
+    assert_eq!(accepted(&world, &[&app, &other, &third, &bob]).await, [true, false, true, true]);
+    let page = end(&mut browser, &page, "all").await;
+    assert!(page.body.contains("There are none."), "{page:?}");
+    assert_eq!(accepted(&world, &[&app, &other, &third, &bob]).await, [false, false, false, true]);
+}
+
+/// CSRF on the page: only the browser that has seen the page can send its forms, once it has not expired.
+#[tokio::test]
+async fn forged_forms_of_the_account_page_are_rejected() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    let mut browser = Browser::default();
+    let page = account(&world, &mut browser).await;
+    let sealed = page.hidden("account");
+    let body = form(&[("account", sealed.as_str()), ("end", "all")]);
+    let broken = form(&[("account", &sealed[1..]), ("end", "all")]);
+    let consent = world.authorize(&mut Browser::default(), &[]).await.sealed();
+    let of_consent = form(&[("account", consent.as_str()), ("end", "all")]);
+    let cookie = format!("__Host-mcp-browser={}", browser.0["__Host-mcp-browser"]);
+    for (headers, body, status) in [
+        (&[] as &[(&str, &str)], &body, 400),
+        (&[("cookie", "__Host-mcp-browser=another")], &body, 400),
+        (&[("cookie", &cookie), ("origin", "https://evil.example")], &body, 403),
+        (&[("cookie", &cookie), ("sec-fetch-site", "cross-site")], &body, 403),
+        (&[("cookie", &cookie)], &broken, 400),
+        (&[("cookie", &cookie)], &of_consent, 400),
+    ] {
+        let response = world.send("POST", "/authorize/account", headers, body).await;
+        assert_eq!(response.status, status, "{headers:?} {response:?}");
+    }
+    assert_eq!(world.send("HEAD", "/authorize/account", &[], "").await.status, 405);
+    world.clock.advance(Duration::from_secs(601));
+    assert_eq!(world.send("POST", "/authorize/account", &[("cookie", &cookie)], &body).await.status, 400);
+    let refreshed = world.refresh(tokens["refresh_token"].as_str().unwrap()).await;
+    assert_eq!(refreshed.status, 200, "nothing has ended");
+    let headers = [("cookie", cookie.as_str()), ("origin", ISSUER), ("sec-fetch-site", "same-origin")];
+    assert_eq!(world.send("POST", "/authorize/account", &headers, &body).await.status, 400, "the page has expired");
+}
+
+/// Without TLS, a page of another port can set the cookies of a login that an attacker has approved elsewhere. The user
+/// sees the client before it gets a code.
+#[tokio::test]
+async fn without_tls_the_user_confirms_the_login() {
+    const LOCAL: &str = "http://localhost:3000";
+    let world = World::start("http://localhost:3000/mcp", [7; 32], |builder| builder).await;
+    let origin = |origin: &'static str| vec![("origin", origin)];
+    let changes = [("resource", "")];
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &changes).await;
+    let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
+    let login = world.visit_with(&mut browser, "POST", "/authorize", &origin(LOCAL), &answer).await;
+    assert_eq!(login.status, 303, "{login:?}");
+    let page = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert_eq!((page.status, page.header("location")), (200, ""), "{page:?}");
+    assert!(page.body.contains("<h1>Continue to <q>The App</q>?</h1>"), "{page:?}");
+    assert!(page.body.contains("<code>https://app.example/callback</code>"), "{page:?}");
+    assert!(world.issuer.received("/token").is_empty(), "the code of the provider is not used yet");
+    let sealed = page.hidden("response");
+    let confirm = |decision| form(&[("response", sealed.as_str()), ("decision", decision)]);
+    for (headers, status) in [(origin("http://localhost:4000"), 403), (Vec::new(), 403)] {
+        let response =
+            world.visit_with(&mut browser.clone(), "POST", "/authorize", &headers, &confirm("approve")).await;
+        assert_eq!(response.status, status, "{headers:?}");
+    }
+    let mut other = Browser::default();
+    let response = world.visit_with(&mut other, "POST", "/authorize", &origin(LOCAL), &confirm("approve")).await;
+    assert_eq!(response.status, 400, "{response:?}");
+    let response = world.visit_with(&mut browser.clone(), "POST", "/authorize", &origin(LOCAL), &confirm("deny")).await;
+    assert_eq!(response.parameter("error").as_deref(), Some("access_denied"), "{response:?}");
+    let response = world.visit_with(&mut browser, "POST", "/authorize", &origin(LOCAL), &confirm("approve")).await;
+    assert!(response.parameter("code").is_some(), "{response:?}");
+    // An error does not take the user to the client either.
+    let client = world.register(&json!({"redirect_uris": ["https://evil.example/"]})).await.json();
+    let id = client["client_id"].as_str().unwrap();
+    let unknown = [("resource", ""), ("client_id", id), ("redirect_uri", "https://evil.example/")];
+    let page = world.authorize(&mut browser, &unknown).await;
+    let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
+    let login = world.visit_with(&mut browser, "POST", "/authorize", &origin(LOCAL), &answer).await;
+    super::records::age_records(2 * HOUR).await;
+    let page = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert_eq!((page.status, page.header("location")), (503, ""), "{page:?}");
+}
