@@ -265,6 +265,22 @@ async fn the_server_timeout_is_the_default_for_functions() {
     assert_eq!(client.call("forever", ()).await.unwrap().text(), "`forever` did not finish within 20ms");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_timeout_of_a_function_takes_precedence_over_that_of_the_server() {
+    /// Take ten seconds.
+    #[tool(timeout = "20s")]
+    async fn slow() -> &'static str {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        "done"
+    }
+
+    for timeout in [1, 60] {
+        let server = Server::empty("calls", "1.0.0").with::<slow>().timeout(Duration::from_secs(timeout));
+        let mut client = server.test_client(Revision::V2026_07_28);
+        assert_eq!(client.call("slow", ()).await.unwrap().text(), "done", "{timeout}");
+    }
+}
+
 #[tokio::test]
 async fn closing_the_stream_has_no_effect_without_resumption() {
     for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mcp_runtime::{
-    Completions, Content, Context, Fault, Image, Level, PromptMessage, Resource, ResourceLink, Revision, Server,
+    Completions, Content, Context, Fault, Image, Json, Level, PromptMessage, Resource, ResourceLink, Revision, Server,
     ToolResult,
     ask::{SampleRequest, SampleToolResult},
     backend::Timestamp,
@@ -73,6 +73,18 @@ fn fixed() -> ResourceResult {
     ResourceResult::new([Resource::text("", "text").with_meta(KEY, "text"), blob]).with_meta(KEY, "result")
 }
 
+/// A resource whose type is more specific than that of its value.
+#[resource("test://place", mime = "application/geo+json")]
+fn place() -> Json<Sales> {
+    Json(Sales { total: 7 })
+}
+
+/// A resource whose type follows from its value.
+#[resource("test://sales")]
+fn sales_as_json() -> Json<Sales> {
+    Json(Sales { total: 7 })
+}
+
 /// A resource without contents.
 #[resource("test://none", last_modified = "2025-01-12")]
 fn none() -> ResourceResult {
@@ -115,7 +127,8 @@ fn attachments() -> PromptResult {
 fn server() -> Server {
     let server = Server::empty("metadata", "1.0.0");
     let server = server.with::<contents>().with::<sales>().with::<totals>().with::<notify>();
-    server.with::<fixed>().with::<none>().with::<item>().with::<attachments>()
+    let server = server.with::<fixed>().with::<place>().with::<sales_as_json>();
+    server.with::<none>().with::<item>().with::<attachments>()
 }
 
 /// Sends a request, checks the response against the official schema, and returns the result.
@@ -255,6 +268,18 @@ async fn a_resource_result_without_contents_is_not_found() {
     for revision in Revision::ALL {
         let code = server().test_client(revision).read("test://none").await.unwrap_err().code;
         assert_eq!(code, mcp_tests::expected(revision).resource_not_found, "{revision}");
+    }
+}
+
+/// The author knows better than the type of the value.
+#[tokio::test]
+async fn the_media_type_of_a_resource_takes_precedence_over_that_of_its_value() {
+    for revision in Revision::ALL {
+        for (uri, expected) in [("test://place", "application/geo+json"), ("test://sales", "application/json")] {
+            let contents = request(revision, "resources/read", json!({"uri": uri})).await;
+            let expected = json!({"uri": uri, "mimeType": expected, "text": r#"{"total":7}"#});
+            assert_eq!(contents["contents"], json!([expected]), "{revision}");
+        }
     }
 }
 

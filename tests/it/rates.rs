@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 /// Send log messages.
-#[tool]
+#[tool(task = "optional")]
 async fn report(ctx: &Context, messages: u32) {
     for number in 1..=messages {
         ctx.log(Level::Error, number);
@@ -61,6 +61,18 @@ async fn log_messages_over_the_rate_are_dropped() {
             assert_eq!(sent, expected, "of {messages} in {revision}");
         }
     }
+}
+
+/// A task sends them to the session that has created it.
+#[tokio::test]
+async fn log_messages_of_tasks_count_towards_the_rate_of_their_session() {
+    let mut client = server(two_each()).test_client(Revision::V2025_11_25);
+    let params = json!({"name": "report", "arguments": {"messages": 5}, "task": {}});
+    let created = client.request("tools/call", params).await.unwrap();
+    client.request("tasks/result", json!({"taskId": created["task"]["taskId"]})).await.unwrap();
+    let notifications = client.notifications();
+    let sent = notifications.iter().filter(|message| message["method"] == "notifications/message").count();
+    assert_eq!(sent, 2, "{notifications:?}");
 }
 
 #[tokio::test]

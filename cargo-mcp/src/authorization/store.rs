@@ -166,6 +166,10 @@ mod tests {
         assert_eq!(one.load().await.unwrap().unwrap().client_id, "one");
         let same = TokenStore::in_directory(home.clone(), "HTTP://127.0.0.1:1/mcp#fragment");
         assert_eq!(same.load().await.unwrap().unwrap().client_id, "one");
+        for different in ["http://127.0.0.1:1/mcp?team=1", "http://127.0.0.1:1/mcp/", "https://127.0.0.1:1/mcp"] {
+            let different = TokenStore::in_directory(home.clone(), different);
+            assert!(different.load().await.unwrap().is_none(), "{different:?}");
+        }
         #[cfg(unix)]
         {
             let mode =

@@ -353,19 +353,19 @@ mod tests {
         }
 
         /// Counts a call.
-        #[cfg(feature = "http")]
+        #[cfg(all(feature = "cluster", feature = "http"))]
         pub(crate) fn begin_call(&self) {
             self.open_call();
         }
 
         /// Counts a request to the client.
-        #[cfg(feature = "http")]
+        #[cfg(all(feature = "cluster", feature = "http"))]
         pub(crate) fn begin_question(&self) {
             self.open_question();
         }
 
         /// Finishes a call with its response.
-        #[cfg(feature = "http")]
+        #[cfg(all(feature = "cluster", feature = "http"))]
         pub(crate) fn finish_call(&self, response: &str) {
             self.close_call(|out| out.extend_from_slice(format!("{response}\n").as_bytes()));
         }

@@ -277,6 +277,15 @@ mod tests {
         VALUES.into_iter().filter(|value| checker.accepts(value)).collect()
     }
 
+    #[test]
+    fn annotations_of_a_schema_take_precedence_over_those_of_its_parts() {
+        let parts = json!([{"title": "One", "description": "One.", "required": ["a"]}, {"title": "Two", "default": 1}]);
+        let mut schema = json!({"description": "All.", "allOf": parts}).as_object().unwrap().clone();
+        merge_all(&mut schema);
+        let expected = json!({"title": "One", "description": "All.", "default": 1, "required": ["a"]});
+        assert_eq!(Value::Object(schema), expected);
+    }
+
     /// Every pair of schemas, merged in both ways, accepts what both schemas accept.
     #[test]
     fn merged_schemas_accept_the_same_values() {

@@ -50,10 +50,8 @@ async fn responses_to_unknown_requests_are_ignored() {
     let mut client = connect(server());
     let question = ask(&mut client, 1).await;
     for id in [json!(99), json!("1"), json!(-1), json!("not a number"), json!(null)] {
-        assert_eq!(
-            send(&mut client, json!({"jsonrpc": "2.0", "id": id, "result": accept()})).len(),
-            usize::from(id.is_null())
-        );
+        let other = json!({"jsonrpc": "2.0", "id": id, "result": {"action": "decline"}});
+        assert_eq!(send(&mut client, other).len(), usize::from(id.is_null()));
     }
     assert_eq!(client.in_flight(), 1);
     let answer = json!({"jsonrpc": "2.0", "id": question, "result": accept()});
@@ -138,6 +136,33 @@ async fn the_timeout_of_a_call_excludes_only_the_wait_for_the_client() {
     let began = tokio::time::Instant::now();
     tokio::time::sleep(Duration::from_secs(100)).await;
     send(&mut client, json!({"jsonrpc": "2.0", "id": question, "result": accept()}));
+    let lines = client.settle().await;
+    assert_eq!(lines[0]["result"]["isError"], true);
+    assert_eq!(began.elapsed().as_secs(), 105);
+}
+
+/// The wait for one answer contains the wait for the other.
+#[tokio::test(start_paused = true)]
+async fn questions_that_overlap_extend_the_timeout_of_a_call_once() {
+    /// Ask, ask again after a while, then hang.
+    #[tool(timeout = "5s")]
+    async fn overlaps(ctx: &Context) -> Result<(), Fault> {
+        let later = async {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            ctx.elicit::<Confirm>("second", "And this?").await
+        };
+        let _ = tokio::join!(ctx.elicit::<Confirm>("first", "Hang?"), later);
+        std::future::pending().await
+    }
+
+    let mut client = connect(Server::empty("hanging", "1.0.0").with::<overlaps>());
+    let began = tokio::time::Instant::now();
+    let first = send_and_wait(&mut client, call(1, "overlaps", json!({}))).await[0]["id"].clone();
+    let second = client.next_lines().await[0]["id"].clone();
+    for question in [first, second] {
+        tokio::time::sleep(Duration::from_secs(35)).await;
+        send(&mut client, json!({"jsonrpc": "2.0", "id": question, "result": accept()}));
+    }
     let lines = client.settle().await;
     assert_eq!(lines[0]["result"]["isError"], true);
     assert_eq!(began.elapsed().as_secs(), 105);

@@ -4,14 +4,17 @@ use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt, Full};
 use mcp_runtime::{
-    HttpOptions,
+    Context, Fault, HttpOptions, Server,
     auth::Principal,
+    backend::MemoryBackend,
     http::{HttpBody, HttpService},
+    tool,
 };
 use serde_json::{Value, json};
 use tower_service::Service;
 
 use super::{
+    Confirm,
     client::{Endpoint, Session, soon},
     request::{Request, initialize, stateless},
 };
@@ -149,6 +152,28 @@ async fn rounds_are_json_responses_and_missing_capabilities_are_bad_requests() {
     let refused = endpoint.send(&without_elicitation).await;
     assert_eq!(refused.outcome(), (400, -32021));
     assert_eq!(refused.json()["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
+}
+
+/// Report progress, then send a request that is too large.
+#[tool]
+async fn asks_too_much(ctx: &Context) -> Result<&'static str, Fault> {
+    ctx.progress(1, 2, "half");
+    let _ = ctx.elicit::<Confirm>("confirm", "x".repeat(2 << 20)).await?;
+    Ok("asked")
+}
+
+/// Nothing waits for an answer that cannot come.
+#[tokio::test]
+async fn the_stream_of_a_call_whose_request_was_not_sent_ends() {
+    for backend in [None, Some(MemoryBackend::default())] {
+        let server = server().with::<asks_too_much>();
+        let server = backend.into_iter().fold(server, Server::backend);
+        let endpoint = Endpoint::start(server, HttpOptions::default()).await;
+        let session = session(&endpoint, "2025-11-25").await;
+        let messages = endpoint.open(&session.call(1, "asks_too_much")).await.messages().await;
+        assert_eq!(messages.len(), 2, "{messages:?}");
+        assert!(messages[1]["error"]["message"].as_str().unwrap().contains("is too large"), "{messages:?}");
+    }
 }
 
 /// Sends a request whose sender a middleware has identified.

@@ -108,7 +108,7 @@ async fn pages_of_allowed_origins_may_read_responses() {
     assert_eq!(opened.header("access-control-allow-origin"), Some(origin));
     assert!(opened.header("vary").unwrap().contains("origin"));
     let exposed = opened.header("access-control-expose-headers").unwrap();
-    for name in ["mcp-session-id", "mcp-protocol-version", "retry-after"] {
+    for name in ["mcp-session-id", "mcp-protocol-version", "retry-after", "www-authenticate", "dpop-nonce"] {
         assert!(exposed.contains(name), "{exposed}");
     }
 }

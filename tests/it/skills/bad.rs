@@ -248,6 +248,17 @@ mod links {
         }
     }
 
+    /// The path of the target begins with the text of the path of the directory.
+    #[test]
+    fn a_link_into_a_directory_with_a_longer_name_is_rejected() {
+        let folder = Folder::new();
+        folder.skill("skills/one");
+        folder.write("skills-private/secret", "secret");
+        symlink("../../skills-private/secret", folder.0.join("skills/one/file")).unwrap();
+        let problems = problems(&[&folder.0.join("skills")]);
+        assert!(problems.len() == 1 && problems[0].contains("outside the directory of skills"), "{problems:?}");
+    }
+
     /// Reading a pipe could block the server.
     #[test]
     fn special_files_are_rejected() {

@@ -199,6 +199,30 @@ async fn every_request_about_a_task_notices_that_its_server_was_killed() {
     }
 }
 
+/// A server that has lost its lease takes another one, under which its tasks go on.
+#[tokio::test]
+async fn a_task_outlives_the_lease_of_its_server() {
+    for revision in [SESSION, Revision::V2026_07_28] {
+        let (backend, gate) = (Arc::<MemoryBackend>::default(), Arc::<Gate>::default());
+        let mut here = connect(&backend, &gate, revision);
+        let id = here.start_task("work", json!({"label": "it"})).await;
+        wait_until(|| gate.entered() == 1).await;
+        let [lost] = &slots(&backend).await[..] else { panic!("not one task") };
+        assert!(backend.delete(lost, RecordCondition::Always).await.unwrap());
+        for _ in 0..5000 {
+            if slots(&backend).await != [lost.as_str()] {
+                break;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        let mut there = connect(&backend, &gate, revision);
+        let state = there.task_request("tasks/get", &id).await.unwrap();
+        assert_eq!(state["status"], "working", "{revision}: {state}");
+        gate.open();
+        here.wait_for_status(&id, "completed").await;
+    }
+}
+
 /// Waits until no server has a lease.
 async fn wait_until_gone(backend: &MemoryBackend) {
     for _ in 0..2000 {

@@ -145,9 +145,12 @@ async fn a_subscription_reports_changes_of_a_task_that_runs_elsewhere() {
         clients.reverse();
         let [here, there] = &mut clients;
         let id = here.start_task("work", json!({"label": "it"})).await;
+        sleep(Duration::from_millis(5)).await;
         there.send("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
         let received = there.wait_for_notifications(2).await;
-        assert_eq!(received[1]["params"]["status"], "working");
+        let working = &received[1]["params"];
+        assert_eq!(working["status"], "working");
+        assert_eq!(working["lastUpdatedAt"], working["createdAt"], "a subscription is no update");
         gate.open();
         let received = there.wait_for_notifications(1).await;
         assert_eq!(received[0]["params"]["status"], "completed");

@@ -417,3 +417,22 @@ async fn a_user_prolongs_a_limited_number_of_registrations() {
         assert_eq!(page.status, if index < 3 { 400 } else { 200 }, "{index}");
     }
 }
+
+/// A user who approves the client of another user, and then many others, does not end its registration.
+#[tokio::test]
+async fn a_registration_that_two_users_have_approved_is_shortened_by_neither() {
+    let world = World::new().await;
+    let metadata = json!({"redirect_uris": [REDIRECT]}).to_string();
+    let mut shared = None;
+    for (index, user) in ["ada", "eve"].into_iter().chain(["eve"; 51]).enumerate() {
+        world.provider(|provider| provider.subject = user.to_owned());
+        let sender = format!("198.51.100.{index}:1");
+        let registered = world.send_from(&sender, "POST", "/register", &[JSON], &metadata).await.json();
+        let id = registered["client_id"].as_str().unwrap().to_owned();
+        let id = if index < 2 { shared.get_or_insert(id).clone() } else { id };
+        assert!(world.log_in(&mut Browser::default(), &[("client_id", &id)]).await.parameter("code").is_some());
+    }
+    age_records(Duration::from_secs(2 * 60 * 60)).await;
+    let page = world.authorize(&mut Browser::default(), &[("client_id", &shared.unwrap())]).await;
+    assert_eq!(page.status, 200);
+}

@@ -310,6 +310,24 @@ async fn the_last_document_remains_in_use_while_its_host_does_not_respond() {
     assert_eq!(status().await, 400);
 }
 
+/// A host that responds has withdrawn the document, which no later outage restores.
+#[tokio::test]
+async fn a_document_that_was_withdrawn_is_not_used_any_more() {
+    let world = World::new().await;
+    let (host, id) = document(|_| {}).await;
+    let status = async || world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status;
+    assert_eq!(status().await, 200);
+    for (reply, seconds, expected) in [
+        (crate::tests::issuer::not_found as fn() -> Reply, 3601, 400),
+        (crate::tests::issuer::not_found, 1, 400),
+        (|| Reply::Close, 31, 503),
+    ] {
+        host.respond(move |_| reply());
+        world.clock.advance(Duration::from_secs(seconds));
+        assert_eq!(status().await, expected, "after {seconds} seconds");
+    }
+}
+
 /// Strangers can invent clients whose hosts hang, which must not block others.
 #[tokio::test]
 async fn documents_that_hang_hold_up_few_requests_and_evict_nothing() {

@@ -216,3 +216,45 @@ fn result(encoding: &Encoding, id: &Id) -> Vec<u8> {
     encoding.end_result_with(&mut out, "complete", Some(id));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{engine::subscriptions::subscriber::Subscriptions, revision};
+
+    /// The client reads nothing before the request ends.
+    #[test]
+    fn the_response_of_a_listener_follows_its_notifications() {
+        let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
+        let dialect = revision::newest();
+        let encoding =
+            Arc::new(Encoding { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
+        let subscriber = Subscriber::of_request(&subscriptions, &outbox, "1").unwrap();
+        let filter = Filter { lists: Kinds::ALL, resources: Some(vec!["a:b".to_owned()]), tasks: None };
+        let id = Id::from_json("1").unwrap();
+        let listener = Listener::start(subscriber, &filter, &id, &outbox, &encoding, None);
+        subscriptions.lists_changed(Kinds::ALL);
+        subscriptions.resource_updated("a:b");
+        listener.end(&id);
+        let mut output = Vec::new();
+        assert!(outbox.drain(&mut output));
+        let lines: Vec<serde_json::Value> = output
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_slice(line).unwrap())
+            .collect();
+        let methods: Vec<_> = lines.iter().map(|line| line["method"].as_str().unwrap_or("response")).collect();
+        let name = |method| format!("notifications/{method}");
+        let mut expected: Vec<_> = [
+            "subscriptions/acknowledged",
+            "tools/list_changed",
+            "resources/list_changed",
+            "prompts/list_changed",
+            "resources/updated",
+        ]
+        .map(name)
+        .into();
+        expected.push("response".to_owned());
+        assert_eq!(methods, expected);
+    }
+}

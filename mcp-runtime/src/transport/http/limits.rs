@@ -197,3 +197,31 @@ impl Drop for CallPermit {
         self.sessions.evict_streams();
     }
 }
+
+#[cfg(all(test, feature = "cluster"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_streams_of_a_peer_use_at_most_its_share_of_what_others_leave_free() {
+        let options = HttpOptions::default().max_unread_response_bytes(1000).max_peer_share(0.5);
+        let sessions = Arc::new(LocalSessions::new(&options));
+        let limits = SharedLimits::new(&options, Arc::clone(&sessions));
+        let [ada, eve] = ["ada", "eve"].map(|name| limits.peers.principal(name));
+        for (own, others, is_admitted) in [
+            (0, 0, true),
+            (500, 0, true),
+            (501, 0, false),
+            (200, 600, true),
+            (201, 600, false),
+            (0, 1000, true),
+            (1, 999, true),
+            (2, 998, false),
+            (0, 1001, false),
+        ] {
+            let _kept = [(&ada, own), (&eve, others)].map(|(peer, bytes)| sessions.memory().of_peer(peer).count(bytes));
+            assert_eq!(limits.admit_call(&ada, None).is_ok(), is_admitted, "{own} {others}");
+            assert_eq!(limits.check_capacity(&ada).is_ok(), is_admitted, "{own} {others}");
+        }
+    }
+}

@@ -1,4 +1,26 @@
 use super::*;
+use crate::SchemaProfile;
+
+/// Whatever a client makes of the listed schema, the function accepts the same numbers.
+#[test]
+fn the_listed_bounds_of_a_number_are_its_bounds() {
+    let numbers: Vec<String> = (-30..=30).map(|tenths| format!("{:?}", f64::from(tenths) / 10.0)).collect();
+    let accepted = |schema: &Value| {
+        let checker = Checker::compile(schema).unwrap();
+        numbers.iter().filter(|number| checker.accepts(number)).collect::<Vec<_>>()
+    };
+    for kind in ["integer", "number"] {
+        for keyword in ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"] {
+            for bound in [json!(-2), json!(-1.5), json!(-0.5), json!(0), json!(0.5), json!(1.5), json!(2)] {
+                let schema = json!({"type": kind, keyword: bound});
+                for profile in [SchemaProfile::Exact, SchemaProfile::Compatible, SchemaProfile::WithoutNull] {
+                    let listed = crate::listed(&schema, profile, &[]);
+                    assert_eq!(accepted(&listed), accepted(&schema), "{schema} is listed as {listed}");
+                }
+            }
+        }
+    }
+}
 
 #[test]
 fn keywords_are_added_to_schemas() {

@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::{MEGABYTE, UNREAD, served};
 use crate::http::{
-    request::{call, stateless},
-    serve, serve_with,
+    client::Endpoint,
+    request::{call, initialize, stateless},
+    serve, serve_with, server,
 };
 
 /// The oldest unfetched responses are evicted, across all sessions.
@@ -104,6 +105,17 @@ async fn unread_complete_responses_are_limited() {
     let read = unread.remove(0).full().await.0;
     assert_eq!(read.text().len(), UNREAD);
     assert_eq!(endpoint.send(&long(UNREAD + 2 * MEGABYTE)).await.status, 200);
+}
+
+/// The client never learns its id.
+#[tokio::test]
+async fn a_session_whose_description_does_not_fit_ends() {
+    let server = server().1.instructions("x".repeat(32 << 10)).build().unwrap();
+    let handle = server.handle();
+    let endpoint = Endpoint::serve(server, HttpOptions::default().max_unread_response_bytes(20 << 10)).await;
+    let refused = endpoint.send(&initialize("2025-11-25")).await;
+    assert_eq!((refused.outcome(), refused.header("mcp-session-id")), ((503, -32603), None));
+    assert_eq!(handle.sessions().len(), 0);
 }
 
 /// The connection is closed, but its stream can be resumed.

@@ -7,7 +7,10 @@ use super::{
 };
 use crate::{
     backend::{RecordCondition, Records as _},
-    cluster::streams::{ReplicaStreams, log::Entry},
+    cluster::streams::{
+        ReplicaStreams,
+        log::{Entry, RUNNING_TTL},
+    },
     transport::http::sse::{events::Resumption, item::StreamItem, stream::MAX_LOGGED_BYTES},
 };
 
@@ -169,4 +172,28 @@ async fn a_call_that_was_answered_is_not_lost_after_any_event() {
         }
         assert_eq!(found, expected, "{index}");
     }
+}
+
+/// The backend loses the log while a question keeps the stream open after the response.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_answered_is_not_lost_with_its_log() {
+    let backend = Arc::new(Flaky::default());
+    let (owner, reader) = (replica(&backend, LEASE), replica(&backend, LEASE));
+    let mut call = Call::begin(&owner, CALL);
+    let stream = call.opened().await;
+    let slot = owner.replica().slot().unwrap();
+    call.outbox.begin_question();
+    call.outbox.finish_call("response");
+    assert_eq!(event(&mut call.response).await.1, "response");
+    sleep(Duration::from_secs(1)).await;
+    StreamLog::new(reader.replica().backend(), "session", stream).remove().await.unwrap();
+    assert!(backend.delete(&format!("mcp/1/stream/session/{stream}"), RecordCondition::Always).await.unwrap());
+    // The replica notices the loss when it extends the lifetime of the log.
+    sleep(RUNNING_TTL).await;
+    assert!(backend.delete(&format!("mcp/1/replica/{slot}"), RecordCondition::Always).await.unwrap());
+    let later = match resume(&reader, stream, 0).await {
+        Resumption::Events(mut events) => rest(&mut events).await,
+        _ => Vec::new(),
+    };
+    assert_eq!(texts(&later), [""; 0]);
 }

@@ -341,6 +341,19 @@ impl Drop for Log {
 mod tests {
     use super::*;
 
+    /// The client may have lost what earlier responses have carried.
+    #[test]
+    fn events_after_the_start_of_a_response_are_unsent() {
+        let stream = EventStream::new(1, Outbox::for_test(), true, &StreamMemory::default());
+        stream.append(b"1\n2\n3\n");
+        for start in [0, 2, 3, 1] {
+            stream.carry(start);
+            assert_eq!((stream.written(), stream.has_unsent()), (start, start < 3), "{start}");
+            while stream.after(stream.written()).is_some() {}
+            assert!(!stream.has_unsent(), "{start}");
+        }
+    }
+
     /// The client may lose its connection before it receives the event that was written last.
     #[test]
     fn the_event_written_last_stays_in_the_log() {

@@ -9,7 +9,7 @@ use mcp_runtime::{
     HttpOptions, Server,
     backend::{RecordCondition, Records},
 };
-use mcp_tests::backend::Health;
+use mcp_tests::backend::{Health, UnreliableBackend};
 use serde_json::{Value, json};
 
 use super::{open, request, until_status};
@@ -129,7 +129,10 @@ async fn sessions_that_could_not_be_opened_leave_nothing() {
 #[tokio::test]
 async fn the_sessions_of_a_peer_are_counted_over_all_replicas() {
     let options = || HttpOptions::default().max_sessions(4).max_peer_share(1.0);
-    let cluster = Cluster::start_with(2, options, |server| server).await;
+    let shared = UnreliableBackend::default();
+    // The clocks of the replicas do not decide which sessions are in use.
+    shared.set_clock_back(Duration::from_secs(3600));
+    let cluster = Cluster::start_sharing(&shared, 1, 2, options, |server| server).await;
     let mut opened = Vec::new();
     for number in 0..4 {
         opened.push(open(cluster.at(number % 2), "2025-11-25", json!({})).await);

@@ -112,6 +112,38 @@ async fn a_cancellation_outlives_a_cut_of_the_connection_to_the_backend() {
     assert_eq!(other.text(), "waited");
 }
 
+/// A replica that hears messages again looks for cancellations, of which this one has taken effect.
+#[tokio::test]
+async fn a_cancellation_does_not_cancel_a_later_call_with_its_id() {
+    let cluster = Cluster::start(2).await;
+    let session = open(cluster.at(0), "2025-11-25", json!({})).await;
+    let call = session.call(1, "waits");
+    let cancel = async {
+        cluster.gate(0).has_begun(1).await;
+        assert_eq!(cluster.at(1).send(&session.cancel(1)).await.status, 202);
+    };
+    let (answered, ()) = tokio::join!(cluster.at(0).send(&call), cancel);
+    assert_eq!(answered.body, b"", "a cancelled request has no response");
+    let cancellations = format!("mcp/1/cancelled/{}", session.id);
+    let forgotten = async {
+        while cluster.backend().count(&cancellations).await.unwrap() > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    // The record expires after a minute.
+    tokio::time::timeout(Duration::from_secs(30), forgotten).await.expect("the cancellation is forgotten");
+    let reconnect = async {
+        cluster.gate(0).has_begun(2).await;
+        cluster.set_backend(0, Health::Deaf);
+        assert_eq!(cluster.at(1).send(&session.cancel(99)).await.status, 202);
+        cluster.set_backend(0, Health::Up);
+        tokio::time::sleep(LEASE / 4).await;
+        cluster.gate(0).open();
+    };
+    let (answered, ()) = tokio::join!(cluster.at(0).send(&call), reconnect);
+    assert_eq!(answered.text(), "waited");
+}
+
 /// No replica runs these calls, and a client can invent any number of ids.
 #[tokio::test]
 async fn cancellations_of_unknown_calls_do_not_fill_the_backend() {
