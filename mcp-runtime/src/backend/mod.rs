@@ -34,8 +34,10 @@ pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion
 pub(crate) use retry::BACKEND_TIMEOUT;
 #[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
 pub(crate) use retry::{Availability, CircuitBreaker};
+#[cfg(any(feature = "cluster", feature = "http", feature = "tasks"))]
+pub(crate) use retry::Backoff;
 #[cfg(any(feature = "cluster", feature = "tasks"))]
-pub(crate) use retry::{Backoff, with_timeout};
+pub(crate) use retry::with_timeout;
 pub(crate) use time::BackendClock;
 pub use time::Timestamp;
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};

@@ -13,7 +13,7 @@ use crate::{backend::Backend, error::Fault, handler::Function};
 pub(super) struct Tasks;
 
 impl Tasks {
-    pub(super) fn new(_: Arc<dyn Backend>, _: Option<Arc<dyn Replicas>>, _: TaskOptions) -> Self {
+    pub(super) fn new(_: Arc<dyn Backend>, _: Option<Arc<dyn Replicas>>, _: TaskOptions, _: &str) -> Self {
         Self
     }
 }

@@ -184,9 +184,9 @@ impl Listener {
     }
 
     /// Ends the request with its response, which follows the pending notifications.
-    pub(crate) fn end(self, id: &Id) {
+    pub(crate) fn end(mut self, id: &Id) {
         self.subscriber.unsubscribe_all();
-        drop(self.task_watch);
+        self.task_watch = None;
         self.outbox.close_listener(|out| {
             running::write_result(out, id, &result(&self.encoding, id));
             out.push(b'\n');
@@ -227,8 +227,13 @@ mod tests {
     fn the_response_of_a_listener_follows_its_notifications() {
         let (subscriptions, outbox) = (Arc::<Subscriptions>::default(), Outbox::for_test());
         let dialect = revision::newest();
-        let encoding =
-            Arc::new(Encoding { dialect, features: dialect.features(), identity: Vec::new(), is_private: false });
+        let encoding = Arc::new(Encoding {
+            dialect,
+            features: dialect.features(),
+            identity: Vec::new(),
+            is_private: false,
+            checks_results: false,
+        });
         let subscriber = Subscriber::of_request(&subscriptions, &outbox, "1").unwrap();
         let filter = Filter { lists: Kinds::ALL, resources: Some(vec!["a:b".to_owned()]), tasks: None };
         let id = Id::from_json("1").unwrap();
