@@ -32,12 +32,12 @@ pub use memory_records::MemoryRecords;
 pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};
 #[cfg(any(feature = "cluster", feature = "http"))]
 pub(crate) use retry::BACKEND_TIMEOUT;
-#[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
-pub(crate) use retry::{Availability, CircuitBreaker};
 #[cfg(any(feature = "cluster", feature = "http", feature = "tasks"))]
 pub(crate) use retry::Backoff;
 #[cfg(any(feature = "cluster", feature = "tasks"))]
 pub(crate) use retry::with_timeout;
+#[cfg(all(feature = "cluster", any(feature = "http", feature = "rate-limit")))]
+pub(crate) use retry::{Availability, CircuitBreaker};
 pub(crate) use time::BackendClock;
 pub use time::Timestamp;
 pub use topics::{TopicEvent, TopicSender, TopicSubscription, Topics};

@@ -320,7 +320,7 @@ fn the_log_of_a_function_is_forwarded() {
             }
             data.push((line["params"]["logger"].clone(), line["params"]["data"].clone()));
         }
-        let mut expected = vec![(Value::Null, json!({"why": "error"}))];
+        let mut expected = vec![(json!("fixture"), json!({"why": "error"}))];
         if is_forwarded {
             expected.push((json!("fixture"), json!({"count": 3, "message": "traced"})));
         }
