@@ -322,7 +322,7 @@ fn the_log_of_a_function_is_forwarded() {
         }
         let mut expected = vec![(json!("fixture"), json!({"why": "error"}))];
         if is_forwarded {
-            expected.push((json!("fixture"), json!({"count": 3, "message": "traced"})));
+            expected.push((json!("mcp_tests"), json!({"count": 3, "message": "traced"})));
         }
         assert_eq!(data, expected, "{filter:?}");
     }
