@@ -66,10 +66,9 @@ fn rewrite(schema: &mut Map<String, Value>) {
         schema.insert("anyOf".to_owned(), branches);
     }
     flatten_branches(schema);
-    // As schemars generates it for the unknown fields of a struct that flattens an enum. Few clients know it.
-    if schema.contains_key("anyOf") {
-        schema.shift_remove("unevaluatedProperties");
-    }
+    // As schemars generates it for the unknown fields of a struct that flattens an enum. Few clients know it, and what is
+    // removed below would no longer count as evaluated.
+    schema.shift_remove("unevaluatedProperties");
     match schema.get("additionalProperties") {
         Some(Value::Bool(false)) => drop(schema.shift_remove("additionalProperties")),
         Some(Value::Bool(true)) if schema.contains_key("properties") => {

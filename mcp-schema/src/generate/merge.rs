@@ -9,13 +9,37 @@ pub(super) const ANNOTATIONS: &[&str] =
     &["$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
 /// Keywords whose meaning depends on their siblings.
-const DEPENDENT: [(&str, &[&str]); 6] = [
+const DEPENDENT: [(&str, &[&str]); 8] = [
     ("additionalProperties", &["properties", "patternProperties"]),
     ("items", &["prefixItems"]),
     ("then", &["if"]),
     ("else", &["if"]),
     ("minContains", &["contains"]),
     ("maxContains", &["contains"]),
+    ("unevaluatedProperties", EVALUATING),
+    ("unevaluatedItems", EVALUATING),
+];
+
+/// Keywords that evaluate properties or items.
+const EVALUATING: &[&str] = &[
+    "properties",
+    "patternProperties",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "dependentSchemas",
+    "prefixItems",
+    "items",
+    "contains",
+    "unevaluatedItems",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "$ref",
+    "$dynamicRef",
 ];
 
 /// Merges a schema with the siblings of the reference to it. Constraints of both apply; annotations of the siblings
@@ -30,8 +54,21 @@ pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>
         for (keyword, value) in constraints {
             merge_keyword(&mut schema, keyword, value);
         }
-    } else if let Value::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
-        all.push(Value::Object(constraints));
+        return schema;
+    }
+    // The siblings see what the definition evaluates, but not the other way around.
+    let unevaluated = ["unevaluatedProperties", "unevaluatedItems"];
+    let part = if has_any(&constraints, &unevaluated) || has_any(&schema, &unevaluated) {
+        let (mut whole, definition): (Map<_, _>, Map<_, _>) =
+            schema.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
+        whole.extend(constraints);
+        schema = whole;
+        definition
+    } else {
+        constraints
+    };
+    if let Value::Array(all) = schema.entry("allOf").or_insert_with(|| json!([])) {
+        all.push(Value::Object(part));
     }
     schema
 }
@@ -249,6 +286,9 @@ mod tests {
             json!({"contains": {"type": "integer"}}),
             json!({"contains": {"type": "integer"}, "maxContains": 1}),
             json!({"minContains": 0}),
+            json!({"unevaluatedProperties": false}),
+            json!({"properties": {"b": true}, "unevaluatedProperties": false}),
+            json!({"contains": {"type": "integer"}, "unevaluatedItems": false}),
         ];
         schemas.map(|schema| schema.as_object().unwrap().clone()).to_vec()
     }
@@ -286,17 +326,23 @@ mod tests {
         assert_eq!(Value::Object(schema), expected);
     }
 
-    /// Every pair of schemas, merged in both ways, accepts what both schemas accept.
+    /// Adds a schema to the `allOf` of another one, which sees what the added one evaluates.
+    fn with_part(schema: &Map<String, Value>, part: &Map<String, Value>) -> Map<String, Value> {
+        let mut whole = schema.clone();
+        whole.entry("allOf").or_insert_with(|| json!([])).as_array_mut().unwrap().push(part.clone().into());
+        whole
+    }
+
+    /// Every pair of schemas, merged in both ways, accepts the same values as one with the other as its part.
     #[test]
     fn merged_schemas_accept_the_same_values() {
         for (outer, inner) in schemas().iter().flat_map(|outer| schemas().into_iter().map(move |inner| (outer, inner)))
         {
-            let both = json!({"allOf": [outer, inner]}).as_object().unwrap().clone();
-            let expected = accepted(both);
-            let mut whole = outer.clone();
-            whole.entry("allOf").or_insert_with(|| json!([])).as_array_mut().unwrap().push(inner.clone().into());
+            let mut whole = with_part(outer, &inner);
+            let expected = accepted(whole.clone());
             merge_all(&mut whole);
             assert_eq!(accepted(whole.clone()), expected, "merge_all({outer:?}, {inner:?}) = {whole:?}");
+            let expected = accepted(with_part(&inner, outer));
             let merged = merge(outer.clone(), inner.clone());
             assert_eq!(accepted(merged.clone()), expected, "merge({outer:?}, {inner:?}) = {merged:?}");
         }

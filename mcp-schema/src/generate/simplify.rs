@@ -24,6 +24,8 @@ pub(super) struct Simplifier {
     recursive: BTreeSet<String>,
     /// Whether `null` is removed from optional properties.
     drops_null: bool,
+    /// Whether arrays get the `items` that they lack. They would count as evaluated for an `unevaluatedItems` outside.
+    adds_items: bool,
     /// The definitions that references still point to.
     kept: BTreeSet<String>,
     /// Definitions that authors wrote into nested schemas. They move to the root, where references to them point.
@@ -49,6 +51,7 @@ impl Simplifier {
     pub(super) fn new(definitions: Map<String, Value>, drops_null: bool) -> Self {
         Self {
             recursive: recursive(&definitions),
+            adds_items: !definitions.values().any(has_unevaluated_items),
             definitions,
             drops_null,
             kept: BTreeSet::new(),
@@ -60,11 +63,13 @@ impl Simplifier {
 
     /// Simplifies the schema of a property of the root. It is inlined even if its type is recursive.
     pub(super) fn property(&mut self, schema: Value, optional: bool) -> Value {
+        self.adds_items &= !has_unevaluated_items(&schema);
         self.schema(schema, SchemaContext { optional, asserted: true, root: true, depth: 0 })
     }
 
     /// Simplifies a schema that becomes the root. It is inlined even if its type is recursive.
     pub(super) fn root(&mut self, schema: Value) -> Value {
+        self.adds_items &= !has_unevaluated_items(&schema);
         self.schema(schema, SchemaContext { optional: false, asserted: true, root: true, depth: 0 })
     }
 
@@ -138,7 +143,7 @@ impl Simplifier {
         }
         self.nested(schema, context);
         choices_to_enum(schema);
-        if context.asserted {
+        if context.asserted && self.adds_items {
             add_items(schema);
         }
         self.hoist(schema);
@@ -276,10 +281,21 @@ fn generated_format(schema: &Map<String, Value>) -> bool {
         || matches!(format, "isize" | "usize" | "float" | "double" | "decimal" | "char" | "ip" | "partial-date-time")
 }
 
+/// Returns whether a schema or one of its subschemas has `unevaluatedItems`.
+fn has_unevaluated_items(schema: &Value) -> bool {
+    match schema {
+        Value::Object(members) => {
+            members.contains_key("unevaluatedItems") || members.values().any(has_unevaluated_items)
+        }
+        Value::Array(items) => items.iter().any(has_unevaluated_items),
+        _ => false,
+    }
+}
+
 /// Adds the `items` that an array lacks, because some clients reject arrays without them.
 fn add_items(schema: &mut Map<String, Value>) {
     let array = schema.get("type").is_some_and(|kind| kind == "array");
-    if !array || schema.contains_key("items") || schema.contains_key("unevaluatedItems") {
+    if !array || schema.contains_key("items") {
         return;
     }
     let items = match schema.get("prefixItems").and_then(Value::as_array).map(Vec::as_slice) {
