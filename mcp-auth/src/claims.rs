@@ -14,7 +14,7 @@ use crate::{audience::Audience, clock::Clock, json::excerpt};
 const MAX_TIME: f64 = 253_402_300_799.0;
 
 /// The maximum leeway.
-const MAX_LEEWAY: Duration = Duration::from_secs(5 * 60);
+pub(crate) const MAX_LEEWAY: Duration = Duration::from_secs(5 * 60);
 
 /// The rules for claims.
 #[derive(Debug, Clone)]

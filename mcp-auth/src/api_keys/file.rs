@@ -9,6 +9,7 @@ use mcp_runtime::auth::Identity;
 use serde_json::{Map, Value};
 use subtle::{ConditionallySelectable as _, ConstantTimeEq as _};
 
+use super::MAX_KEY;
 use crate::{json::parse_object, token_cache::TokenHash};
 
 /// The maximum size of the file in bytes, and the maximum number of keys.
@@ -86,8 +87,12 @@ impl KeyFile {
         let mut file = Self { hashes: Vec::new(), identities: Vec::new() };
         for (key, identity) in keys {
             let hash = *TokenHash::of(&key).as_bytes();
-            if key.is_empty() || file.hashes.contains(&hash) {
-                let problem = if key.is_empty() { "is empty" } else { "is the same as another one" };
+            let problem = match key.len() {
+                0 => Some("is empty"),
+                length if length > MAX_KEY => Some("is longer than 1 KiB"),
+                _ => file.hashes.contains(&hash).then_some("is the same as another one"),
+            };
+            if let Some(problem) = problem {
                 return Err(format!("the API key of `{}` {problem}", identity.principal()));
             }
             if file.hashes.len() == MAX_KEYS {

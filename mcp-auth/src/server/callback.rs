@@ -53,6 +53,11 @@ pub(super) async fn handle(server: &Inner, query: &str, sender: Sender<'_>) -> R
             server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), "", 0);
             response
         }
+        Some(_) if !server.cookies.is_secure && parameters.get("error").is_some() => {
+            let mut response = refuse("The login at the provider has failed.");
+            server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), "", 0);
+            response
+        }
         // A page of another port may have set the cookies of a login that was approved elsewhere.
         Some(request) if !server.cookies.is_secure => {
             // Not a redirect, since the user has not confirmed anything.

@@ -10,10 +10,14 @@ use lru::LruCache;
 use mcp_runtime::backend::BackendError;
 
 use super::{inner::Inner, random, store::Limits};
+use crate::claims::MAX_LEEWAY;
 
 /// The maximum number of entries, in the memory of each process and in the store. Older ones leave the memory, and further
 /// ones are not announced to other processes: their access tokens are accepted until they expire.
 const MAX_ENDED: usize = 10_000;
+
+/// The maximum number of withdrawn signing keys, which are announced although that many grants have ended.
+const MAX_KEYS: usize = 100;
 
 /// The maximum number of entries of a user or of a machine in the store.
 const MAX_OF_SUBJECT: usize = 1_000;
@@ -61,21 +65,24 @@ impl Ended {
 /// read the entries again.
 pub(super) async fn add(server: &Inner, id: &str, subject: &str) -> Result<(), BackendError> {
     server.ended.insert(id);
-    announce(server, id, &random::hash(subject), server.options.access_token_lifetime).await
+    let window = server.options.access_token_lifetime + MAX_LEEWAY;
+    let limits = Limits { per_account: MAX_OF_SUBJECT, total: MAX_ENDED, window };
+    if !server.store.insert(KIND, id, &random::hash(subject), limits).await? {
+        tracing::warn!("so many grants have ended that access tokens of some are accepted until they expire");
+    }
+    Ok(())
 }
 
 /// Lets the other processes read the signing keys again. A process that is idle for so long reads them because they are
 /// old.
+///
+/// # Errors
+///
+/// Returns an error if the store is not available, or if too many keys were withdrawn.
 pub(super) async fn add_key(server: &Inner, id: &str, lifetime: Duration) -> Result<(), BackendError> {
-    announce(server, &format!("{KEY}{id}"), "", lifetime).await
-}
-
-async fn announce(server: &Inner, name: &str, account: &str, window: Duration) -> Result<(), BackendError> {
-    let limits = Limits { per_account: MAX_OF_SUBJECT, total: MAX_ENDED, window };
-    if !server.store.insert(KIND, name, account, limits).await? {
-        tracing::warn!("so many grants have ended that access tokens of some are accepted until they expire");
-    }
-    Ok(())
+    let limits = Limits { per_account: MAX_KEYS, total: MAX_ENDED + MAX_KEYS, window: lifetime };
+    let is_announced = server.store.insert(KIND, &format!("{KEY}{id}"), "", limits).await?;
+    if is_announced { Ok(()) } else { Err(BackendError::Full) }
 }
 
 /// Reads the entries of other processes, if it is time. While the store fails, the known ones remain in use.
@@ -84,6 +91,8 @@ pub(super) async fn follow(server: &Inner) {
     if next_read.is_some_and(|next| server.clock.monotonic() < next) {
         return;
     }
+    // In case the read is dropped.
+    *next_read = Some(server.clock.monotonic() + RETRY);
     let result = read(server).await;
     if let Err(error) = &result {
         tracing::warn!(%error, "ended grants cannot be read, so those of other processes are accepted until they expire");
@@ -92,7 +101,7 @@ pub(super) async fn follow(server: &Inner) {
 }
 
 async fn read(server: &Inner) -> Result<(), crate::Error> {
-    let names = server.store.names(KIND, MAX_ENDED).await.map_err(crate::Error::records)?;
+    let names = server.store.names(KIND, MAX_ENDED + MAX_KEYS).await.map_err(crate::Error::records)?;
     let mut has_new_keys = false;
     for name in names.iter().filter(|name| !server.ended.contains(name)) {
         if name.starts_with(KEY) {

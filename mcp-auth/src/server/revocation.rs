@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{
     audit::Event,
     client::Client,
+    codes::MACHINE,
     ended,
     grants::{self, RefreshToken},
     inner::Inner,
@@ -40,14 +41,14 @@ pub(super) async fn revoke(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
         check(&client, text("client_id")).map_err(of_client)?;
         match (text("grant"), text("jti")) {
             (Some(grant), _) => grants::end(server, grant, sender.peer, REASON).await?,
-            // The token of a machine.
-            (None, Some(id)) => {
+            // The token of a machine, which states its client twice.
+            (None, Some(id)) if text("sub").and_then(|sub| sub.strip_prefix(MACHINE)) == Some(client.id.as_str()) => {
                 let subject = text("sub").unwrap_or_default();
                 ended::add(server, id, subject).await?;
                 let event = Event::new("revocation", sender.peer).subject(server, subject).client(client.id.as_str());
                 event.reason(REASON).record();
             }
-            (None, None) => {}
+            _ => {}
         }
     }
     Ok(reply::empty(StatusCode::OK))

@@ -7,8 +7,8 @@ use http::{HeaderMap, Method, Request, Response};
 use mcp_runtime::auth::{AuthorizationRoutes, RouteFuture};
 
 use super::{
-    account, authorize, callback, inner::Inner, metadata, oauth_error::OAuthError, registration, reply, revocation,
-    token,
+    account, authorize, callback, ended, inner::Inner, metadata, oauth_error::OAuthError, registration, reply,
+    revocation, token,
 };
 use crate::shares::Peer;
 
@@ -99,6 +99,7 @@ impl AuthorizationRoutes for Routes {
             if let Err(error) = self.0.clock.follow(self.0.store.records()).await {
                 tracing::debug!(%error, "the clock of the store cannot be read");
             }
+            ended::follow(&self.0).await;
             let (path, endpoints) = (request.uri().path(), &self.0.options.endpoints);
             if path == endpoints.account {
                 self.respond_with_account(&request).await

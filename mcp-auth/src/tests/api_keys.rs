@@ -60,6 +60,7 @@ async fn keys_can_be_values() {
     for (values, expected) in [
         (vec!["a", "b"], None),
         (vec!["a", ""], Some("the API key of `1` is empty")),
+        (vec!["a", &"x".repeat(1025)], Some("the API key of `1` is longer than 1 KiB")),
         (vec!["a", "b", "a"], Some("the API key of `2` is the same as another one")),
     ] {
         let keys = values.iter().enumerate().map(|(index, key)| ((*key).to_owned(), identity(&index.to_string())));

@@ -188,6 +188,26 @@ async fn records_need_a_secret_and_secrets_are_long_and_can_be_replaced() {
     assert!(bearer(&replaced, tokens["access_token"].as_str().unwrap()).await.is_ok());
 }
 
+/// The server and its provider are reached with TLS, except on the loopback interface.
+#[tokio::test]
+async fn urls_without_tls_are_rejected() {
+    let credentials = || crate::ClientCredentials::basic("notes", "a secret");
+    let secure = "https://id.example.com/oauth";
+    let upstream = || crate::Upstream::endpoints(secure, secure, secure, credentials());
+    let insecure = "http://id.example.com/oauth";
+    for (what, error) in [
+        ("resource", crate::AuthorizationServer::builder(insecure, upstream().unwrap()).err()),
+        ("issuer", crate::AuthorizationServer::builder(RESOURCE, upstream().unwrap()).unwrap().issuer(insecure).err()),
+        ("provider", crate::Upstream::discover(insecure, credentials()).await.err()),
+        ("authorization endpoint", crate::Upstream::endpoints(insecure, secure, secure, credentials()).err()),
+        ("token endpoint", crate::Upstream::endpoints(secure, insecure, secure, credentials()).err()),
+        ("user endpoint", crate::Upstream::endpoints(secure, secure, insecure, credentials()).err()),
+    ] {
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("is not secure"), "{what}: {error}");
+    }
+}
+
 /// HEAD is GET without its body, except where GET has an effect.
 #[tokio::test]
 async fn head_is_answered_like_get() {
