@@ -7,6 +7,7 @@ use mcp_runtime::{
     Completions, Content, Context, Fault, Image, Json, Level, PromptMessage, Resource, ResourceLink, Revision, Server,
     ToolResult,
     ask::{SampleRequest, SampleToolResult},
+    auth::{Identity, Principal},
     backend::Timestamp,
     function::EntryKind,
     model::{Annotations, Audio, CacheScope, Icon, PromptResult, ResourceResult, Role, Structured, Theme},
@@ -635,6 +636,24 @@ async fn lists_and_resources_have_cache_hints_of_their_own() {
         let found: Vec<_> = found.iter().map(|(_, ttl, scope)| (*ttl, scope.as_str())).collect();
         assert_eq!(found, expected);
     }
+}
+
+/// A caller without the scope of a `list` function does not see what it lists, and other callers do.
+#[tokio::test]
+async fn a_list_without_what_functions_list_for_others_is_private() {
+    /// A template whose resources only some callers see.
+    #[resource("test://scoped/{id}", list = items, scopes("read"))]
+    fn scoped(id: String) -> String {
+        id
+    }
+
+    let hour = Duration::from_secs(3600);
+    let server = Server::empty("scoped", "1.0.0").with::<scoped>().with::<none>();
+    let server = server.list_cache(EntryKind::Resource, hour, CacheScope::Public);
+    let identity = Identity::new(Principal::new("Ada")).with_scopes(["write"]);
+    let mut client = server.test_client(Revision::V2026_07_28).with_extension(identity);
+    let result = client.request("resources/list", json!({})).await.unwrap();
+    assert_eq!((result["resources"].as_array().map(Vec::len), &result["cacheScope"]), (Some(1), &json!("private")));
 }
 
 /// Asks for the name.

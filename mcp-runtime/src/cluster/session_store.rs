@@ -240,11 +240,11 @@ impl SessionStore {
                 return Ok(true);
             }
             record.renewed = Some(self.replica.clock().now());
+            // First, since the session counts as renewed once its record is written.
+            self.renew_peer(&shared.id, &record.peer).await?;
             let condition = RecordCondition::Version(version);
             if let Some(version) = self.write(&shared.id, condition, &record).await? {
-                let peer = record.peer.clone();
                 shared.set_renewed(StoredSession { record, version });
-                self.renew_peer(&shared.id, &peer).await?;
                 return Ok(true);
             }
             if !self.refresh(session).await? {

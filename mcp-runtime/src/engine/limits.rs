@@ -86,7 +86,8 @@ impl Default for TaskOptions {
     }
 }
 
-/// The maximum numbers of tasks that a server keeps, including finished tasks.
+/// The maximum numbers of tasks that a server keeps, including finished tasks. They have no effect without the feature
+/// `tasks`.
 ///
 /// Processes that share a [backend](crate::Server::backend) share the limits.
 ///

@@ -60,7 +60,7 @@ impl Rate {
 /// The rates apply to each session separately. Over HTTP, requests of protocol version 2026-07-28 have no session: the
 /// rate of log messages applies to each request, and the rates of requests apply to each
 /// [principal](crate::Caller::principal) or, without one, to each network address (for IPv6, each /64 network), which
-/// behind a proxy is the proxy's unless `HttpOptions::peer_addr` is set. The rate of tool calls has no default; the
+/// behind a proxy is the proxy's unless `HttpOptions::trusted_proxies` names it. The rate of tool calls has no default; the
 /// layer `RateLimit` (feature `rate-limit`) limits it. The progress notifications of a call are at least 10
 /// milliseconds apart.
 ///

@@ -144,7 +144,8 @@ impl Server {
     }
 
     /// Sets how long clients of stateless revisions may cache the lists of one kind, and whether they may share them
-    /// between users, in place of [`list_ttl`](Self::list_ttl). Both lists of resources have the same kind.
+    /// between users, in place of [`list_ttl`](Self::list_ttl). The lists of resources,
+    /// templates and skills have the same kind.
     ///
     /// A list that depends on the caller remains `private`: because of [`visible_to`](Self::visible_to),
     /// [`hide_unauthorized`](Self::hide_unauthorized) or a `list` function. A list with a `list` function is not cached
@@ -240,7 +241,7 @@ impl Server {
     }
 }
 
-/// Limiting tasks.
+/// Limiting tasks. These options have no effect without the feature `tasks`.
 impl Server {
     /// Sets the time to live, counted from creation, of tasks whose client does not request one. The default is one
     /// hour. An expired task is deleted, and cancelled if it is still running.

@@ -338,11 +338,11 @@ impl Server {
     }
 
     /// Sets whether structured results are checked against the output schema of their tool before they are sent. By
-    /// default, they are checked in debug builds and by the [test client](Self::test_client).
+    /// default, they are checked in debug builds and if [`Server::test_client`](Self::test_client) serves them.
     ///
     /// A call whose result does not match fails with an error that names each wrong value and the rule that it
     /// violates. The reason is a `Serialize` that differs from `JsonSchema`, or a layer that changes results. A result
-    /// that takes long to check because it is large is sent unchecked.
+    /// whose check would take too long, such as one with many alternatives, is sent unchecked.
     ///
     /// ```
     /// # use mcp_runtime::Server;

@@ -26,7 +26,7 @@ const UPDATE: &str = "MCP_UPDATE_LOCK";
 /// `1`. `cargo mcp check --locked` makes the same comparison. The test reports for each change whether it breaks
 /// callers.
 ///
-/// The macro requires the feature `testing`, which belongs into `[dev-dependencies]`.
+/// The macro requires the feature `testing`, which belongs in `[dev-dependencies]`.
 ///
 /// In a program with `main!()` or `#[server]`, the test compares the server that `main` would serve:
 ///

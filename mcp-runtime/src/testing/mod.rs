@@ -5,7 +5,7 @@
 //! the server with its lock file, and `backend_contract` checks an implementation of [`Backend`](crate::backend::Backend). The
 //! guide explains them in [Testing](crate::guide::testing).
 //!
-//! The module requires the feature `testing`, which belongs into `[dev-dependencies]`.
+//! The module requires the feature `testing`, which belongs in `[dev-dependencies]`.
 
 #[cfg(feature = "cluster")]
 mod backend_contract;

@@ -275,13 +275,13 @@ impl Call {
         let run = || enter_call(context, || function(input, &mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
         let mut outcome = with_unmet_requirement(outcome, context);
+        warn_if_slow(self.name, connection.clock.lap());
         if self.encoding.checks_results
             && let Ok(kind) = &outcome
             && let Err(fault) = self.check_result(kind, &out[body..])
         {
             outcome = Err(fault.into());
         }
-        warn_if_slow(self.name, connection.clock.lap());
         if let Some(context) = context {
             context.end();
         }

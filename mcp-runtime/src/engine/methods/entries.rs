@@ -25,6 +25,7 @@ use crate::{
         from_strings,
     },
     jsonrpc::raw,
+    model::CacheScope,
     registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
 };
 
@@ -34,14 +35,22 @@ use crate::{
 pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u8>) -> Result<(), Fault> {
     let cursor = request.params.cursor()?;
     let (registry, listed) = (request.registry, ListedTo::sender_of(request));
-    if kind == ListKind::Resources
-        && registry.lists_resources()
+    let depends_on_caller = kind == ListKind::Resources && registry.lists_resources();
+    if depends_on_caller
         && let Some(functions) = registry.resource_lists(|function| listed.sees(function) && may_use(request, function))
     {
         return list_resources(request, cursor.as_deref(), functions, listed, out);
     }
-    let pager = request.engine().pager(request.dialect());
-    let encoded = if listed.is_limited() { None } else { request.registry.lists(&pager).page(kind, cursor.as_deref()) };
+    let mut pager = request.engine().pager(request.dialect());
+    if depends_on_caller {
+        // Other callers also see what functions list.
+        pager.caches.iter_mut().flatten().for_each(|(_, scope)| *scope = CacheScope::Private);
+    }
+    let encoded = if listed.is_limited() || depends_on_caller {
+        None
+    } else {
+        request.registry.lists(&pager).page(kind, cursor.as_deref())
+    };
     if let Some(page) = encoded {
         running::write_result(out, request.id, page);
     } else {

@@ -131,7 +131,8 @@ impl RateLimit {
     ///
     /// A caller is identified by its [principal](crate::Caller::principal) or, without one, by the address of the HTTP
     /// request (for IPv6, its /64 network), or by the user whose process has connected to a Unix socket. Behind a proxy,
-    /// that is the proxy's address, or the user that the proxy runs as. Callers with neither share one budget.
+    /// that is the proxy's address, or the user that the proxy runs as, unless `HttpOptions::trusted_proxies` names the
+    /// proxy. Callers with neither share one budget.
     #[must_use]
     pub fn per_caller(mut self) -> Self {
         self.per_caller = true;

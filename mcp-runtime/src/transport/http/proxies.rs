@@ -58,7 +58,8 @@ impl TrustedProxies {
     ///
     /// Each proxy adds its client to the end of a header, so the entries are read from the right, up to the first address
     /// that is no trusted proxy: a client can write anything to the left of it. A proxy usually sets one of the two
-    /// headers and passes on the other one, so none is used if they contradict each other.
+    /// headers and passes on the other one. If they contradict each other, the client is unknown, which is the address
+    /// `0.0.0.0`: whoever forged one of them must count neither as another client nor as the proxy.
     pub(super) fn client(&self, sender: Remote, headers: &HeaderMap) -> Option<SocketAddr> {
         let is_proxy = match sender {
             Remote::Address(address) => self.contains(address.ip()),
@@ -72,7 +73,9 @@ impl TrustedProxies {
             headers.contains_key(name).then(|| self.nearest_client(headers, name, parse))
         };
         match (stated(FORWARDED, forwarded_for), stated(X_FORWARDED_FOR, node)) {
-            (Some(left), Some(right)) if left.map(|client| client.ip()) != right.map(|client| client.ip()) => None,
+            (Some(left), Some(right)) if left.map(|client| client.ip()) != right.map(|client| client.ip()) => {
+                Some(SocketAddr::from(([0; 4], 0)))
+            }
             (stated, other) => stated.or(other)?,
         }
     }
@@ -84,10 +87,11 @@ impl TrustedProxies {
         name: &str,
         parse: fn(&str) -> Option<SocketAddr>,
     ) -> Option<SocketAddr> {
-        let lines = headers.get_all(name).iter().rev().map(HeaderValue::to_str);
-        let entries = lines.flat_map(|line| line.unwrap_or_default().rsplit(','));
+        // The proxy appends to the text of the client, which may contain any byte.
+        let lines = headers.get_all(name).iter().rev().map(HeaderValue::as_bytes);
+        let entries = lines.flat_map(|line| line.rsplit(|byte| *byte == b','));
         let mut nearest = None;
-        for client in entries.map(|entry| parse(entry.trim())) {
+        for client in entries.map(|entry| parse(str::from_utf8(entry).unwrap_or_default().trim())) {
             nearest = Some(client?);
             if client.is_some_and(|client| !self.contains(client.ip())) {
                 break;
@@ -173,7 +177,9 @@ mod tests {
     fn client(sender: &str, lines: &[(&str, &str)]) -> Option<String> {
         let headers: HeaderMap = lines
             .iter()
-            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value).unwrap()))
+            .map(|(name, value)| {
+                (name.parse::<HeaderName>().unwrap(), HeaderValue::from_bytes(value.as_bytes()).unwrap())
+            })
             .collect();
         let address = proxies().client(Remote::Address(sender.parse().unwrap()), &headers)?;
         Some(if address.port() == 0 { address.ip().to_string() } else { address.to_string() })
@@ -183,6 +189,8 @@ mod tests {
     fn addresses_are_read_from_the_right_up_to_the_first_that_is_no_proxy() {
         for (value, expected) in [
             ("198.51.100.1", Some("198.51.100.1")),
+            ("é, 198.51.100.1", Some("198.51.100.1")),
+            ("198.51.100.1, é", None),
             ("198.51.100.1:4711", Some("198.51.100.1:4711")),
             ("2001:db8::1", Some("2001:db8::1")),
             ("[2001:db8::1]", Some("2001:db8::1")),
@@ -236,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_contradict_each_other_are_ignored() {
+    fn headers_that_contradict_each_other_have_no_known_client() {
         for (forwarded, older, expected) in [
             ("for=198.51.100.1", "198.51.100.1", Some("198.51.100.1")),
             ("for=\"198.51.100.1:80\"", "6.6.6.6, 198.51.100.1", Some("198.51.100.1:80")),
-            ("for=6.6.6.6", "198.51.100.1", None),
-            ("for=198.51.100.1", "6.6.6.6", None),
-            ("for=unknown", "198.51.100.1", None),
+            ("for=6.6.6.6", "198.51.100.1", Some("0.0.0.0")),
+            ("for=198.51.100.1", "6.6.6.6", Some("0.0.0.0")),
+            ("for=unknown", "198.51.100.1", Some("0.0.0.0")),
         ] {
             let found = client(PROXY, &[(FORWARDED, forwarded), (X_FORWARDED_FOR, older)]);
             assert_eq!(found.as_deref(), expected, "{forwarded} {older}");
