@@ -45,8 +45,6 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
 use self::{
     background::BackgroundTask, changes::SharedChanges, keys::StoredKeys, lease::ServerName, log_messages::SharedLog,
     readiness::BackendProbe, replica::Replica,
@@ -174,10 +172,6 @@ impl Replicas for Cluster {
 
     fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool> {
         Box::pin(self.replica.is_alive(slot))
-    }
-
-    fn is_fresh(&self) -> bool {
-        self.replica.is_fresh(Instant::now())
     }
 
     fn lease(&self) -> Duration {

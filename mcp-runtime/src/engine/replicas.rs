@@ -51,10 +51,6 @@ pub(crate) trait Replicas: fmt::Debug + Send + Sync {
     /// has it for as long as the lease.
     fn is_alive(&self, slot: Slot) -> BackendFuture<'_, bool>;
 
-    /// Returns whether this replica has heard of everything that was announced more than a lease ago. Otherwise, state that
-    /// was read must be read again before it is used.
-    fn is_fresh(&self) -> bool;
-
     /// Returns the time after which the slot of a replica expires that does not renew it.
     fn lease(&self) -> Duration;
 

@@ -135,10 +135,10 @@ impl TaskStore {
     }
 
     /// Returns a task, or `None` if it is unknown or has expired. A task whose process is gone has failed. The backend is not
-    /// asked for a task that this process runs or has just ended.
+    /// asked for a task that this process has just ended.
     pub(super) async fn load(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
-        let is_fresh = || self.replica.as_ref().is_none_or(|replica| replica.is_fresh());
-        let is_latest = |task: &Arc<Task>| task.state.status.is_final() || self.runs(task) && is_fresh();
+        // A task that runs can be cancelled at another process, which may have answered before this one hears of it.
+        let is_latest = |task: &Arc<Task>| task.state.status.is_final() || self.replica.is_none();
         let known = self.changes.latest(key).filter(is_latest);
         if let Some(task) = known.filter(|task| !task.remaining(self.records.estimated_now()).is_zero()) {
             return Ok(Some((*task).clone()));
