@@ -153,7 +153,7 @@ mod excerpt;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
-// Nothing but documentation, which the compiler need not read.
+// Documentation only, so that ordinary builds leave it out.
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod handle;

@@ -183,7 +183,7 @@ pub(crate) fn reject_foreign_main() {
 /// The instructions for writing the lock file.
 const ACCEPT: &str = "run `cargo mcp lock`, or this test with `MCP_UPDATE_LOCK=1`";
 
-/// Why a server and its lock file cannot be compared, or differ.
+/// The reason that the comparison of a server with its lock file failed.
 #[derive(Debug)]
 pub(crate) enum LockError {
     /// The program's `main` failed.
