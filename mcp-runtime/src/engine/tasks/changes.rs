@@ -1,37 +1,23 @@
 //! Waiting for changes of tasks.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::watch;
 
-use super::{key::TaskKey, task::Task};
 use crate::engine::replicas::{ReplicaHandler, Slot};
-
-/// The maximum number of ended tasks that are kept. They contain results of at most 2 KiB.
-const MAX_ENDED: usize = 256;
 
 /// The changes that this process has made or heard of, for the futures of this process that wait for them.
 #[derive(Debug, Default)]
-pub(super) struct TaskChanges {
-    waiting: Mutex<Waiting>,
-    /// The tasks that this process has ended last, which no longer change. Clients ask for them soon.
-    ended: Mutex<VecDeque<Arc<Task>>>,
-}
+pub(super) struct TaskChanges(Mutex<Waiting>);
 
 /// The tasks that are waited for, by id. The limits on tasks, calls and subscriptions bound their number.
 type Waiting = HashMap<String, watch::Sender<Latest>>;
 
-/// The latest version of a task that is known.
-#[derive(Debug, Default)]
-struct Latest {
-    /// `None` if it is unknown whether the task has changed.
-    version: Option<u64>,
-    /// The task in this version, if this process has written or read it.
-    task: Option<Arc<Task>>,
-}
+/// The latest version of a task that is known. `None` if it is unknown whether the task has changed.
+type Latest = Option<u64>;
 
 /// Waits for changes of one task. Changes that are announced after its creation are not missed.
 #[derive(Debug)]
@@ -44,47 +30,20 @@ pub(super) struct ChangeReceiver {
 impl TaskChanges {
     pub(super) fn watch(self: &Arc<Self>, id: &str) -> ChangeReceiver {
         let mut waiting = self.waiting();
-        let latest = waiting.entry(id.to_owned()).or_insert_with(|| watch::Sender::new(Latest::default())).subscribe();
+        let latest = waiting.entry(id.to_owned()).or_insert_with(|| watch::Sender::new(None)).subscribe();
         drop(waiting);
         ChangeReceiver { changes: Arc::clone(self), id: id.to_owned(), latest }
     }
 
-    /// Wakes the futures that wait for a newer version of a task than they have seen. `task` is the task in this version,
-    /// if this process has written it.
-    pub(super) fn announce(&self, id: &str, version: u64, task: Option<&Task>) {
-        if let Some(task) = task.filter(|task| task.state.status.is_final()) {
-            let mut ended = self.ended();
-            ended.truncate(MAX_ENDED - 1);
-            ended.push_front(Arc::new(task.clone()));
-        }
+    /// Wakes the futures that wait for a newer version of a task than they have seen.
+    pub(super) fn announce(&self, id: &str, version: u64) {
         if let Some(latest) = self.waiting().get(id) {
             latest.send_if_modified(|latest| {
-                let is_newer = latest.version.is_none_or(|latest| latest < version);
-                if is_newer {
-                    *latest = Latest { version: Some(version), task: task.cloned().map(Arc::new) };
-                }
+                let is_newer = latest.is_none_or(|latest| latest < version);
+                *latest = (*latest).max(Some(version));
                 is_newer
             });
         }
-    }
-
-    /// Records a task that was read, unless changes may have been missed meanwhile. Wakes the futures that wait for it.
-    pub(super) fn learn(&self, task: &Task) {
-        if let Some(latest) = self.waiting().get(task.id()) {
-            latest.send_if_modified(|latest| {
-                let Some(known) = latest.version.filter(|known| *known <= task.state.version) else { return false };
-                *latest = Latest { version: Some(task.state.version), task: Some(Arc::new(task.clone())) };
-                known < task.state.version
-            });
-        }
-    }
-
-    /// Returns a task that this process has ended, or that futures of this process wait for, in the latest version of which
-    /// the process has heard.
-    pub(super) fn latest(&self, key: &TaskKey) -> Option<Arc<Task>> {
-        let waiting = self.waiting().get(key.id()).and_then(|latest| latest.borrow().task.clone());
-        let ended = || self.ended().iter().find(|task| task.key == *key).cloned();
-        waiting.filter(|task| task.key == *key).or_else(ended)
     }
 
     /// Encodes a change for other processes.
@@ -96,16 +55,12 @@ impl TaskChanges {
     #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
     fn announce_all(&self) {
         for latest in self.waiting().values() {
-            latest.send_replace(Latest::default());
+            latest.send_replace(None);
         }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn ended(&self) -> MutexGuard<'_, VecDeque<Arc<Task>>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +69,7 @@ impl ReplicaHandler for TaskChanges {
     fn message(&self, payload: &[u8]) {
         let message = std::str::from_utf8(payload).ok().and_then(|text| text.split_once(' '));
         if let Some((id, version)) = message.and_then(|(id, version)| Some((id, version.parse().ok()?))) {
-            self.announce(id, version, None);
+            self.announce(id, version);
         }
     }
 
@@ -136,7 +91,7 @@ impl ChangeReceiver {
             if self.latest.changed().await.is_err() {
                 return std::future::pending().await;
             }
-            if self.latest.borrow_and_update().version.is_none_or(|latest| latest > version) {
+            if self.latest.borrow_and_update().is_none_or(|latest| latest > version) {
                 return;
             }
         }
@@ -169,7 +124,7 @@ mod tests {
         let (mut watch, mut other) = (changes.watch("1"), changes.watch("2"));
         assert!(!is_woken(&mut watch, 0));
         for (version, seen, expected) in [(1, 0, true), (1, 0, false), (2, 2, false), (1, 1, false), (3, 2, true)] {
-            changes.announce("1", version, None);
+            changes.announce("1", version);
             assert_eq!(is_woken(&mut watch, seen), expected, "{version} after {seen}");
         }
         assert!(!is_woken(&mut other, 0));

@@ -111,7 +111,7 @@ impl Tasks {
         // The call no longer belongs to its connection.
         context.detach();
         client.inbox().accept();
-        let changes = self.store.watch_own(&task);
+        let changes = self.store.watch_own(&task.key);
         let runner = Runner::new(Arc::clone(&self.store), task, context, client, arguments);
         // The future is large, and would be moved several times before it runs.
         let runner = Box::pin(runner.run(changes, running)).in_current_span();

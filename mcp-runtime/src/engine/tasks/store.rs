@@ -4,9 +4,9 @@
 //! own if it is long.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     sync::{
-        Arc, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -34,6 +34,8 @@ use crate::{
 const CHANGED: &str = "task";
 /// The maximum length of a result that is stored in the record of its task.
 const MAX_INLINE: usize = 2048;
+/// The maximum number of ended tasks that are kept in memory, with results of at most [`MAX_INLINE`] bytes.
+const MAX_ENDED: usize = 256;
 /// The number of the oldest tasks of a client among which the next one to expire is found.
 const OLDEST: usize = 128;
 /// A process that waits for a task looks this often, within the time of a lease, whether the task was lost or a message
@@ -51,6 +53,9 @@ pub(crate) struct TaskStore {
     /// This process among the processes that share the backend. `None` if no other process uses it.
     replica: Option<Arc<dyn Replicas>>,
     changes: Arc<TaskChanges>,
+    /// The tasks that this process has ended last, if others share its backend. They no longer change, and clients ask for
+    /// them soon.
+    ended: Mutex<VecDeque<Arc<Task>>>,
     /// The last id of a request. Used only if the backend is not shared.
     last_request: AtomicU64,
 }
@@ -73,7 +78,11 @@ impl TaskStore {
         }
         let records = TaskRecords::new(backend, replica.as_ref().map(|replica| Arc::clone(replica.clock())));
         let (results, last_request) = (StoredResults::default(), AtomicU64::new(0));
-        Self { server: server.into(), records, results, replica, changes, last_request }
+        Self { server: server.into(), records, results, replica, changes, ended: Mutex::default(), last_request }
+    }
+
+    fn ended(&self) -> MutexGuard<'_, VecDeque<Arc<Task>>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the key of a new task of an owner.
@@ -138,9 +147,8 @@ impl TaskStore {
     /// asked for a task that this process has just ended.
     pub(super) async fn load(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
         // A task that runs can be cancelled at another process, which may have answered before this one hears of it.
-        let is_latest = |task: &Arc<Task>| task.state.status.is_final() || self.replica.is_none();
-        let known = self.changes.latest(key).filter(is_latest);
-        if let Some(task) = known.filter(|task| !task.remaining(self.records.estimated_now()).is_zero()) {
+        let ended = self.ended().iter().find(|task| task.key == *key).cloned();
+        if let Some(task) = ended.filter(|task| !task.remaining(self.records.estimated_now()).is_zero()) {
             return Ok(Some((*task).clone()));
         }
         match self.read(key).await? {
@@ -153,7 +161,6 @@ impl TaskStore {
     pub(super) async fn read(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
         let Some(record) = self.records.get(&key.record()).await? else { return Ok(None) };
         let task = Task::decode(key.clone(), &record)?;
-        self.changes.learn(&task);
         let remaining = self.records.remaining(&task).await?;
         Ok(Some(task).filter(|_| !remaining.is_zero()))
     }
@@ -257,7 +264,12 @@ impl TaskStore {
     /// or if one of them watches it.
     async fn announce(&self, task: &Task) {
         let (id, version) = (task.id(), task.state.version);
-        self.changes.announce(id, version, Some(task));
+        if self.replica.is_some() && task.state.status.is_final() {
+            let mut ended = self.ended();
+            ended.truncate(MAX_ENDED - 1);
+            ended.push_front(Arc::new(task.clone()));
+        }
+        self.changes.announce(id, version);
         if let Some(replica) = self.replica.as_ref().filter(|_| task.state.is_watched || !self.runs(task))
             && let Err(error) = replica.announce(CHANGED, TaskChanges::message(id, version).as_bytes()).await
         {
@@ -304,20 +316,14 @@ impl TaskStore {
     }
 
     /// Begins to wait for changes of a task that this process has just inserted.
-    pub(super) fn watch_own(&self, task: &Task) -> TaskWaiter {
-        let waiter = self.waiter(&task.key);
-        self.changes.announce(task.id(), task.state.version, Some(task));
-        waiter
-    }
-
-    fn waiter(&self, key: &TaskKey) -> TaskWaiter {
+    pub(super) fn watch_own(&self, key: &TaskKey) -> TaskWaiter {
         let interval = self.replica.as_ref().map_or(Duration::MAX, |replica| replica.lease() / CHECKS_PER_LEASE);
         TaskWaiter { watch: self.changes.watch(key.id()), interval, records: self.records.clone() }
     }
 
     /// Begins to wait for changes of a task.
     pub(super) async fn watch(&self, key: &TaskKey) -> TaskWaiter {
-        let waiter = self.waiter(key);
+        let waiter = self.watch_own(key);
         if let Some(replica) = &self.replica
             && let Err(error) = replica.join().await
         {
