@@ -129,6 +129,7 @@ impl Replica {
     /// Returns whether this replica has heard of everything that was announced more than a lease ago, and was not paused
     /// since. Otherwise, state that was read must be read again before it is used. This takes no lock, and does not use
     /// the backend.
+    #[cfg(feature = "http")]
     pub(crate) fn is_fresh(&self, at: Instant) -> bool {
         self.membership.freshness.is_fresh(at)
     }
