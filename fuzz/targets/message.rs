@@ -51,7 +51,8 @@ fn check_object(members: &Members<'_>, parsed: Parsed) {
             let is_method = get("method").is_some();
             let is_request = is_method
                 && get("method").and_then(json::string).is_some()
-                && get("params").is_none_or(|params| params == "null" || params.starts_with('{'));
+                && get("params")
+                    .is_none_or(|params| params == "null" || params.starts_with('{') || get("id").is_none());
             let is_response = !is_method && (get("result").is_some() || get("error").is_some());
             let has_valid_id = get("id").is_none_or(|json| id.is_some() && (json.len() <= 1024 || !is_method));
             assert!(!(is_version && has_valid_id && (is_request || is_response)), "a valid message, but {parsed:?}");
@@ -78,7 +79,8 @@ fn check_object(members: &Members<'_>, parsed: Parsed) {
 
 fn check_method(members: &Members<'_>, method: &str, params: Option<&[(String, String)]>) {
     assert_eq!(members.get("method").and_then(json::string).as_deref(), Some(method));
-    let raw = members.get("params").filter(|params| *params != "null");
+    // A notification is read without parameters that are not an object.
+    let raw = members.get("params").filter(|params| params.starts_with('{'));
     assert_eq!(raw.is_some(), params.is_some());
     let Some((raw, params)) = raw.zip(params) else { return };
     // `serde_json` rejects names that are not Unicode; the reader yields them in escaped form.
