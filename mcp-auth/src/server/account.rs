@@ -6,15 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     audit::Event,
-    authorize::{self, BROWSER, BROWSER_LIFETIME, MAX_DURATION, Pending},
-    callback,
+    authorize::{self, BROWSER, BROWSER_LIFETIME, MAX_DURATION},
     grants::{self, Grant},
     inner::Inner,
+    login::Login,
     oauth_error::OAuthError,
-    page::{self, AccountEntry},
-    parameters::Parameters,
+    page::{self, AccountEntry, FormPage},
+    parameters::Sender,
     random, reply,
-    routes::Sender,
     seal::Purpose,
     users,
 };
@@ -47,22 +46,21 @@ fn log_in(server: &Inner, sender: Sender<'_>) -> Result<Response<Bytes>, OAuthEr
     Ok(response)
 }
 
-/// Returns the page of a user who has returned from the provider.
+/// Returns the page of a user who has returned from the provider. `browser` is the hash of the cookie of the browser.
 pub(super) async fn show(
     server: &Inner,
-    parameters: &Parameters<'_>,
-    pending: &Pending,
+    login: Result<Login, OAuthError>,
+    browser: &str,
     sender: Sender<'_>,
 ) -> Response<Bytes> {
     let shown = async {
-        let login = callback::log_in(server, parameters, pending).await?;
-        callback::use_once(server, pending).await?;
-        Event::new("login", sender.peer).subject(server, &login.subject).record();
+        let login = login?;
+        Event::new("login", sender.peer).principal(&server.options.issuer, &login.subject).record();
         if !users::admit_login(server, &login.subject).await? {
             return Err(OAuthError::new("temporarily_unavailable", "You have logged in too often within an hour."));
         }
         let expires = server.clock.unix() + MAX_DURATION as f64;
-        render(server, &Account { subject: login.subject, browser: pending.browser.clone(), expires }, sender).await
+        render(server, &Account { subject: login.subject, browser: browser.to_owned(), expires }, sender).await
     };
     shown.await.unwrap_or_else(|error| fail(&error, sender))
 }
@@ -113,7 +111,14 @@ async fn render(server: &Inner, account: &Account, sender: Sender<'_>) -> Result
     }
     let sealed = server.sealer.seal_text(Purpose::Account, account)?;
     let (options, nonce) = (&server.options, page::nonce()?);
-    let html = page::account(options, &entries, &sealed, &nonce);
+    let page = FormPage {
+        service: &options.service_name,
+        action: &options.endpoints.account,
+        style: options.style.as_deref(),
+        sealed: &sealed,
+        nonce: &nonce,
+    };
+    let html = page::account(&page, &entries);
     Ok(reply::html(StatusCode::OK, &nonce, html))
 }
 

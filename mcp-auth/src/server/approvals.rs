@@ -81,11 +81,6 @@ pub(super) async fn use_silently(
     Ok(is_approved)
 }
 
-/// Forgets what was approved in a browser.
-pub(super) async fn forget(server: &Inner, browser: &str) -> Result<(), BackendError> {
-    server.store.delete("browser", browser).await.map(|_| ())
-}
-
 /// Remembers that a user has approved a request. Approvals of another user of the same browser are forgotten.
 pub(super) async fn remember(
     server: &Inner,
@@ -114,9 +109,7 @@ pub(super) async fn remember(
         scopes: request.scopes.clone(),
         until: server.clock.unix() + LIFETIME.as_secs_f64(),
     });
-    if let Some(oldest) = users::add_browser(server, subject, browser).await? {
-        forget(server, &oldest).await?;
-    }
+    users::add_browser(server, subject, browser).await?;
     // If another tab has written meanwhile, the user is asked once more.
     server.store.set("browser", browser, condition, &approvals, LIFETIME).await.map(|_| ())
 }

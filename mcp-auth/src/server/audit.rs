@@ -2,7 +2,6 @@
 
 use mcp_runtime::auth::Principal;
 
-use super::inner::Inner;
 use crate::shares::Peer;
 
 /// The target of the events, which the runtime uses for requests that it refuses.
@@ -24,10 +23,9 @@ impl<'a> Event<'a> {
         Self { name, principal: None, client: None, peer, reason: None }
     }
 
-    /// Sets the principal of a user, as functions see it.
-    pub(super) fn subject(self, server: &Inner, subject: &str) -> Self {
-        let principal = Principal::of_subject(&server.options.issuer, subject);
-        Self { principal: Some(principal.to_string()), ..self }
+    /// Sets the principal of a subject of this issuer, as functions see it.
+    pub(super) fn principal(self, issuer: &str, subject: &str) -> Self {
+        Self { principal: Some(Principal::of_subject(issuer, subject).to_string()), ..self }
     }
 
     /// Sets the client, which must be known: what an unknown client states may be anything.

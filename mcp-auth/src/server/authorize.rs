@@ -9,16 +9,14 @@ use serde_json::Value;
 use super::{
     approvals,
     audit::Event,
-    callback,
     client::ClientSource,
     codes::AuthorizationRequest,
     inner::Inner,
     login::Attempt,
     oauth_error::OAuthError,
     page::{self, ConsentPage},
-    parameters::{Parameters, with_parameters},
+    parameters::{Parameters, Sender, with_parameters},
     random, redirect_uri, reply,
-    routes::Sender,
     seal::Purpose,
 };
 use crate::{shares::Peer, url::SecureUrl};
@@ -245,15 +243,8 @@ async fn ask(
 }
 
 /// Handles the answer of the user.
-pub(super) async fn decide(server: &Inner, body: &[u8], sender: Sender<'_>) -> Response<Bytes> {
+pub(super) async fn decide(server: &Inner, form: &Parameters<'_>, sender: Sender<'_>) -> Response<Bytes> {
     let refuse = |client: Option<&str>, why: &str| refuse(sender.peer, client, StatusCode::BAD_REQUEST, why);
-    let form = match form(server, body, sender) {
-        Ok(form) => form,
-        Err(response) => return *response,
-    };
-    if let Some(sealed) = form.get("response") {
-        return callback::confirm(server, sealed, form.get("decision") == Some("approve"), sender).await;
-    }
     let question = form.get("request").and_then(|sealed| server.sealer.open_text(Purpose::Consent, sealed));
     let Some(Question { request, browser, expires }) = question else {
         return refuse(None, "The answer is malformed.");

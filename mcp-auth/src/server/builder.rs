@@ -13,7 +13,7 @@ use super::{
     clients::Clients,
     cookies::Cookies,
     documents::{Documents, MAX_DOCUMENT, Policy},
-    ended::{self, Ended},
+    ended::Ended,
     inner::Inner,
     keys::SigningKeys,
     options::{Endpoint, Endpoints, Options},
@@ -155,14 +155,14 @@ impl AuthorizationServer {
     pub async fn withdraw_keys(&self) -> Result<(), Error> {
         let (keys, lifetime) = self.inner.keys.withdraw().await?;
         for key in keys {
-            ended::add_key(&self.inner, &key, lifetime).await.map_err(Error::records)?;
+            self.inner.ended.add_key(&key, lifetime).await.map_err(Error::records)?;
         }
         Event::new("revocation", Peer::default()).reason("the operator has replaced the signing keys").record();
         Ok(())
     }
 
     async fn identify(&self, request: &Parts) -> Result<mcp_runtime::auth::Identity, AuthenticationError> {
-        ended::follow(&self.inner).await;
+        self.inner.ended.follow().await;
         let identity = self.jwt.authenticate(request).await?;
         let ids = ["grant", "jti"].map(|name| identity.claim(name).and_then(Value::as_str));
         if ids.into_iter().flatten().any(|id| self.inner.ended.contains(id)) {
@@ -354,7 +354,7 @@ impl AuthorizationServerBuilder {
         let inner = Inner {
             audience: Audience::new(resource.clone()),
             cookies: Cookies { is_secure: options.origin.starts_with("https:") },
-            ended: Ended::default(),
+            ended: Ended::new(store.clone(), Arc::clone(&keys), clock.clone(), options.access_token_lifetime),
             options,
             upstream,
             clients,

@@ -17,10 +17,9 @@ use super::{
     inner::Inner,
     login::{Login, UpstreamError},
     oauth_error::OAuthError,
-    page,
-    parameters::{Parameters, with_parameters},
+    page::{self, FormPage},
+    parameters::{Parameters, Sender, with_parameters},
     random, reply,
-    routes::Sender,
     seal::Purpose,
     users,
 };
@@ -49,7 +48,8 @@ pub(super) async fn handle(server: &Inner, query: &str, sender: Sender<'_>) -> R
     };
     match &pending.request {
         None => {
-            let mut response = account::show(server, &parameters, &pending, sender).await;
+            let login = log_in_once(server, &parameters, &pending).await;
+            let mut response = account::show(server, login, &pending.browser, sender).await;
             server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), "", 0);
             response
         }
@@ -83,12 +83,25 @@ async fn ask(
     let confirmation = Confirmation { query, browser, expires: pending.expires };
     let sealed = server.sealer.seal_text(Purpose::Confirmation, &confirmation)?;
     let nonce = page::nonce()?;
-    let html = page::confirmation(&server.options, &client, &request.redirect_uri, &sealed, &nonce);
+    let options = &server.options;
+    let page = FormPage {
+        service: &options.service_name,
+        action: &options.endpoints.authorization,
+        style: options.style.as_deref(),
+        sealed: &sealed,
+        nonce: &nonce,
+    };
+    let html = page::confirmation(&page, &client, &request.redirect_uri);
     Ok(reply::html(StatusCode::OK, &nonce, html))
 }
 
 /// Handles the answer of the user on that page.
-pub(super) async fn confirm(server: &Inner, sealed: &str, is_approved: bool, sender: Sender<'_>) -> Response<Bytes> {
+pub(super) async fn confirm(
+    server: &Inner,
+    sealed: &str,
+    form: &Parameters<'_>,
+    sender: Sender<'_>,
+) -> Response<Bytes> {
     let refuse = |why| refuse(sender.peer, None, StatusCode::BAD_REQUEST, why);
     let confirmation = server.sealer.open_text(Purpose::Confirmation, sealed);
     let Some(Confirmation { query, browser, expires }) = confirmation else {
@@ -99,7 +112,7 @@ pub(super) async fn confirm(server: &Inner, sealed: &str, is_approved: bool, sen
     }
     let Ok(parameters) = Parameters::parse(query.as_bytes()) else { return refuse("The response is malformed.") };
     match pending(server, &parameters, sender) {
-        Ok(Pending { request: Some(request), .. }) if !is_approved => {
+        Ok(Pending { request: Some(request), .. }) if form.get("decision") != Some("approve") => {
             let error = OAuthError::new("access_denied", "the user has refused");
             continue_or_fail(server, &request, Err(error), sender.peer)
         }
@@ -145,11 +158,13 @@ async fn complete(
     response
 }
 
-/// Marks a login as ended, which it can once.
-pub(super) async fn use_once(server: &Inner, pending: &Pending) -> Result<(), OAuthError> {
+/// Exchanges the code of the provider, and marks the login as ended, which it can once.
+async fn log_in_once(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) -> Result<Login, OAuthError> {
+    let login = log_in(server, parameters, pending).await?;
+    // The provider accepts a code once, so only a login that succeeded needs to be remembered.
     let state = random::hash(&pending.attempt.state);
     if server.store.set("login", &state, RecordCondition::Absent, &(), USED_LIFETIME).await? {
-        return Ok(());
+        return Ok(login);
     }
     Err(OAuthError::new("invalid_request", "the login has ended already"))
 }
@@ -161,10 +176,10 @@ async fn finish(
     request: &AuthorizationRequest,
     sender: Sender<'_>,
 ) -> Result<Response<Bytes>, OAuthError> {
-    let login = log_in(server, parameters, pending).await?;
-    // The provider accepts a code once, so only a login that succeeded needs to be remembered.
-    use_once(server, pending).await?;
-    let event = |name| Event::new(name, sender.peer).subject(server, &login.subject).client(request.client.as_str());
+    let login = log_in_once(server, parameters, pending).await?;
+    let event = |name| {
+        Event::new(name, sender.peer).principal(&server.options.issuer, &login.subject).client(request.client.as_str())
+    };
     event("login").record();
     if !server.options.admits(&Value::Object(login.claims.clone())) {
         return Err(OAuthError::new("access_denied", "the user may not use this server"));
@@ -172,7 +187,7 @@ async fn finish(
     if pending.is_remembered {
         if !approvals::use_silently(server, &pending.browser, &login.subject, request).await? {
             // Another user has logged in, who has not been asked.
-            approvals::forget(server, &pending.browser).await?;
+            users::forget_browser(server, &pending.browser).await?;
             return Ok(reply::redirect(&restart_url(server, request)));
         }
     } else if !users::admit_login(server, &login.subject).await? {
@@ -204,11 +219,7 @@ async fn finish(
 }
 
 /// Exchanges the code of the provider.
-pub(super) async fn log_in(
-    server: &Inner,
-    parameters: &Parameters<'_>,
-    pending: &Pending,
-) -> Result<Login, OAuthError> {
+async fn log_in(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) -> Result<Login, OAuthError> {
     if !server.upstream.accepts_issuer(parameters.get("iss")) {
         tracing::warn!("the response to a login states another issuer than that of the provider");
         return Err(OAuthError::new("server_error", "the login has failed"));

@@ -11,9 +11,8 @@ use super::{
     client::{Approvers, Client},
     documents::Documents,
     oauth_error::OAuthError,
-    parameters::Parameters,
+    parameters::{Parameters, Sender},
     random,
-    routes::Sender,
     store::Store,
 };
 use crate::shares::Peer;

@@ -2,15 +2,19 @@
 
 use std::{
     num::NonZeroUsize,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use lru::LruCache;
 use mcp_runtime::backend::BackendError;
 
-use super::{inner::Inner, random, store::Limits};
-use crate::claims::MAX_LEEWAY;
+use super::{
+    keys::SigningKeys,
+    random,
+    store::{Limits, Store},
+};
+use crate::{Error, claims::MAX_LEEWAY, clock::Clock};
 
 /// The maximum number of entries, in the memory of each process and in the store. Older ones leave the memory, and further
 /// ones are not announced to other processes: their access tokens are accepted until they expire.
@@ -38,18 +42,79 @@ pub(super) struct Ended {
     known: Mutex<LruCache<String, ()>>,
     /// The time of the next read.
     next_read: tokio::sync::Mutex<Option<Instant>>,
-}
-
-impl Default for Ended {
-    fn default() -> Self {
-        let known = LruCache::new(NonZeroUsize::new(MAX_ENDED).unwrap_or(NonZeroUsize::MIN));
-        Self { known: Mutex::new(known), next_read: tokio::sync::Mutex::default() }
-    }
+    store: Store,
+    keys: Arc<SigningKeys>,
+    clock: Clock,
+    /// The lifetime of access tokens.
+    lifetime: Duration,
 }
 
 impl Ended {
+    pub(super) fn new(store: Store, keys: Arc<SigningKeys>, clock: Clock, lifetime: Duration) -> Self {
+        let known = LruCache::new(NonZeroUsize::new(MAX_ENDED).unwrap_or(NonZeroUsize::MIN));
+        Self { known: Mutex::new(known), next_read: tokio::sync::Mutex::default(), store, keys, clock, lifetime }
+    }
+
     pub(super) fn contains(&self, id: &str) -> bool {
         self.lock().contains(id)
+    }
+
+    /// Rejects a grant of a subject, or the token of a machine, from now on: at this process at once, and at the others when
+    /// they read the entries again.
+    pub(super) async fn add(&self, id: &str, subject: &str) -> Result<(), BackendError> {
+        self.insert(id);
+        let window = self.lifetime + MAX_LEEWAY;
+        let limits = Limits { per_account: MAX_OF_SUBJECT, total: MAX_ENDED, window };
+        if !self.store.insert(KIND, id, &random::hash(subject), limits).await? {
+            tracing::warn!(
+                "too many grants have ended to announce this one: other processes accept its access tokens until they expire"
+            );
+        }
+        Ok(())
+    }
+
+    /// Lets the other processes read the signing keys again. A process that is idle for so long reads them because they are
+    /// old.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store is not available, or if too many keys were withdrawn.
+    pub(super) async fn add_key(&self, id: &str, lifetime: Duration) -> Result<(), BackendError> {
+        let limits = Limits { per_account: MAX_KEYS, total: MAX_ENDED + MAX_KEYS, window: lifetime };
+        let is_announced = self.store.insert(KIND, &format!("{KEY}{id}"), "", limits).await?;
+        if is_announced { Ok(()) } else { Err(BackendError::Full) }
+    }
+
+    /// Reads the entries of other processes, if it is time. While the store fails, the known ones remain in use.
+    pub(super) async fn follow(&self) {
+        let mut next_read = self.next_read.lock().await;
+        if next_read.is_some_and(|next| self.clock.monotonic() < next) {
+            return;
+        }
+        // In case the read is dropped.
+        *next_read = Some(self.clock.monotonic() + RETRY);
+        let result = self.read().await;
+        if let Err(error) = &result {
+            tracing::warn!(%error, "ended grants cannot be read: those of other processes are accepted until they expire");
+        }
+        *next_read = Some(self.clock.monotonic() + if result.is_ok() { INTERVAL } else { RETRY });
+    }
+
+    async fn read(&self) -> Result<(), Error> {
+        let names = self.store.names(KIND, MAX_ENDED + MAX_KEYS).await.map_err(Error::records)?;
+        let mut has_new_keys = false;
+        for name in names.iter().filter(|name| !self.contains(name)) {
+            if name.starts_with(KEY) {
+                has_new_keys = true;
+            } else {
+                self.insert(name);
+            }
+        }
+        if has_new_keys {
+            self.keys.read_again().await?;
+            names.iter().filter(|name| name.starts_with(KEY)).for_each(|name| self.insert(name));
+        }
+        Ok(())
     }
 
     fn insert(&self, id: &str) {
@@ -59,60 +124,4 @@ impl Ended {
     fn lock(&self) -> MutexGuard<'_, LruCache<String, ()>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Rejects a grant of a subject, or the token of a machine, from now on: at this process at once, and at the others when they
-/// read the entries again.
-pub(super) async fn add(server: &Inner, id: &str, subject: &str) -> Result<(), BackendError> {
-    server.ended.insert(id);
-    let window = server.options.access_token_lifetime + MAX_LEEWAY;
-    let limits = Limits { per_account: MAX_OF_SUBJECT, total: MAX_ENDED, window };
-    if !server.store.insert(KIND, id, &random::hash(subject), limits).await? {
-        tracing::warn!("so many grants have ended that access tokens of some are accepted until they expire");
-    }
-    Ok(())
-}
-
-/// Lets the other processes read the signing keys again. A process that is idle for so long reads them because they are
-/// old.
-///
-/// # Errors
-///
-/// Returns an error if the store is not available, or if too many keys were withdrawn.
-pub(super) async fn add_key(server: &Inner, id: &str, lifetime: Duration) -> Result<(), BackendError> {
-    let limits = Limits { per_account: MAX_KEYS, total: MAX_ENDED + MAX_KEYS, window: lifetime };
-    let is_announced = server.store.insert(KIND, &format!("{KEY}{id}"), "", limits).await?;
-    if is_announced { Ok(()) } else { Err(BackendError::Full) }
-}
-
-/// Reads the entries of other processes, if it is time. While the store fails, the known ones remain in use.
-pub(super) async fn follow(server: &Inner) {
-    let mut next_read = server.ended.next_read.lock().await;
-    if next_read.is_some_and(|next| server.clock.monotonic() < next) {
-        return;
-    }
-    // In case the read is dropped.
-    *next_read = Some(server.clock.monotonic() + RETRY);
-    let result = read(server).await;
-    if let Err(error) = &result {
-        tracing::warn!(%error, "ended grants cannot be read, so those of other processes are accepted until they expire");
-    }
-    *next_read = Some(server.clock.monotonic() + if result.is_ok() { INTERVAL } else { RETRY });
-}
-
-async fn read(server: &Inner) -> Result<(), crate::Error> {
-    let names = server.store.names(KIND, MAX_ENDED + MAX_KEYS).await.map_err(crate::Error::records)?;
-    let mut has_new_keys = false;
-    for name in names.iter().filter(|name| !server.ended.contains(name)) {
-        if name.starts_with(KEY) {
-            has_new_keys = true;
-        } else {
-            server.ended.insert(name);
-        }
-    }
-    if has_new_keys {
-        server.keys.read_again().await?;
-        names.iter().filter(|name| name.starts_with(KEY)).for_each(|name| server.ended.insert(name));
-    }
-    Ok(())
 }

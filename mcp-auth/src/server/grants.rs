@@ -10,7 +10,6 @@ use tokio::task::JoinError;
 use super::{
     audit::Event,
     client::Client,
-    ended,
     inner::Inner,
     login::{Tokens, UpstreamError, UpstreamTokenError},
     oauth_error::OAuthError,
@@ -195,11 +194,13 @@ pub(super) async fn renew(
 pub(super) async fn end(server: &Inner, id: &str, peer: Peer, reason: &str) -> Result<(), BackendError> {
     let found = get(server, id).await;
     let subject = found.as_ref().ok().and_then(Option::as_ref).map_or("", |(grant, _)| &grant.subject);
-    let announced = ended::add(server, id, subject).await;
+    let announced = server.ended.add(id, subject).await;
     server.store.delete("grant", id).await?;
     announced?;
     if let Some((grant, _)) = found? {
-        let event = Event::new("revocation", peer).subject(server, &grant.subject).client(grant.client.as_str());
+        let event = Event::new("revocation", peer)
+            .principal(&server.options.issuer, &grant.subject)
+            .client(grant.client.as_str());
         event.reason(reason).record();
     }
     Ok(())

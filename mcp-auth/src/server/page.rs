@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use http::{Response, StatusCode, Uri, header};
 
-use super::{client::Client, options::Options, random, redirect_uri, reply};
+use super::{client::Client, random, redirect_uri, reply};
 use crate::Error;
 
 /// The maximum number of characters of a client's name that are displayed.
@@ -221,14 +221,25 @@ pub(super) struct AccountEntry {
     pub(super) id: String,
 }
 
-/// Returns the page of a user. `sealed` is the user, for the forms.
-pub(super) fn account(options: &Options, entries: &[AccountEntry], sealed: &str, nonce: &str) -> String {
-    let (service, action) = (html_escape(&options.service_name), html_escape(&options.endpoints.account));
+/// A page whose forms return a sealed value.
+#[derive(Debug)]
+pub(super) struct FormPage<'a> {
+    pub(super) service: &'a str,
+    /// The path to which the forms are sent.
+    pub(super) action: &'a str,
+    pub(super) style: Option<&'a str>,
+    pub(super) sealed: &'a str,
+    pub(super) nonce: &'a str,
+}
+
+/// Returns the page of a user, whose sealed value is the user.
+pub(super) fn account(page: &FormPage<'_>, entries: &[AccountEntry]) -> String {
+    let (service, action) = (html_escape(page.service), html_escape(page.action));
     let form = |id: &str, label: &str| {
         format!(
             "<form method=\"post\" action=\"{action}\"><input type=\"hidden\" name=\"account\" value=\"{}\">\
              <div class=\"actions\"><button name=\"end\" value=\"{}\">{label}</button></div></form>",
-            html_escape(sealed),
+            html_escape(page.sealed),
             html_escape(id),
         )
     };
@@ -248,14 +259,13 @@ pub(super) fn account(options: &Options, entries: &[AccountEntry], sealed: &str,
         [] => body.push_str("<p>There are none.</p>"),
         _ => body.push_str(&form("all", "End all access")),
     }
-    document(&format!("Access to {service}"), nonce, options.style.as_deref(), &body)
+    document(&format!("Access to {service}"), page.nonce, page.style, &body)
 }
 
-/// Returns the page on which a user confirms a login that has ended at the provider. `sealed` is the response of the
-/// provider, for the form.
-pub(super) fn confirmation(options: &Options, client: &Client, redirect: &str, sealed: &str, nonce: &str) -> String {
+/// Returns the page on which a user confirms a login that has ended at the provider, whose response is the sealed value.
+pub(super) fn confirmation(page: &FormPage<'_>, client: &Client, redirect: &str) -> String {
     let (name, host, _) = describe(client, redirect);
-    let (name, service) = (html_escape(&name), html_escape(&options.service_name));
+    let (name, service) = (html_escape(&name), html_escape(page.service));
     let body = format!(
         "<h1>Continue to <q>{name}</q>?</h1><p>You have logged in. If you continue, <q>{name}</q> can use {service} for you.</p>\
          <dl><dt>The answer is sent to</dt><dd>{}<br><code>{}</code></dd></dl>\
@@ -265,10 +275,10 @@ pub(super) fn confirmation(options: &Options, client: &Client, redirect: &str, s
          <button name=\"decision\" value=\"deny\">Cancel</button></div></form>",
         html_escape(&host),
         html_escape(redirect),
-        html_escape(&options.endpoints.authorization),
-        html_escape(sealed),
+        html_escape(page.action),
+        html_escape(page.sealed),
     );
-    document(&format!("Continue to {service}"), nonce, options.style.as_deref(), &body)
+    document(&format!("Continue to {service}"), page.nonce, page.style, &body)
 }
 
 /// Returns a page that says why a request cannot be continued.

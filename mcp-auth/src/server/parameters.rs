@@ -1,6 +1,24 @@
-//! The parameters of queries and forms.
+//! The senders of requests, and the parameters of queries and forms.
 
 use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request};
+
+use crate::shares::Peer;
+
+/// The sender of a request: its headers, and its address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sender<'a> {
+    pub(super) headers: &'a HeaderMap,
+    pub(super) peer: Peer,
+}
+
+impl<'a> Sender<'a> {
+    pub(super) fn of(request: &'a Request<Bytes>) -> Self {
+        Self { headers: request.headers(), peer: Peer::of(request.extensions()) }
+    }
+}
 
 /// The maximum number of parameters.
 const MAX_PARAMETERS: usize = 200;

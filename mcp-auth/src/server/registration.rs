@@ -14,8 +14,8 @@ use super::{
     client::{self, Approvers, Client, ClientSource, MAX_NAME, list, wants_refresh_tokens},
     inner::Inner,
     oauth_error::OAuthError,
+    parameters::Sender,
     random, reply,
-    routes::Sender,
     store::{Limits, Store},
 };
 use crate::{json::parse_object, shares::Peer};

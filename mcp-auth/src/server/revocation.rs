@@ -10,13 +10,11 @@ use super::{
     audit::Event,
     client::Client,
     codes::MACHINE,
-    ended,
     grants::{self, RefreshToken},
     inner::Inner,
     oauth_error::OAuthError,
-    parameters::Parameters,
+    parameters::{Parameters, Sender},
     reply,
-    routes::Sender,
     seal::Purpose,
 };
 use crate::{jose::Jws, jwt::KeySource as _};
@@ -44,8 +42,10 @@ pub(super) async fn revoke(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
             // The token of a machine, which states its client twice.
             (None, Some(id)) if text("sub").and_then(|sub| sub.strip_prefix(MACHINE)) == Some(client.id.as_str()) => {
                 let subject = text("sub").unwrap_or_default();
-                ended::add(server, id, subject).await?;
-                let event = Event::new("revocation", sender.peer).subject(server, subject).client(client.id.as_str());
+                server.ended.add(id, subject).await?;
+                let event = Event::new("revocation", sender.peer)
+                    .principal(&server.options.issuer, subject)
+                    .client(client.id.as_str());
                 event.reason(REASON).record();
             }
             _ => {}

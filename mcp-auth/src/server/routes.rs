@@ -3,27 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response};
+use http::{Method, Request, Response};
 use mcp_runtime::auth::{AuthorizationRoutes, RouteFuture};
 
 use super::{
-    account, authorize, callback, ended, inner::Inner, metadata, oauth_error::OAuthError, registration, reply,
-    revocation, token,
+    account, authorize, callback, inner::Inner, metadata, oauth_error::OAuthError, parameters::Sender, registration,
+    reply, revocation, token,
 };
-use crate::shares::Peer;
-
-/// The sender of a request: its headers, and its address.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sender<'a> {
-    pub(super) headers: &'a HeaderMap,
-    pub(super) peer: Peer,
-}
-
-impl<'a> Sender<'a> {
-    fn of(request: &'a Request<Bytes>) -> Self {
-        Self { headers: request.headers(), peer: Peer::of(request.extensions()) }
-    }
-}
 
 /// The endpoints of an authorization server.
 #[derive(Debug)]
@@ -39,7 +25,13 @@ impl Routes {
             Method::HEAD if is_callback => reply::method_not_allowed("GET"),
             Method::GET if is_callback => callback::handle(&self.0, query, sender).await,
             Method::GET | Method::HEAD => authorize::start(&self.0, query, sender).await,
-            Method::POST if !is_callback => authorize::decide(&self.0, request.body(), sender).await,
+            Method::POST if !is_callback => match authorize::form(&self.0, request.body(), sender) {
+                Ok(form) => match form.get("response") {
+                    Some(sealed) => callback::confirm(&self.0, sealed, &form, sender).await,
+                    None => authorize::decide(&self.0, &form, sender).await,
+                },
+                Err(response) => *response,
+            },
             _ if is_callback => reply::method_not_allowed("GET"),
             _ => reply::method_not_allowed("GET, HEAD, POST"),
         }
@@ -99,7 +91,7 @@ impl AuthorizationRoutes for Routes {
             if let Err(error) = self.0.clock.follow(self.0.store.records()).await {
                 tracing::debug!(%error, "the clock of the store cannot be read");
             }
-            ended::follow(&self.0).await;
+            self.0.ended.follow().await;
             let (path, endpoints) = (request.uri().path(), &self.0.options.endpoints);
             if path == endpoints.account {
                 self.respond_with_account(&request).await

@@ -17,9 +17,8 @@ use super::{
     grants::{self, Grant, RefreshToken},
     inner::Inner,
     oauth_error::OAuthError,
-    parameters::Parameters,
+    parameters::{Parameters, Sender},
     random, reply,
-    routes::Sender,
     seal::Purpose,
     users,
 };
@@ -100,7 +99,7 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: 
         return Err(OAuthError::new("invalid_grant", "the logins of the user were ended"));
     }
     let tokens = respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await?;
-    Event::new("issuance", peer).subject(server, &grant.subject).client(client.id.as_str()).record();
+    Event::new("issuance", peer).principal(&server.options.issuer, &grant.subject).client(client.id.as_str()).record();
     Ok(tokens)
 }
 
@@ -129,8 +128,9 @@ async fn replace(
     peer: Peer,
 ) -> Result<Value, OAuthError> {
     let id = &token.grant;
-    let refreshed =
-        |grant: &Grant| Event::new("refresh", peer).subject(server, &grant.subject).client(client.id.as_str());
+    let refreshed = |grant: &Grant| {
+        Event::new("refresh", peer).principal(&server.options.issuer, &grant.subject).client(client.id.as_str())
+    };
     for _ in 0..grants::ATTEMPTS {
         let (grant, version) = grants::get(server, id).await?.ok_or_else(invalid)?;
         let now = server.clock.unix();
@@ -147,7 +147,7 @@ async fn replace(
             }
             let reason = "a refresh token was used twice";
             Event::new("reuse", peer)
-                .subject(server, &grant.subject)
+                .principal(&server.options.issuer, &grant.subject)
                 .client(grant.client.as_str())
                 .reason(reason)
                 .record();
@@ -181,7 +181,7 @@ async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>, pee
     let scopes = narrowed(scopes, form.get("scope"))?;
     let subject = format!("{MACHINE}{}", client.id);
     let token = grants::access_token(server, &subject, client, &scopes, &Map::new(), None).await?;
-    Event::new("issuance", peer).subject(server, &subject).client(client.id.as_str()).record();
+    Event::new("issuance", peer).principal(&server.options.issuer, &subject).client(client.id.as_str()).record();
     Ok(response(server, &token, &scopes))
 }
 

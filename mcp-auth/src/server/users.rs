@@ -6,7 +6,6 @@ use mcp_runtime::backend::BackendError;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    approvals,
     grants::{self, Grant},
     inner::Inner,
     random,
@@ -101,7 +100,7 @@ pub(super) async fn end_logins(server: &Inner, subject: &str, peer: Peer, reason
     })
     .await?;
     for browser in browsers {
-        approvals::forget(server, &browser).await?;
+        forget_browser(server, &browser).await?;
     }
     let mut count = 0;
     for id in ids {
@@ -113,8 +112,8 @@ pub(super) async fn end_logins(server: &Inner, subject: &str, peer: Peer, reason
     Ok(count)
 }
 
-/// Adds a browser. Returns the one that the user has used first if there are too many, whose approvals are to be forgotten.
-pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<Option<String>, BackendError> {
+/// Adds a browser, and forgets what was approved in the one that the user has used first if there are too many.
+pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) -> Result<(), BackendError> {
     let mut excess = None;
     update(server, subject, |user| {
         user.browsers.retain(|other| other != browser);
@@ -122,7 +121,15 @@ pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) ->
         user.browsers.push(browser.to_owned());
     })
     .await?;
-    Ok(excess)
+    match excess {
+        Some(oldest) => forget_browser(server, &oldest).await,
+        None => Ok(()),
+    }
+}
+
+/// Forgets what was approved in a browser.
+pub(super) async fn forget_browser(server: &Inner, browser: &str) -> Result<(), BackendError> {
+    server.store.delete("browser", browser).await.map(|_| ())
 }
 
 /// Adds a registered client that the user has approved. Returns the one that was approved first if there are too many.

@@ -58,7 +58,7 @@ impl OutputSchema {
             let schema = if is_wrapped { schema::wrap(self.schema.clone()) } else { self.schema.clone() };
             let unsupported =
                 |error: SchemaError| tracing::warn!(%error, "results are not checked against their output schema");
-            // As in arguments, `null` is valid only where the schema says so.
+            // As in arguments, `null` is valid only where the schema allows it.
             Checker::of_arguments(&mcp_schema::wrap(schema, "structuredContent")).map_err(unsupported).ok()
         });
         checker.as_ref().and_then(|checker| checker.quick_violations(result)).unwrap_or_default()

@@ -19,7 +19,7 @@ enum Detail {
     Full,
 }
 
-/// Connects a server to a backend in memory, or fails if the URL says so.
+/// Connects a server to a backend in memory. URLs with the path `down` fail.
 async fn connect(url: &str, server: &str) -> Result<MemoryBackend, String> {
     match url.split_once("://") {
         Some((_, "down")) => Err(format!("down for {server}")),

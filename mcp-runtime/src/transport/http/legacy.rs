@@ -34,9 +34,8 @@ use crate::{
         peers::{PeerPermit, Remote},
         request::HttpRequestSource,
         request_body::{self, linger},
-        response::{self, HttpResponse},
+        response::{self, HttpResponse, ResponseFuture},
         routing,
-        service::ResponseFuture,
         session::new_id,
         sse::{
             body::{CancelOnDrop, DrainedStream, SseBody, StreamConfig},

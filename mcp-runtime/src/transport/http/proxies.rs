@@ -58,8 +58,8 @@ impl TrustedProxies {
     ///
     /// Each proxy adds its client to the end of a header, so the entries are read from the right, up to the first address
     /// that is no trusted proxy: a client can write anything to the left of it. A proxy usually sets one of the two
-    /// headers and passes on the other one. If they contradict each other, the client is unknown, which is the address
-    /// `0.0.0.0`: whoever forged one of them must count neither as another client nor as the proxy.
+    /// headers and passes on the other one. If they contradict each other, the result is `0.0.0.0`, an
+    /// unknown client, so that a forged header makes its sender neither another client nor the proxy.
     pub(super) fn client(&self, sender: Remote, headers: &HeaderMap) -> Option<SocketAddr> {
         let is_proxy = match sender {
             Remote::Address(address) => self.contains(address.ip()),

@@ -19,6 +19,9 @@ use crate::{
 
 pub(super) type HttpResponse = Response<HttpBody>;
 
+/// The future of a `tower_service::Service`.
+pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
+
 /// Returns a response without a body.
 pub(super) fn empty(status: StatusCode) -> HttpResponse {
     with_body(status, HttpBody::default())

@@ -1,7 +1,6 @@
 use std::{
     convert::Infallible,
     io,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -23,12 +22,9 @@ use super::{
     peers::Remote,
     post::post,
     request::HttpRequestSource,
-    response::{self, HttpBody, HttpResponse},
+    response::{self, HttpBody, HttpResponse, ResponseFuture},
     routing,
 };
-
-/// The future of a [`Service`] of this module.
-pub(super) type ResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, Infallible>> + Send>>;
 
 /// An MCP endpoint as a [`tower_service::Service`], which can be mounted into axum and other frameworks based on
 /// `http`.
