@@ -101,7 +101,7 @@ impl Runner {
     /// Runs the function until it finishes, or until its task is cancelled or expires. `changes` must exist before anybody
     /// knows the id of the task, so that no change is missed.
     pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture) {
-        let (mut end, mut latest) = match until_panic(self.run_function(changes, running)).await {
+        let (mut end, mut latest) = match until_panic(pin!(self.run_function(changes, running))).await {
             Ok(Ok(Some((end, latest)))) => (end, Some(latest)),
             Ok(Ok(None)) => return,
             Ok(Err(error)) => {
@@ -114,7 +114,7 @@ impl Runner {
         let (mut backoff, mut outcome) = (Backoff::default(), None);
         // Only this runner can end the task. If the backend fails for longer than the task exists, it has expired.
         loop {
-            let finished = until_panic(self.finish(latest.take(), &mut end, &mut outcome)).await;
+            let finished = until_panic(pin!(self.finish(latest.take(), &mut end, &mut outcome))).await;
             let panicked = |_| Err(BackendError::Unavailable("it panicked".to_owned()).into());
             let Err(error) = finished.unwrap_or_else(panicked) else { return };
             if backoff.is_reset() {
@@ -269,8 +269,9 @@ impl Runner {
 }
 
 /// Runs a future to its end. Returns the payload of a panic, after which the future has ended, too.
-async fn until_panic<T>(future: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
-    let mut future = pin!(future);
+///
+/// The future is large, so that it is not moved.
+async fn until_panic<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Result<T, Box<dyn Any + Send>> {
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(polled) => polled.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
