@@ -97,7 +97,7 @@ impl TaskStore {
     }
 
     /// Returns the name of an owner among the owners of all servers that share the backend.
-    fn owner<'a>(&self, owner: &'a str) -> Cow<'a, str> {
+    pub(super) fn owner<'a>(&self, owner: &'a str) -> Cow<'a, str> {
         match &self.replica {
             Some(_) => format!("{:?} {owner}", self.server).into(),
             // A longer name takes longer to hash, at each request.

@@ -76,16 +76,16 @@ fn shared(backend: &Arc<MemoryBackend>) -> (Arc<dyn Replicas>, TaskStore) {
     (Arc::clone(&replica), TaskStore::new(backend, Some(replica), SERVER))
 }
 
-fn key(owner: &str, random: char, created: Timestamp) -> TaskKey {
-    test_key(&format!("{SERVER:?} {owner}"), random, created)
+fn key(store: &TaskStore, owner: &str, random: char, created: Timestamp) -> TaskKey {
+    test_key(&store.owner(owner), random, created)
 }
 
-fn task(owner: &str, name: char, ttl: Duration) -> Task {
-    Task::new(key(owner, name, Timestamp::now()), hash(owner), ttl, Duration::from_secs(1))
+fn task(store: &TaskStore, owner: &str, name: char, ttl: Duration) -> Task {
+    Task::new(key(store, owner, name, Timestamp::now()), hash(owner), ttl, Duration::from_secs(1))
 }
 
 async fn insert(store: &TaskStore, owner: &str, name: char, limits: TaskLimits) -> Option<Task> {
-    let mut task = task(owner, name, HOUR);
+    let mut task = task(store, owner, name, HOUR);
     store.insert(&mut task, limits).await.ok().map(|()| task)
 }
 
@@ -115,7 +115,7 @@ async fn limits_hold_per_peer_and_in_total() {
     assert_eq!(backend.count(TASKS).await, Ok(3));
     // An id is used once.
     let (_, store) = self::store();
-    let mut task = task("a", '1', HOUR);
+    let mut task = task(&store, "a", '1', HOUR);
     assert!(store.insert(&mut task.clone(), LIMITS).await.is_ok());
     assert!(store.insert(&mut task, LIMITS).await.is_err());
 }
@@ -128,7 +128,7 @@ async fn finished_tasks_count_until_they_expire() {
     assert!(finish(&store, &first, "7").await);
     insert(&store, "a", '2', LIMITS).await.unwrap();
     let rejected =
-        async |owner, name| store.insert(&mut task(owner, name, HOUR), LIMITS).await.unwrap_err().to_string();
+        async |owner, name| store.insert(&mut task(&store, owner, name, HOUR), LIMITS).await.unwrap_err().to_string();
     let of_client = rejected("a", '3').await;
     assert!(of_client.contains("limit is 2 of one client"), "{of_client}");
     let seconds = of_client.rsplit(' ').nth(1).and_then(|seconds| seconds.parse::<u64>().ok());
@@ -153,7 +153,7 @@ async fn results_beyond_the_memory_of_a_peer_are_rejected_and_others_kept() {
 #[tokio::test(start_paused = true)]
 async fn expired_tasks_are_unknown() {
     let (backend, store) = store();
-    let mut task = task("a", '1', Duration::from_millis(20));
+    let mut task = task(&store, "a", '1', Duration::from_millis(20));
     store.insert(&mut task, LIMITS).await.unwrap();
     let mut changes = store.watch(&task.key).await;
     changes.changed(&task).await;
@@ -178,7 +178,7 @@ async fn only_the_next_version_replaces_a_task() {
     changes.changed(&first).await;
     assert!(pin!(changes.changed(&second)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
     assert!(store.replace(&second, next(&second)).await.unwrap().is_some());
-    let unknown = task("a", '2', HOUR);
+    let unknown = task(&store, "a", '2', HOUR);
     assert!(store.replace(&unknown, next(&unknown)).await.unwrap().is_none());
 }
 
@@ -188,7 +188,7 @@ async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
     let limits = TaskLimits { total: 99, per_peer: 9 };
     let now = Timestamp::now().as_unix_millis();
     for (owner, name, millis) in [("a", 'b', 1), ("a", 'c', 1), ("b", 'x', 0), ("b", 'y', 3), ("a", 'a', 2)] {
-        let key = key(owner, name, Timestamp::from_unix_millis(now + millis));
+        let key = key(&store, owner, name, Timestamp::from_unix_millis(now + millis));
         let mut task = Task::new(key, String::new(), HOUR, HOUR);
         store.insert(&mut task, limits).await.unwrap();
     }
@@ -201,7 +201,7 @@ async fn pages_contain_the_tasks_of_an_owner_in_the_order_of_their_creation() {
         (Some(('d', 1)), 9, "a"),
         (Some(('a', 2)), 9, ""),
     ] {
-        let after = after.map(|(name, millis)| key("a", name, Timestamp::from_unix_millis(now + millis)));
+        let after = after.map(|(name, millis)| key(&store, "a", name, Timestamp::from_unix_millis(now + millis)));
         let page = store.page("a", after.as_ref(), limit).await.unwrap();
         assert_eq!(page.iter().map(|task| &task.id()[..1]).collect::<String>(), expected, "{after:?}");
     }
@@ -282,9 +282,10 @@ async fn changes_wake_those_who_wait_in_other_processes() {
 
 #[tokio::test]
 async fn the_tasks_of_another_server_are_unknown() {
-    let (backend, store) = store();
+    let backend = Arc::new(MemoryBackend::default());
+    let (replica, store) = shared(&backend);
     let task = insert(&store, "a", '1', LIMITS).await.unwrap();
-    let other = TaskStore::new(backend, None, "mail");
+    let other = TaskStore::new(backend, Some(replica), "mail");
     for (store, is_known) in [(&store, true), (&other, false)] {
         let key = store.key("a", task.id()).unwrap();
         assert_eq!(store.load(&key).await.unwrap().is_some(), is_known);
@@ -298,7 +299,7 @@ async fn a_task_that_was_inserted_without_a_response_is_deleted() {
     for fails in [false, true] {
         let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(LostInsertion { fails }));
         let store = TaskStore::new(backend, None, SERVER);
-        let mut new = task("a", '1', HOUR);
+        let mut new = task(&store, "a", '1', HOUR);
         let inserted = tokio::time::timeout(Duration::from_secs(1), store.insert(&mut new, LIMITS)).await;
         assert_eq!(inserted.is_ok(), fails);
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -313,7 +314,7 @@ async fn a_task_of_a_process_with_another_clock_exists_until_it_expires() {
     backend.set_clock_back(Duration::from_secs(70));
     let replica = Cluster::for_test(Arc::clone(&backend) as Arc<dyn Backend>, LEASE);
     let store = TaskStore::new(Arc::clone(&backend) as Arc<dyn Backend>, Some(replica), SERVER);
-    let key = key("a", '1', backend.now().await.unwrap());
+    let key = key(&store, "a", '1', backend.now().await.unwrap());
     let mut created = Task::new(key, hash("a"), Duration::from_secs(60), Duration::from_secs(1));
     store.insert(&mut created, LIMITS).await.unwrap();
     assert!(store.read(&created.key).await.unwrap().is_some());
