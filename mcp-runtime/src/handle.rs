@@ -1,7 +1,7 @@
 //! Changing a server at run time.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{
         Arc, OnceLock, Weak,
@@ -16,7 +16,7 @@ use crate::{
     error::BuildError,
     handler::{
         Session,
-        entry::{Collect, CommonEntry, EntryInfo, EntryKind},
+        entry::{Collect, Entry, EntryInfo, EntryKind},
         log_notification,
     },
     model::Level,
@@ -102,17 +102,58 @@ impl Handle {
     /// schemas. In that case, nothing is added. Also returns an error if the server has not been built yet or has been
     /// dropped.
     pub fn add<C: Collect>(&self) -> Result<(), BuildError> {
+        self.replace(|_| false, C::entries().to_vec())
+    }
+
+    /// Adds entries that the program creates, such as a [`ToolEntry`](crate::function::ToolEntry).
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Handle, function::ToolEntry};
+    /// use serde_json::{Map, Value, json};
+    ///
+    /// fn add_hello(handle: &Handle) -> Result<(), mcp_runtime::BuildError> {
+    ///     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+    ///     let hello = ToolEntry::new("hello", schema, |arguments: Map<String, Value>, _: Context| async move {
+    ///         format!("Hello, {}!", arguments["name"].as_str().unwrap_or_default())
+    ///     });
+    ///     handle.add_entries([hello.description("Greet somebody.")])
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`add`](Self::add) does.
+    pub fn add_entries(&self, entries: impl IntoIterator<Item = impl Into<Entry>>) -> Result<(), BuildError> {
+        self.replace_entries(|_| false, entries)
+    }
+
+    /// Removes the entries that `select` returns `true` for, and adds others at the same time, so that no client finds a
+    /// list without either. Without `entries`, it only removes.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`add`](Self::add) does. In that case, nothing is removed either.
+    pub fn replace_entries(
+        &self,
+        select: impl Fn(&EntryInfo<'_>) -> bool,
+        entries: impl IntoIterator<Item = impl Into<Entry>>,
+    ) -> Result<(), BuildError> {
+        self.replace(select, entries.into_iter().map(Into::into).collect())
+    }
+
+    fn replace(&self, select: impl Fn(&EntryInfo<'_>) -> bool, entries: Vec<Entry>) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
-        let (entries, states) = (C::entries().to_vec(), Arc::clone(&engine.states));
-        let added = engine.change(|registry| {
-            registry.with(Selection {
-                entries,
-                names: &engine.profile.names,
-                scopes: &engine.profile.scopes,
-                states: &states,
-            })
+        // `select` may be slow or use this handle, so it is called outside the update.
+        let functions = Arc::clone(&engine.registry());
+        let selected = functions.functions().filter(|(function, _)| select(&function.info()));
+        let removed: HashSet<_> = selected.map(|(function, _)| function.id).collect();
+        let (names, scopes, states) = (&engine.profile.names, &engine.profile.scopes, &engine.states);
+        let changed = engine.change(|registry| {
+            let kept = registry.without(|function| removed.contains(&function.id));
+            let added = kept.as_ref().unwrap_or(registry).with(Selection { entries, names, scopes, states })?;
+            Ok(added.or(kept))
         });
-        added.map(drop)
+        changed.map(drop)
     }
 
     /// Removes a function, or the functions of a block. Returns whether any of them was present.
@@ -127,7 +168,7 @@ impl Handle {
     /// assert!(!server.handle().remove::<delete>());
     /// ```
     pub fn remove<C: Collect>(&self) -> bool {
-        self.change(|registry| registry.without(C::entries()))
+        self.change(|registry| registry.without(|function| function.is_one_of(C::entries())))
     }
 
     /// Enables a function, or the functions of a block. Returns whether any of them was disabled.
@@ -170,12 +211,10 @@ impl Handle {
     pub fn set_enabled(&self, decide: impl Fn(&EntryInfo<'_>) -> bool) -> bool {
         let Some(engine) = self.engine() else { return false };
         // `decide` may be slow or use this handle, so it is called outside the update.
-        let key = |common: &'static CommonEntry| std::ptr::from_ref(common);
         let functions = Arc::clone(&engine.registry());
         let decided: HashMap<_, _> =
-            functions.functions().map(|(function, _)| (key(function.common()), decide(&function.info()))).collect();
-        let changed = engine
-            .change(|registry| Ok(registry.set_enabled(|function| decided.get(&key(function.common())).copied())));
+            functions.functions().map(|(function, _)| (function.id, decide(&function.info()))).collect();
+        let changed = engine.change(|registry| Ok(registry.set_enabled(|function| decided.get(&function.id).copied())));
         changed.unwrap_or_default()
     }
 

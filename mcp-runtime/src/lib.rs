@@ -226,13 +226,13 @@ pub mod ask {
 /// The types around functions: of parameters and results, of the information about registered functions, and of
 /// schemas. Most of these traits are implemented for the types that functions use, and rarely named.
 pub mod function {
-    #[cfg(feature = "tasks")]
-    pub use crate::engine::TaskStatus;
     pub use crate::handler::{
         Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
         ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
-        entry::{Collect, EntryInfo, EntryKind},
+        entry::{Collect, Entry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ToolEntry},
     };
+    #[cfg(feature = "tasks")]
+    pub use crate::{engine::TaskStatus, handler::entry::TaskSupport};
 }
 
 /// Serving over HTTP: an endpoint as a tower service, which a listener serves or another application mounts.
@@ -312,8 +312,8 @@ pub mod __private {
             blocking, complete, complete_dependencies, dependency,
             entry::{
                 ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Collect, CommonEntry, DefaultValue, Entry,
-                Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule, ServerFnEntry, SourceLocation,
-                TaskSupport, ToolEntry, boxed, default_json,
+                EntryRef, EntryScopes, Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule,
+                ServerFnEntry, SourceLocation, TaskSupport, ToolEntry, boxed, default_json,
             },
             finish, get, list, list_dependencies, slot, slot_or_else, slot_or_json, write_prompt, write_resource,
             write_tool,

@@ -2,9 +2,12 @@
 
 #![allow(missing_docs, clippy::too_many_arguments, reason = "the functions imitate those of an author")]
 
+use std::borrow::Cow;
+
 use mcp_runtime::{
     __private::{
-        ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, Handler, Operator, Part, Role, Rule, inventory,
+        ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryScopes, Handler, Operator, Part, Role, Rule,
+        inventory,
     },
     Context, Json, PromptMessage, ResourceLink, Revision, Server,
     function::Collect,
@@ -201,7 +204,7 @@ impl Poems {
     }
 }
 
-fn common(entry: &Entry) -> &'static CommonEntry {
+fn common(entry: &'static Entry) -> &'static CommonEntry {
     match entry {
         Entry::Tool(tool) => &tool.common,
         Entry::Resource(resource) => &resource.common,
@@ -209,13 +212,13 @@ fn common(entry: &Entry) -> &'static CommonEntry {
     }
 }
 
-fn only<F: Collect>() -> Entry {
+fn only<F: Collect>() -> &'static Entry {
     let [entry] = F::entries() else { panic!("expected one entry") };
-    *entry
+    entry
 }
 
 fn argument<F: Collect>(name: &str) -> &'static ArgumentEntry {
-    let mut arguments = common(&only::<F>()).arguments.iter();
+    let mut arguments = common(only::<F>()).arguments.iter();
     arguments.find(|argument| argument.name == name).expect("an argument of this name")
 }
 
@@ -223,21 +226,22 @@ fn argument<F: Collect>(name: &str) -> &'static ArgumentEntry {
 fn entries_contain_options_and_doc_comments() {
     let Entry::Tool(tool) = only::<search>() else { panic!("expected a tool") };
     let CommonEntry { name, title, description, icons, tags, scopes, meta, timeout, .. } = &tool.common;
-    assert_eq!((*name, *title), ("find-notes", Some("Search notes")));
+    assert_eq!((&**name, title.as_deref()), ("find-notes", Some("Search notes")));
     assert_eq!(*description, "Find notes.\n\nEvery word must\nappear.");
     let detailed =
         Icon::new("https://example.com/a").with_mime_type("image/svg+xml").with_size("any").with_size("48x48");
     assert_eq!(
-        *icons,
+        **icons,
         [
             Icon::new("https://example.com/icon.png"),
             Icon::new("data:image/png;base64,AA"),
             detailed.with_theme(Theme::Dark)
         ]
     );
-    assert_eq!((*tags, *scopes), (&["notes", "search"][..], &[&["notes:read"][..]][..]));
+    assert_eq!(**tags, ["notes", "search"]);
+    assert!(matches!(scopes, EntryScopes::Groups([["notes:read"]])), "{scopes:?}");
     assert_eq!(
-        *meta,
+        meta.iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>(),
         [
             ("acme/beta", "true"),
             ("acme/order", "-1.5"),
@@ -254,8 +258,8 @@ fn entries_contain_options_and_doc_comments() {
 
     let Entry::Tool(tool) = only::<bare>() else { panic!("expected a tool") };
     let CommonEntry { name, title, description, tags, timeout, .. } = &tool.common;
-    assert_eq!((*name, *title, *description, *tags, *timeout), ("bare", None, "", &[][..], None));
-    assert_eq!(common(&only::<from_a_file>()).description, "From a file:\nA line of a file.\n\nAnd after it.");
+    assert_eq!((&**name, title, &**description, tags.len(), *timeout), ("bare", &None, "", 0, None));
+    assert_eq!(common(only::<from_a_file>()).description, "From a file:\nA line of a file.\n\nAnd after it.");
 }
 
 #[test]
@@ -266,13 +270,13 @@ fn descriptions_end_with_the_note_of_a_deprecation() {
         (only::<old>(), "Deprecated"),
         (only::<ask_notes>(), "Ask about notes.\n\nDeprecated since 3.1.0"),
     ] {
-        assert_eq!(common(&entry).description, expected);
+        assert_eq!(common(entry).description, expected);
     }
 }
 
 #[test]
 fn entries_contain_the_source_location() {
-    let source = common(&only::<bare>()).source;
+    let source = common(only::<bare>()).source;
     assert!(source.file.ends_with("macros.rs"), "{}", source.file);
     assert_eq!((source.package, source.function), ("mcp-tests", "bare"));
     let text = include_str!("macros.rs");
@@ -282,15 +286,15 @@ fn entries_contain_the_source_location() {
 
 #[test]
 fn parameters_come_from_the_caller_or_from_the_server() {
-    let common = common(&only::<search>());
-    let names: Vec<_> = common.arguments.iter().map(|argument| argument.name).collect();
+    let common = common(only::<search>());
+    let names: Vec<_> = common.arguments.iter().map(|argument| &*argument.name).collect();
     assert_eq!(names, ["words", "limit", "more", "offset", "as", "pair", "weight"]);
     let dependencies: Vec<_> = common.dependencies.iter().map(|dependency| dependency.parameter).collect();
     assert_eq!(dependencies, ["db", "context"]);
     let words = argument::<search>("words");
-    assert_eq!((words.description, words.title, words.env), ("Words.\n\n- one a line", None, None));
+    assert_eq!((&*words.description, &words.title, words.env), ("Words.\n\n- one a line", &None, None));
     let renamed = argument::<search>("as");
-    assert_eq!((renamed.description, renamed.title), ("How.", Some("As")));
+    assert_eq!((&*renamed.description, renamed.title.as_deref()), ("How.", Some("As")));
 }
 
 #[test]
@@ -343,39 +347,44 @@ fn half_open_lengths_become_inclusive_rules() {
 fn templates_are_parsed() {
     let Entry::Resource(page) = only::<page>() else { panic!("expected a resource") };
     assert_eq!(page.uri, "notes://{book}{/page}{?words,limit}#end");
+    let variables = |names: &[&'static str]| names.iter().copied().map(Cow::Borrowed).collect();
+    let expression = |operator, names: &[&'static str]| Part::Expression { operator, variables: variables(names) };
     assert_eq!(
-        page.template,
+        page.template.as_deref(),
         Some(
             &[
-                Part::Literal("notes://"),
-                Part::Expression { operator: Operator::Simple, variables: &["book"] },
-                Part::Expression { operator: Operator::Path, variables: &["page"] },
-                Part::Expression { operator: Operator::Query, variables: &["words", "limit"] },
-                Part::Literal("#end"),
+                Part::Literal("notes://".into()),
+                expression(Operator::Simple, &["book"]),
+                expression(Operator::Path, &["page"]),
+                expression(Operator::Query, &["words", "limit"]),
+                Part::Literal("#end".into()),
             ][..]
         )
     );
-    assert_eq!((page.mime_type, page.audience, page.priority), (Some("text/plain"), &[Role::User][..], Some(1.0)));
+    assert_eq!(
+        (page.mime_type.as_deref(), page.audience, page.priority),
+        (Some("text/plain"), &[Role::User][..], Some(1.0))
+    );
     assert_eq!(page.list.map(|list| list.function), Some("pages"));
     assert_eq!(argument::<self::page>("book").complete.map(|complete| complete.function), Some("books"));
     assert!(argument::<self::page>("page").complete.is_none());
 
     let Entry::Resource(all) = only::<all>() else { panic!("expected a resource") };
-    assert_eq!((all.uri, all.template, all.size), ("notes:all", None, Some(12)));
+    assert_eq!((&*all.uri, all.template.is_none(), all.size), ("notes:all", true, Some(12)));
     assert_eq!(argument::<ask>("about").complete.map(|complete| complete.function), Some("books"));
 }
 
 #[test]
 fn handlers_are_sync_or_async_like_their_functions() {
-    let runs_at_once = |entry: &Entry| matches!(common(entry).handler, Handler::Sync(_));
-    assert!(runs_at_once(&only::<bare>()) && runs_at_once(&only::<page>()) && runs_at_once(&only::<ask>()));
-    assert!(!runs_at_once(&only::<search>()) && !runs_at_once(&only::<all>()) && !runs_at_once(&only::<from_a_file>()));
+    let runs_at_once = |entry| matches!(common(entry).handler, Handler::Sync(_));
+    assert!(runs_at_once(only::<bare>()) && runs_at_once(only::<page>()) && runs_at_once(only::<ask>()));
+    assert!(!runs_at_once(only::<search>()) && !runs_at_once(only::<all>()) && !runs_at_once(only::<from_a_file>()));
 }
 
 #[test]
 fn methods_are_collected_with_their_type() {
     let entries: Vec<_> = Notes::entries().iter().map(common).collect();
-    let names: Vec<_> = entries.iter().map(|common| common.name).collect();
+    let names: Vec<_> = entries.iter().map(|common| &*common.name).collect();
     assert_eq!(names, ["read", "without a receiver", "count"]);
     let functions: Vec<_> = entries.iter().map(|common| common.source.function).collect();
     assert_eq!(functions, ["Notes::read", "Notes::write", "Notes::count"]);
@@ -423,7 +432,8 @@ fn functions_of_other_crates_are_collected() {
     assert_eq!(hygiene_reexported::reexported("a".to_owned()), "a");
 
     let collected = inventory::iter::<Entry>.into_iter().map(common);
-    let mut names: Vec<_> = collected.filter(|common| common.tags == ["hygiene"]).map(|common| common.name).collect();
+    let mut names: Vec<_> =
+        collected.filter(|common| *common.tags == ["hygiene"]).map(|common| &*common.name).collect();
     names.sort_unstable();
     assert_eq!(
         names,

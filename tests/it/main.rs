@@ -33,3 +33,4 @@ mod specification;
 mod stdio;
 mod tasks;
 mod test_client;
+mod values;

@@ -1,16 +1,16 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-use super::{docs::docs, here, option, slice};
+use super::{cow, docs::docs, here, option, slice};
 use crate::model::{Argument, Bound, Default, NamedFunction, Rule};
 
 /// Emits the static data of an argument.
 ///
 /// ```text
 /// ArgumentEntry {
-///     name: "limit",
+///     name: Cow::Borrowed { 0: "limit" },
 ///     title: None,
-///     description: "How many notes to return.",
+///     description: Cow::Borrowed { 0: "How many notes to return." },
 ///     ty: {
 ///         use AnyDecoding as _;
 ///         ArgumentType::of::<usize>(Decoding::<usize>::ENFORCES_SCHEMA)
@@ -25,8 +25,9 @@ use crate::model::{Argument, Bound, Default, NamedFunction, Rule};
 pub(super) fn argument(argument: &Argument, private: &TokenStream) -> TokenStream {
     let Argument { name, ty, .. } = argument;
     let flattened = argument.flattened.is_some();
-    let title = option(argument.title.as_ref());
-    let description = docs(&argument.description);
+    let name = cow(name);
+    let title = option(argument.title.as_ref().map(cow));
+    let description = cow(docs(&argument.description));
     let default = option(argument.default.as_ref().map(|value| default(value, ty, private)));
     let rules = slice(argument.rules.iter().map(|one| rule(one, private)));
     let function = |path| server_function(path, &quote_spanned!(here()=> complete), private);

@@ -87,9 +87,9 @@ pub(crate) fn tools(tools: &Tools, are_valid: bool, private: &TokenStream) -> To
 /// ```text
 /// #[allow(deprecated)]
 /// static __MCP_ENTRY_0: ToolEntry = ToolEntry { … };
-/// inventory::submit! { Entry::Tool(&__MCP_ENTRY_0) }
+/// inventory::submit! { Entry::Tool(EntryRef::Static(&__MCP_ENTRY_0)) }
 ///
-/// static __MCP_ENTRIES: &[Entry] = &[Entry::Tool(&__MCP_ENTRY_0)];
+/// static __MCP_ENTRIES: &[Entry] = &[Entry::Tool(EntryRef::Static(&__MCP_ENTRY_0))];
 ///
 /// #[allow(non_local_definitions)]
 /// impl Collect for add {
@@ -111,9 +111,10 @@ fn registration(ty: impl ToTokens, entries: &[Entry], private: &TokenStream) -> 
             #[allow(deprecated)]
             static #name: #private::#entry_type = #value;
             #(#conditions)*
-            #private::inventory::submit! { #private::Entry::#kind(&#name) }
+            #private::inventory::submit! { #private::Entry::#kind(#private::EntryRef::Static(&#name)) }
         });
-        references.push(quote_spanned!(here=> #(#conditions)* #private::Entry::#kind(&#name)));
+        references
+            .push(quote_spanned!(here=> #(#conditions)* #private::Entry::#kind(#private::EntryRef::Static(&#name))));
     }
     quote_spanned! {here=>
         #statics

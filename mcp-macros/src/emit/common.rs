@@ -2,44 +2,51 @@ use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
 use syn::ext::IdentExt;
 
-use super::{argument::argument, call, docs::docs, here, option, slice};
+use super::{argument::argument, call, cow, docs::docs, here, option, slice};
 use crate::model::{Call, Common, Execution, Icon, ParameterSource};
 
 /// Emits the static data that tools, resources and prompts have in common.
 ///
 /// ```text
 /// CommonEntry {
-///     name: "search",
-///     title: Some("Search notes"),
-///     description: "Find notes.",
-///     icons: &[],
-///     tags: &["notes"],
-///     scopes: &[&["notes:read"]],
-///     meta: &[("acme/beta", "true")],
+///     name: Cow::Borrowed { 0: "search" },
+///     title: Some(Cow::Borrowed { 0: "Search notes" }),
+///     description: Cow::Borrowed { 0: "Find notes." },
+///     icons: Cow::Borrowed { 0: &[] },
+///     tags: Cow::Borrowed { 0: &[Cow::Borrowed { 0: "notes" }] },
+///     scopes: EntryScopes::Groups(&[&["notes:read"]]),
+///     meta: Cow::Borrowed { 0: &[(Cow::Borrowed { 0: "acme/beta" }, Cow::Borrowed { 0: "true" })] },
 ///     timeout: Some(Duration::from_millis(30000)),
 ///     blocking: false,
 ///     source: SourceLocation { … },
-///     arguments: &[ArgumentEntry { … }],
+///     arguments: Cow::Borrowed { 0: &[ArgumentEntry { … }] },
+///     schema: None,
 ///     dependencies: &[{
 ///         use AnyState as _;
 ///         dependency::<Db, _>("db", StateOrData::<Db>::KIND)
 ///     }],
 ///     handler: Handler::Async(|input| { … }),
+///     problems: Vec::new(),
 /// }
 /// ```
 pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> TokenStream {
     let Common { name, tags, scopes, call, .. } = common;
     let here = here();
-    let title = option(common.title.as_ref());
-    let description = docs(&common.description);
-    let icons = slice(common.icons.iter().map(|one| icon(one, private)));
-    let (tags, scopes) = (slice(tags), slice(scopes.iter().map(slice)));
-    let meta = slice(common.meta.iter().map(|(key, value)| quote_spanned!(here=> (#key, #value))));
+    let name = cow(name);
+    let title = option(common.title.as_ref().map(cow));
+    let description = cow(docs(&common.description));
+    let icons = cow(slice(common.icons.iter().map(|one| icon(one, private))));
+    let (tags, scopes) = (cow(slice(tags.iter().map(cow))), slice(scopes.iter().map(slice)));
+    let member = |(key, value): &(_, _)| {
+        let (key, value) = (cow(key), cow(value));
+        quote_spanned!(here=> (#key, #value))
+    };
+    let meta = cow(slice(common.meta.iter().map(member)));
     let duration = |milliseconds| quote_spanned!(here=> ::core::time::Duration::from_millis(#milliseconds));
     let timeout = option(common.timeout_milliseconds.map(duration));
     let blocking = call.execution == Execution::Blocking;
     let source = source(call, private);
-    let arguments = slice(call.arguments.iter().map(|one| argument(one, private)));
+    let arguments = cow(slice(call.arguments.iter().map(|one| argument(one, private))));
     let dependencies = slice(call.parameters.iter().filter_map(|parameter| dependency(parameter, private)));
     let handler = call::handler(call, write, private);
     quote_spanned! {here=>
@@ -49,14 +56,16 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
             description: #description,
             icons: #icons,
             tags: #tags,
-            scopes: #scopes,
+            scopes: #private::EntryScopes::Groups(#scopes),
             meta: #meta,
             timeout: #timeout,
             blocking: #blocking,
             source: #source,
             arguments: #arguments,
+            schema: ::core::option::Option::None,
             dependencies: #dependencies,
             handler: #handler,
+            problems: ::std::vec::Vec::new(),
         }
     }
 }

@@ -34,6 +34,11 @@ fn option(value: Option<impl ToTokens>) -> TokenStream {
     }
 }
 
+/// Emits a borrowed `Cow`. A struct expression extends the life of what it refers to, unlike a call.
+fn cow(borrowed: impl ToTokens) -> TokenStream {
+    quote_spanned!(here()=> ::std::borrow::Cow::Borrowed { 0: #borrowed })
+}
+
 /// Emits a static slice.
 fn slice(items: impl IntoIterator<Item = impl ToTokens>) -> TokenStream {
     let items = items.into_iter();

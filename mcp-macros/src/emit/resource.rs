@@ -1,7 +1,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote_spanned};
 
-use super::{Entry, argument::server_function, common::common, here, option, slice};
+use super::{Entry, argument::server_function, common::common, cow, here, option, slice};
 use crate::model::Resource;
 use mcp_runtime_uri_template::{Operator, Part};
 
@@ -10,12 +10,12 @@ use mcp_runtime_uri_template::{Operator, Part};
 /// ```text
 /// ResourceEntry {
 ///     common: CommonEntry { … },
-///     uri: "file:///{+path}",
-///     template: Some(&[
-///         Part::Literal("file:///"),
-///         Part::Expression { operator: Operator::Reserved, variables: &["path"] },
-///     ]),
-///     mime_type: Some("text/plain"),
+///     uri: Cow::Borrowed { 0: "file:///{+path}" },
+///     template: Some(Cow::Borrowed { 0: &[
+///         Part::Literal(Cow::Borrowed { 0: "file:///" }),
+///         Part::Expression { operator: Operator::Reserved, variables: Cow::Borrowed { 0: &[…] } },
+///     ] }),
+///     mime_type: Some(Cow::Borrowed { 0: "text/plain" }),
 ///     size: None,
 ///     audience: &[Role::User],
 ///     priority: Some(0.5),
@@ -27,9 +27,10 @@ use mcp_runtime_uri_template::{Operator, Part};
 pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
     let here = here();
     let common = common(&resource.common, "write_resource", private);
-    let uri = &resource.uri;
-    let template = option(resource.template.as_ref().map(|parts| slice(parts.iter().map(|one| part(one, private)))));
-    let mime_type = option(resource.mime_type.as_ref());
+    let uri = cow(&resource.uri);
+    let parts = |parts: &Vec<Part>| cow(slice(parts.iter().map(|one| part(one, private))));
+    let template = option(resource.template.as_ref().map(parts));
+    let mime_type = option(resource.mime_type.as_ref().map(cow));
     let size = option(resource.size);
     let audience = slice(resource.audience.iter().map(|role| {
         let role = Ident::new(&role.to_string(), here);
@@ -64,10 +65,13 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
 fn part(part: &Part, private: &TokenStream) -> TokenStream {
     let here = here();
     match part {
-        Part::Literal(text) => quote_spanned!(here=> #private::Part::Literal(#text)),
+        Part::Literal(text) => {
+            let text = cow(text);
+            quote_spanned!(here=> #private::Part::Literal(#text))
+        }
         Part::Expression { operator, variables } => {
             let operator = Ident::new(name_of(*operator), here);
-            let variables = slice(variables);
+            let variables = cow(slice(variables.iter().map(cow)));
             quote_spanned! {here=>
                 #private::Part::Expression { operator: #private::Operator::#operator, variables: #variables }
             }

@@ -50,7 +50,7 @@ impl Scopes {
     }
 
     /// Creates the requirement of an annotation.
-    pub(crate) fn of_entry(groups: &'static [&'static [&'static str]]) -> Self {
+    pub(crate) fn of_groups(groups: &[&[&str]]) -> Self {
         Self { groups: groups.iter().map(|group| group.iter().map(|scope| (*scope).into()).collect()).collect() }
     }
 

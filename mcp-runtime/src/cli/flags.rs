@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The flags on the command line: the name of the parameter, and the value.
-pub(super) type GivenFlags = [(&'static str, String)];
+pub(super) type GivenFlags = [(String, String)];
 
 /// How a flag takes its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) enum FlagKind {
 /// A flag of a `#[server]` function.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flag<'a> {
-    pub(super) entry: &'static ArgumentEntry,
+    pub(super) entry: &'a ArgumentEntry,
     pub(super) schema: &'a Value,
     pub(super) kind: FlagKind,
     /// Whether the program does not start without a value.
@@ -54,15 +54,15 @@ impl<'a> Flag<'a> {
         Self::all(contract).find(|flag| flag.name() == name || flag.entry.name == name)
     }
 
-    fn new(entry: &'static ArgumentEntry, contract: &'a Contract) -> Self {
-        let schema = &contract.schema["properties"][entry.name];
+    fn new(entry: &'a ArgumentEntry, contract: &'a Contract) -> Self {
+        let schema = &contract.schema["properties"][&*entry.name];
         let kind = match schema["type"].as_str() {
             Some("boolean") => FlagKind::Switch,
             Some("array") => FlagKind::List,
             _ => FlagKind::Value,
         };
         let is_in_schema =
-            contract.schema["required"].as_array().is_some_and(|names| names.iter().any(|name| name == entry.name));
+            contract.schema["required"].as_array().is_some_and(|names| names.iter().any(|name| name == &*entry.name));
         Self { entry, schema, kind, is_required: is_in_schema && kind == FlagKind::Value }
     }
 
@@ -107,9 +107,9 @@ impl<'a> Flag<'a> {
     }
 
     /// Returns the values that are given on the command line.
-    fn given<'g>(&self, given: &'g GivenFlags) -> impl Iterator<Item = &'g String> + use<'g> {
-        let name = self.entry.name;
-        given.iter().filter(move |(other, _)| *other == name).map(|(_, value)| value)
+    fn given<'g>(&self, given: &'g GivenFlags) -> impl Iterator<Item = &'g String> + use<'a, 'g> {
+        let name = &*self.entry.name;
+        given.iter().filter(move |(other, _)| other == name).map(|(_, value)| value)
     }
 
     /// Returns the value of the environment variable. An empty variable counts as unset: container files cannot leave
@@ -157,7 +157,7 @@ pub(super) fn arguments(contract: &Contract, given: &GivenFlags) -> Result<Strin
                 if out.len() > 1 {
                     out.push(b',');
                 }
-                write::string(&mut out, flag.entry.name);
+                write::string(&mut out, &flag.entry.name);
                 out.push(b':');
                 out.extend_from_slice(json.as_bytes());
             }

@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct Options {
     pub(super) mode: Mode,
     /// The values of the author's flags on the command line, by the name of the parameter.
-    pub(super) flags: Vec<(&'static str, String)>,
+    pub(super) flags: Vec<(String, String)>,
     /// The keys that seal the state of requests, from the command line or the environment.
     pub(super) state_keys: Vec<StateKey>,
     /// The URL of the backend, from the command line or the environment.
@@ -162,7 +162,7 @@ impl Options {
         } else {
             words.value(word, "a value")?
         };
-        self.flags.push((flag.entry.name, value));
+        self.flags.push((flag.entry.name.to_string(), value));
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     engine::{Connection, Engine, RequestIds},
-    handler::Contract,
+    handler::{Contract, entry::ArgumentEntry},
     jsonrpc::syntax_error,
     revision,
     server::BuiltServer,
@@ -35,12 +35,12 @@ pub(super) fn list(engine: &Engine) -> String {
     };
     section(
         "Tools",
-        registry.tools().iter().map(|tool| signature(tool.name, &tool.contract, tool.common().description)).collect(),
+        registry.tools().iter().map(|tool| signature(&tool.name, &tool.contract, &tool.common().description)).collect(),
     );
     let resources = registry.resources().iter().chain(registry.templates());
     section(
         "Resources",
-        resources.map(|resource| (resource.key().to_owned(), resource.common().description)).collect(),
+        resources.map(|resource| (resource.key().to_string(), &*resource.common().description)).collect(),
     );
     let skills = registry.skills().all().iter();
     section("Skills", skills.map(|skill| (skill.uri.clone(), skill.description.as_str())).collect());
@@ -49,7 +49,7 @@ pub(super) fn list(engine: &Engine) -> String {
         registry
             .prompts()
             .iter()
-            .map(|prompt| signature(prompt.name, &prompt.contract, prompt.common().description))
+            .map(|prompt| signature(&prompt.name, &prompt.contract, &prompt.common().description))
             .collect(),
     );
     out
@@ -64,11 +64,11 @@ fn summary(description: &str) -> impl Iterator<Item = &str> {
 /// Returns the name with the arguments, such as `add(a: number, b?: number)`, and the description.
 fn signature<'a>(name: &str, contract: &Contract, description: &'a str) -> (String, &'a str) {
     let required = contract.schema["required"].as_array();
-    let names: Vec<&str> = match contract.arguments {
-        [argument] if argument.flattened => {
+    let names: Vec<&str> = match &*contract.arguments {
+        [] | [ArgumentEntry { flattened: true, .. }] => {
             contract.schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect()
         }
-        arguments => arguments.iter().map(|argument| argument.name).collect(),
+        arguments => arguments.iter().map(|argument| &*argument.name).collect(),
     };
     let arguments: Vec<_> = names
         .into_iter()

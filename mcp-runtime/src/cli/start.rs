@@ -125,7 +125,7 @@ fn try_start(package: &Package, flags: &'static [ArgumentEntry], main: MainFn) -
 
 /// Returns the contract of the flags of a `#[server]` function.
 fn flags_contract(flags: &'static [ArgumentEntry]) -> Result<Arc<Contract>, Failure> {
-    let contract = registry::contract(flags);
+    let contract = registry::contract(flags.into(), None);
     contract.map(Arc::new).map_err(|error| Failure::new(format_args!("invalid flags of `main`: {error}")))
 }
 

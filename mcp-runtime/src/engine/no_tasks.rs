@@ -29,7 +29,7 @@ pub(super) fn call_tool(
     arguments: &str,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    call_function(request, tool, tool.name.into(), arguments, out)
+    call_function(request, tool, tool.name.clone(), arguments, out)
 }
 
 /// Rejects a `tasks/…` request.

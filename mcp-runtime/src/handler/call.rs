@@ -2,6 +2,8 @@
 
 use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
 
+use serde::de::DeserializeOwned;
+
 use super::{
     Context, Contract, Encoding, Finished, Function, HandlerError, HandlerResult, StateMap,
     entry::EntryKind,
@@ -21,7 +23,7 @@ use crate::{
 /// [`Context`].
 pub(crate) struct Call {
     /// The public name of the function or, without a function, of the method, for messages.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     /// The kind of the function, which decides who reads its errors, or `None` if it only lists or completes.
     pub(crate) kind: Option<EntryKind>,
     /// The registered function that is called, or whose argument is completed.
@@ -39,8 +41,14 @@ pub(crate) struct Call {
 
 impl Call {
     /// Creates the call of a method that calls no function, and waits as long as it takes.
-    pub(crate) fn new(name: &'static str, id: Id, encoding: Arc<Encoding>, states: Arc<StateMap>) -> Self {
-        let subject = Cow::Borrowed(name);
+    pub(crate) fn new(
+        name: impl Into<Cow<'static, str>>,
+        id: Id,
+        encoding: Arc<Encoding>,
+        states: Arc<StateMap>,
+    ) -> Self {
+        let name = name.into();
+        let subject = name.clone();
         Self { name, kind: None, function: None, subject, id, argument_bytes: 0, timeout: None, encoding, states }
     }
 
@@ -55,8 +63,8 @@ impl Call {
     }
 
     /// Returns the media type in the annotation of a resource.
-    pub(super) fn mime_type(&self) -> Option<&'static str> {
-        self.function.as_ref().and_then(|function| function.contract.mime_type)
+    pub(super) fn mime_type(&self) -> Option<&str> {
+        self.function.as_ref()?.contract.mime_type.as_deref()
     }
 
     /// Returns how long and by whom the contents of a resource may be cached.
@@ -101,10 +109,26 @@ impl<'a> Input<'a> {
     ///
     /// Returns every violation of the schema. The variables of a URI that violate it name no resource.
     pub fn decode(&self, slots: &mut [&mut dyn Decode]) -> Result<(), HandlerError> {
-        if self.fill(self.arguments, slots).is_ok() && self.matches_schema() {
+        self.decode_with(|arguments| self.fill(arguments, slots))
+    }
+
+    /// Decodes all arguments into one value. Fails as [`decode`](Self::decode) does.
+    pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        let mut value = None;
+        self.decode_with(|arguments| {
+            let decoded = serde_json::from_str(arguments);
+            value = Some(decoded.map_err(|error| decoding_violation("", arguments, &error))?);
+            Ok(())
+        })?;
+        value.ok_or_else(|| Fault::internal("the arguments were not decoded").into())
+    }
+
+    /// Checks the arguments and decodes them with `fill`.
+    fn decode_with(&self, mut fill: impl FnMut(&str) -> Result<(), Violation>) -> Result<(), HandlerError> {
+        if fill(self.arguments).is_ok() && self.matches_schema() {
             return Ok(());
         }
-        self.explain(slots).map_err(|error| {
+        self.explain(&mut fill).map_err(|error| {
             let uri = self.call.map_or("", Call::uri);
             if uri.is_empty() {
                 return error;
@@ -132,7 +156,7 @@ impl<'a> Input<'a> {
 
     /// Decodes the arguments and applies the defaults.
     fn fill(&self, arguments: &str, slots: &mut [&mut dyn Decode]) -> Result<(), Violation> {
-        if let ([argument], [slot]) = (self.contract.arguments, &mut *slots)
+        if let ([argument], [slot]) = (&*self.contract.arguments, &mut *slots)
             && argument.flattened
         {
             return slot.decode(arguments).map_err(|error| decoding_violation("", arguments, &error));
@@ -145,9 +169,9 @@ impl<'a> Input<'a> {
                 return Err(decoding_violation(&name, json, &error));
             }
         }
-        for (slot, argument) in slots.iter_mut().zip(self.contract.arguments) {
+        for (slot, argument) in slots.iter_mut().zip(&*self.contract.arguments) {
             if !slot.apply_default() {
-                return Err(Violation::new(argument.name, None, "is required"));
+                return Err(Violation::new(&argument.name, None, "is required"));
             }
         }
         Ok(())
@@ -159,7 +183,7 @@ impl<'a> Input<'a> {
     /// Integers written with a fraction or an exponent, such as `1.0`, match the schema. They are rewritten and decoded
     /// again.
     #[cold]
-    fn explain(&self, slots: &mut [&mut dyn Decode]) -> Result<(), HandlerError> {
+    fn explain(&self, fill: &mut dyn FnMut(&str) -> Result<(), Violation>) -> Result<(), HandlerError> {
         let checker = self.contract.checker();
         let violations = match self.violations {
             Some(violations) => violations.to_vec(),
@@ -170,7 +194,7 @@ impl<'a> Input<'a> {
             return Err(HandlerError::invalid_arguments(violations));
         }
         let integral = checker.normalize_integers(self.arguments);
-        self.fill(&integral, slots).map_err(|violation| HandlerError::invalid_arguments(vec![violation]))
+        fill(&integral).map_err(|violation| HandlerError::invalid_arguments(vec![violation]))
     }
 }
 

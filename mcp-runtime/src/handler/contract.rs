@@ -29,14 +29,14 @@ use crate::{
 /// The arguments that a function accepts and the result that it returns, with their schemas.
 #[derive(Debug)]
 pub(crate) struct Contract {
-    pub(crate) arguments: &'static [ArgumentEntry],
+    pub(crate) arguments: Cow<'static, [ArgumentEntry]>,
     pub(crate) schema: Value,
     /// Whether the arguments are checked, because decoding into their types may accept what the schema refuses.
     pub(crate) is_checked: bool,
     checker: OnceLock<Checker>,
     output: Option<OutputType>,
     output_schema: OnceLock<Option<OutputSchema>>,
-    pub(crate) mime_type: Option<&'static str>,
+    pub(crate) mime_type: Option<Cow<'static, str>>,
 }
 
 /// The schema of a structured result.
@@ -73,7 +73,7 @@ impl Contract {
     ///
     /// Returns an error if the schema is invalid.
     pub(crate) fn new(
-        arguments: &'static [ArgumentEntry],
+        arguments: Cow<'static, [ArgumentEntry]>,
         schema: Value,
         is_checked: bool,
     ) -> Result<Self, SchemaError> {
@@ -89,7 +89,7 @@ impl Contract {
     }
 
     /// Sets the media type of a resource.
-    pub(crate) fn with_mime_type(mut self, mime_type: Option<&'static str>) -> Self {
+    pub(crate) fn with_mime_type(mut self, mime_type: Option<Cow<'static, str>>) -> Self {
         self.mime_type = mime_type;
         self
     }
@@ -99,8 +99,11 @@ impl Contract {
         self.output_schema
             .get_or_init(|| {
                 let mut generator = schema::output_generator();
-                let schema = (self.output?.schema)(&mut generator)?;
-                let schema = schema::output(schema.to_value(), generator);
+                let schema = match self.output.as_ref()? {
+                    OutputType::Generated(schema) => schema(&mut generator)?.to_value(),
+                    OutputType::Given(schema) => schema.clone(),
+                };
+                let schema = schema::output(schema, generator);
                 Some(OutputSchema { wraps: !schema::is_object(&schema), schema, checkers: Default::default() })
             })
             .as_ref()
@@ -269,9 +272,11 @@ fn is_other_json(text: &str) -> bool {
 /// A registered function.
 #[derive(Debug)]
 pub(crate) struct Function {
+    /// Distinguishes the function from all other functions of the process, even from later functions of the same entry.
+    pub(crate) id: u64,
     pub(crate) entry: Entry,
     /// The name in the protocol.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) contract: Contract,
     pub(crate) uses_context: bool,
     /// The scopes that a caller needs. `None` if it needs none.
@@ -301,53 +306,58 @@ impl Function {
         self.entry.kind()
     }
 
-    pub(crate) fn common(&self) -> &'static CommonEntry {
+    pub(crate) fn common(&self) -> &CommonEntry {
         self.entry.common()
     }
 
+    /// Returns whether one of these entries describes the function.
+    pub(crate) fn is_one_of(&self, entries: &[Entry]) -> bool {
+        entries.iter().any(|entry| std::ptr::eq(entry.common(), self.common()))
+    }
+
     /// Returns the key by which functions of the kind are sorted and found: a name, a URI or a URI template.
-    pub(crate) fn key(&self) -> &'static str {
-        self.resource().map_or(self.name, |entry| entry.uri)
+    pub(crate) fn key(&self) -> &Cow<'static, str> {
+        self.resource().map_or(&self.name, |entry| &entry.uri)
     }
 
     /// Returns the annotations of a tool.
     pub(crate) fn hints(&self) -> Hints {
-        if let Entry::Tool(entry) = self.entry { entry.hints } else { Hints::default() }
+        if let Entry::Tool(entry) = &self.entry { entry.hints } else { Hints::default() }
     }
 
     /// Returns whether calls may be tasks.
     pub(crate) fn task(&self) -> TaskSupport {
-        if let Entry::Tool(entry) = self.entry { entry.task } else { TaskSupport::Forbidden }
+        if let Entry::Tool(entry) = &self.entry { entry.task } else { TaskSupport::Forbidden }
     }
 
     /// Returns the entry of a resource.
-    pub(crate) fn resource(&self) -> Option<&'static ResourceEntry> {
-        if let Entry::Resource(entry) = self.entry { Some(entry) } else { None }
+    pub(crate) fn resource(&self) -> Option<&ResourceEntry> {
+        if let Entry::Resource(entry) = &self.entry { Some(entry) } else { None }
     }
 
     /// Returns the URI template of a resource, unless its URI is static.
-    pub(crate) fn template(&self) -> Option<&'static [Part]> {
-        self.resource()?.template
+    pub(crate) fn template(&self) -> Option<&[Part]> {
+        self.resource()?.template.as_deref()
     }
 
     /// Returns the function that lists the resources of a template.
-    pub(crate) fn list_fn(&self) -> Option<&'static ServerFnEntry> {
-        self.resource()?.list.as_ref()
+    pub(crate) fn list_fn(&self) -> Option<ServerFnEntry> {
+        self.resource()?.list
     }
 
     /// Returns `true` if the function, or a function that lists or completes for it, takes a reference to a type.
     pub(crate) fn takes(&self, wanted: TypeId) -> bool {
         let common = self.common();
         let mut dependencies = common.dependencies.to_vec();
-        let completing = common.arguments.iter().filter_map(|argument| argument.complete.as_ref());
+        let completing = common.arguments.iter().filter_map(|argument| argument.complete);
         self.list_fn().into_iter().chain(completing).for_each(|function| (function.dependencies)(&mut dependencies));
         dependencies.iter().any(|dependency| (dependency.type_id)() == wanted)
     }
 
     /// Returns the information that is passed to visibility rules, to the predicates of layers and to
     /// [`Handle::set_enabled`](crate::Handle::set_enabled).
-    pub(crate) fn info(&self) -> EntryInfo<'static> {
-        self.common().info(self.kind(), self.name)
+    pub(crate) fn info(&self) -> EntryInfo<'_> {
+        self.common().info(self.kind(), &self.name)
     }
 
     /// Returns `true` if some argument can be completed.

@@ -168,7 +168,7 @@ impl CacheReadOnly {
         let identity = caller.identity().filter(|_| call.uses_context());
         let scopes = identity.map(|identity| format!("{:?}", identity.scopes().collect::<Vec<_>>()));
         let parts = [
-            Some(call.address().to_string()),
+            Some(call.function_id().to_string()),
             Some(caller.revision().to_string()),
             caller.principal().map(ToOwned::to_owned),
             scopes,

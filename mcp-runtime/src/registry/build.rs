@@ -2,9 +2,13 @@
 
 use std::{
     any::TypeId,
+    borrow::Cow,
     collections::HashMap,
     panic::resume_unwind,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
 };
 
@@ -18,10 +22,7 @@ use crate::{
     error::BuildError,
     handler::{
         Context, Contract, Dependency, EarlierArguments, Function, MirroredArgument, SchemaProfile, StateMap,
-        entry::{
-            ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryKind, Part, ResourceEntry, Rule,
-            ServerFnEntry, SourceLocation,
-        },
+        entry::{ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryKind, Part, Rule, ServerFnEntry},
         schema::{self, HEADER, Keyword, Property, SchemaError},
         uses_context,
     },
@@ -57,11 +58,14 @@ impl<'a> Builder<'a> {
 
     fn function(&mut self, entry: Entry, contract: Result<Contract, SchemaError>) -> Option<Function> {
         let (common, kind) = (entry.common(), entry.kind());
+        self.problems.extend(common.problems.iter().map(|problem| format!("{}: {problem}", common.describe())));
         let name = self.names.name_of(&entry).unwrap_or_else(|problem| {
             self.problems.push(problem);
-            common.name
+            common.name.clone()
         });
-        if let Entry::Resource(ResourceEntry { list: Some(list), .. }) = entry {
+        if let Entry::Resource(resource) = &entry
+            && let Some(list) = resource.list
+        {
             self.check_server_fn(common, list, &[]);
         }
         for dependency in common.dependencies {
@@ -70,10 +74,10 @@ impl<'a> Builder<'a> {
                 "self" => "add `.with_state(…)`".to_owned(),
                 _ => format!("add `.with_state(…)`; if `{name}` is an argument, take it by value"),
             };
-            self.check_dependency(&common.source, &format!("its parameter `{name}`"), dependency, &help);
+            self.check_dependency(common, &format!("its parameter `{name}`"), dependency, &help);
         }
-        for argument in common.arguments {
-            if let Some(function) = &argument.complete {
+        for argument in &*common.arguments {
+            if let Some(function) = argument.complete {
                 let provided = [TypeId::of::<str>(), TypeId::of::<EarlierArguments>()];
                 self.check_server_fn(common, function, &provided);
             }
@@ -85,7 +89,7 @@ impl<'a> Builder<'a> {
         let (contract, headers) = match with_headers {
             Ok(compiled) => compiled,
             Err(error) => {
-                self.problems.push(format!("the schema of {} is invalid: {error}", describe(&common.source)));
+                self.problems.push(format!("the schema of {} is invalid: {error}", common.describe()));
                 return None;
             }
         };
@@ -93,51 +97,53 @@ impl<'a> Builder<'a> {
             self.check_prompt_arguments(common, &contract);
         }
         let arguments = common.arguments.iter();
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Some(Function {
-            entry,
-            name,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             uses_context: uses_context(common.dependencies),
-            scopes: self.scopes.of(common, &common.info(kind, name)),
-            choices: arguments.map(|argument| choices(&contract.schema, argument.name).into()).collect(),
-            contract: match entry {
-                Entry::Tool(entry) => contract.with_output(entry.output),
-                Entry::Resource(entry) => contract.with_mime_type(entry.mime_type),
+            scopes: self.scopes.of(common, &common.info(kind, &name)),
+            choices: arguments.map(|argument| choices(&contract.schema, &argument.name).into()).collect(),
+            contract: match &entry {
+                Entry::Tool(entry) => contract.with_output(entry.output.clone()),
+                Entry::Resource(entry) => contract.with_mime_type(entry.mime_type.clone()),
                 Entry::Prompt(_) => contract,
             },
             schemas: self.schemas,
             headers,
             encoded: std::array::from_fn(|_| OnceLock::new()),
+            name,
+            entry,
         })
     }
 
     /// Reports arguments of prompts that are objects or lists: the protocol has strings only.
     fn check_prompt_arguments(&mut self, common: &CommonEntry, contract: &Contract) {
-        for argument in contract.arguments {
-            let schema = &contract.schema["properties"][argument.name];
+        for argument in &*contract.arguments {
+            let schema = &contract.schema["properties"][&*argument.name];
             if let Some(found) = structure(schema, &contract.schema) {
                 self.problems.push(format!(
                     "the argument `{}` of the prompt {} is {found}, but arguments of prompts are strings\n\
                      help: take text, a number, a `bool` or an enum without data",
                     argument.name,
-                    describe(&common.source)
+                    common.describe()
                 ));
             }
         }
     }
 
     /// Checks that the server has the state that a server function needs. A request provides the types in `provided`.
-    fn check_server_fn(&mut self, common: &CommonEntry, function: &ServerFnEntry, provided: &[TypeId]) {
+    fn check_server_fn(&mut self, common: &CommonEntry, function: ServerFnEntry, provided: &[TypeId]) {
         let mut dependencies = Vec::new();
         (function.dependencies)(&mut dependencies);
         for dependency in dependencies.iter().filter(|dependency| !provided.contains(&(dependency.type_id)())) {
             let user = format!("its function `{}`", function.function);
-            self.check_dependency(&common.source, &user, dependency, "add `.with_state(…)`");
+            self.check_dependency(common, &user, dependency, "add `.with_state(…)`");
         }
     }
 
     /// Checks that the server has the state that a dependency refers to. `user` is the parameter or function that needs
     /// it, and `help` says how to provide it.
-    fn check_dependency(&mut self, source: &SourceLocation, user: &str, dependency: &Dependency, help: &str) {
+    fn check_dependency(&mut self, common: &CommonEntry, user: &str, dependency: &Dependency, help: &str) {
         let type_id = (dependency.type_id)();
         if type_id == TypeId::of::<Context>() || self.states.contains(type_id) {
             return;
@@ -159,7 +165,7 @@ impl<'a> Builder<'a> {
                 format!("only {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
             }
         };
-        let source = describe(source);
+        let source = common.describe();
         self.problems
             .push(format!("{source} needs `&{wanted}` for {user}, but the server has {available}\nhelp: {help}"));
     }
@@ -207,7 +213,7 @@ impl<'a> Builder<'a> {
 }
 
 fn source_of(function: &Function) -> String {
-    describe(&function.common().source)
+    function.common().describe()
 }
 
 /// Returns a template without the names of its variables, except where they are part of the URI.
@@ -215,22 +221,20 @@ fn shape(template: Option<&[Part]>) -> Vec<String> {
     let parts = template.unwrap_or_default().iter();
     parts
         .map(|part| match part {
-            Part::Literal(text) => (*text).to_owned(),
+            Part::Literal(text) => text.clone().into_owned(),
             Part::Expression { operator, variables } if operator.is_named() => format!("{operator:?}{variables:?}"),
             Part::Expression { operator, variables } => format!("{operator:?}{}", variables.len()),
         })
         .collect()
 }
 
-/// Returns the name and the source location of a function, for messages.
-fn describe(source: &SourceLocation) -> String {
-    format!("`{}` ({}:{}, crate `{}`)", source.function, source.file, source.line, source.package)
-}
-
 /// Compiles the contracts of all entries. This is most of the work of starting a server, so it uses several threads if
 /// there are many entries.
 fn contracts(entries: Vec<Entry>) -> Vec<(Entry, Result<Contract, SchemaError>)> {
-    let compile = |entry: &Entry| (*entry, contract(entry.common().arguments));
+    let compile = |entry: &Entry| {
+        let CommonEntry { arguments, schema, .. } = entry.common();
+        (entry.clone(), contract(arguments.clone(), schema.as_ref()))
+    };
     let max_threads = entries.len() / MIN_PER_THREAD;
     // Asking for the number of cores takes longer than compiling a few contracts.
     let threads =
@@ -273,22 +277,33 @@ fn choices(schema: &Value, name: &str) -> Vec<String> {
     values.filter_map(|value| value.as_str().map(str::to_owned)).collect()
 }
 
-/// Compiles the contract of a function with these arguments.
+/// Compiles the contract of a function with these arguments, whose schema is `schema` if it does not follow from them.
 ///
 /// # Errors
 ///
 /// Fails if a default, an example or a bound is not valid JSON, or if the schema is invalid.
-pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, SchemaError> {
+pub(crate) fn contract(
+    arguments: Cow<'static, [ArgumentEntry]>,
+    schema: Option<&Value>,
+) -> Result<Contract, SchemaError> {
     let mut generator = schema::generator();
-    if let [argument] = arguments
+    if let Some(schema) = schema {
+        if !schema::is_object(schema) {
+            return Err(SchemaError::new("its `type` is not `object`"));
+        }
+        let schema = schema::whole_input(schema.clone(), generator)?;
+        return Contract::new(arguments, schema, true);
+    }
+    if let [argument] = &*arguments
         && argument.flattened
     {
         let schema = (argument.ty.schema)(&mut generator).to_value();
         let schema = schema::whole_input(schema, generator)?;
-        return Contract::new(arguments, schema, !argument.ty.enforces_schema);
+        let is_checked = !argument.ty.enforces_schema;
+        return Contract::new(arguments, schema, is_checked);
     }
     let mut properties = Vec::with_capacity(arguments.len());
-    for argument in arguments {
+    for argument in &*arguments {
         if (argument.ty.has_structured_keys)() {
             return Err(SchemaError::new(format!(
                 "argument `{}`: the keys of a JSON object are strings, but those of this map are structs or lists\n\
@@ -305,8 +320,8 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
             .transpose()
             .map_err(|error| SchemaError::new(format!("the default of `{}`: {error}", argument.name)))?;
         properties.push(Property {
-            name: argument.name,
-            description: argument.description,
+            name: &argument.name,
+            description: &argument.description,
             schema: (argument.ty.schema)(&mut generator).to_value(),
             required: default.is_none() && !(argument.ty.optional)(),
             default,
@@ -316,7 +331,8 @@ pub(crate) fn contract(arguments: &'static [ArgumentEntry]) -> Result<Contract, 
     let schema = schema::input(properties, generator)?;
     let is_checked =
         |argument: &ArgumentEntry| !argument.ty.enforces_schema || argument.rules.iter().any(Rule::is_constraint);
-    Contract::new(arguments, schema, arguments.iter().any(is_checked))
+    let is_checked = arguments.iter().any(is_checked);
+    Contract::new(arguments, schema, is_checked)
 }
 
 fn keyword(rule: &Rule) -> Result<Keyword, SchemaError> {

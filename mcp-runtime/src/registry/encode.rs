@@ -18,7 +18,7 @@ use crate::{
 
 /// Writes the element of a list that describes a function.
 pub(super) fn encode_function(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
-    function.encode(out, encoding, |out| match function.entry {
+    function.encode(out, encoding, |out| match &function.entry {
         Entry::Tool(entry) => tool(out, encoding, function, entry),
         Entry::Prompt(_) => prompt(out, encoding, function),
         Entry::Resource(entry) => resource(out, encoding, function, entry),
@@ -60,7 +60,7 @@ fn hints(object: &mut Object<'_>, encoding: &Encoding, entry: &ToolEntry) {
         return;
     }
     // Before tools had a `title` member, the title was an annotation.
-    let title = entry.common.title.filter(|_| !encoding.has(Feature::Titles));
+    let title = entry.common.title.as_deref().filter(|_| !encoding.has(Feature::Titles));
     let hints = entry.hints;
     let hints = [
         ("destructiveHint", hints.destructive),
@@ -86,14 +86,14 @@ fn prompt(out: &mut Vec<u8>, encoding: &Encoding, function: &Function) {
     begin_entry(&mut object, encoding, function);
     if !function.contract.arguments.is_empty() {
         let required = &function.contract.schema["required"];
-        encode::array(object.key("arguments"), function.contract.arguments, |out, argument| {
+        encode::array(object.key("arguments"), &*function.contract.arguments, |out, argument| {
             let mut object = Object::begin(out);
-            object.string("name", argument.name);
-            encode::title(&mut object, encoding.features, argument.title);
+            object.string("name", &argument.name);
+            encode::title(&mut object, encoding.features, argument.title.as_deref());
             let description =
-                describe_argument(argument.description, &function.contract.schema["properties"][argument.name]);
+                describe_argument(&argument.description, &function.contract.schema["properties"][&*argument.name]);
             object.optional("description", description.as_deref());
-            let is_required = required.as_array().is_some_and(|names| names.iter().any(|name| name == argument.name));
+            let is_required = required.as_array().is_some_and(|names| names.iter().any(|name| name == &*argument.name));
             write::plain(object.key("required"), &is_required);
             object.end();
         });
@@ -144,9 +144,9 @@ fn describe_argument(description: &str, schema: &Value) -> Option<String> {
 
 fn resource(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: &ResourceEntry) {
     let mut object = Object::begin(out);
-    object.string(if entry.template.is_some() { "uriTemplate" } else { "uri" }, entry.uri);
+    object.string(if entry.template.is_some() { "uriTemplate" } else { "uri" }, &entry.uri);
     begin_entry(&mut object, encoding, function);
-    object.optional("mimeType", entry.mime_type);
+    object.optional("mimeType", entry.mime_type.as_deref());
     if let Some(size) = entry.size.filter(|_| entry.template.is_none()) {
         write::plain(object.key("size"), &size);
     }
@@ -163,19 +163,19 @@ fn resource(out: &mut Vec<u8>, encoding: &Encoding, function: &Function, entry: 
 /// Writes the members with which every element begins.
 fn begin_entry(object: &mut Object<'_>, encoding: &Encoding, function: &Function) {
     let common = function.common();
-    object.string("name", function.name);
-    encode::title(object, encoding.features, common.title);
-    object.optional("description", Some(common.description).filter(|description| !description.is_empty()));
+    object.string("name", &function.name);
+    encode::title(object, encoding.features, common.title.as_deref());
+    object.optional("description", Some(&*common.description).filter(|description| !description.is_empty()));
 }
 
 /// Writes the members with which every element ends.
 fn end_entry(object: &mut Object<'_>, encoding: &Encoding, common: &CommonEntry) {
-    encode::icons(object, encoding.features, common.icons);
+    encode::icons(object, encoding.features, &common.icons);
     if common.meta.is_empty() || !encoding.has(Feature::ItemMeta) {
         return;
     }
     let mut meta = Object::begin(object.key("_meta"));
-    for (key, json) in common.meta {
+    for (key, json) in &*common.meta {
         meta.raw(key, json.as_bytes());
     }
     meta.end();

@@ -1,11 +1,12 @@
 //! The author's rules for the names and the scopes of functions, and the tables of functions by name.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    borrow::Cow,
+    collections::HashMap,
     fmt,
     panic::Location,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -54,23 +55,30 @@ impl Names {
     /// # Errors
     ///
     /// Returns a message if a rule produces an invalid name.
-    pub(super) fn name_of(&self, entry: &Entry) -> Result<&'static str, String> {
-        let mut info = entry.info();
+    pub(super) fn name_of(&self, entry: &Entry) -> Result<Cow<'static, str>, String> {
+        let (common, kind) = (entry.common(), entry.kind());
+        let mut name = common.name.clone();
+        if common.source.function.is_empty() {
+            // No macro has checked it.
+            check(kind, &name).map_err(|expected| format!("{} has an invalid name: {expected}", common.describe()))?;
+        }
         for rule in &self.0 {
+            let info = common.info(kind, &name);
             if !(rule.applies)(&info) {
                 continue;
             }
             rule.is_used.store(true, Ordering::Relaxed);
-            let name = match &rule.change {
+            let changed = match &rule.change {
                 Change::Rename(name) => name.clone(),
-                Change::Prefix(prefix) => format!("{prefix}{}", info.name),
+                Change::Prefix(prefix) => format!("{prefix}{name}"),
             };
-            check(info.kind, &name).map_err(|expected| {
-                format!("`{}` cannot be renamed to `{name}` ({}): {expected}", info.function, rule.location)
+            check(kind, &changed).map_err(|expected| {
+                let function = if info.function.is_empty() { info.name } else { info.function };
+                format!("`{function}` cannot be renamed to `{changed}` ({}): {expected}", rule.location)
             })?;
-            info.name = interned(name);
+            name = Cow::Owned(changed);
         }
-        Ok(info.name)
+        Ok(name)
     }
 
     /// Returns where the author added rules that have applied to no function yet.
@@ -96,20 +104,6 @@ fn check(kind: EntryKind, name: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Returns a name that lives as long as the names in annotations, so that calls, layers and log events can refer to
-/// either. Equal names are stored once, and only the author's rules create names, so a program that builds the same
-/// server many times stores no more of them.
-fn interned(name: String) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name.as_str()) {
-        return known;
-    }
-    let name: &'static str = name.leak();
-    names.insert(name);
-    name
-}
-
 /// The author's rules that add scopes to functions. Clones share the rules.
 #[derive(Clone, Default)]
 pub(crate) struct ScopeRules(Vec<ScopeRule>);
@@ -133,9 +127,9 @@ impl ScopeRules {
     }
 
     /// Returns the scopes that a function requires, or `None` if it requires none.
-    pub(super) fn of(&self, common: &'static CommonEntry, info: &EntryInfo<'_>) -> Option<Scopes> {
+    pub(super) fn of(&self, common: &CommonEntry, info: &EntryInfo<'_>) -> Option<Scopes> {
         let rules = self.0.iter().filter(|rule| (rule.applies)(info));
-        let scopes = rules.fold(Scopes::of_entry(common.scopes), |all, rule| all.and(rule.scopes.clone()));
+        let scopes = rules.fold(common.scopes.get(), |all, rule| all.and(rule.scopes.clone()));
         (!scopes.is_empty()).then_some(scopes)
     }
 
@@ -166,16 +160,16 @@ pub(super) struct Table {
     enabled: Vec<Arc<Function>>,
     /// The position of each key in `enabled`. The keys come from the author, so the hash needs no protection against
     /// collision attacks.
-    index: HashMap<&'static str, usize, foldhash::fast::RandomState>,
+    index: HashMap<Cow<'static, str>, usize, foldhash::fast::RandomState>,
 }
 
 impl Table {
     fn new(mut rows: Vec<(Arc<Function>, bool)>) -> Self {
         // The sort is stable, so that duplicates are reported in the order of their registration.
-        rows.sort_by_key(|(function, _)| function.key());
+        rows.sort_by(|(left, _), (right, _)| left.key().cmp(right.key()));
         let enabled: Vec<_> =
             rows.iter().filter(|(_, enabled)| *enabled).map(|(function, _)| Arc::clone(function)).collect();
-        let index = enabled.iter().enumerate().map(|(position, function)| (function.key(), position)).collect();
+        let index = enabled.iter().enumerate().map(|(position, function)| (function.key().clone(), position)).collect();
         Self { rows, enabled, index }
     }
 
@@ -217,12 +211,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn equal_names_are_stored_once() {
-        let [first, second] = [interned("git_log".to_owned()), interned("git_log".to_owned())];
-        assert!(std::ptr::eq(first, second));
-    }
 
     #[test]
     fn names_are_checked_as_in_annotations() {

@@ -2,8 +2,10 @@
 
 use std::{
     any::TypeId,
+    borrow::Cow,
     collections::HashSet,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use super::{
@@ -73,16 +75,16 @@ const LEAVE_OUT: &str = "leave one of them out with `Server::only`";
 /// The resource that a URI identifies, and the values of its template's variables.
 pub(crate) struct Found<'a> {
     pub(crate) function: &'a Arc<Function>,
-    pub(crate) variables: Vec<(&'static str, String)>,
+    pub(crate) variables: Vec<(&'a str, String)>,
 }
 
 /// The functions that contribute to `resources/list`.
 pub(crate) struct ResourceLists {
-    /// The name and the entry of the first function, whose timeout applies to all of them together.
-    pub(crate) name: &'static str,
-    pub(crate) common: &'static CommonEntry,
+    /// The name of the first function, whose timeout applies to all of them together.
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) timeout: Option<Duration>,
     /// The functions, and whether each blocks.
-    pub(crate) functions: Vec<(&'static ServerFnEntry, bool)>,
+    pub(crate) functions: Vec<(ServerFnEntry, bool)>,
     /// Whether one of the functions takes the context.
     pub(crate) uses_context: bool,
 }
@@ -130,14 +132,14 @@ impl Registry {
         Ok(Some(after))
     }
 
-    /// Removes entries. Returns `None` if none of them is registered.
-    pub(crate) fn without(&self, entries: &[Entry]) -> Option<Self> {
-        self.edited(|function, enabled| (!is_one_of(function.common(), entries)).then_some(enabled))
+    /// Removes the functions that `is_removed` selects. Returns `None` if there are none.
+    pub(crate) fn without(&self, is_removed: impl Fn(&Function) -> bool) -> Option<Self> {
+        self.edited(|function, enabled| (!is_removed(function)).then_some(enabled))
     }
 
     /// Enables or disables entries. Returns `None` if nothing changes.
     pub(crate) fn set_enabled_entries(&self, entries: &[Entry], enabled: bool) -> Option<Self> {
-        self.set_enabled(|function| is_one_of(function.common(), entries).then_some(enabled))
+        self.set_enabled(|function| function.is_one_of(entries).then_some(enabled))
     }
 
     /// Enables and disables the entries for which `decide` returns a value. Returns `None` if nothing changes.
@@ -191,7 +193,7 @@ impl Registry {
     }
 
     /// Returns whether an entry is registered, enabled or not.
-    pub(crate) fn has(&self, common: &'static CommonEntry) -> bool {
+    pub(crate) fn has(&self, common: &CommonEntry) -> bool {
         self.functions().any(|(function, _)| std::ptr::eq(function.common(), common))
     }
 
@@ -297,10 +299,10 @@ impl Registry {
         let listing =
             || self.templates().iter().filter(|found| sees(found)).filter_map(|found| Some((found, found.list_fn()?)));
         let (first, _) = listing().next()?;
-        let (name, common) = (first.name, first.common());
+        let (name, timeout) = (first.name.clone(), first.common().timeout);
         let functions: Vec<_> = listing().map(|(found, list)| (list, found.common().blocking)).collect();
         let uses_context = functions.iter().any(|(function, _)| takes_context(function));
-        Some(ResourceLists { name, common, functions, uses_context })
+        Some(ResourceLists { name, timeout, functions, uses_context })
     }
 
     /// Returns the prepared lists of the pager's revision.
@@ -341,8 +343,4 @@ impl Registry {
     pub(crate) fn description(&self, dialect: &Dialect, write: impl FnOnce() -> Vec<u8>) -> &[u8] {
         self.prepared[dialect.revision() as usize].description.get_or_init(write)
     }
-}
-
-fn is_one_of(common: &'static CommonEntry, entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| std::ptr::eq(entry.common(), common))
 }

@@ -194,7 +194,7 @@ fn log_built(engine: &Engine) {
         let common = tool.common();
         let source = format_args!("{}:{}", common.source.file, common.source.line);
         tracing::warn!(
-            tool = tool.name,
+            tool = &*tool.name,
             %source,
             "tool without a description: models need one to decide when to call it; add a doc comment to the function"
         );

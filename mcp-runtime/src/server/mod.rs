@@ -88,7 +88,7 @@ impl Server {
     /// ```
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         let mut server = Self::empty(name, version);
-        server.entries.extend(inventory::iter::<Entry>().copied());
+        server.entries.extend(inventory::iter::<Entry>().cloned());
         server
     }
 
@@ -133,6 +133,47 @@ impl Server {
     /// ```
     pub fn with<C: Collect>(mut self) -> Self {
         self.entries.extend_from_slice(C::entries());
+        self
+    }
+
+    /// Adds a tool, resource or prompt that the program creates, in place of an annotated function: its name, its schema and
+    /// its code may be known only at run time. Everything that holds for functions holds for it. A [`Handle`] adds and
+    /// removes entries later.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Revision, Server, function::ToolEntry};
+    /// use serde_json::json;
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Query {
+    ///     text: String,
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let mut server = Server::empty("search", "1.0.0");
+    /// for collection in ["notes", "mails"] {
+    ///     let schema = json!({
+    ///         "type": "object",
+    ///         "properties": {"text": {"type": "string", "minLength": 1}},
+    ///         "required": ["text"],
+    ///     });
+    ///     let search = ToolEntry::new(format!("search_{collection}"), schema, move |query: Query, _: Context| async move {
+    ///         format!("no {collection} contain {:?}", query.text)
+    ///     });
+    ///     server = server.with_entry(search.description(format!("Search the {collection}.")));
+    /// }
+    /// let mut client = server.test_client(Revision::V2026_07_28);
+    /// let found = client.call("search_mails", json!({"text": "invoice"})).await.unwrap();
+    /// assert_eq!(found.text(), "no mails contain \"invoice\"");
+    /// assert!(client.call("search_mails", json!({"text": ""})).await.unwrap().is_error());
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if the name, the URI, the schema or a key of `_meta` is invalid.
+    pub fn with_entry(mut self, entry: impl Into<Entry>) -> Self {
+        self.entries.push(entry.into());
         self
     }
 
@@ -359,7 +400,7 @@ impl Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.entries.iter().map(|entry| entry.common().name).collect();
+        let names: Vec<_> = self.entries.iter().map(|entry| &*entry.common().name).collect();
         f.debug_struct("Server")
             .field("name", &self.profile.identity.name)
             .field("entries", &names)

@@ -44,11 +44,11 @@ fn settings() -> SchemaSettings {
 
 /// An argument as declared by its function.
 #[derive(Debug, Clone)]
-pub struct Property {
+pub struct Property<'a> {
     /// The name.
-    pub name: &'static str,
+    pub name: &'a str,
     /// The description. If empty, the type's own description is used.
-    pub description: &'static str,
+    pub description: &'a str,
     /// The schema that the generator's `subschema_for` returned.
     pub schema: Value,
     /// Whether a call must contain the argument.
@@ -67,7 +67,7 @@ pub struct Property {
 /// # Errors
 ///
 /// Fails if a keyword is not applicable to the type of its argument, or if a default or an example violates the schema.
-pub fn input(properties: Vec<Property>, mut generator: SchemaGenerator) -> Result<Value, SchemaError> {
+pub fn input(properties: Vec<Property<'_>>, mut generator: SchemaGenerator) -> Result<Value, SchemaError> {
     let definitions = generator.take_definitions(true);
     let mut simplifier = Simplifier::new(definitions.clone(), true);
     let mut required = Vec::new();
@@ -204,7 +204,7 @@ pub fn wrap(mut schema: Value, member: &str) -> Value {
 
 /// Builds the schema of one argument.
 fn argument(
-    property: Property,
+    property: Property<'_>,
     simplifier: &mut Simplifier,
     definitions: &Map<String, Value>,
 ) -> Result<Value, SchemaError> {

@@ -169,7 +169,7 @@ impl Layer for Watch {
         Box::pin(async move {
             let Self(own, events) = self;
             events.push(format!("{own} > {:?} {} {}", call.kind(), call.name(), call.arguments()));
-            let name = call.entry().name;
+            let name = call.entry().name.to_owned();
             let outcome = next.run(call).await;
             events.push(format!("{own} < {name} {}", outcome.status()));
             outcome

@@ -66,9 +66,9 @@ pub(crate) fn call_with(
 ) -> Result<(), Fault> {
     let (call, next) = prepare(request, function, subject, arguments)?;
     let uses_context = function.uses_context || request.engine().profile.log_targets.is_some();
-    if let (None, Handler::Sync(handler), false) = (&next, function.common().handler, uses_context) {
+    if let (None, Handler::Sync(handler), false) = (&next, &function.common().handler, uses_context) {
         check_capacity(request)?;
-        call.run_sync(request.connection, None, handler, Input::new(function, &call, None, arguments), out);
+        call.run_sync(request.connection, None, *handler, Input::new(function, &call, None, arguments), out);
         return Ok(());
     }
     let shared = share(request, call, function.uses_context, next.is_some());
@@ -88,13 +88,13 @@ pub(crate) fn prepare(
 ) -> Result<(Call, Option<Next>), Fault> {
     let next = request.engine().profile.layers.for_call(function, arguments);
     check_in_flight(request)?;
-    request.span.record("entry", function.name);
+    request.span.record("entry", &*function.name);
     let call = Call {
         kind: Some(function.kind()),
         function: Some(Arc::clone(function)),
         subject,
         argument_bytes: arguments.len(),
-        ..method_call(request, function.name, timeout(request, function.common().timeout))
+        ..method_call(request, function.name.clone(), timeout(request, function.common().timeout))
     };
     Ok((call, next))
 }
@@ -118,13 +118,13 @@ pub(crate) fn run(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     let call = context.call();
-    match (next, function.common().handler) {
+    match (next, &function.common().handler) {
         (None, Handler::Sync(handler)) => {
             check_capacity(request)?;
             let input = Input::new(function, call, Some(context), arguments);
-            call.run_sync(request.connection, Some(context), handler, input, out);
+            call.run_sync(request.connection, Some(context), *handler, input, out);
         }
-        (None, Handler::Async(handler)) => {
+        (None, handler) => {
             let permit = admit(request)?;
             match context.start(handler, Input::new(function, call, Some(context), arguments)) {
                 Ok(running) => context.run_future(request, permit, running, out),
@@ -182,7 +182,11 @@ pub(crate) fn requester(
 }
 
 /// Returns the call of a method without a function.
-pub(crate) fn method_call(request: &RequestContext<'_>, name: &'static str, timeout: Option<Duration>) -> Call {
+pub(crate) fn method_call(
+    request: &RequestContext<'_>,
+    name: impl Into<Cow<'static, str>>,
+    timeout: Option<Duration>,
+) -> Call {
     let (encoding, states) = (Arc::clone(request.encoding()), Arc::clone(&request.engine().states));
     Call { timeout, ..Call::new(name, request.id.clone(), encoding, states) }
 }
@@ -240,7 +244,7 @@ pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault>
 /// Answers a request with the result of a future that calls no function, and therefore usually needs no permit.
 pub(crate) fn answer_with(
     request: &RequestContext<'_>,
-    name: &'static str,
+    name: impl Into<Cow<'static, str>>,
     timeout: Option<Duration>,
     permit: Option<Permit>,
     result: impl Future<Output = Result<Vec<u8>, Fault>> + Send + 'static,
@@ -255,8 +259,6 @@ pub(crate) fn answer_with(
 
 /// The generated entry point of a synchronous function.
 pub(super) type SyncFn = for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult;
-/// The generated entry point of an async function.
-pub(crate) type AsyncFn = for<'a> fn(Input<'a>, Context) -> Result<CallFuture, HandlerError>;
 
 impl Call {
     /// Runs a synchronous function.
@@ -275,7 +277,7 @@ impl Call {
         let run = || enter_call(context, || function(input, &mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
         let mut outcome = with_unmet_requirement(outcome, context);
-        warn_if_slow(self.name, connection.clock.lap());
+        warn_if_slow(&self.name, connection.clock.lap());
         if self.encoding.checks_results
             && let Ok(kind) = &outcome
             && let Err(fault) = self.check_result(kind, &out[body..])
@@ -295,9 +297,9 @@ impl Call {
 }
 
 impl Context {
-    /// Decodes the arguments of an async function and creates its future.
-    pub(crate) fn start(&self, function: AsyncFn, input: Input<'_>) -> Result<CallFuture, HandlerError> {
-        catch_unwind(AssertUnwindSafe(|| enter_call(Some(self), || function(input, self.clone()))))
+    /// Decodes the arguments of a function and creates its future.
+    pub(crate) fn start(&self, handler: &Handler, input: Input<'_>) -> Result<CallFuture, HandlerError> {
+        catch_unwind(AssertUnwindSafe(|| enter_call(Some(self), || handler.start(input, self.clone()))))
             .unwrap_or_else(|panic| Err(self.call().panic_fault(&*panic).into()))
     }
 
@@ -316,7 +318,7 @@ impl Context {
         // A call that becomes a task immediately must be handed off before its function runs.
         guarded.hand_off(cx);
         let polled = Pin::new(&mut guarded).poll(cx);
-        warn_if_slow(call.name, request.connection.clock.lap());
+        warn_if_slow(&call.name, request.connection.clock.lap());
         let finished = match polled {
             Poll::Ready(result) => call.finished(result),
             Poll::Pending if self.spawn(request, permit, guarded.with_slow_warning()) => return,

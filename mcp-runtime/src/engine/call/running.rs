@@ -37,7 +37,7 @@ impl Call {
     pub(crate) fn timed_out(&self, limit: Option<Duration>) -> Finished {
         let limit = limit.unwrap_or_default();
         let message = format!("`{}` did not finish within {limit:?}", self.name);
-        tracing::warn!(name = self.name, id = self.id.as_json(), ?limit, "call timed out");
+        tracing::warn!(name = &*self.name, id = self.id.as_json(), ?limit, "call timed out");
         if self.is_tool() {
             let body = self.tool_error(&message);
             Finished::of_kind(ResultKind::ToolError(message), body)
@@ -50,7 +50,7 @@ impl Call {
     pub(crate) fn panic_fault(&self, panic: &(dyn Any + Send)) -> Fault {
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let panic = text.unwrap_or("(no message)");
-        tracing::error!(name = self.name, id = self.id.as_json(), panic, "function panicked");
+        tracing::error!(name = &*self.name, id = self.id.as_json(), panic, "function panicked");
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
@@ -92,7 +92,7 @@ impl Call {
         }
         let rules: Vec<_> = violations.iter().map(|it| format!("`{}` {}", it.path, it.rule)).collect();
         let SourceLocation { file, line, .. } = function.common().source;
-        let (name, rules) = (self.name, rules.join("; "));
+        let (name, rules) = (&*self.name, rules.join("; "));
         tracing::error!(name, file, line, rules, "the result does not match the output schema");
         Err(Fault::internal(format!(
             "the result of `{name}` does not match its output schema:{}\nhelp: correct the `Serialize` or the `JsonSchema` \
@@ -139,14 +139,14 @@ impl Call {
     ///
     /// Returns the fault of a JSON-RPC error, which only the client sees.
     fn error_text(&self, mut error: HandlerError) -> Result<String, Fault> {
-        error.log(self.name, self.id.as_json());
+        error.log(&self.name, self.id.as_json());
         let (text, fault): (String, fn(String) -> Fault) = match error.into_kind() {
             HandlerErrorKind::Fault(fault) if self.is_tool() && self.encoding.dialect.is_tool_error(&fault) => {
                 (fault.to_string(), Fault::Internal)
             }
             HandlerErrorKind::Fault(fault) => return Err(fault),
             HandlerErrorKind::Failed { message: reason, .. } if !self.is_tool() => {
-                log_failure(self.name, self.id.as_json(), None, &reason);
+                log_failure(&self.name, self.id.as_json(), None, &reason);
                 (format!("`{}` failed", self.name), Fault::Internal)
             }
             // All that the sender of a prompt's request can change is its arguments.
@@ -154,7 +154,7 @@ impl Call {
                 (message, Fault::InvalidParams)
             }
             HandlerErrorKind::Failed { message, .. } | HandlerErrorKind::Message(message) => (message, Fault::Internal),
-            HandlerErrorKind::Masked(reference) => (masked_message(self.name, &reference), Fault::Internal),
+            HandlerErrorKind::Masked(reference) => (masked_message(&self.name, &reference), Fault::Internal),
             HandlerErrorKind::InvalidArguments(violations) => {
                 (format!("invalid arguments for `{}`:{}", self.name, listed(&violations)), Fault::InvalidParams)
             }
@@ -297,7 +297,7 @@ impl GuardedCall {
         };
         let polled = catch_unwind(AssertUnwindSafe(poll));
         if let Some(start) = start {
-            warn_if_slow(self.context.call().name, start.elapsed());
+            warn_if_slow(&self.context.call().name, start.elapsed());
         }
         match polled {
             Ok(Ok(Finished { body, outcome })) => {
@@ -359,7 +359,7 @@ impl Drop for GuardedCall {
     fn drop(&mut self) {
         let running = self.running.take();
         if catch_unwind(AssertUnwindSafe(|| drop(running))).is_err() {
-            tracing::error!(name = self.context.call().name, "function panicked while being dropped");
+            tracing::error!(name = &*self.context.call().name, "function panicked while being dropped");
         }
     }
 }

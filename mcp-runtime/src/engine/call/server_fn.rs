@@ -14,7 +14,7 @@ use crate::{
 
 /// Runs a server function, on a separate thread if it blocks.
 pub(crate) async fn run_server_fn(
-    function: &'static ServerFnEntry,
+    function: ServerFnEntry,
     blocking: bool,
     input: ServerFnInput,
 ) -> Result<ServerFnOutput, HandlerError> {
@@ -29,7 +29,7 @@ pub(crate) async fn run_server_fn(
 
 /// The source of the completions of an argument.
 pub(crate) enum CompletionSource {
-    Function(&'static ServerFnEntry),
+    Function(ServerFnEntry),
     /// The permitted values.
     Values(Arc<[String]>),
 }
@@ -38,7 +38,7 @@ impl CompletionSource {
     /// Returns the source for an argument, or `None` if the function has no such argument.
     pub(crate) fn of(function: &Function, argument: &str) -> Option<Self> {
         let index = function.contract.arguments.iter().position(|known| known.name == argument)?;
-        Some(match &function.contract.arguments[index].complete {
+        Some(match function.contract.arguments[index].complete {
             Some(function) => Self::Function(function),
             None => Self::Values(Arc::clone(&function.choices[index])),
         })

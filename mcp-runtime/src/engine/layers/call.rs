@@ -143,7 +143,7 @@ impl Call {
 
     /// Returns the called entry, or the entry whose argument is completed. Its name is a registered name, unlike the
     /// URI of a resource.
-    pub fn entry(&self) -> EntryInfo<'static> {
+    pub fn entry(&self) -> EntryInfo<'_> {
         self.function().info()
     }
 
@@ -241,8 +241,8 @@ impl Call {
     /// Returns a number that distinguishes the function from all other functions, even from later functions with the
     /// same name.
     #[cfg(feature = "cache")]
-    pub(crate) fn address(&self) -> usize {
-        std::ptr::from_ref(self.function().common()).addr()
+    pub(crate) fn function_id(&self) -> u64 {
+        self.function().id
     }
 
     /// Returns the dialect of the response if the call is one of a tool, some of whose errors are results.
@@ -255,7 +255,7 @@ impl Call {
         let context = self.context.clone();
         let mut finished = self.run_function().await;
         if let Err(error) = &mut finished.outcome {
-            error.log(context.call().name, context.request_id());
+            error.log(&context.call().name, context.request_id());
         }
         finished
     }
@@ -272,9 +272,9 @@ impl Call {
             let (context, function) = (&self.context, self.function());
             let violations = violations.as_deref();
             let input = Input { violations, ..Input::new(function, context.call(), Some(context), &self.arguments) };
-            match function.common().handler {
+            match &function.common().handler {
                 Handler::Sync(function) => return finish(context, |reply| function(input, reply)),
-                Handler::Async(function) => function(input, context.clone()),
+                handler => handler.start(input, context.clone()),
             }
         };
         match running {

@@ -144,7 +144,7 @@ impl Outcome {
     /// ```
     /// # use mcp_runtime::layers::{Call, CallStatus, Next, Outcome};
     /// async fn count_failures(call: Call, next: Next) -> Outcome {
-    ///     let name = call.entry().name;
+    ///     let name = call.entry().name.to_owned();
     ///     let outcome = next.run(call).await;
     ///     if outcome.status() != CallStatus::Success {
     ///         eprintln!("{name} failed");

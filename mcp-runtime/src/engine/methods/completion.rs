@@ -41,11 +41,11 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         return Ok(());
     }
     check_in_flight(request)?;
-    request.span.record("entry", referenced.name);
+    request.span.record("entry", &*referenced.name);
     let call = Call {
         function: Some(Arc::clone(referenced)),
         subject: "completion/complete".into(),
-        ..method_call(request, referenced.name, timeout(request, referenced.common().timeout))
+        ..method_call(request, referenced.name.clone(), timeout(request, referenced.common().timeout))
     };
     let call_context = Context::new(share(request, call, source.takes_context(), next.is_some()));
     let permit = admit(request)?;

@@ -71,10 +71,10 @@ fn list_resources(
     let (engine, registry) = (Arc::clone(&request.connection.engine), Arc::clone(request.registry));
     let dialect = request.dialect();
     let start = cursor.map_or(Ok(0), decode_offset)?;
-    let ResourceLists { name, common, functions, uses_context } = lists;
+    let ResourceLists { name, timeout: declared, functions, uses_context } = lists;
     check_in_flight(request)?;
-    request.span.record("entry", name);
-    let call = method_call(request, name, timeout(request, common.timeout));
+    request.span.record("entry", &*name);
+    let call = method_call(request, name, timeout(request, declared));
     let context = Context::new(share(request, Call { subject: "resources/list".into(), ..call }, uses_context, false));
     let permit = admit(request)?;
     let input = ServerFnInput { context: context.clone(), completed: None };
@@ -117,7 +117,7 @@ pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         strings.push((argument, text));
     }
     let arguments = from_strings(&prompt.contract, strings);
-    call_function(request, prompt, prompt.name.into(), &arguments, out)
+    call_function(request, prompt, prompt.name.clone(), &arguments, out)
 }
 
 /// Calls the function of a resource, or returns a file of a skill.

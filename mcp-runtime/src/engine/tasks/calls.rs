@@ -38,7 +38,7 @@ pub(crate) fn call_tool(
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
     match Execution::of(request, tool)? {
-        Execution::Plain => call_function(request, tool, tool.name.into(), arguments, out),
+        Execution::Plain => call_function(request, tool, tool.name.clone(), arguments, out),
         Execution::Task(ttl) => call_as_task(request, tool, arguments, ttl, out),
         Execution::Deferred { at_once } => call_deferred(request, tool, arguments, at_once, out),
     }
@@ -52,11 +52,12 @@ fn call_as_task(
     ttl: Option<Duration>,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let Handler::Async(async_fn) = function.common().handler else {
-        return call_with(request, function, function.name.into(), arguments, None, out);
-    };
+    let handler = &function.common().handler;
+    if let Handler::Sync(_) = handler {
+        return call_with(request, function, function.name.clone(), arguments, None, out);
+    }
     let client = Arc::new(task_client(request));
-    let (call, next) = prepare(request, function, function.name.into(), arguments)?;
+    let (call, next) = prepare(request, function, function.name.clone(), arguments)?;
     let context = Context::new(SharedCall {
         connection: Arc::clone(&client) as _,
         requester: Some(Arc::clone(&client) as _),
@@ -66,7 +67,7 @@ fn call_as_task(
     let owner = task_owner(request)?;
     let started = match next {
         Some(next) => Ok(next.start(layered(request, &context, arguments))),
-        None => context.start(async_fn, Input::new(function, context.call(), Some(&context), arguments)),
+        None => context.start(handler, Input::new(function, context.call(), Some(&context), arguments)),
     };
     let running = match started {
         Ok(running) => running,
@@ -82,7 +83,7 @@ fn call_as_task(
         let created = tasks.create(owner, ttl, context, client, running).await;
         created.map_err(|rejected| rejected.fault)
     };
-    answer_with(request, function.name, limit, None, created, out);
+    answer_with(request, function.name.clone(), limit, None, created, out);
     Ok(())
 }
 
@@ -94,15 +95,15 @@ fn call_deferred(
     at_once: bool,
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let name = function.name;
+    let name = &function.name;
     let requester = requester(request, function, name, arguments, function.uses_context || at_once)?;
-    let Some(requester) = requester else { return call_with(request, function, name.into(), arguments, None, out) };
+    let Some(requester) = requester else { return call_with(request, function, name.clone(), arguments, None, out) };
     // The task has no id yet. With the extension, no message needs the id before the task exists.
     let client = Arc::new(task_client(request));
     let owner = task_owner(request)?;
     let tasks = Arc::downgrade(&request.engine().tasks);
     let deferred = DeferredTask::new(owner, Arc::clone(&client), tasks, at_once);
-    let (call, next) = prepare(request, function, name.into(), arguments)?;
+    let (call, next) = prepare(request, function, name.clone(), arguments)?;
     let context = Context::new(SharedCall {
         requester: Some(requester),
         task: Some(client as _),

@@ -263,7 +263,7 @@ impl Runner {
     }
 
     fn log_end(&self, status: &str) {
-        let (name, task) = (self.context.call().name, log_id(self.task.id()));
+        let (name, task) = (&*self.context.call().name, log_id(self.task.id()));
         tracing::info!(target: LOG_TARGET, name, id = self.context.request_id(), task, status, "task ended");
     }
 }

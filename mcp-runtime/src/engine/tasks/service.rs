@@ -100,7 +100,7 @@ impl Tasks {
         }
         tracing::info!(
             target: LOG_TARGET,
-            name = call.name,
+            name = &*call.name,
             id = call.id.as_json(),
             task = log_id(task.id()),
             principal = owner.strip_prefix("principal:").map(excerpt).as_deref(),
@@ -154,12 +154,12 @@ async fn start(
     rest: CallFuture,
 ) -> Finished {
     let Some(tasks) = tasks.upgrade() else { return Finished::failed(Fault::shutting_down()) };
-    let name = context.call().name;
+    let name = context.call().name.clone();
     let Rejected { fault, running } = match tasks.create(owner, None, context, Arc::clone(&client), rest).await {
         Ok(body) => return Finished::of_kind(ResultKind::TaskCreated, body),
         Err(rejected) => rejected,
     };
-    tracing::warn!(name, reason = %fault, "task rejected, continuing as a plain call");
+    tracing::warn!(name = &*name, reason = %fault, "task rejected, continuing as a plain call");
     drop(tasks);
     client.inbox().reject();
     running.await

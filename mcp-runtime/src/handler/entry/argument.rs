@@ -1,7 +1,8 @@
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::rule::{ArgumentDefault, Rule};
 use crate::handler::{
@@ -13,14 +14,14 @@ use crate::handler::{
 };
 
 /// One argument.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ArgumentEntry {
     /// The name in the schema.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The display name of a prompt's argument.
-    pub title: Option<&'static str>,
+    pub title: Option<Cow<'static, str>>,
     /// The doc comment; empty if there is none.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// The type.
     pub ty: ArgumentType,
     /// The value of a missing argument.
@@ -62,15 +63,18 @@ fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// The schema of a tool's return type, if its results are structured.
-#[derive(Debug, Clone, Copy)]
-pub struct OutputType {
-    pub(crate) schema: fn(&mut SchemaGenerator) -> Option<Schema>,
+#[derive(Debug, Clone)]
+pub enum OutputType {
+    /// The schema is generated from a type.
+    Generated(fn(&mut SchemaGenerator) -> Option<Schema>),
+    /// A program created the schema.
+    Given(Value),
 }
 
 impl OutputType {
     /// Describes the type `T`.
     pub const fn of<T: ToolOutput>() -> Self {
-        Self { schema: T::schema }
+        Self::Generated(T::schema)
     }
 }
 

@@ -2,34 +2,68 @@
 
 pub(super) mod argument;
 pub(super) mod rule;
+mod value;
 
-use std::time::Duration;
+use std::{borrow::Cow, fmt, future::ready, ops::Deref, sync::Arc, time::Duration};
 
 use mcp_runtime_uri_template::Operator;
+use serde_json::Value;
 
-use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply};
-use crate::model::{CacheScope, Icon, Role};
+use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply, finish};
+use crate::{
+    auth::Scopes,
+    model::{CacheScope, Icon, Role},
+};
 
 pub use argument::{ArgumentEntry, ArgumentType, DefaultValue, OutputType, ServerFnEntry, default_json};
 pub use rule::{ArgumentDefault, Bound, Rule};
 
 /// A part of a URI template, usable in constants.
-pub type Part = mcp_runtime_uri_template::Part<&'static str, &'static [&'static str]>;
+pub type Part = mcp_runtime_uri_template::Part<Cow<'static, str>, Cow<'static, [Cow<'static, str>]>>;
 
-/// One annotated function.
-#[derive(Debug, Clone, Copy)]
+/// A tool, resource or prompt, as a macro emits it or a program creates it.
+#[derive(Debug, Clone)]
 pub enum Entry {
-    /// A `#[tool]`.
-    Tool(&'static ToolEntry),
-    /// A `#[resource]`.
-    Resource(&'static ResourceEntry),
-    /// A `#[prompt]`.
-    Prompt(&'static PromptEntry),
+    /// A tool.
+    Tool(EntryRef<ToolEntry>),
+    /// A resource.
+    Resource(EntryRef<ResourceEntry>),
+    /// A prompt.
+    Prompt(EntryRef<PromptEntry>),
+}
+
+/// A reference to the description of a function. Its address identifies the function.
+#[derive(Debug)]
+pub enum EntryRef<T: 'static> {
+    /// The description is part of the program.
+    Static(&'static T),
+    /// The description was created at run time.
+    Shared(Arc<T>),
+}
+
+impl<T> Deref for EntryRef<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Static(entry) => entry,
+            Self::Shared(entry) => entry,
+        }
+    }
+}
+
+impl<T> Clone for EntryRef<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Static(entry) => Self::Static(entry),
+            Self::Shared(entry) => Self::Shared(Arc::clone(entry)),
+        }
+    }
 }
 
 impl Entry {
     /// Returns the fields that all kinds have in common.
-    pub(crate) fn common(&self) -> &'static CommonEntry {
+    pub(crate) fn common(&self) -> &CommonEntry {
         match self {
             Self::Tool(entry) => &entry.common,
             Self::Resource(entry) => &entry.common,
@@ -45,9 +79,9 @@ impl Entry {
         }
     }
 
-    pub(crate) fn info(&self) -> EntryInfo<'static> {
+    pub(crate) fn info(&self) -> EntryInfo<'_> {
         let common = self.common();
-        common.info(self.kind(), common.name)
+        common.info(self.kind(), &common.name)
     }
 }
 
@@ -104,25 +138,26 @@ pub struct EntryInfo<'a> {
     /// name that earlier rules gave the function, and everything else the final name.
     pub name: &'a str,
     /// The `tags(…)` of the annotation.
-    pub tags: &'a [&'a str],
+    pub tags: &'a [Cow<'static, str>],
     /// The crate that defines the function, as named in its `Cargo.toml`.
     pub package: &'a str,
     /// The module that defines the function, as `module_path!()` names it.
     pub module: &'a str,
-    /// The function, qualified by its type if it is a method: `add` or `Notes::add`. Empty for a skill.
+    /// The function, qualified by its type if it is a method: `add` or `Notes::add`. Empty for a skill and for an entry
+    /// that the program created.
     pub function: &'a str,
     /// The source of a function, which identifies it.
-    source: Option<&'static SourceLocation>,
+    source: Option<&'a SourceLocation>,
 }
 
 impl<'a> EntryInfo<'a> {
-    pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [&'a str]) -> Self {
+    pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [Cow<'static, str>]) -> Self {
         Self { kind: EntryKind::Resource, name, tags, package: "", module: path, function: "", source: None }
     }
 
     /// Returns whether the function has a tag.
     pub fn has_tag(&self, tag: &str) -> bool {
-        self.tags.contains(&tag)
+        self.tags.iter().any(|own| own == tag)
     }
 
     /// Returns whether `C` registers the function: a function by its name, or the functions of a `#[tools]` block by
@@ -231,9 +266,9 @@ pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
             panic!("`{}` has {number} with the variables [{}]", std::any::type_name::<R>(), names.join(", "));
         }
     };
-    match entry.template {
+    match &entry.template {
         Some(parts) => mcp_runtime_uri_template::expand(parts, variables),
-        None => entry.uri.to_owned(),
+        None => entry.uri.clone().into_owned(),
     }
 }
 
@@ -248,7 +283,7 @@ pub struct SourceLocation {
     pub package: &'static str,
     /// `module_path!()`
     pub module: &'static str,
-    /// The name of the function, qualified by the type if it is a method.
+    /// The name of the function, qualified by the type if it is a method. Empty if a program created the entry.
     pub function: &'static str,
 }
 
@@ -256,19 +291,19 @@ pub struct SourceLocation {
 #[derive(Debug)]
 pub struct CommonEntry {
     /// The name in the protocol.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The display name.
-    pub title: Option<&'static str>,
+    pub title: Option<Cow<'static, str>>,
     /// The doc comment; empty if there is none.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// Icons.
-    pub icons: &'static [Icon],
+    pub icons: Cow<'static, [Icon]>,
     /// Labels for [`Server::only`](crate::Server::only).
-    pub tags: &'static [&'static str],
-    /// The OAuth scopes that a caller must have: groups of alternatives, one of each of which is required.
-    pub scopes: &'static [&'static [&'static str]],
+    pub tags: Cow<'static, [Cow<'static, str>]>,
+    /// The OAuth scopes that a caller must have.
+    pub scopes: EntryScopes,
     /// The members of `_meta`: names, and values as JSON.
-    pub meta: &'static [(&'static str, &'static str)],
+    pub meta: Cow<'static, [(Cow<'static, str>, Cow<'static, str>)]>,
     /// The maximum duration of a call, if it differs from the server's default.
     pub timeout: Option<Duration>,
     /// Whether the function and its `list` and `complete` functions block, and are therefore run on threads of the
@@ -277,16 +312,29 @@ pub struct CommonEntry {
     /// The location of the function.
     pub source: SourceLocation,
     /// The parameters that the caller provides.
-    pub arguments: &'static [ArgumentEntry],
+    pub arguments: Cow<'static, [ArgumentEntry]>,
+    /// The schema of the arguments, unless it follows from the parameters.
+    pub schema: Option<Value>,
     /// The parameters that the server provides.
     pub dependencies: &'static [Dependency],
-    /// The generated code that calls the function.
+    /// The code that calls the function.
     pub handler: Handler,
+    /// The mistakes of the program that created the entry, which are reported when it is registered.
+    pub problems: Vec<String>,
 }
 
 impl CommonEntry {
+    /// Returns the name and the source location, for messages.
+    pub(crate) fn describe(&self) -> String {
+        let SourceLocation { file, line, package, function, .. } = self.source;
+        match function {
+            "" => format!("`{}` ({file}:{line})", self.name),
+            function => format!("`{function}` ({file}:{line}, crate `{package}`)"),
+        }
+    }
+
     /// Describes an entry of this kind that is registered under this name.
-    pub(crate) fn info(&'static self, kind: EntryKind, name: &'static str) -> EntryInfo<'static> {
+    pub(crate) fn info<'a>(&'a self, kind: EntryKind, name: &'a str) -> EntryInfo<'a> {
         let Self { tags, source, .. } = self;
         EntryInfo {
             kind,
@@ -347,11 +395,11 @@ pub struct ResourceEntry {
     /// The fields that all kinds have in common.
     pub common: CommonEntry,
     /// The URI, or the URI template as written.
-    pub uri: &'static str,
+    pub uri: Cow<'static, str>,
     /// The parsed template; `None` for a static URI.
-    pub template: Option<&'static [Part]>,
+    pub template: Option<Cow<'static, [Part]>>,
     /// The media type.
-    pub mime_type: Option<&'static str>,
+    pub mime_type: Option<Cow<'static, str>>,
     /// The size in bytes.
     pub size: Option<u64>,
     /// The intended audience.
@@ -371,15 +419,20 @@ impl ResourceEntry {
     /// optional.
     fn has_variables(&self, given: &[(&str, &str)]) -> bool {
         let mut known = Vec::new();
-        for part in self.template.unwrap_or_default() {
+        for part in self.template.as_deref().unwrap_or_default() {
             let Part::Expression { operator, variables } = part else { continue };
-            let is_optional = matches!(operator, Operator::Query | Operator::QueryContinuation);
-            known.extend(variables.iter().map(|name| (*name, is_optional)));
+            let is_optional = is_query(*operator);
+            known.extend(variables.iter().map(|name| (&**name, is_optional)));
         }
         let is_given = |name: &str| given.iter().any(|(other, _)| *other == name);
         known.iter().all(|(name, is_optional)| *is_optional || is_given(name))
             && given.iter().all(|(name, _)| known.iter().any(|(other, _)| other == name))
     }
+}
+
+/// Returns whether the variables of an expression belong to the query of a URI, in which they are optional.
+fn is_query(operator: Operator) -> bool {
+    matches!(operator, Operator::Query | Operator::QueryContinuation)
 }
 
 /// A `#[prompt]`.
@@ -389,13 +442,58 @@ pub struct PromptEntry {
     pub common: CommonEntry,
 }
 
+/// The scopes of an entry.
+#[derive(Debug)]
+pub enum EntryScopes {
+    /// Groups of alternatives, one of each of which is required.
+    Groups(&'static [&'static [&'static str]]),
+    /// Scopes that a program created.
+    Scopes(Scopes),
+}
+
+impl EntryScopes {
+    pub(crate) fn get(&self) -> Scopes {
+        match self {
+            Self::Groups(groups) => Scopes::of_groups(groups),
+            Self::Scopes(scopes) => scopes.clone(),
+        }
+    }
+}
+
 /// How a function is called.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub enum Handler {
     /// A function that is called while the request is dispatched.
     Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),
     /// A function that runs as a future.
     Async(for<'a> fn(Input<'a>, Context) -> Result<CallFuture, HandlerError>),
+    /// A closure that returns a future.
+    Closure(Arc<dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync>),
+}
+
+impl Handler {
+    /// Decodes the arguments and creates the future of a call. A synchronous function is called at once.
+    ///
+    /// # Errors
+    ///
+    /// Returns every violation of the schema.
+    pub(crate) fn start(&self, input: Input<'_>, context: Context) -> Result<CallFuture, HandlerError> {
+        match self {
+            Self::Sync(function) => Ok(Box::pin(ready(finish(&context, |reply| function(input, reply))))),
+            Self::Async(function) => function(input, context),
+            Self::Closure(function) => function(input, context),
+        }
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sync(_) => "Sync",
+            Self::Async(_) => "Async",
+            Self::Closure(_) => "Closure",
+        })
+    }
 }
 
 /// Boxes the future of an async function's call.

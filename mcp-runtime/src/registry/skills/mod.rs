@@ -10,7 +10,7 @@ mod front_matter;
 #[cfg(feature = "skills")]
 mod read;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::lists::{Listed, Sees};
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The tags of every skill, for visibility rules.
-const TAGS: &[&str] = &["skill"];
+const TAGS: &[Cow<'static, str>] = &[Cow::Borrowed("skill")];
 
 /// Skills, their files, and the directories of these files.
 #[derive(Debug, Default)]

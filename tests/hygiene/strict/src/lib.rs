@@ -190,7 +190,7 @@ pub fn local() -> ::std::vec::Vec<&'static str> {
     in_a_function();
     let entries = <in_a_function as framework::function::Collect>::entries();
     ::std::iter::Iterator::collect(::std::iter::Iterator::map(entries.iter(), |entry| match entry {
-        framework::__private::Entry::Tool(tool) => tool.common.name,
+        framework::__private::Entry::Tool(tool) => &*tool.common.name,
         _ => "",
     }))
 }

@@ -1,0 +1,311 @@
+//! Entries that a program creates at run time, in place of a macro.
+
+use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
+
+use mcp_runtime_uri_template::{check_meta_key, parse};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{
+    ArgumentEntry, ArgumentType, CommonEntry, Entry, EntryRef, EntryScopes, Handler, Hints, OutputType, Part,
+    PromptEntry, ResourceEntry, SourceLocation, TaskSupport, ToolEntry,
+};
+use crate::{
+    auth::Scopes,
+    handler::{
+        Context, Dependency, HandlerResult, Input, PromptOutput, Reply, ResourceOutput, ToolOutput, finish,
+        write_prompt, write_resource, write_tool,
+    },
+    model::{CacheScope, Icon},
+};
+
+/// Every closure receives the context.
+const DEPENDENCIES: &[Dependency] = &[Dependency::of::<Context>("context")];
+
+impl CommonEntry {
+    fn new(name: Cow<'static, str>, schema: Value, handler: Handler, location: &'static Location<'static>) -> Self {
+        Self {
+            name,
+            title: None,
+            description: Cow::Borrowed(""),
+            icons: Cow::Borrowed(&[]),
+            tags: Cow::Borrowed(&[]),
+            scopes: EntryScopes::Groups(&[]),
+            meta: Cow::Borrowed(&[]),
+            timeout: None,
+            blocking: false,
+            source: SourceLocation {
+                file: location.file(),
+                line: location.line(),
+                package: "",
+                module: "",
+                function: "",
+            },
+            arguments: Cow::Borrowed(&[]),
+            schema: Some(schema),
+            dependencies: DEPENDENCIES,
+            handler,
+            problems: Vec::new(),
+        }
+    }
+}
+
+/// Returns the handler that decodes the arguments into a `T`, calls a function and writes its result.
+fn handler<T: DeserializeOwned, R: 'static, F: Future<Output = R> + Send + 'static>(
+    function: impl Fn(T, Context) -> F + Send + Sync + 'static,
+    write: fn(&mut Reply<'_>, R) -> HandlerResult,
+) -> Handler {
+    Handler::Closure(Arc::new(move |input: Input<'_>, context: Context| {
+        let running = function(input.value()?, context.clone());
+        Ok(Box::pin(async move {
+            let value = running.await;
+            finish(&context, |reply| write(reply, value))
+        }))
+    }))
+}
+
+macro_rules! common_setters {
+    ($($entry:ident = $variant:ident,)*) => {
+        $(
+            impl $entry {
+                /// Sets the display name.
+                #[must_use]
+                pub fn title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
+                    self.common.title = Some(title.into());
+                    self
+                }
+
+                /// Sets the description, which models read.
+                #[must_use]
+                pub fn description(mut self, description: impl Into<Cow<'static, str>>) -> Self {
+                    self.common.description = description.into();
+                    self
+                }
+
+                /// Adds an icon.
+                #[must_use]
+                pub fn with_icon(mut self, icon: Icon) -> Self {
+                    if !icon.is_safe() {
+                        self.common.problems.push("the URI of an icon must begin with `https://` or `data:image/`".to_owned());
+                    }
+                    self.common.icons.to_mut().push(icon);
+                    self
+                }
+
+                /// Sets the labels by which functions are selected, as [`EntryInfo::tags`](super::EntryInfo::tags).
+                #[must_use]
+                pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) -> Self {
+                    self.common.tags = tags.into_iter().map(Into::into).collect();
+                    self
+                }
+
+                /// Sets the OAuth scopes that a caller needs.
+                #[must_use]
+                pub fn scopes(mut self, scopes: impl Into<Scopes>) -> Self {
+                    self.common.scopes = EntryScopes::Scopes(scopes.into());
+                    self
+                }
+
+                /// Adds a member of `_meta`.
+                #[must_use]
+                pub fn with_meta(mut self, key: impl Into<Cow<'static, str>>, value: Value) -> Self {
+                    let key = key.into();
+                    if let Err(rule) = check_meta_key(&key) {
+                        self.common.problems.push(format!("`{key}` cannot be a key of `_meta`: {rule}"));
+                    }
+                    self.common.meta.to_mut().push((key, value.to_string().into()));
+                    self
+                }
+
+                /// Sets the maximum duration of a call, in place of the server's default.
+                #[must_use]
+                pub fn timeout(mut self, timeout: Duration) -> Self {
+                    self.common.timeout = Some(timeout);
+                    self
+                }
+            }
+
+            impl From<$entry> for Entry {
+                fn from(entry: $entry) -> Self {
+                    Self::$variant(EntryRef::Shared(Arc::new(entry)))
+                }
+            }
+        )*
+    };
+}
+
+common_setters! {
+    ToolEntry = Tool,
+    ResourceEntry = Resource,
+    PromptEntry = Prompt,
+}
+
+impl ToolEntry {
+    /// Creates a tool.
+    ///
+    /// `schema` is the JSON Schema of the arguments, an object. It is enforced before the function is called, which
+    /// receives the arguments as a `T`, such as a [`Map`](serde_json::Map) or a type of your own. Defaults in the schema
+    /// are listed, and applied by `T`.
+    ///
+    /// The result is any [`ToolOutput`]. Its error is read by the model, except for a [`Fault`](crate::Fault) and an
+    /// [`ErrorResponse`](crate::ErrorResponse): [`IntoErrorResponse`](crate::IntoErrorResponse) has no effect on the errors
+    /// of closures.
+    #[track_caller]
+    pub fn new<T, R, F>(
+        name: impl Into<Cow<'static, str>>,
+        schema: Value,
+        function: impl Fn(T, Context) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: ToolOutput + 'static,
+        F: Future<Output = R> + Send + 'static,
+    {
+        Self {
+            common: CommonEntry::new(name.into(), schema, handler(function, write_tool), Location::caller()),
+            hints: Hints::default(),
+            output: OutputType::of::<R>(),
+            task: TaskSupport::Forbidden,
+        }
+    }
+
+    /// Sets the behaviour hints.
+    #[must_use]
+    pub fn hints(mut self, hints: Hints) -> Self {
+        self.hints = hints;
+        self
+    }
+
+    /// Sets the JSON Schema of the structured content, for results whose type does not describe it, such as a
+    /// [`ToolResult`](crate::ToolResult).
+    #[must_use]
+    pub fn output_schema(mut self, schema: Value) -> Self {
+        self.output = OutputType::Given(schema);
+        self
+    }
+
+    /// Sets whether calls may be [tasks](crate::guide::tasks).
+    #[cfg(feature = "tasks")]
+    #[must_use]
+    pub fn task(mut self, support: TaskSupport) -> Self {
+        self.task = support;
+        self
+    }
+}
+
+impl ResourceEntry {
+    /// Creates a resource. `uri` is a URI, or a URI template of RFC 6570 (levels 1 to 3).
+    ///
+    /// The function receives the variables of the template as a `T`: a struct with their names, or a
+    /// [`Map`](serde_json::Map). Variables are text.
+    #[track_caller]
+    pub fn new<T, R, F>(
+        uri: impl Into<Cow<'static, str>>,
+        name: impl Into<Cow<'static, str>>,
+        function: impl Fn(T, Context) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: ResourceOutput + 'static,
+        F: Future<Output = R> + Send + 'static,
+    {
+        let uri = uri.into();
+        let parsed = parse(&uri);
+        let parts: Vec<_> = parsed.iter().flatten().cloned().map(part).collect();
+        let (schema, arguments) = variables(&parts);
+        let mut common = CommonEntry::new(name.into(), schema, handler(function, write_resource), Location::caller());
+        common.arguments = arguments;
+        common.problems =
+            parsed.err().into_iter().flatten().map(|error| format!("`{uri}`: {}", error.message)).collect();
+        let is_template = parts.iter().any(|part| matches!(part, Part::Expression { .. }));
+        Self {
+            common,
+            uri,
+            template: is_template.then_some(Cow::Owned(parts)),
+            mime_type: None,
+            size: None,
+            audience: &[],
+            priority: None,
+            last_modified: None,
+            cache: None,
+            list: None,
+        }
+    }
+
+    /// Sets the media type.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<Cow<'static, str>>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Sets how long and by whom the contents may be cached.
+    #[must_use]
+    pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
+        self.cache = Some((ttl, scope));
+        self
+    }
+}
+
+impl PromptEntry {
+    /// Creates a prompt.
+    ///
+    /// `schema` is the JSON Schema of the arguments, an object whose properties are listed as the arguments, with their
+    /// `title` and `description`. Clients send strings, which are converted to the type in the schema. Arguments with an
+    /// `enum` are completed.
+    #[track_caller]
+    pub fn new<T, R, F>(
+        name: impl Into<Cow<'static, str>>,
+        schema: Value,
+        function: impl Fn(T, Context) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: PromptOutput + 'static,
+        F: Future<Output = R> + Send + 'static,
+    {
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        let arguments = properties.map(|(name, schema)| argument(name.clone().into(), schema)).collect();
+        let common = CommonEntry::new(name.into(), schema, handler(function, write_prompt), Location::caller());
+        Self { common: CommonEntry { arguments, ..common } }
+    }
+}
+
+/// Describes an argument by its schema, for lists and completions.
+fn argument(name: Cow<'static, str>, schema: &Value) -> ArgumentEntry {
+    let text = |keyword: &str| schema[keyword].as_str().map(|text| Cow::Owned(text.to_owned()));
+    ArgumentEntry {
+        name,
+        title: text("title"),
+        description: text("description").unwrap_or_default(),
+        ty: ArgumentType::of::<Value>(false),
+        default: None,
+        rules: &[],
+        complete: None,
+        env: None,
+        flattened: false,
+    }
+}
+
+fn part(part: mcp_runtime_uri_template::Part) -> Part {
+    match part {
+        mcp_runtime_uri_template::Part::Literal(text) => Part::Literal(text.into()),
+        mcp_runtime_uri_template::Part::Expression { operator, variables } => {
+            Part::Expression { operator, variables: variables.into_iter().map(Cow::Owned).collect() }
+        }
+    }
+}
+
+/// Returns the schema and the description of the variables of a template. Variables of a query are optional.
+fn variables(parts: &[Part]) -> (Value, Cow<'static, [ArgumentEntry]>) {
+    let (mut properties, mut required) = (serde_json::Map::new(), Vec::new());
+    for part in parts {
+        let Part::Expression { operator, variables } = part else { continue };
+        for name in variables.iter() {
+            properties.insert(name.to_string(), json!({"type": "string"}));
+            required.extend((!super::is_query(*operator)).then(|| name.clone()));
+        }
+    }
+    let arguments = properties.iter().map(|(name, schema)| argument(name.clone().into(), schema)).collect();
+    (json!({"type": "object", "properties": properties, "required": required}), arguments)
+}

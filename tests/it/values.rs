@@ -1,0 +1,324 @@
+//! Entries that a program creates: they behave as the annotated functions of the same description.
+
+use std::{sync::Arc, time::Duration};
+
+use mcp_runtime::{
+    Context, Fault, Handle, Json, PromptMessage, Revision, Server, ToolResult,
+    function::{Entry, EntryKind, PromptEntry, ResourceEntry, ToolEntry},
+    layers::{Call, LogCalls, Next, from_fn},
+    prompt, resource, tool,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+
+use crate::layers::log::Log;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Sum {
+    sum: i64,
+}
+
+/// Add two numbers.
+#[tool(name = "add", title = "Add", tags("math"), read_only, meta("example.com/level" = 1), icon = "https://example.com/a.png")]
+async fn annotated_add(#[arg(range = 0..=9)] a: i64, b: Option<i64>) -> Result<Json<Sum>, String> {
+    add(a, b)
+}
+
+fn add(a: i64, b: Option<i64>) -> Result<Json<Sum>, String> {
+    let b = b.ok_or("`b` is missing")?;
+    Ok(Json(Sum { sum: a + b }))
+}
+
+/// A file.
+#[resource("test://{name}{?mode}", name = "file", mime = "text/plain")]
+async fn annotated_file(name: String, mode: Option<String>) -> Result<String, Fault> {
+    file(&name, mode)
+}
+
+fn file(name: &str, mode: Option<String>) -> Result<String, Fault> {
+    match name {
+        "none" => Err(Fault::resource_not_found("test://none")),
+        _ => Ok(format!("{name} {mode:?}")),
+    }
+}
+
+/// A note.
+#[resource("test://a/note", name = "note")]
+async fn annotated_note() -> String {
+    "note".to_owned()
+}
+
+/// How to greet.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Style {
+    Short,
+    Long,
+}
+
+/// Greet.
+#[prompt(name = "greet")]
+async fn annotated_greet(#[arg(title = "Style")] style: Style) -> PromptMessage {
+    greet(&style)
+}
+
+fn greet(style: &Style) -> PromptMessage {
+    PromptMessage::user(match style {
+        Style::Short => "Hi",
+        Style::Long => "Good morning",
+    })
+}
+
+#[derive(Deserialize)]
+struct AddArguments {
+    a: i64,
+    b: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct FileVariables {
+    name: String,
+    mode: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct GreetArguments {
+    style: Style,
+}
+
+fn annotated() -> Server {
+    Server::empty("values", "1.0.0")
+        .with::<annotated_add>()
+        .with::<annotated_file>()
+        .with::<annotated_note>()
+        .with::<annotated_greet>()
+}
+
+fn entries() -> Vec<Entry> {
+    let sum = json!({
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer", "minimum": 0, "maximum": 9},
+            "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        },
+        "required": ["a"],
+        "additionalProperties": false,
+    });
+    let greeting = json!({
+        "type": "object",
+        "properties": {"style": {"type": "string", "enum": ["short", "long"], "title": "Style", "description": "How to greet."}},
+        "required": ["style"],
+        "additionalProperties": false,
+    });
+    let mut hints = mcp_runtime::layers::Hints::default();
+    hints.read_only = Some(true);
+    vec![
+        ToolEntry::new("add", sum, async |AddArguments { a, b }, _: Context| add(a, b))
+            .title("Add")
+            .description("Add two numbers.")
+            .tags(["math"])
+            .hints(hints)
+            .with_meta("example.com/level", json!(1))
+            .with_icon(mcp_runtime::model::Icon::new("https://example.com/a.png"))
+            .into(),
+        ResourceEntry::new("test://{name}{?mode}", "file", async |FileVariables { name, mode }, _: Context| {
+            file(&name, mode)
+        })
+        .description("A file.")
+        .mime_type("text/plain")
+        .into(),
+        ResourceEntry::new("test://a/note", "note", async |_: Map<String, Value>, _: Context| "note".to_owned())
+            .description("A note.")
+            .into(),
+        PromptEntry::new("greet", greeting, async |GreetArguments { style }, _: Context| greet(&style))
+            .description("Greet.")
+            .into(),
+    ]
+}
+
+fn created() -> Server {
+    entries().into_iter().fold(Server::empty("values", "1.0.0"), Server::with_entry)
+}
+
+/// The lists, and the responses to valid and invalid requests.
+#[tokio::test]
+async fn entries_behave_as_annotated_functions() {
+    let requests = [
+        ("tools/list", json!({})),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("prompts/list", json!({})),
+        ("tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 2}})),
+        ("tools/call", json!({"name": "add", "arguments": {"a": 1.0, "b": 2}})),
+        ("tools/call", json!({"name": "add", "arguments": {"a": 1}})),
+        ("tools/call", json!({"name": "add", "arguments": {"a": 10, "b": "x", "c": 1}})),
+        ("tools/call", json!({"name": "add"})),
+        ("resources/read", json!({"uri": "test://x?mode=r"})),
+        ("resources/read", json!({"uri": "test://x"})),
+        ("resources/read", json!({"uri": "test://a/note"})),
+        ("resources/read", json!({"uri": "test://none"})),
+        ("resources/read", json!({"uri": "test://x/y"})),
+        ("prompts/get", json!({"name": "greet", "arguments": {"style": "long"}})),
+        ("prompts/get", json!({"name": "greet", "arguments": {"style": "loud"}})),
+        ("prompts/get", json!({"name": "greet"})),
+        (
+            "completion/complete",
+            json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "style", "value": "s"}}),
+        ),
+    ];
+    for revision in Revision::ALL {
+        let (mut annotated, mut created) = (annotated().test_client(revision), created().test_client(revision));
+        for (method, params) in &requests {
+            let expected = annotated.request(method, params.clone()).await;
+            let found = created.request(method, params.clone()).await;
+            assert_eq!(format!("{found:#?}"), format!("{expected:#?}"), "{revision}: {method} {params}");
+        }
+    }
+}
+
+/// What no macro has checked is an error when the entry is added.
+#[test]
+fn mistakes_are_reported_when_the_entry_is_added() {
+    let object = || json!({"type": "object"});
+    let tool = |name: &str, schema| ToolEntry::new(name.to_owned(), schema, async |_: Value, _: Context| ());
+    let resource = |uri: &str| ResourceEntry::new(uri.to_owned(), "r", async |_: Value, _: Context| "");
+    let prompt = |schema| PromptEntry::new("p", schema, async |_: Value, _: Context| PromptMessage::user("x"));
+    let cases: [(Entry, &str); 12] = [
+        (tool("a b", object()).into(), "expected only ASCII letters, digits, `_`, `.` and `-`"),
+        (tool("", object()).into(), "expected at least 1 character"),
+        (tool("t", json!({"type": "string"})).into(), "its `type` is not `object`"),
+        (tool("t", json!(7)).into(), "its `type` is not `object`"),
+        (tool("t", json!({"type": "object", "properties": {"a": {"type": "txt"}}})).into(), "txt"),
+        (tool("t", json!({"type": "object", "properties": {"a": {"pattern": "("}}})).into(), "pattern"),
+        (tool("t", object()).with_meta("dev.mcp/x", json!(1)).into(), "cannot be a key of `_meta`"),
+        (tool("t", object()).with_meta("io.modelcontextprotocol/x", json!(1)).into(), "cannot be a key of `_meta`"),
+        (tool("t", object()).with_icon(mcp_runtime::model::Icon::new("http://x/a.png")).into(), "the URI of an icon"),
+        (resource("test://{").into(), "`test://{`"),
+        (resource("scheme").into(), "`scheme` has no scheme"),
+        (prompt(json!({"type": "object", "properties": {"a": {"type": "array"}}})).into(), "is a list"),
+    ];
+    for (entry, expected) in cases {
+        let error = Server::empty("values", "1.0.0").with_entry(entry).build().unwrap_err();
+        let [problem] = error.problems() else { panic!("expected one problem: {error}") };
+        assert!(problem.contains(expected), "{problem}");
+        assert!(problem.contains("values.rs:"), "{problem}");
+    }
+    let twice = Server::empty("values", "1.0.0").with::<annotated_add>().with_entry(tool("add", object()));
+    let error = twice.build().unwrap_err().to_string();
+    assert!(error.contains("two tools are named `add`") && error.contains("`add` (tests/it/values.rs:"), "{error}");
+}
+
+fn names(tools: &[mcp_runtime::testing::ListedEntry]) -> Vec<&str> {
+    tools.iter().map(|tool| tool.name()).collect()
+}
+
+fn constant(name: &'static str, text: &'static str) -> ToolEntry {
+    ToolEntry::new(name, json!({"type": "object"}), move |_: Value, _: Context| async move { text })
+}
+
+/// Adding and removing at run time: all or nothing, with one notification, and calls in flight go on.
+#[tokio::test]
+async fn entries_are_added_and_replaced_at_run_time() {
+    let gate = Arc::new(Semaphore::new(0));
+    let waiting = Arc::clone(&gate);
+    let slow = ToolEntry::new("slow", json!({"type": "object"}), move |_: Value, _: Context| {
+        let gate = Arc::clone(&waiting);
+        async move {
+            gate.acquire().await.unwrap().forget();
+            "done"
+        }
+    });
+    let server = Server::empty("values", "1.0.0").with::<annotated_add>().with_entry(slow).build().unwrap();
+    let handle: Handle = server.handle();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    let running = client.send_request("tools/call", json!({"name": "slow"}));
+    handle.add_entries([constant("one", "1"), constant("two", "2")]).unwrap();
+    assert_eq!(names(&client.tools().await.unwrap()), ["add", "one", "slow", "two"]);
+    assert_eq!(client.notifications().len(), 1);
+
+    let values = |entry: &mcp_runtime::function::EntryInfo<'_>| entry.function.is_empty();
+    let error = handle.replace_entries(values, [constant("add", "3"), constant("new", "4")]).unwrap_err();
+    assert!(error.to_string().contains("two tools are named `add`"), "{error}");
+    assert_eq!(names(&client.tools().await.unwrap()), ["add", "one", "slow", "two"], "nothing has changed");
+    handle.replace_entries(values, [constant("one", "one"), constant("new", "new")]).unwrap();
+    assert_eq!(names(&client.tools().await.unwrap()), ["add", "new", "one"]);
+    assert_eq!(client.call("one", ()).await.unwrap().text(), "one");
+    assert_eq!(client.notifications().len(), 1, "both changes are one");
+    gate.add_permits(1);
+    assert_eq!(client.response(running).await.unwrap()["content"][0]["text"], "done");
+
+    assert!(handle.set_enabled(|entry| entry.name != "new"));
+    assert_eq!(names(&client.tools().await.unwrap()), ["add", "one"]);
+    handle.replace_entries(|entry| entry.kind == EntryKind::Tool, [] as [Entry; 0]).unwrap();
+    assert!(client.tools().await.unwrap().is_empty());
+}
+
+/// An entry does not outlive its removal and its calls.
+#[tokio::test]
+async fn removed_entries_are_freed() {
+    let server = Server::empty("values", "1.0.0").build().unwrap();
+    let handle = server.handle();
+    let alive = Arc::new(());
+    for _ in 0..100 {
+        let held = Arc::clone(&alive);
+        let entry = ToolEntry::new("tool", json!({"type": "object"}), move |_: Value, _: Context| {
+            let _ = &held;
+            async {}
+        });
+        handle.replace_entries(|_| true, [entry]).unwrap();
+        assert!(Arc::strong_count(&alive) <= 2, "{}", Arc::strong_count(&alive));
+    }
+}
+
+/// Renaming, hiding, time limits and layers, which may tell entries apart by what they are.
+#[tokio::test(start_paused = true)]
+async fn rules_of_the_server_apply() {
+    let (log, _guard) = Log::listen();
+    let never = ToolEntry::new("never", json!({"type": "object"}), async |_: Value, _: Context| {
+        std::future::pending::<()>().await;
+    });
+    let shout = from_fn(async |mut call: Call, next: Next| {
+        call.set_arguments(Map::from_iter([("text".to_owned(), json!("HI"))]));
+        next.run(call).await
+    });
+    let echo = ToolEntry::new(
+        "echo",
+        json!({"type": "object", "properties": {"text": {"type": "string", "maxLength": 2}}}),
+        async |arguments: Map<String, Value>, ctx: Context| {
+            format!("{} {:?}", arguments["text"], ctx.identity().map(|identity| identity.principal().to_owned()))
+        },
+    );
+    let client = Server::empty("values", "1.0.0")
+        .with_entry(never.timeout(Duration::from_secs(3)).tags(["slow"]))
+        .with_entry(echo)
+        .with_entry(constant("hidden", "hidden").tags(["admin"]))
+        .stdio_identity(mcp_runtime::auth::Identity::new("ada"))
+        .prefix(|entry| entry.has_tag("slow"), "my_")
+        .visible_to(|_, entry| !entry.has_tag("admin"))
+        .layer(LogCalls::new())
+        .layer_for(|entry| entry.name == "echo", shout);
+    let mut client = client.test_client(Revision::V2026_07_28);
+    assert_eq!(names(&client.tools().await.unwrap()), ["echo", "my_never"]);
+    assert!(client.call("hidden", ()).await.unwrap_err().message.contains("hidden"));
+    assert_eq!(client.call("echo", json!({"text": "x"})).await.unwrap().text(), "\"HI\" Some(\"ada\")");
+    let late = client.call("my_never", ()).await.unwrap();
+    assert_eq!((late.is_error(), &*late.text()), (true, "`my_never` did not finish within 3s"));
+    assert!(log.take("call finished").iter().any(|line| line.contains("my_never")));
+}
+
+/// The result of a type without a schema is described and checked by the schema that the entry names.
+#[tokio::test]
+async fn output_schemas_can_be_given() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let tool = ToolEntry::new("count", json!({"type": "object"}), async |arguments: Value, _: Context| {
+        ToolResult::default().with_structured(arguments)
+    });
+    let mut client = Server::empty("values", "1.0.0")
+        .with_entry(tool.output_schema(schema.clone()))
+        .test_client(Revision::V2025_11_25);
+    assert_eq!(client.tools().await.unwrap()[0].0["outputSchema"], schema);
+    assert_eq!(client.call("count", json!({"n": 1})).await.unwrap().structured(), Some(&json!({"n": 1})));
+    assert!(client.call("count", json!({"n": "1"})).await.is_err(), "results are checked in test clients");
+}
