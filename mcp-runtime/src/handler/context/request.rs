@@ -23,6 +23,7 @@ impl Context {
     }
 
     /// Returns the name of the tool or prompt, or the URI of the resource.
+    #[expect(clippy::misnamed_getters, reason = "the name of a resource's call is its URI")]
     pub fn name(&self) -> &str {
         &self.call().subject
     }

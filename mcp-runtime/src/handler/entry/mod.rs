@@ -460,6 +460,9 @@ impl EntryScopes {
     }
 }
 
+/// A closure that decodes the arguments and returns the future of a call.
+pub(crate) type Closure = dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync;
+
 /// How a function is called.
 #[derive(Clone)]
 pub enum Handler {
@@ -468,7 +471,7 @@ pub enum Handler {
     /// A function that runs as a future.
     Async(for<'a> fn(Input<'a>, Context) -> Result<CallFuture, HandlerError>),
     /// A closure that returns a future.
-    Closure(Arc<dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync>),
+    Closure(Arc<Closure>),
 }
 
 impl Handler {

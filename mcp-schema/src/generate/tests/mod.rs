@@ -117,7 +117,7 @@ impl JsonSchema for Address {
     }
 }
 
-fn property<T: JsonSchema>(generator: &mut schemars::SchemaGenerator, required: bool) -> Property {
+fn property<T: JsonSchema>(generator: &mut schemars::SchemaGenerator, required: bool) -> Property<'static> {
     let schema = generator.subschema_for::<T>().into();
     Property { name: "p", description: "", schema, required, default: None, keywords: Vec::new() }
 }
@@ -141,7 +141,7 @@ fn without_markers(schema: &mut Value) {
     visit_subschemas_mut(members, &mut |_, _, inner| without_markers(inner));
 }
 
-fn with<T: JsonSchema>(edit: impl FnOnce(&mut Property)) -> Result<Value, SchemaError> {
+fn with<T: JsonSchema>(edit: impl FnOnce(&mut Property<'_>)) -> Result<Value, SchemaError> {
     let mut generator = generator();
     let mut property = property::<T>(&mut generator, false);
     edit(&mut property);
