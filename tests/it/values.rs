@@ -112,8 +112,7 @@ fn entries() -> Vec<Entry> {
         "required": ["style"],
         "additionalProperties": false,
     });
-    let mut hints = mcp_runtime::layers::Hints::default();
-    hints.read_only = Some(true);
+    let hints = mcp_runtime::layers::Hints { read_only: Some(true), ..Default::default() };
     vec![
         ToolEntry::new("add", sum, async |AddArguments { a, b }, _: Context| add(a, b))
             .title("Add")

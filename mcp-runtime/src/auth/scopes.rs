@@ -123,7 +123,7 @@ mod tests {
             (Scopes::all(["a", "b", "a"]), r#"[["a"],["b"]]"#),
             (Scopes::any(["a", "b"]), r#"[["a","b"]]"#),
             (Scopes::any(["a", "b"]).and(["c", "d"]).and("c"), r#"[["a","b"],["c"],["d"]]"#),
-            (Scopes::of_entry(&[&["a"], &["b", "c"]]), r#"[["a"],["b","c"]]"#),
+            (Scopes::of_groups(&[&["a"], &["b", "c"]]), r#"[["a"],["b","c"]]"#),
             (Scopes::default(), "[]"),
         ] {
             assert_eq!(serde_json::to_string(&scopes).unwrap(), expected);

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     fn parse(words: &[&str]) -> Result<Options, UsageError> {
-        let contract = crate::registry::contract(&[]).unwrap();
+        let contract = crate::registry::contract((&[]).into(), None).unwrap();
         Options::parse(words.iter().map(OsString::from), &contract)
     }
 
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn invalid_options_are_rejected() {
-        let known = option_names(&crate::registry::contract(&[]).unwrap()).join("`, `--");
+        let known = option_names(&crate::registry::contract((&[]).into(), None).unwrap()).join("`, `--");
         let short_option = |option| format!("unknown option `{option}`, expected one of `--{known}`");
         for (words, why) in [
             (&["--call"][..], "missing value for `--call`, expected the name of a tool"),
