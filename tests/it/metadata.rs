@@ -376,7 +376,6 @@ fn functions_read_the_capabilities_of_the_client() {
             ("unknown", Value::Null, Value::Null),
         ] {
             let lines = call_declared(revision, &capabilities, name);
-            let extension = if revision.is_stateless() { extension } else { Value::Null };
             let expected = json!([experimental, extension]).to_string();
             let result = &lines.last().unwrap()["result"];
             assert_eq!(result["content"][0]["text"], expected, "{revision} {name}");

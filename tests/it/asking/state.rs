@@ -70,6 +70,35 @@ async fn a_state_is_valid_for_its_own_request_only() {
     }
 }
 
+/// Of three questions, a client answers one or two, or repeats none of its answers.
+#[tokio::test]
+async fn missing_answers_are_asked_for_again() {
+    let answer = |key: &str| match key {
+        "name" => json!({"action": "accept", "content": {"name": "Ada"}}),
+        "greeting" => json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "Hi"}}),
+        _ => json!({"roots": []}),
+    };
+    let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
+    let meta = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+    let asked = |result: &Value| {
+        let mut keys: Vec<_> = result["inputRequests"].as_object().unwrap().keys().cloned().collect();
+        keys.sort();
+        keys
+    };
+    let mut client = connect(server());
+    let first = call(&mut client, "everything", json!({}), json!({"_meta": meta})).await.unwrap();
+    let all = asked(&first);
+    assert_eq!(all.len(), 3, "{first}");
+    for answered in [&all[..0], &all[..1], &all[1..2], &all[2..], &all[..2], &all[1..]] {
+        let responses: serde_json::Map<_, _> = answered.iter().map(|key| (key.clone(), answer(key))).collect();
+        let extra = json!({"_meta": meta, "inputResponses": responses, "requestState": first.get("requestState")});
+        let result = call(&mut client, "everything", json!({}), extra).await.unwrap();
+        assert_eq!(result["resultType"], "input_required", "{answered:?}");
+        let missing: Vec<_> = all.iter().filter(|key| !answered.contains(key)).cloned().collect();
+        assert_eq!(asked(&result), missing, "{answered:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_state_expires() {
     let mut client = connect(keyed(1).state_ttl(Duration::ZERO));

@@ -60,6 +60,12 @@ impl Request {
         self.with("content-length", &length)
     }
 
+    /// Sends the body in one chunk, so that its length is not known in advance.
+    pub(super) fn chunked(self) -> Self {
+        let chunk = [format!("{:x}\r\n", self.body.len()).as_bytes(), &self.body, b"\r\n0\r\n\r\n"].concat();
+        self.body(chunk).without("content-length").with("transfer-encoding", "chunked")
+    }
+
     /// Changes the JSON body.
     pub(super) fn change(self, change: impl FnOnce(&mut Value)) -> Self {
         let mut message = serde_json::from_slice(&self.body).unwrap();

@@ -74,13 +74,17 @@ async fn an_answer_that_a_change_overtakes_is_not_cached() {
 #[tokio::test]
 async fn unusable_answers_are_not_cached() {
     let long = format!("file:///{}", "x".repeat(16 << 10));
-    for answer in [root(&long), json!({"roots": 1})] {
+    let unavailable = json!({"code": -32601, "message": "Roots not supported"});
+    for (member, answer, is_error) in
+        [("result", root(&long), false), ("result", json!({"roots": 1}), true), ("error", unavailable, true)]
+    {
         let mut client = Client::open(server(), Revision::V2025_11_25, &announcing());
         client.notify("notifications/initialized");
         client.call(1, "roots");
         let question = client.request("roots/list").await;
-        client.respond(&question, &answer);
-        assert_eq!(client.next().await["id"], 1);
+        client.send(&json!({"jsonrpc": "2.0", "id": question["id"], member: answer}));
+        let response = client.next().await;
+        assert_eq!((&response["id"], response["result"]["isError"] == true), (&json!(1), is_error), "{response}");
         client.call(2, "roots");
         client.request("roots/list").await;
     }

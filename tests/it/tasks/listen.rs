@@ -81,6 +81,9 @@ async fn invalid_filters_are_rejected() {
         let mut client = ValidatingClient::without_extension(server(&Arc::default()));
         client.capabilities = declared;
         let filter = json!({"notifications": {"taskIds": ids}});
-        assert_eq!(client.request("subscriptions/listen", filter).await.unwrap_err().code, code, "{ids}");
+        let error = client.request("subscriptions/listen", filter).await.unwrap_err();
+        assert_eq!(error.code, code, "{ids}");
+        let missing = error.data.map(|data| data["requiredCapabilities"]["extensions"][EXTENSION].clone());
+        assert_eq!(missing, (code == -32021).then(|| json!({})), "{ids}");
     }
 }

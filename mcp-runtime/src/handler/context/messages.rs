@@ -65,23 +65,26 @@ pub(crate) struct ProgressLimiter(Mutex<Option<Sent>>);
 struct Sent {
     done: f64,
     at: Instant,
+    /// Whether it said that the work is finished.
+    is_final: bool,
 }
 
 impl ProgressLimiter {
     /// Returns whether a notification may be sent, and if so, records it as sent.
     ///
-    /// Progress must increase, and notifications must be [`PROGRESS_INTERVAL`] apart unless the work is finished.
+    /// Progress must increase, and notifications must be [`PROGRESS_INTERVAL`] apart, except for the first one that says
+    /// that the work is finished.
     pub(super) fn admits(&self, done: f64, total: Option<f64>) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
+        let is_final = total.is_some_and(|total| done >= total);
         if let Some(last) = &*last {
             let early = now.duration_since(last.at) < PROGRESS_INTERVAL;
-            let finished = total.is_some_and(|total| done >= total);
-            if done <= last.done || (early && !finished) {
+            if done <= last.done || (early && (last.is_final || !is_final)) {
                 return false;
             }
         }
-        *last = Some(Sent { done, at: now });
+        *last = Some(Sent { done, at: now, is_final });
         true
     }
 }
@@ -181,6 +184,9 @@ mod tests {
             (0, 5.0, None, true),
             (0, 9.0, Some(9.0), true),
             (0, 9.0, Some(9.0), false),
+            (0, 10.0, Some(9.0), false),
+            (0, 11.0, Some(11.0), false),
+            (10, 12.0, Some(12.0), true),
         ] {
             tokio::time::advance(Duration::from_millis(millis)).await;
             assert_eq!(limiter.admits(done, total), admitted, "{done} after {millis} ms");

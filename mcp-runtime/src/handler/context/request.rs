@@ -106,17 +106,13 @@ impl Context {
     }
 
     /// Returns the settings of an extension that the client declared: an object, which may be empty. Returns `None` if
-    /// the client did not declare it, or if the revision has no extensions; 2026-07-28 is the first that has them.
+    /// the client did not declare it. Clients of older revisions declare extensions in `initialize`, if at all.
     ///
     /// The client's declaration of all its capabilities is limited to 64 KiB.
     ///
     /// See [Extension negotiation](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning).
     pub fn client_extension(&self, name: &str) -> Option<Value> {
-        if self.call().encoding.dialect.has(Feature::Extensions) {
-            self.client_capability("extensions", name)
-        } else {
-            None
-        }
+        self.client_capability("extensions", name)
     }
 
     /// Returns an object in a member of the client's capabilities.

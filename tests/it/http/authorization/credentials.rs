@@ -213,7 +213,9 @@ async fn a_challenge_names_the_scopes_that_a_request_needs() {
         (call("audit"), "mcp notes.read audit"),
         (call("unknown"), "mcp"),
         (call("read_notes").body("{"), "mcp"),
-        (long, "mcp"),
+        (call("read_notes").chunked(), "mcp notes.read"),
+        (long.clone(), "mcp"),
+        (long.chunked(), "mcp"),
         (Request::new("GET"), "mcp"),
     ] {
         for token in [None, Some("old"), Some("ada")] {

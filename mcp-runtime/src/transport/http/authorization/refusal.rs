@@ -27,7 +27,7 @@ use crate::{
 
 /// The maximum size of a body that is read to find out which scopes a rejected request needs. A challenge to a longer
 /// request names only the scopes that every request requires.
-const MAX_EXAMINED_BYTES: u64 = 64 << 10;
+const MAX_EXAMINED_BYTES: usize = 64 << 10;
 
 /// The target of the events of the audit log, which `mcp-runtime-auth` uses, too.
 const AUDIT: &str = "mcp_runtime::audit";
@@ -153,12 +153,12 @@ where
     let request = source.request();
     let is_examined = request.method == Method::POST
         && headers::is_json(&request.headers)
-        && body.size_hint().upper().is_some_and(|bytes| bytes <= MAX_EXAMINED_BYTES)
+        && body.size_hint().upper().is_none_or(|bytes| bytes <= MAX_EXAMINED_BYTES as u64)
         && endpoint.engine().registry().requires_scopes();
     let mut scopes = Scopes::default();
     if !is_examined {
         discard(endpoint, request, body);
-    } else if let Ok(body) = request_body::read(endpoint, source, body, now).await {
+    } else if let Ok(body) = request_body::read_up_to(MAX_EXAMINED_BYTES, endpoint, source, body, now).await {
         let mut connection = Connection::for_exchange(now, Arc::clone(endpoint.engine()));
         connection.set_source(Arc::clone(source) as Arc<dyn RequestSource>);
         scopes = connection.required_scopes(body.bytes().trim_ascii());
