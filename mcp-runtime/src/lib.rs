@@ -165,6 +165,7 @@ mod log;
 #[cfg(not(all(feature = "cluster", feature = "http", feature = "log", feature = "skills", feature = "testing")))]
 mod missing_features;
 pub mod model;
+mod mutex;
 mod race;
 mod random;
 mod registry;

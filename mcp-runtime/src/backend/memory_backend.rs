@@ -1,12 +1,6 @@
 //! The default backend: records, logs and topics in the memory of this process.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    future::ready,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, future::ready, sync::Arc, time::Duration};
 
 use super::{
     error::{BackendError, BackendFuture},
@@ -17,6 +11,7 @@ use super::{
     time::Timestamp,
     topics::{TopicSender, TopicSubscription, Topics},
 };
+use crate::mutex::Mutex;
 
 /// A [`Backend`](crate::backend::Backend) in the memory of one process.
 ///
@@ -175,7 +170,7 @@ impl MemoryTopics {
         if message.len() > MAX_MESSAGE {
             return Err(BackendError::Full);
         }
-        let subscribers = self.lock();
+        let subscribers = self.0.lock();
         if let Some(senders) = subscribers.by_topic.get(topic) {
             let message: Arc<[u8]> = message.into();
             senders.iter().for_each(|sender| sender.send(Arc::clone(&message)));
@@ -184,7 +179,7 @@ impl MemoryTopics {
     }
 
     pub(super) fn subscribe(&self, topic: &str) -> Result<TopicSubscription, BackendError> {
-        let mut subscribers = self.lock();
+        let mut subscribers = self.0.lock();
         subscribers.sweep();
         if topic.len() > MAX_NAME || subscribers.count >= MAX_SUBSCRIPTIONS {
             return Err(BackendError::Full);
@@ -193,10 +188,6 @@ impl MemoryTopics {
         subscribers.count += 1;
         subscribers.by_topic.entry(topic.into()).or_default().push(sender);
         Ok(subscription)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Subscribers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -217,7 +208,7 @@ impl Subscribers {
 
 impl fmt::Debug for MemoryTopics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryTopics").field("topics", &self.lock().by_topic.len()).finish()
+        f.debug_struct("MemoryTopics").field("topics", &self.0.lock().by_topic.len()).finish()
     }
 }
 
@@ -232,8 +223,8 @@ mod tests {
         for number in 0..1000 {
             drop(topics.subscribe(&number.to_string()).unwrap());
         }
-        assert!(topics.lock().by_topic.len() <= 64);
-        assert!(topics.lock().by_topic.contains_key("kept"));
+        assert!(topics.0.lock().by_topic.len() <= 64);
+        assert!(topics.0.lock().by_topic.contains_key("kept"));
         drop(kept);
     }
 }

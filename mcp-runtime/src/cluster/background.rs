@@ -3,12 +3,14 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use tokio::{runtime::Handle, task::AbortHandle};
+
+use crate::mutex::Mutex;
 
 /// A task that starts with the first use inside a runtime, and is aborted when this value is dropped. If its runtime
 /// ends, the next use starts it again.
@@ -36,13 +38,13 @@ impl BackgroundTask {
             let _stopped = stopped;
             task.await;
         });
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.abort_handle());
+        *self.running.lock() = Some(running.abort_handle());
     }
 }
 
 impl Drop for BackgroundTask {
     fn drop(&mut self) {
-        if let Some(running) = &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(running) = &*self.running.lock() {
             running.abort();
         }
     }

@@ -5,7 +5,7 @@ use std::{
     fmt,
     panic::Location,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -16,6 +16,7 @@ use crate::{
         Function,
         entry::{CommonEntry, Entry, EntryInfo, EntryKind},
     },
+    mutex::Mutex,
 };
 
 /// The rules that rename functions, in the order in which they apply.
@@ -101,7 +102,7 @@ fn check(kind: EntryKind, name: &str) -> Result<(), &'static str> {
 /// server many times stores no more of them.
 fn interned(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = NAMES.lock();
     if let Some(known) = names.get(name.as_str()) {
         return known;
     }

@@ -7,7 +7,7 @@ use std::{
     fmt,
     future::{pending, ready},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     task::{self, Context as TaskContext, Poll, Waker},
 };
 
@@ -22,6 +22,7 @@ use crate::{
         ask::{InvalidAnswer, Question},
     },
     jsonrpc::raw,
+    mutex::Mutex,
     revision::encode::Object,
 };
 
@@ -281,7 +282,7 @@ impl ClientRequester for RoundsRequester {
 }
 
 fn lock(round: &Mutex<Round>) -> MutexGuard<'_, Round> {
-    round.lock().unwrap_or_else(PoisonError::into_inner)
+    round.lock()
 }
 
 /// A guard that withdraws a question when the last future that waits for its response is dropped.

@@ -6,7 +6,7 @@
 //! See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -22,6 +22,7 @@ use crate::{
     backend::Timestamp,
     engine::replicas::{Replicas, SharedKeys},
     error::Fault,
+    mutex::Mutex,
     random,
 };
 
@@ -210,7 +211,7 @@ impl From<&'static str> for Rejection {
 }
 
 fn lock(keys: &Mutex<OwnKeys>) -> MutexGuard<'_, OwnKeys> {
-    keys.lock().unwrap_or_else(PoisonError::into_inner)
+    keys.lock()
 }
 
 fn plain(state: &RequestState) -> Result<Vec<u8>, Fault> {

@@ -7,7 +7,7 @@ use std::{
     borrow::Cow,
     collections::{HashSet, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -29,6 +29,7 @@ use crate::{
         replicas::{ReplicaHandler, Replicas, Slot},
     },
     error::Fault,
+    mutex::Mutex,
 };
 
 /// The kind of the messages between processes that announce a change of a task.
@@ -80,10 +81,6 @@ impl TaskStore {
         let records = TaskRecords::new(backend, replica.as_ref().map(|replica| Arc::clone(replica.clock())));
         let (results, last_request) = (StoredResults::default(), AtomicU64::new(0));
         Self { server: server.into(), records, results, replica, changes, ended: Mutex::default(), last_request }
-    }
-
-    fn ended(&self) -> MutexGuard<'_, VecDeque<Arc<Task>>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the key of a new task of an owner.
@@ -152,7 +149,7 @@ impl TaskStore {
     /// asked for a task that this process has just ended.
     pub(super) async fn load(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
         // A task that runs can be cancelled at another process, which may have answered before this one hears of it.
-        let ended = self.ended().iter().find(|task| task.key == *key).cloned();
+        let ended = self.ended.lock().iter().find(|task| task.key == *key).cloned();
         if let Some(task) = ended.filter(|task| !task.remaining(self.records.estimated_now()).is_zero()) {
             return Ok(Some((*task).clone()));
         }
@@ -270,7 +267,7 @@ impl TaskStore {
     async fn announce(&self, task: &Task) {
         let (id, version) = (task.id(), task.state.version);
         if self.replica.is_some() && task.state.status.is_final() {
-            let mut ended = self.ended();
+            let mut ended = self.ended.lock();
             ended.truncate(MAX_ENDED - 1);
             ended.push_front(Arc::new(task.clone()));
         }

@@ -10,7 +10,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task,
@@ -19,13 +19,13 @@ use std::{
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, request::Parts};
-use http_body::Body;
 use hyper::body::Incoming;
 use tower_service::Service;
 
 use crate::{
     engine::{Connection, InFlight, Outbox, RequestIds, RequestSource},
     error::FaultClass,
+    mutex::Mutex,
     revision::deprecated,
     transport::http::{
         authorization::{admit, insufficient_scope},
@@ -33,7 +33,7 @@ use crate::{
         guard,
         peers::{PeerPermit, Remote},
         request::HttpRequestSource,
-        request_body::{self, linger},
+        request_body::{self, RequestBody, linger},
         response::{self, HttpResponse, ResponseFuture},
         routing,
         session::new_id,
@@ -70,11 +70,7 @@ impl LegacyService {
         matches!(path, STREAM | MESSAGES)
     }
 
-    async fn handle<B>(self, request: Request<B>) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn handle<B: RequestBody>(self, request: Request<B>) -> HttpResponse {
         let (parts, body) = request.into_parts();
         if let Err(rejection) = guard::check(&parts, self.endpoint.options()) {
             return *rejection;
@@ -114,11 +110,7 @@ impl LegacyService {
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    async fn receive<B>(&self, request: Parts, body: B) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn receive<B: RequestBody>(&self, request: Parts, body: B) -> HttpResponse {
         let client = match self.find(&request) {
             Ok(client) => client,
             Err(rejection) => {
@@ -209,16 +201,12 @@ pub(super) struct RemoveOnDrop {
 impl LegacySessions {
     /// Adds a client until the returned guard is dropped.
     pub(super) fn insert(&self, id: Arc<str>, client: Arc<Client>) -> RemoveOnDrop {
-        self.table().insert(Arc::clone(&id), client);
+        self.0.lock().insert(Arc::clone(&id), client);
         RemoveOnDrop { sessions: self.clone(), id }
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Client>> {
-        self.table().get(id).map(Arc::clone)
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Client>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().get(id).map(Arc::clone)
     }
 }
 
@@ -309,7 +297,7 @@ impl DrainedStream for Client {
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         // The table must be unlocked before the calls are cancelled.
-        let removed = self.sessions.table().remove(&self.id);
+        let removed = self.sessions.0.lock().remove(&self.id);
         if let Some(client) = removed {
             client.is_closed.store(true, Ordering::Release);
             client.in_flight.cancel_all();

@@ -2,9 +2,7 @@
 
 use std::{future::poll_fn, pin::pin, sync::Arc, time::Instant};
 
-use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
-use http_body::Body;
 use memchr::memchr;
 
 use super::{
@@ -13,7 +11,7 @@ use super::{
     headers::{SESSION, VERSION},
     limits::too_many_unread,
     request::HttpRequestSource,
-    request_body::{self, ReceivedBody, linger},
+    request_body::{self, ReceivedBody, RequestBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},
     session::{ActiveSession, StreamCalls},
@@ -63,11 +61,12 @@ enum ResponseKind {
 }
 
 /// Handles a request that was admitted at `now`, without checking that its method is POST.
-pub(super) async fn post<B>(endpoint: &Endpoint, source: Arc<HttpRequestSource>, body: B, now: Instant) -> HttpResponse
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+pub(super) async fn post<B: RequestBody>(
+    endpoint: &Endpoint,
+    source: Arc<HttpRequestSource>,
+    body: B,
+    now: Instant,
+) -> HttpResponse {
     let request = source.request();
     let routed = match routing::route(endpoint, request, now) {
         Ok(Route::Unloaded) => Box::pin(routing::load(endpoint, &source, now)).await,

@@ -22,6 +22,7 @@ use super::{
     peers::Remote,
     post::post,
     request::HttpRequestSource,
+    request_body::RequestBody,
     response::{self, HttpBody, HttpResponse, ResponseFuture},
     routing,
 };
@@ -145,11 +146,7 @@ impl HttpService {
 
     /// Responds to a request. The future of the common case, a POST without `Origin`, is kept small because it is moved
     /// for each request.
-    pub(super) fn respond<B>(&self, request: Request<B>) -> impl Future<Output = HttpResponse> + use<B>
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    pub(super) fn respond<B: RequestBody>(&self, request: Request<B>) -> impl Future<Output = HttpResponse> + use<B> {
         let endpoint = self.endpoint.clone();
         let prepared = self.prepare(request);
         async move {
@@ -161,11 +158,7 @@ impl HttpService {
         }
     }
 
-    fn prepare<B>(&self, request: Request<B>) -> Prepared<B>
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    fn prepare<B: RequestBody>(&self, request: Request<B>) -> Prepared<B> {
         let endpoint = &self.endpoint;
         if AuthorizationService::serves(endpoint, request.uri().path()) {
             let service = self.authorization_service();
@@ -221,11 +214,7 @@ struct MethodRouter {
     endpoint: Endpoint,
 }
 
-impl<B> Service<Request<B>> for MethodRouter
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+impl<B: RequestBody> Service<Request<B>> for MethodRouter {
     type Response = HttpResponse;
     type Error = Infallible;
     type Future = ResponseFuture;
@@ -240,11 +229,7 @@ where
     }
 }
 
-async fn handle<B>(endpoint: &Endpoint, request: Request<B>) -> HttpResponse
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn handle<B: RequestBody>(endpoint: &Endpoint, request: Request<B>) -> HttpResponse {
     let (parts, body) = request.into_parts();
     let now = Instant::now();
     endpoint.sweep(now);

@@ -27,7 +27,8 @@ use crate::{
     handler::RequestHead as _,
     transport::http::{
         endpoint::Endpoint,
-        guard, request_body,
+        guard,
+        request_body::{self, RequestBody},
         response::{self, HttpBody, HttpResponse},
     },
 };
@@ -66,11 +67,7 @@ impl AuthorizationService {
         serves_metadata(path) || route(endpoint, path).is_some()
     }
 
-    pub(in crate::transport::http) async fn respond<B>(&self, request: Request<B>) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    pub(in crate::transport::http) async fn respond<B: RequestBody>(&self, request: Request<B>) -> HttpResponse {
         let path = request.uri().path();
         match route(&self.endpoint, path) {
             Some(routes) => self.call_route(Arc::clone(routes), request).await,
@@ -79,11 +76,11 @@ impl AuthorizationService {
         }
     }
 
-    async fn call_route<B>(&self, routes: Arc<dyn AuthorizationRoutes>, request: Request<B>) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn call_route<B: RequestBody>(
+        &self,
+        routes: Arc<dyn AuthorizationRoutes>,
+        request: Request<B>,
+    ) -> HttpResponse {
         let (mut parts, body) = request.into_parts();
         if let Err(rejection) = guard::check_host(&parts, self.endpoint.options()) {
             return *rejection;
