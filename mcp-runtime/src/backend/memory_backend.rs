@@ -7,7 +7,7 @@ use super::{
     logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition},
     memory_logs::MemoryLogs,
     memory_records::MemoryRecords,
-    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records},
+    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records, forward_records},
     time::Timestamp,
     topics::{TopicSender, TopicSubscription, Topics},
 };
@@ -52,53 +52,7 @@ impl Default for MemoryBackend {
     }
 }
 
-impl Records for MemoryBackend {
-    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-        self.records.get(key)
-    }
-
-    fn set<'a>(
-        &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> BackendFuture<'a, Option<RecordVersion>> {
-        self.records.set(key, condition, value, ttl)
-    }
-
-    fn insert<'a>(
-        &'a self,
-        group: &'a str,
-        name: &'a str,
-        value: Vec<u8>,
-        ttl: Duration,
-        quota: RecordQuota<'a>,
-    ) -> BackendFuture<'a, Insertion> {
-        self.records.insert(group, name, value, ttl, quota)
-    }
-
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-        self.records.delete(key, condition)
-    }
-
-    fn list<'a>(
-        &'a self,
-        group: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BackendFuture<'a, Vec<(String, Record)>> {
-        self.records.list(group, after, limit)
-    }
-
-    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        self.records.count(group)
-    }
-
-    fn now(&self) -> BackendFuture<'_, Timestamp> {
-        self.records.now()
-    }
-}
+forward_records!([] MemoryBackend, self => self.records);
 
 impl EventLogs for MemoryBackend {
     fn append<'a>(

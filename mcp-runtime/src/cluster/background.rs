@@ -1,11 +1,8 @@
 //! Work that a server does in the background, whether or not a request is in progress.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use tokio::{runtime::Handle, task::AbortHandle};
@@ -14,7 +11,7 @@ use crate::mutex::Mutex;
 
 /// A task that starts with the first use inside a runtime, and is aborted when this value is dropped. If its runtime
 /// ends, the next use starts it again.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct BackgroundTask {
     is_running: Arc<AtomicBool>,
     running: Mutex<Option<AbortHandle>>,
@@ -47,12 +44,6 @@ impl Drop for BackgroundTask {
         if let Some(running) = &*self.running.lock() {
             running.abort();
         }
-    }
-}
-
-impl fmt::Debug for BackgroundTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BackgroundTask").field("is_running", &self.is_running).finish_non_exhaustive()
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{
     future::{poll_fn, ready},
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::{self, Poll},
     time::Duration,
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     error::Fault,
     mutex::Mutex,
+    race::race,
     revision::{Dialect, Feature, Features, deprecated},
 };
 
@@ -186,17 +187,11 @@ impl ClientRequests<'_> {
     }
 
     /// Waits for an answer, but not beyond the end of the call: a spawned task would otherwise wait forever.
-    async fn wait(self, mut answer: AnswerFuture) -> Result<String, Fault> {
+    async fn wait(self, answer: AnswerFuture) -> Result<String, Fault> {
         let Some(CallRequests { lifetime, wait }) = self.call else { return answer.await };
         let _waiting = wait.start();
-        let mut ended = pin!(lifetime.ended());
-        poll_fn(|cx| match answer.as_mut().poll(cx) {
-            Poll::Ready(answer) => Poll::Ready(answer),
-            Poll::Pending => {
-                ended.as_mut().poll(cx).map(|()| Err(Fault::internal("the call ended before its client answered")))
-            }
-        })
-        .await
+        let ended = |()| Err(Fault::internal("the call ended before its client answered"));
+        race(answer, lifetime.ended()).await.unwrap_or_else(ended)
     }
 
     pub(super) async fn once<T: Serialize + DeserializeOwned>(

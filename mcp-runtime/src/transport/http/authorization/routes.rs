@@ -20,7 +20,7 @@ use http_body::Body;
 use serde_json::{Map, Value, json};
 use tower_service::Service;
 
-use super::resource_url::WELL_KNOWN;
+use super::WELL_KNOWN;
 use crate::{
     auth::{AuthorizationRoutes, OFFLINE_ACCESS, PeerAddr, ProtectedResource},
     engine::Engine,

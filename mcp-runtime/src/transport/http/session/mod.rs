@@ -28,8 +28,7 @@ use crate::{
     error::Fault,
     mutex::Mutex,
     transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::GENERAL,
+        events::{GENERAL, Resumption, StreamEvents},
         stream::{AttachedStream, EventStream, StreamMemory},
     },
 };
