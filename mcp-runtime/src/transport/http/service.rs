@@ -151,7 +151,9 @@ impl HttpService {
         let prepared = self.prepare(request);
         async move {
             match prepared {
-                Prepared::Post(source, body, now) => post(&endpoint, source, body, now).await,
+                Prepared::Post(source, body, now) => {
+                    post(&endpoint, source, body, now).await.unwrap_or_else(|rejection| *rejection)
+                }
                 Prepared::Ready(response) => *response,
                 Prepared::Other(response) => response.await.unwrap_or_else(|never| match never {}),
             }
@@ -225,26 +227,21 @@ impl<B: RequestBody> Service<Request<B>> for MethodRouter {
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
         let endpoint = self.endpoint.clone();
-        Box::pin(async move { Ok(handle(&endpoint, request).await) })
+        Box::pin(async move { Ok(handle(&endpoint, request).await.unwrap_or_else(|rejection| *rejection)) })
     }
 }
 
-async fn handle<B: RequestBody>(endpoint: &Endpoint, request: Request<B>) -> HttpResponse {
+async fn handle<B: RequestBody>(endpoint: &Endpoint, request: Request<B>) -> Result<HttpResponse, Box<HttpResponse>> {
     let (parts, body) = request.into_parts();
     let now = Instant::now();
     endpoint.sweep(now);
-    if let Err(rejection) = guard::check(&parts, endpoint.options()) {
-        return *rejection;
-    }
-    let (parts, body, response_headers) = match admit(endpoint, parts, body, now).await {
-        Ok(admitted) => admitted.split(),
-        Err(rejection) => return *rejection,
-    };
+    guard::check(&parts, endpoint.options())?;
+    let (parts, body, response_headers) = admit(endpoint, parts, body, now).await?.split();
     let response = match parts.method {
         Method::POST => post(endpoint, endpoint.request_source(parts), body, now).await,
         Method::GET => routing::get(endpoint, &parts, now).await,
         Method::DELETE => routing::delete(endpoint, &parts, now).await,
-        _ => response::method_not_allowed("GET, POST, DELETE"),
+        _ => Ok(response::method_not_allowed("GET, POST, DELETE")),
     };
-    response_headers.add_to(response)
+    Ok(response_headers.add_to(response.unwrap_or_else(|rejection| *rejection)))
 }

@@ -70,7 +70,7 @@ impl AuthorizationService {
     pub(in crate::transport::http) async fn respond<B: RequestBody>(&self, request: Request<B>) -> HttpResponse {
         let path = request.uri().path();
         match route(&self.endpoint, path) {
-            Some(routes) => self.call_route(Arc::clone(routes), request).await,
+            Some(routes) => self.call_route(Arc::clone(routes), request).await.unwrap_or_else(|rejection| *rejection),
             None if serves_metadata(path) => respond_metadata(&self.endpoint, &request),
             None => response::invalid_request(http::StatusCode::NOT_FOUND, "path not found"),
         }
@@ -80,22 +80,17 @@ impl AuthorizationService {
         &self,
         routes: Arc<dyn AuthorizationRoutes>,
         request: Request<B>,
-    ) -> HttpResponse {
+    ) -> Result<HttpResponse, Box<HttpResponse>> {
         let (mut parts, body) = request.into_parts();
-        if let Err(rejection) = guard::check_host(&parts, self.endpoint.options()) {
-            return *rejection;
-        }
+        guard::check_host(&parts, self.endpoint.options())?;
         let source = self.endpoint.request_source(parts.clone());
         if let Some(address) = source.peer_addr() {
             parts.extensions.insert(PeerAddr(address));
         }
         let received = request_body::read_up_to(MAX_BODY, &self.endpoint, &source, body, Instant::now()).await;
-        let received = match received {
-            Ok(received) => received,
-            Err(rejection) => return *rejection,
-        };
+        let received = received?;
         let Some(permit) = self.endpoint.limits().admit_authorization_request(source.peer()) else {
-            return response::overloaded("too many requests for authorization are being handled");
+            return Ok(response::overloaded("too many requests for authorization are being handled"));
         };
         let request = Request::from_parts(parts, Bytes::copy_from_slice(received.bytes()));
         // If the client disconnects, the request is handled to its end: a token that was replaced must be stored.
@@ -103,10 +98,10 @@ impl AuthorizationService {
             let _permit = permit;
             guarded(|| routes.respond(request)).await
         });
-        match handled.await.ok().flatten() {
+        Ok(match handled.await.ok().flatten() {
             Some(response) => response.map(HttpBody::complete),
             None => response::overloaded("the request could not be handled"),
-        }
+        })
     }
 }
 
