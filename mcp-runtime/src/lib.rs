@@ -165,6 +165,7 @@ mod log;
 #[cfg(not(all(feature = "cluster", feature = "http", feature = "log", feature = "skills", feature = "testing")))]
 mod missing_features;
 pub mod model;
+mod mutex;
 mod race;
 mod random;
 mod registry;
@@ -300,11 +301,11 @@ pub mod __private {
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,
-            ByCause, ByLocalCause, ByTrait, CallFuture, ClientRequests, CompleteKind, Decode, Decoding, Dependency,
-            EnforcesSchema, ErrorMapping, Finished, HandlerError, HandlerResult, Input, Kind, ListKind, PromptOutput,
-            PromptReply, ProvidedByReference, Reply, ResourceOutput, ResourceReply, ResultKind, Returned,
-            ServerFnFuture, ServerFnInput, ServerFnOutput, ServerFnReturn, Shared, SharedState, StateOrData, SyncFn,
-            ToolOutput, ToolReply, Unmapped, Unused,
+            CallFuture, ClientRequests, CompleteKind, Decode, Decoding, Dependency, EnforcesSchema, ErrorMapping,
+            Finished, HandlerError, HandlerResult, Input, Kind, ListKind, MapsErrors, PromptOutput, PromptReply,
+            ProvidedByReference, Reply, ResourceOutput, ResourceReply, ResultKind, Returned, ServerFnFuture,
+            ServerFnInput, ServerFnOutput, ServerFnReturn, Shared, SharedState, StateOrData, SyncFn, ToolOutput,
+            ToolReply, Unused,
             ask::{
                 Choice, ChoiceSet, Elicit, ElicitChoice, FieldKind, FieldType, FormContent, FormField, InvalidAnswer,
                 Question, check_field, encoded_question, field_default_json, field_type,

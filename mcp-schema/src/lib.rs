@@ -8,7 +8,6 @@ mod generate;
 pub mod json;
 mod nearest;
 mod pointer;
-mod profile;
 mod subschemas;
 
 pub use check::{Checker, Violation, decoding_violation};
@@ -16,7 +15,6 @@ pub use check::{Checker, Violation, decoding_violation};
 pub use date_time::{is_date, is_date_time};
 pub use error::SchemaError;
 pub use generate::{
-    Keyword, Property, generator, input, is_object, listed, output, output_generator, whole_input, wrap,
+    Keyword, Property, SchemaProfile, generator, input, is_object, listed, output, output_generator, whole_input, wrap,
 };
 pub use nearest::nearest;
-pub use profile::SchemaProfile;

@@ -68,33 +68,25 @@ pub trait Authenticator: Send + Sync + 'static {
     }
 }
 
-impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
-    fn authenticate<'a>(&'a self, request: &'a Parts) -> AuthenticateFuture<'a> {
-        (**self).authenticate(request)
-    }
+macro_rules! pointers {
+    ($($pointer:ident)*) => {
+        $(impl<A: Authenticator + ?Sized> Authenticator for $pointer<A> {
+            fn authenticate<'a>(&'a self, request: &'a Parts) -> AuthenticateFuture<'a> {
+                (**self).authenticate(request)
+            }
 
-    fn protected_resource(&self) -> ProtectedResource {
-        (**self).protected_resource()
-    }
+            fn protected_resource(&self) -> ProtectedResource {
+                (**self).protected_resource()
+            }
 
-    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
-        (**self).routes()
-    }
+            fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
+                (**self).routes()
+            }
+        })*
+    };
 }
 
-impl<A: Authenticator + ?Sized> Authenticator for Box<A> {
-    fn authenticate<'a>(&'a self, request: &'a Parts) -> AuthenticateFuture<'a> {
-        (**self).authenticate(request)
-    }
-
-    fn protected_resource(&self) -> ProtectedResource {
-        (**self).protected_resource()
-    }
-
-    fn routes(&self) -> Vec<Arc<dyn AuthorizationRoutes>> {
-        (**self).routes()
-    }
-}
+pointers!(Arc Box);
 
 /// The address of the sender of a request, in the extensions of requests to an [`Authenticator`] and to
 /// [`AuthorizationRoutes`]: the one that [`Context::peer_addr`](crate::Context::peer_addr) returns in a function.

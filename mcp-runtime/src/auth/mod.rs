@@ -11,7 +11,6 @@ mod authenticator;
 mod challenge;
 #[cfg(feature = "http")]
 mod error;
-mod hierarchy;
 mod identity;
 #[cfg(feature = "http")]
 mod protected_resource;
@@ -19,9 +18,9 @@ mod scopes;
 #[cfg(feature = "http")]
 mod token_file;
 
-pub(crate) use self::hierarchy::{AccessRules, Hierarchy};
 pub use identity::{Identity, Principal};
 pub use scopes::Scopes;
+pub(crate) use scopes::{AccessRules, Hierarchy};
 
 #[cfg(feature = "http")]
 pub use self::{

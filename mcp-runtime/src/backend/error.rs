@@ -4,11 +4,10 @@ use std::{
     error::Error,
     fmt,
     pin::Pin,
-    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use crate::error::Fault;
+use crate::{error::Fault, mutex::Mutex};
 
 /// The future that every method of a [`Backend`](crate::backend::Backend) returns.
 pub type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BackendError>> + Send + 'a>>;
@@ -48,7 +47,7 @@ impl Warnings {
 
     /// Returns whether a warning is due, and records it.
     pub(crate) fn is_due(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         let is_due = last.is_none_or(|at| at.elapsed() > WARNING_INTERVAL);
         if is_due {
             *last = Some(Instant::now());

@@ -1,22 +1,17 @@
 //! The default backend: records, logs and topics in the memory of this process.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    future::ready,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, future::ready, sync::Arc, time::Duration};
 
 use super::{
     error::{BackendError, BackendFuture},
     logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition},
     memory_logs::MemoryLogs,
     memory_records::MemoryRecords,
-    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records},
+    records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records, forward_records},
     time::Timestamp,
     topics::{TopicSender, TopicSubscription, Topics},
 };
+use crate::mutex::Mutex;
 
 /// A [`Backend`](crate::backend::Backend) in the memory of one process.
 ///
@@ -57,53 +52,7 @@ impl Default for MemoryBackend {
     }
 }
 
-impl Records for MemoryBackend {
-    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-        self.records.get(key)
-    }
-
-    fn set<'a>(
-        &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> BackendFuture<'a, Option<RecordVersion>> {
-        self.records.set(key, condition, value, ttl)
-    }
-
-    fn insert<'a>(
-        &'a self,
-        group: &'a str,
-        name: &'a str,
-        value: Vec<u8>,
-        ttl: Duration,
-        quota: RecordQuota<'a>,
-    ) -> BackendFuture<'a, Insertion> {
-        self.records.insert(group, name, value, ttl, quota)
-    }
-
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-        self.records.delete(key, condition)
-    }
-
-    fn list<'a>(
-        &'a self,
-        group: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BackendFuture<'a, Vec<(String, Record)>> {
-        self.records.list(group, after, limit)
-    }
-
-    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        self.records.count(group)
-    }
-
-    fn now(&self) -> BackendFuture<'_, Timestamp> {
-        self.records.now()
-    }
-}
+forward_records!([] MemoryBackend, self => self.records);
 
 impl EventLogs for MemoryBackend {
     fn append<'a>(
@@ -175,7 +124,7 @@ impl MemoryTopics {
         if message.len() > MAX_MESSAGE {
             return Err(BackendError::Full);
         }
-        let subscribers = self.lock();
+        let subscribers = self.0.lock();
         if let Some(senders) = subscribers.by_topic.get(topic) {
             let message: Arc<[u8]> = message.into();
             senders.iter().for_each(|sender| sender.send(Arc::clone(&message)));
@@ -184,7 +133,7 @@ impl MemoryTopics {
     }
 
     pub(super) fn subscribe(&self, topic: &str) -> Result<TopicSubscription, BackendError> {
-        let mut subscribers = self.lock();
+        let mut subscribers = self.0.lock();
         subscribers.sweep();
         if topic.len() > MAX_NAME || subscribers.count >= MAX_SUBSCRIPTIONS {
             return Err(BackendError::Full);
@@ -193,10 +142,6 @@ impl MemoryTopics {
         subscribers.count += 1;
         subscribers.by_topic.entry(topic.into()).or_default().push(sender);
         Ok(subscription)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Subscribers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -217,7 +162,7 @@ impl Subscribers {
 
 impl fmt::Debug for MemoryTopics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryTopics").field("topics", &self.lock().by_topic.len()).finish()
+        f.debug_struct("MemoryTopics").field("topics", &self.0.lock().by_topic.len()).finish()
     }
 }
 
@@ -232,8 +177,8 @@ mod tests {
         for number in 0..1000 {
             drop(topics.subscribe(&number.to_string()).unwrap());
         }
-        assert!(topics.lock().by_topic.len() <= 64);
-        assert!(topics.lock().by_topic.contains_key("kept"));
+        assert!(topics.0.lock().by_topic.len() <= 64);
+        assert!(topics.0.lock().by_topic.contains_key("kept"));
         drop(kept);
     }
 }

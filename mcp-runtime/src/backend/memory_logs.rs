@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -13,6 +13,7 @@ use super::{
     error::BackendError,
     logs::{Append, EventLogEntry, LogBounds, LogPosition},
 };
+use crate::mutex::Mutex;
 
 /// The maximum number of logs.
 const MAX_LOGS: usize = 100_000;
@@ -57,7 +58,7 @@ struct Log {
 impl MemoryLogs {
     /// Locks the store and removes expired logs.
     fn lock(&self) -> MutexGuard<'_, Store> {
-        let mut store = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.0.lock();
         store.remove_expired(Instant::now());
         store
     }

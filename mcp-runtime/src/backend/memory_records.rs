@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::ready,
     ops::Bound,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use super::{
     records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records},
     time::Timestamp,
 };
+use crate::mutex::Mutex;
 
 /// The default maximum number of records.
 const MAX_RECORDS: usize = 100_000;
@@ -87,7 +88,7 @@ impl MemoryRecords {
 
     /// Locks the store and removes expired records.
     fn lock(&self) -> MutexGuard<'_, Store> {
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store.lock();
         store.remove_expired(Instant::now());
         store
     }

@@ -99,53 +99,62 @@ pub trait Records: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> BackendFuture<'_, Timestamp>;
 }
 
-impl<R: Records + ?Sized> Records for Arc<R> {
-    fn get<'a>(&'a self, key: &'a str) -> BackendFuture<'a, Option<Record>> {
-        (**self).get(key)
-    }
+/// Implements [`Records`] for a type that contains them.
+macro_rules! forward_records {
+    ([$($generic:ident: $bound:ident)?] $ty:ty, $this:ident => $records:expr) => {
+        impl$(<$generic: $bound + ?Sized>)? Records for $ty {
+            fn get<'a>(&'a $this, key: &'a str) -> BackendFuture<'a, Option<Record>> {
+                $records.get(key)
+            }
 
-    fn set<'a>(
-        &'a self,
-        key: &'a str,
-        condition: RecordCondition,
-        value: Vec<u8>,
-        ttl: Duration,
-    ) -> BackendFuture<'a, Option<RecordVersion>> {
-        (**self).set(key, condition, value, ttl)
-    }
+            fn set<'a>(
+                &'a $this,
+                key: &'a str,
+                condition: RecordCondition,
+                value: Vec<u8>,
+                ttl: Duration,
+            ) -> BackendFuture<'a, Option<RecordVersion>> {
+                $records.set(key, condition, value, ttl)
+            }
 
-    fn insert<'a>(
-        &'a self,
-        group: &'a str,
-        name: &'a str,
-        value: Vec<u8>,
-        ttl: Duration,
-        quota: RecordQuota<'a>,
-    ) -> BackendFuture<'a, Insertion> {
-        (**self).insert(group, name, value, ttl, quota)
-    }
+            fn insert<'a>(
+                &'a $this,
+                group: &'a str,
+                name: &'a str,
+                value: Vec<u8>,
+                ttl: Duration,
+                quota: RecordQuota<'a>,
+            ) -> BackendFuture<'a, Insertion> {
+                $records.insert(group, name, value, ttl, quota)
+            }
 
-    fn delete<'a>(&'a self, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
-        (**self).delete(key, condition)
-    }
+            fn delete<'a>(&'a $this, key: &'a str, condition: RecordCondition) -> BackendFuture<'a, bool> {
+                $records.delete(key, condition)
+            }
 
-    fn list<'a>(
-        &'a self,
-        group: &'a str,
-        after: Option<&'a str>,
-        limit: usize,
-    ) -> BackendFuture<'a, Vec<(String, Record)>> {
-        (**self).list(group, after, limit)
-    }
+            fn list<'a>(
+                &'a $this,
+                group: &'a str,
+                after: Option<&'a str>,
+                limit: usize,
+            ) -> BackendFuture<'a, Vec<(String, Record)>> {
+                $records.list(group, after, limit)
+            }
 
-    fn count<'a>(&'a self, group: &'a str) -> BackendFuture<'a, usize> {
-        (**self).count(group)
-    }
+            fn count<'a>(&'a $this, group: &'a str) -> BackendFuture<'a, usize> {
+                $records.count(group)
+            }
 
-    fn now(&self) -> BackendFuture<'_, Timestamp> {
-        (**self).now()
-    }
+            fn now(&$this) -> BackendFuture<'_, Timestamp> {
+                $records.now()
+            }
+        }
+    };
 }
+
+pub(super) use forward_records;
+
+forward_records!([R: Records] Arc<R>, self => **self);
 
 /// A value of a store.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! How long everything that needs a backend waits for it, and when it tries again.
 
-#[cfg(feature = "cluster")]
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 #[cfg(feature = "cluster")]
 use tokio::time::Instant;
 
 use super::BackendError;
+#[cfg(feature = "cluster")]
+use crate::mutex::Mutex;
 
 /// The time after which a backend that does not respond counts as unavailable.
 pub(crate) const BACKEND_TIMEOUT: Duration = Duration::from_secs(2);
@@ -100,7 +100,7 @@ impl CircuitBreaker {
     }
 
     pub(crate) fn availability(&self) -> Availability {
-        let (mut retry_at, now) = (self.retry_at.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
+        let (mut retry_at, now) = (self.retry_at.lock(), Instant::now());
         match *retry_at {
             None => Availability::Up,
             Some(at) if now < at => Availability::Down,
@@ -114,7 +114,7 @@ impl CircuitBreaker {
     /// Records whether the backend has responded. Returns whether that was unknown.
     pub(crate) fn record(&self, has_responded: bool) -> bool {
         let retry_at = (!has_responded).then(|| Instant::now() + self.pause);
-        let before = std::mem::replace(&mut *self.retry_at.lock().unwrap_or_else(PoisonError::into_inner), retry_at);
+        let before = std::mem::replace(&mut *self.retry_at.lock(), retry_at);
         before.is_none() != has_responded
     }
 }

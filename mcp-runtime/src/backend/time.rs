@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -10,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{Backend, error::BackendError};
+use crate::mutex::Mutex;
 
 const SECOND: u64 = 1000;
 const DAY: u64 = 86_400 * SECOND;
@@ -160,7 +160,7 @@ impl BackendClock {
         let _asking = self.asking.lock().await;
         if self.is_due(earliest) {
             let time = Duration::from_millis(backend.now().await?.as_unix_millis());
-            *self.measured.lock().unwrap_or_else(PoisonError::into_inner) = Some((nanos(time), Instant::now()));
+            *self.measured.lock() = Some((nanos(time), Instant::now()));
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl BackendClock {
     }
 
     fn measured(&self) -> Option<(u64, Instant)> {
-        *self.measured.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.measured.lock()
     }
 }
 

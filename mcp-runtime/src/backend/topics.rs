@@ -1,14 +1,11 @@
 //! The trait of topics.
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, fmt, sync::Arc};
 
 use tokio::sync::Notify;
 
 use super::error::BackendFuture;
+use crate::mutex::Mutex;
 
 /// Named channels between processes, on which messages are delivered at most once.
 ///
@@ -113,7 +110,7 @@ impl TopicSubscription {
     pub async fn next(&mut self) -> Option<TopicEvent> {
         loop {
             let changed = self.0.changed.notified();
-            if let Some(next) = self.0.lock().next() {
+            if let Some(next) = self.0.state.lock().next() {
                 return next;
             }
             changed.await;
@@ -124,7 +121,7 @@ impl TopicSubscription {
 impl TopicSender {
     /// Adds a message. If too many are waiting already, discards them all and reports that messages were lost.
     pub fn send(&self, message: Arc<[u8]>) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         if state.waiting.len() >= MAX_MESSAGES
             || (!state.waiting.is_empty() && state.bytes.saturating_add(message.len()) > MAX_BYTES)
         {
@@ -138,23 +135,19 @@ impl TopicSender {
 
     /// Discards the messages that are waiting, and reports that messages were lost.
     pub fn missed(&self) {
-        self.0.lock().lose();
+        self.0.state.lock().lose();
         self.0.changed.notify_one();
     }
 
     /// Returns whether the subscription was dropped.
     pub fn is_closed(&self) -> bool {
-        self.0.lock().is_closed
+        self.0.state.lock().is_closed
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn close(&self) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.changed.notify_one();
     }
 }
@@ -188,7 +181,7 @@ impl fmt::Debug for State {
 
 impl Drop for TopicSubscription {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.is_closed = true;
         state.waiting.clear();
     }

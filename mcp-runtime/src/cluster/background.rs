@@ -1,18 +1,17 @@
 //! Work that a server does in the background, whether or not a request is in progress.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use tokio::{runtime::Handle, task::AbortHandle};
 
+use crate::mutex::Mutex;
+
 /// A task that starts with the first use inside a runtime, and is aborted when this value is dropped. If its runtime
 /// ends, the next use starts it again.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct BackgroundTask {
     is_running: Arc<AtomicBool>,
     running: Mutex<Option<AbortHandle>>,
@@ -36,21 +35,15 @@ impl BackgroundTask {
             let _stopped = stopped;
             task.await;
         });
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.abort_handle());
+        *self.running.lock() = Some(running.abort_handle());
     }
 }
 
 impl Drop for BackgroundTask {
     fn drop(&mut self) {
-        if let Some(running) = &*self.running.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(running) = &*self.running.lock() {
             running.abort();
         }
-    }
-}
-
-impl fmt::Debug for BackgroundTask {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BackgroundTask").field("is_running", &self.is_running).finish_non_exhaustive()
     }
 }
 

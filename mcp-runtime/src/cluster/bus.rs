@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError, Weak,
+        Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::engine::ReplicaHandler;
+use crate::{engine::ReplicaHandler, mutex::Mutex};
 
 /// The handlers of a replica, by kind of message. There are as many as the engine and the transports register.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Handlers(Mutex<Vec<(&'static str, Weak<dyn ReplicaHandler>)>>)
 
 impl Handlers {
     pub(super) fn add(&self, kind: &'static str, handler: Weak<dyn ReplicaHandler>) {
-        let mut handlers = self.lock();
+        let mut handlers = self.0.lock();
         handlers.retain(|(_, handler)| handler.strong_count() > 0);
         handlers.push((kind, handler));
     }
@@ -41,11 +41,7 @@ impl Handlers {
 
     /// Returns the handlers, which are called without the lock.
     fn live(&self) -> Vec<(&'static str, std::sync::Arc<dyn ReplicaHandler>)> {
-        self.lock().iter().filter_map(|(kind, handler)| Some((*kind, handler.upgrade()?))).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(&'static str, Weak<dyn ReplicaHandler>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().iter().filter_map(|(kind, handler)| Some((*kind, handler.upgrade()?))).collect()
     }
 }
 
@@ -57,7 +53,7 @@ pub(super) fn encode(kind: &str, payload: &[u8]) -> Vec<u8> {
 
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.lock().iter().map(|(kind, _)| kind)).finish()
+        f.debug_list().entries(self.0.lock().iter().map(|(kind, _)| kind)).finish()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     collections::HashSet,
     convert::Infallible,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
@@ -16,6 +16,7 @@ use super::replica::Replica;
 use crate::{
     backend::Backoff,
     engine::{Engine, ReplicaHandler},
+    mutex::Mutex,
     random,
     registry::Kinds,
 };
@@ -76,20 +77,20 @@ impl SharedChanges {
 
     /// Announces that the lists of these kinds have changed.
     pub(super) fn lists_changed(&self, kinds: Kinds) {
-        self.state().pending.insert_lists(kinds);
+        self.state.lock().pending.insert_lists(kinds);
         self.changed.notify_one();
     }
 
     /// Announces that a resource has changed.
     pub(super) fn resource_updated(&self, uri: &str) {
-        self.state().pending.insert_resource(uri);
+        self.state.lock().pending.insert_resource(uri);
         self.changed.notify_one();
     }
 
     /// Waits until all changes are announced, for at most half a second.
     pub(super) async fn flush(&self) {
         let is_flushed = || {
-            let state = self.state();
+            let state = self.state.lock();
             state.pending.is_empty() && state.announcing.is_empty()
         };
         let flushed = async {
@@ -117,7 +118,7 @@ impl SharedChanges {
             let Some(message) = self.next() else { continue };
             match self.replica.announce(CHANGES, &message).await {
                 Ok(()) => {
-                    self.state().announcing = ChangeSet::default();
+                    self.state.lock().announcing = ChangeSet::default();
                     self.announced.notify_waiters();
                     backoff.reset();
                     tokio::time::sleep(INTERVAL).await;
@@ -135,7 +136,7 @@ impl SharedChanges {
 
     /// Returns the next announcement, or `None` if nothing has changed.
     fn next(&self) -> Option<Vec<u8>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let pending = std::mem::take(&mut state.pending);
         state.announcing.merge(pending);
         (!state.announcing.is_empty()).then(|| state.announcing.encode(self.id.as_deref()))
@@ -153,10 +154,6 @@ impl SharedChanges {
             }
             ChangedResources::All => engine.subscriptions.everything_changed(lists),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -294,7 +291,7 @@ mod tests {
             shared.resource_updated(uris[uris.len() - 1]);
             assert_eq!(next(), Some(set(uris.iter().map(|uri| (*uri).to_owned()))));
         }
-        shared.state().announcing = ChangeSet::default();
+        shared.state.lock().announcing = ChangeSet::default();
         assert_eq!(next(), None);
     }
 

@@ -1,10 +1,6 @@
 //! The keys that seal request states: rotation, and sharing through the backend.
 
-use std::{
-    pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,6 +15,7 @@ use crate::{
     },
     engine::{KEY_ID_LEN, SharedKeys, StateKey, base64_key},
     error::Fault,
+    mutex::Mutex,
     race::race,
 };
 
@@ -143,7 +140,7 @@ impl StoredKeys {
                     tokio::time::sleep_until(start + MIN_INTERVAL).await;
                 }
                 Err(error) => {
-                    self.known().has_failed = true;
+                    self.known.lock().has_failed = true;
                     self.was_read.notify_waiters();
                     if backoff.is_reset() {
                         tracing::warn!(%error, "the keys for request states cannot be read: retrying");
@@ -163,7 +160,7 @@ impl StoredKeys {
             let stored = record.as_ref().map_or_else(|| Ok(KeyRing::default()), decode)?;
             let now = self.clock.now();
             let mut ring = stored.clone();
-            ring.unite(&self.known().ring, now, self.ttl);
+            ring.unite(&self.known.lock().ring, now, self.ttl);
             if ring.is_due(now) {
                 let no_key = || BackendError::Unavailable("no random bytes for a state key".to_owned());
                 ring.add(StateKey::random().ok_or_else(no_key)?, now);
@@ -171,7 +168,7 @@ impl StoredKeys {
             if ring != stored && !self.write(&ring, record).await? {
                 continue;
             }
-            *self.known() = Known { ring, read: Some(Instant::now()), has_failed: false };
+            *self.known.lock() = Known { ring, read: Some(Instant::now()), has_failed: false };
             self.was_read.notify_waiters();
             return Ok(());
         }
@@ -187,15 +184,11 @@ impl StoredKeys {
         let ttl = (ROTATION * 2).saturating_add(self.ttl);
         Ok(with_timeout(self.backend.set(RECORD, condition, value, ttl)).await?.is_some())
     }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl SharedKeys for StoredKeys {
     fn is_ready(&self) -> bool {
-        self.known().ring.sealing(self.clock.now()).is_some()
+        self.known.lock().ring.sealing(self.clock.now()).is_some()
     }
 
     fn ready(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -203,7 +196,7 @@ impl SharedKeys for StoredKeys {
             loop {
                 // Registered before the check, so that no read is missed.
                 let was_read = self.was_read.notified();
-                if self.is_ready() || self.known().has_failed {
+                if self.is_ready() || self.known.lock().has_failed {
                     return;
                 }
                 self.unknown_key.notify_one();
@@ -216,7 +209,7 @@ impl SharedKeys for StoredKeys {
     }
 
     fn sealing(&self) -> Result<StateKey, Fault> {
-        let key = self.known().ring.sealing(self.clock.now()).cloned();
+        let key = self.known.lock().ring.sealing(self.clock.now()).cloned();
         key.ok_or_else(|| {
             self.unknown_key.notify_one();
             BackendError::Unavailable("the state keys have not been read yet".to_owned()).into()
@@ -225,7 +218,7 @@ impl SharedKeys for StoredKeys {
 
     /// Invented ids cause at most one read per [`MIN_INTERVAL`].
     fn find(&self, id: [u8; KEY_ID_LEN]) -> Result<Option<StateKey>, Fault> {
-        let known = self.known();
+        let known = self.known.lock();
         let key = known.ring.find(id).cloned();
         if key.is_some() || known.read.is_some_and(|read| read.elapsed() < MIN_INTERVAL) {
             return Ok(key);

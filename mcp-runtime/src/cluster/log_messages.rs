@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use tokio::sync::Notify;
@@ -12,6 +12,7 @@ use super::replica::Replica;
 use crate::{
     engine::{ReplicaHandler, SessionLog},
     model::Level,
+    mutex::Mutex,
     random,
 };
 
@@ -61,7 +62,7 @@ impl SharedLog {
     /// Announces a message. Returns `false` if it was dropped because too many are waiting.
     pub(crate) fn send(&self, level: Level, message: &[u8]) -> bool {
         let payload = [self.id.as_bytes(), b" ", level.as_str().as_bytes(), b" ", message].concat();
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if waiting.messages.len() >= MAX_WAITING || waiting.bytes + payload.len() > MAX_WAITING_BYTES {
             return false;
         }
@@ -88,14 +89,10 @@ impl SharedLog {
     }
 
     fn next(&self) -> Option<Vec<u8>> {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let payload = waiting.messages.pop_front()?;
         waiting.bytes -= payload.len();
         Some(payload)
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

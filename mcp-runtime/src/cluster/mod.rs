@@ -8,7 +8,7 @@
 //! The engine meets this module as its [`Replicas`], and HTTP as [`SharedSessions`](crate::transport::http::session).
 //! Neither names anything of it: the server connects them.
 //!
-//! - The member: [`replica`], with its [`lease`], and the [`readiness`] of the backend.
+//! - The member: [`replica`], with its [`lease`], and the probe of the backend.
 //! - The bus: messages between replicas, by kind ([`bus`]).
 //! - Sessions that every replica can use ([`sessions`]): their records ([`session_store`]), the local copy, and what
 //!   replicas announce to each other about them ([`session_record`]).
@@ -24,7 +24,6 @@ mod changes;
 mod keys;
 mod lease;
 mod log_messages;
-mod readiness;
 mod replica;
 #[cfg(feature = "http")]
 mod session_record;
@@ -47,7 +46,7 @@ use std::{
 
 use self::{
     background::BackgroundTask, changes::SharedChanges, keys::StoredKeys, lease::ServerName, log_messages::SharedLog,
-    readiness::BackendProbe, replica::Replica,
+    replica::Replica,
 };
 #[cfg(feature = "http")]
 use crate::transport::http::{
@@ -55,7 +54,7 @@ use crate::transport::http::{
     session::{LocalSessions, Sessions},
 };
 use crate::{
-    backend::{Backend, BackendClock, BackendFuture},
+    backend::{Backend, BackendClock, BackendFuture, with_timeout},
     engine::{Engine, Profile, ReplicaHandler, Replicas, SharedKeys, Slot},
     model::Level,
     registry::Kinds,
@@ -225,5 +224,54 @@ impl Replicas for Cluster {
 
     fn problem(&self) -> Pin<Box<dyn Future<Output = Option<&'static str>> + Send + '_>> {
         Box::pin(self.probe.problem())
+    }
+}
+
+/// The record that is read to see whether the backend responds. It need not exist.
+const READINESS: &str = "mcp/1/ready";
+/// The time for which a result is used again, so that frequent probes do not burden the backend.
+const MAX_READINESS_AGE: Duration = Duration::from_secs(1);
+
+/// A probe of the backend that processes share.
+#[derive(Debug)]
+struct BackendProbe {
+    replica: Arc<Replica>,
+    /// When the backend was asked last, and why the server cannot do its work, if it cannot.
+    last: tokio::sync::Mutex<Option<(tokio::time::Instant, Option<&'static str>)>>,
+}
+
+impl BackendProbe {
+    fn new(replica: Arc<Replica>) -> Self {
+        Self { replica, last: tokio::sync::Mutex::default() }
+    }
+
+    /// Returns why the server cannot do its work, or `None` if it can: the backend responds, and accepts changes. Concurrent
+    /// probes ask it once. Whether it accepts changes is known from the lease, so that probes need not write.
+    async fn problem(&self) -> Option<&'static str> {
+        let mut last = self.last.lock().await;
+        let before = match *last {
+            Some((at, problem)) if at.elapsed() < MAX_READINESS_AGE => return problem,
+            before => before.and_then(|(_, problem)| problem),
+        };
+        let problem = match with_timeout(self.replica.backend().get(READINESS)).await {
+            Err(error) => {
+                if before.is_none() {
+                    tracing::warn!(%error, "not ready");
+                }
+                Some("the backend does not respond")
+            }
+            Ok(_) if self.replica.can_write().await => None,
+            Ok(_) => {
+                if before.is_none() {
+                    tracing::warn!("not ready: the backend accepts no changes");
+                }
+                Some("the backend accepts no changes")
+            }
+        };
+        if before.is_some() && problem.is_none() {
+            tracing::warn!("ready again: the backend responds, and accepts changes");
+        }
+        *last = Some((tokio::time::Instant::now(), problem));
+        problem
     }
 }

@@ -2,7 +2,7 @@ use std::{
     convert::Infallible,
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -23,6 +23,7 @@ use crate::{
         BACKEND_TIMEOUT, Backend, BackendClock, BackendError, Backoff, TopicEvent, TopicSubscription, with_timeout,
     },
     engine::{ReplicaHandler, Slot},
+    mutex::Mutex,
     race::race,
 };
 
@@ -219,7 +220,7 @@ impl Replica {
 
     /// Starts the task if it is not running: it ends with the runtime that it was started in.
     fn ensure_task(&self) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if task.as_ref().is_none_or(|task| task.handle.is_finished()) {
             let (stop, stopped) = oneshot::channel();
             let handle = tokio::spawn(run(Arc::clone(&self.membership), stopped));
@@ -491,7 +492,7 @@ mod tests {
             assert!(ada.replica.is_alive(slot).await.unwrap());
         }
         // As if the process were killed.
-        bob.replica.task.lock().unwrap().as_ref().unwrap().handle.abort();
+        bob.replica.task.lock().as_ref().unwrap().handle.abort();
         assert!(ada.replica.is_alive(bob.slot).await.unwrap());
         sleep(LEASE).await;
         assert!(!ada.replica.is_alive(bob.slot).await.unwrap());

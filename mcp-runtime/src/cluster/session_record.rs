@@ -1,5 +1,5 @@
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
+    Arc,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
@@ -13,6 +13,7 @@ use crate::{
         restore_session,
     },
     handler::{ClientInfo, ask::ClientProgress},
+    mutex::Mutex,
     revision,
 };
 
@@ -285,7 +286,7 @@ impl SharedSession {
 
     /// Returns the revision of the local copy.
     pub(super) fn revision(&self) -> u64 {
-        self.stored().record.revision
+        self.stored.lock().record.revision
     }
 
     /// Returns whether the revision of the local copy was announced to the other replicas.
@@ -300,12 +301,12 @@ impl SharedSession {
 
     /// Returns the local copy of the record.
     pub(super) fn copy(&self) -> StoredSession {
-        self.stored().clone()
+        self.stored.lock().clone()
     }
 
     /// Replaces the local copy, and passes the old and the new record to `apply`, unless the local copy is newer.
     pub(super) fn replace(&self, stored: StoredSession, apply: impl FnOnce(&SessionRecord, &SessionRecord)) {
-        let mut current = self.stored();
+        let mut current = self.stored.lock();
         if stored.record.revision >= current.record.revision {
             apply(&current.record, &stored.record);
             *current = stored;
@@ -314,13 +315,9 @@ impl SharedSession {
 
     /// Replaces the local copy with the record of a renewal, unless it was changed meanwhile.
     pub(super) fn set_renewed(&self, renewed: StoredSession) {
-        let mut current = self.stored();
+        let mut current = self.stored.lock();
         if current.record.revision == renewed.record.revision {
             *current = renewed;
         }
-    }
-
-    fn stored(&self) -> MutexGuard<'_, StoredSession> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

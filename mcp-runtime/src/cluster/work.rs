@@ -1,11 +1,10 @@
 //! The due work of a replica for its shared sessions.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::VecDeque;
 
 use tokio::sync::Notify;
+
+use crate::mutex::Mutex;
 
 /// A job for a session, which the job names by its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +59,7 @@ struct State {
 impl WorkQueue {
     /// Adds an entry, unless it is already due.
     pub(super) fn add(&self, entry: Work) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_all || state.entries.contains(&entry) {
             return;
         }
@@ -75,7 +74,7 @@ impl WorkQueue {
 
     /// Makes everything due.
     pub(super) fn add_all(&self) {
-        *self.state() = State { entries: VecDeque::new(), is_all: true };
+        *self.state.lock() = State { entries: VecDeque::new(), is_all: true };
         self.added.notify_one();
     }
 
@@ -90,15 +89,11 @@ impl WorkQueue {
     }
 
     fn take(&self) -> Option<Option<Work>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if std::mem::take(&mut state.is_all) {
             return Some(None);
         }
         state.entries.pop_front().map(Some)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher as _, RandomState},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU8, Ordering},
     },
     time::{Duration, Instant},
@@ -13,6 +13,7 @@ use std::{
 use crate::{
     error::Fault,
     model::{Level, setters},
+    mutex::Mutex,
 };
 
 /// The maximum period of a rate, so that sums of instants and periods do not overflow.
@@ -187,7 +188,7 @@ pub(crate) struct PeerRates {
 impl PeerRates {
     /// Returns the budgets of a peer.
     pub(crate) fn of(&self, peer: &str, rates: &SessionRates, now: Instant) -> Arc<FlowControl> {
-        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut budgets = self.budgets.lock();
         let key = self.hasher.hash_one(peer);
         if budgets.len() >= MAX_PEERS && !budgets.contains_key(&key) {
             budgets.retain(|_, flow| !(flow.completions.is_full(now) && flow.task_requests.is_full(now)));
@@ -237,12 +238,12 @@ impl Bucket {
 
     /// Returns whether nothing of the budget is used.
     fn is_full(&self, now: Instant) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).full_at.is_none_or(|full_at| full_at <= now)
+        self.state.lock().full_at.is_none_or(|full_at| full_at <= now)
     }
 
     fn admit(&self, now: Instant) -> Result<(), Excess> {
         let Some(rate) = self.rate else { return Ok(()) };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let full_at = state.full_at.map_or(now, |full_at| full_at.max(now)) + rate.interval();
         let wait = full_at.duration_since(now).saturating_sub(rate.per);
         if wait.is_zero() {
@@ -306,7 +307,7 @@ mod tests {
         let (peers, start) = (PeerRates::default(), Instant::now());
         let rates = SessionRates::default().completions(Rate::new(1, Duration::from_secs(10)));
         let admits = |peer: &str, now| peers.of(peer, &rates, now).admit_completion(now).is_ok();
-        let count = || peers.budgets.lock().unwrap().len();
+        let count = || peers.budgets.lock().len();
         for number in 0..MAX_PEERS - 1 {
             assert!(admits(&number.to_string(), start), "{number}");
         }

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -31,6 +31,7 @@ use crate::{
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap, entry::EntryKind},
     model::{CacheScope, Implementation, Level, OptionalCapabilities},
+    mutex::Mutex,
     registry::{Kinds, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
 };
@@ -315,7 +316,7 @@ impl CurrentRegistry {
         &self,
         change: impl FnOnce(&Registry) -> Result<Option<Registry>, BuildError>,
     ) -> Result<Option<Kinds>, BuildError> {
-        let _guard = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.changing.lock();
         let before = self.registry.load_full();
         let Some(after) = change(&before)? else { return Ok(None) };
         let kinds = before.changed_kinds(&after);

@@ -6,7 +6,7 @@ use std::{
     fmt,
     future::pending,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -30,6 +30,7 @@ use crate::{
     error::Fault,
     handler::{CallConnection as _, ClientInfo},
     model::Level,
+    mutex::Mutex,
     race::race,
     revision::Dialect,
 };
@@ -310,7 +311,7 @@ enum Phase {
 impl SingleFlight {
     /// Records that the function is due. Returns whether it has to be started.
     pub(super) fn start(&self) -> bool {
-        let mut phase = self.phase();
+        let mut phase = self.0.lock();
         let is_idle = *phase == Phase::Idle;
         *phase = if is_idle { Phase::Running } else { Phase::RunningAndDue };
         is_idle
@@ -318,14 +319,10 @@ impl SingleFlight {
 
     /// Records the end of an execution. Returns whether the function has to run again.
     pub(super) fn finish(&self) -> bool {
-        let mut phase = self.phase();
+        let mut phase = self.0.lock();
         let is_due = *phase == Phase::RunningAndDue;
         *phase = if is_due { Phase::Running } else { Phase::Idle };
         is_due
-    }
-
-    fn phase(&self) -> MutexGuard<'_, Phase> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -391,7 +388,7 @@ pub(crate) struct Registration<T> {
 impl<T> WeakSet<T> {
     /// Adds a member.
     pub(crate) fn insert(self: &Arc<Self>, member: &Arc<T>) -> Registration<T> {
-        let mut members = self.members();
+        let mut members = self.0.lock();
         members.last_number += 1;
         let number = members.last_number;
         members.by_number.insert(number, Arc::downgrade(member));
@@ -401,12 +398,8 @@ impl<T> WeakSet<T> {
     /// Returns the members, in the order in which they were added.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Arc<T>> {
         // Collected first, since dropping the last reference to a member locks the set.
-        let members: Vec<_> = self.members().by_number.values().filter_map(Weak::upgrade).collect();
+        let members: Vec<_> = self.0.lock().by_number.values().filter_map(Weak::upgrade).collect();
         members.into_iter()
-    }
-
-    fn members(&self) -> MutexGuard<'_, Members<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -418,14 +411,14 @@ impl<T> Default for WeakSet<T> {
 
 impl<T> fmt::Debug for WeakSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WeakSet").field("members", &self.members().by_number.len()).finish()
+        f.debug_struct("WeakSet").field("members", &self.0.lock().by_number.len()).finish()
     }
 }
 
 impl<T> Drop for Registration<T> {
     fn drop(&mut self) {
         if let Some(set) = self.set.upgrade() {
-            set.members().by_number.remove(&self.number);
+            set.0.lock().by_number.remove(&self.number);
         }
     }
 }

@@ -5,8 +5,8 @@
 
 use std::{
     future::{poll_fn, ready},
-    pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    pin::Pin,
+    sync::Arc,
     task::{self, Poll},
     time::Duration,
 };
@@ -22,6 +22,8 @@ use super::{
 };
 use crate::{
     error::Fault,
+    mutex::Mutex,
+    race::race,
     revision::{Dialect, Feature, Features, deprecated},
 };
 
@@ -185,17 +187,11 @@ impl ClientRequests<'_> {
     }
 
     /// Waits for an answer, but not beyond the end of the call: a spawned task would otherwise wait forever.
-    async fn wait(self, mut answer: AnswerFuture) -> Result<String, Fault> {
+    async fn wait(self, answer: AnswerFuture) -> Result<String, Fault> {
         let Some(CallRequests { lifetime, wait }) = self.call else { return answer.await };
         let _waiting = wait.start();
-        let mut ended = pin!(lifetime.ended());
-        poll_fn(|cx| match answer.as_mut().poll(cx) {
-            Poll::Ready(answer) => Poll::Ready(answer),
-            Poll::Pending => {
-                ended.as_mut().poll(cx).map(|()| Err(Fault::internal("the call ended before its client answered")))
-            }
-        })
-        .await
+        let ended = |()| Err(Fault::internal("the call ended before its client answered"));
+        race(answer, lifetime.ended()).await.unwrap_or_else(ended)
     }
 
     pub(super) async fn once<T: Serialize + DeserializeOwned>(
@@ -344,7 +340,7 @@ pub(crate) struct WaitGuard<'a>(&'a ClientWait);
 impl ClientWait {
     /// Records a pending request.
     pub(crate) fn start(&self) -> WaitGuard<'_> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.asked = true;
         state.pending += 1;
         state.since.get_or_insert_with(Instant::now);
@@ -358,31 +354,27 @@ impl ClientWait {
     /// report the requirement to the client nevertheless.
     pub(crate) fn record_unmet_requirement(&self, fault: &Fault) {
         if matches!(fault, Fault::MissingCapability { .. } | Fault::UrlElicitationRequired { .. }) {
-            self.state().unmet_requirement = Some(fault.clone());
+            self.0.lock().unmet_requirement = Some(fault.clone());
         }
     }
 
     pub(super) fn unmet_requirement(&self) -> Option<Fault> {
-        self.state().unmet_requirement.clone()
+        self.0.lock().unmet_requirement.clone()
     }
 
     pub(super) fn has_asked(&self) -> bool {
-        self.state().asked
+        self.0.lock().asked
     }
 
     pub(super) fn elapsed(&self) -> Duration {
-        let state = self.state();
+        let state = self.0.lock();
         state.elapsed + state.since.map_or(Duration::ZERO, |since| since.elapsed())
-    }
-
-    fn state(&self) -> MutexGuard<'_, WaitState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.0.lock();
         state.pending -= 1;
         if state.pending == 0 {
             let since = state.since.take();

@@ -140,43 +140,23 @@ impl Contract {
 pub trait EnforcesSchema {}
 
 macro_rules! enforce {
-    ($([$($generics:tt)*] $ty:ty,)*) => {
-        $(impl<$($generics)*> EnforcesSchema for $ty {})*
+    ($($ty:ty),+) => {
+        $(impl EnforcesSchema for $ty {})+
     };
 }
 
-enforce! {
-    [] bool,
-    [] char,
-    [] u8,
-    [] u16,
-    [] u32,
-    [] u64,
-    [] u128,
-    [] usize,
-    [] i8,
-    [] i16,
-    [] i32,
-    [] i64,
-    [] i128,
-    [] isize,
-    [] f32,
-    [] f64,
-    [] str,
-    [] String,
-    [] PathBuf,
-    [] Value,
-    [] Map<String, Value>,
-    [T: EnforcesSchema] Option<T>,
-    [T: EnforcesSchema + ?Sized] Box<T>,
-    [T: EnforcesSchema + ToOwned + ?Sized] Cow<'_, T>,
-    [T: EnforcesSchema] [T],
-    [T: EnforcesSchema, const N: usize] [T; N],
-    [T: EnforcesSchema] Vec<T>,
-    [T: EnforcesSchema] VecDeque<T>,
-    [V: EnforcesSchema] BTreeMap<String, V>,
-    [V: EnforcesSchema, S] HashMap<String, V, S>,
-}
+enforce!(bool, char, u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64);
+enforce!(str, String, PathBuf, Value, Map<String, Value>);
+
+impl<T: EnforcesSchema> EnforcesSchema for Option<T> {}
+impl<T: EnforcesSchema + ?Sized> EnforcesSchema for Box<T> {}
+impl<T: EnforcesSchema + ToOwned + ?Sized> EnforcesSchema for Cow<'_, T> {}
+impl<T: EnforcesSchema> EnforcesSchema for [T] {}
+impl<T: EnforcesSchema, const N: usize> EnforcesSchema for [T; N] {}
+impl<T: EnforcesSchema> EnforcesSchema for Vec<T> {}
+impl<T: EnforcesSchema> EnforcesSchema for VecDeque<T> {}
+impl<V: EnforcesSchema> EnforcesSchema for BTreeMap<String, V> {}
+impl<V: EnforcesSchema, S> EnforcesSchema for HashMap<String, V, S> {}
 
 macro_rules! enforce_tuples {
     () => {};

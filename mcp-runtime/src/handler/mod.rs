@@ -33,10 +33,7 @@ pub use completion::{Completions, CompletionsOutput, EarlierArguments};
 pub use context::{Amount, Context, Notifier};
 pub use contract::{AnyDecoding, Decoding, EnforcesSchema};
 pub use error_response::{ErrorOutput, ErrorResponse, IntoErrorResponse};
-pub use outcome::{
-    ByCause, ByLocalCause, ByTrait, CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, ResultKind,
-    Returned, Unmapped,
-};
+pub use outcome::{CallFuture, ErrorMapping, Finished, HandlerError, HandlerResult, MapsErrors, ResultKind, Returned};
 pub use output::{ContentItem, JsonOutput, ToolOutput, ToolReply, write_tool};
 pub use prompt_output::{PromptOutput, PromptReply, write_prompt};
 pub use resource_output::{ListOutput, ResourceOutput, ResourceReply, write_resource};

@@ -183,13 +183,14 @@ impl<T> fmt::Debug for Returned<T> {
     }
 }
 
-/// The mapping of errors that implement [`IntoErrorResponse`].
-pub trait ByTrait<T> {
+/// The mapping of the errors of a return type.
+pub trait MapsErrors<T> {
     /// Returns the mapping.
     fn error_mapping(&self) -> ErrorMapping<T>;
 }
 
-impl<T, E: IntoErrorResponse> ByTrait<Result<T, E>> for &&&Returned<Result<T, E>> {
+/// The mapping of errors that implement [`IntoErrorResponse`].
+impl<T, E: IntoErrorResponse> MapsErrors<Result<T, E>> for &&&Returned<Result<T, E>> {
     fn error_mapping(&self) -> ErrorMapping<Result<T, E>> {
         |returned| match returned {
             Ok(value) => Ok(Ok(value)),
@@ -199,36 +200,21 @@ impl<T, E: IntoErrorResponse> ByTrait<Result<T, E>> for &&&Returned<Result<T, E>
 }
 
 /// The mapping of errors that hold an error which can be sent between threads.
-pub trait ByCause<T> {
-    /// Returns the mapping.
-    fn error_mapping(&self) -> ErrorMapping<T>;
-}
-
-impl<T, E: AsRef<dyn Error + Send + Sync>> ByCause<Result<T, E>> for &&Returned<Result<T, E>> {
+impl<T, E: AsRef<dyn Error + Send + Sync>> MapsErrors<Result<T, E>> for &&Returned<Result<T, E>> {
     fn error_mapping(&self) -> ErrorMapping<Result<T, E>> {
         |returned| mapped_by_cause(returned, |error| error.as_ref())
     }
 }
 
 /// The mapping of errors that hold an error which cannot be sent between threads.
-pub trait ByLocalCause<T> {
-    /// Returns the mapping.
-    fn error_mapping(&self) -> ErrorMapping<T>;
-}
-
-impl<T, E: AsRef<dyn Error>> ByLocalCause<Result<T, E>> for &Returned<Result<T, E>> {
+impl<T, E: AsRef<dyn Error>> MapsErrors<Result<T, E>> for &Returned<Result<T, E>> {
     fn error_mapping(&self) -> ErrorMapping<Result<T, E>> {
         |returned| mapped_by_cause(returned, |error| error.as_ref())
     }
 }
 
 /// The mapping of values that are not errors, and of errors of all other types.
-pub trait Unmapped<T> {
-    /// Returns the mapping.
-    fn error_mapping(&self) -> ErrorMapping<T>;
-}
-
-impl<T> Unmapped<T> for Returned<T> {
+impl<T> MapsErrors<T> for Returned<T> {
     fn error_mapping(&self) -> ErrorMapping<T> {
         Ok
     }
@@ -250,8 +236,7 @@ fn mapped_by_cause<T, E>(
 macro_rules! __mapped {
     ($returned:ty, $value:expr) => {{
         let returned = $value;
-        #[allow(unused_imports)]
-        use $crate::__private::{ByCause as _, ByLocalCause as _, ByTrait as _, Unmapped as _};
+        use $crate::__private::MapsErrors as _;
         let mapping: $crate::__private::ErrorMapping<$returned> =
             (&&&&$crate::__private::Returned::<$returned>::TYPE).error_mapping();
         mapping(returned)?

@@ -1,11 +1,6 @@
 //! The values of an expansion: slots for arguments, and the values of `ctx.once`.
 
-use std::{
-    any::Any,
-    borrow::Cow,
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{any::Any, borrow::Cow, collections::HashMap, sync::MutexGuard};
 
 use schemars::JsonSchema;
 use serde::{
@@ -14,7 +9,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use crate::jsonrpc::raw;
+use crate::{jsonrpc::raw, mutex::Mutex};
 
 /// A type that a caller can pass as an argument: any type that implements `serde::Deserialize` and
 /// `schemars::JsonSchema`.
@@ -161,7 +156,7 @@ impl OnceValues {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<String, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

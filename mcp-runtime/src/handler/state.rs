@@ -145,31 +145,17 @@ macro_rules! data {
             pub const KIND: Kind<$owned> = Kind(PhantomData);
         })*
     };
+    ($($ty:ty),+) => {
+        $(data! { [] $ty => $ty, })+
+    };
 }
 
+data!(bool, char, u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64);
+data!(String, PathBuf, Duration, serde_json::Value);
 data! {
-    [] bool => bool,
-    [] char => char,
-    [] u8 => u8,
-    [] u16 => u16,
-    [] u32 => u32,
-    [] u64 => u64,
-    [] u128 => u128,
-    [] usize => usize,
-    [] i8 => i8,
-    [] i16 => i16,
-    [] i32 => i32,
-    [] i64 => i64,
-    [] i128 => i128,
-    [] isize => isize,
-    [] f32 => f32,
-    [] f64 => f64,
-    [] String => String,
     [] Path => PathBuf,
-    [] PathBuf => PathBuf,
     [] OsStr => String,
     [] OsString => String,
-    [] Duration => Duration,
     [T] Option<T> => Option<T>,
     [T] Vec<T> => Vec<T>,
     [T] VecDeque<T> => VecDeque<T>,
@@ -177,5 +163,4 @@ data! {
     [T] BTreeSet<T> => BTreeSet<T>,
     [K, V, S] HashMap<K, V, S> => HashMap<K, V, S>,
     [K, V] BTreeMap<K, V> => BTreeMap<K, V>,
-    [] serde_json::Value => serde_json::Value,
 }

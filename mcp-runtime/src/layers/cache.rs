@@ -1,15 +1,11 @@
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use lru::LruCache;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::{Call, CallKind, CallStatus, Layer, LayerFuture, Next, Outcome};
-use crate::jsonrpc::canonical;
+use crate::{jsonrpc::canonical, mutex::Mutex};
 
 /// The default size of the cache.
 const DEFAULT_MAX_BYTES: usize = 16 << 20;
@@ -121,7 +117,7 @@ impl CacheReadOnly {
     /// evicted.
     #[must_use]
     pub fn max_bytes(self, bytes: usize) -> Self {
-        self.results().max_bytes = bytes;
+        self.results.lock().max_bytes = bytes;
         self
     }
 
@@ -144,11 +140,7 @@ impl CacheReadOnly {
 
     /// Removes every entry.
     pub fn clear(&self) {
-        self.results().clear();
-    }
-
-    fn results(&self) -> MutexGuard<'_, CachedResults> {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+        self.results.lock().clear();
     }
 
     /// Returns whether the result of a call depends only on its key.
@@ -184,7 +176,7 @@ impl CacheReadOnly {
     }
 
     fn find(&self, key: &Key) -> Option<CachedResult> {
-        let mut results = self.results();
+        let mut results = self.results.lock();
         let result = results.entries.get(key)?.clone();
         if result.created.elapsed() < self.ttl {
             return Some(result);
@@ -209,7 +201,7 @@ impl Layer for CacheReadOnly {
                 && !call.is_conversation()
                 && let Some(json) = outcome.json()
             {
-                self.results().insert(key, CachedResult { json: json.as_bytes().into(), created });
+                self.results.lock().insert(key, CachedResult { json: json.as_bytes().into(), created });
             }
             outcome
         })
@@ -218,7 +210,7 @@ impl Layer for CacheReadOnly {
 
 impl fmt::Debug for CacheReadOnly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let results = self.results();
+        let results = self.results.lock();
         f.debug_struct("CacheReadOnly")
             .field("ttl", &self.ttl)
             .field("bytes", &results.bytes)
@@ -238,7 +230,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_results_are_evicted() {
         let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(3 * (1000 + OVERHEAD));
-        let mut results = cache.results();
+        let mut results = cache.results.lock();
         for (key, bytes, kept) in [
             (1, 1000, &[1][..]),
             (2, 1000, &[1, 2]),

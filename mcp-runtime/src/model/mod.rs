@@ -11,6 +11,7 @@ macro_rules! setters {
         $(
             $(#[$doc])*
             #[must_use]
+            #[allow(clippy::double_must_use, reason = "some types are marked themselves")]
             pub fn $name(mut $this $(, $arg: $ty)*) -> Self {
                 $body
                 $this

@@ -4,75 +4,67 @@ use mcp_runtime_uri_template::check_key;
 use serde_json::{Map, Value};
 
 use super::Server;
-use crate::{engine::OWN_EXTENSIONS, model::Icon};
+use crate::{
+    engine::OWN_EXTENSIONS,
+    model::{Icon, setters},
+};
 
 /// Describing the server to its clients.
 impl Server {
-    /// Sets the programmatic name of the server.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.name(concat!(env!("CARGO_PKG_NAME"), "-staging"))
-    /// # }
-    /// ```
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.profile.identity.name = name.into();
-        self
-    }
+    setters! {
+        /// Sets the programmatic name of the server.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.name(concat!(env!("CARGO_PKG_NAME"), "-staging"))
+        /// # }
+        /// ```
+        pub fn name(self, name: impl Into<String>) { self.profile.identity.name = name.into() }
 
-    /// Sets the version of the server.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.version("1.4.0+2f1c9d")
-    /// # }
-    /// ```
-    pub fn version(mut self, version: impl Into<String>) -> Self {
-        self.profile.identity.version = version.into();
-        self
-    }
+        /// Sets the version of the server.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.version("1.4.0+2f1c9d")
+        /// # }
+        /// ```
+        pub fn version(self, version: impl Into<String>) { self.profile.identity.version = version.into() }
 
-    /// Sets the display name of the server.
-    ///
-    /// ```
-    /// # use mcp_runtime::{Revision, Server};
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let mut client = Server::empty("notes", "1.0.0").title("Notebook").test_client(Revision::V2026_07_28);
-    /// let discovered = client.request("server/discover", serde_json::json!({})).await.unwrap();
-    /// assert_eq!(discovered["_meta"]["io.modelcontextprotocol/serverInfo"]["title"], "Notebook");
-    /// # });
-    /// ```
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.profile.identity.title = Some(title.into());
-        self
-    }
+        /// Sets the display name of the server.
+        ///
+        /// ```
+        /// # use mcp_runtime::{Revision, Server};
+        /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+        /// let mut client = Server::empty("notes", "1.0.0").title("Notebook").test_client(Revision::V2026_07_28);
+        /// let discovered = client.request("server/discover", serde_json::json!({})).await.unwrap();
+        /// assert_eq!(discovered["_meta"]["io.modelcontextprotocol/serverInfo"]["title"], "Notebook");
+        /// # });
+        /// ```
+        pub fn title(self, title: impl Into<String>) { self.profile.identity.title = Some(title.into()) }
 
-    /// Sets the description of the server. `main!()` and `#[server]` use the crate's description by default.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.description("Searches and edits the notes of one user.")
-    /// # }
-    /// ```
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.profile.identity.description = Some(description.into());
-        self
-    }
+        /// Sets the description of the server. `main!()` and `#[server]` use the crate's description by default.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.description("Searches and edits the notes of one user.")
+        /// # }
+        /// ```
+        pub fn description(self, description: impl Into<String>) {
+            self.profile.identity.description = Some(description.into())
+        }
 
-    /// Sets the website of the server. `main!()` and `#[server]` use the crate's homepage by default.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.website_url("https://notes.example.com")
-    /// # }
-    /// ```
-    pub fn website_url(mut self, url: impl Into<String>) -> Self {
-        self.profile.identity.website_url = Some(url.into());
-        self
+        /// Sets the website of the server. `main!()` and `#[server]` use the crate's homepage by default.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.website_url("https://notes.example.com")
+        /// # }
+        /// ```
+        pub fn website_url(self, url: impl Into<String>) { self.profile.identity.website_url = Some(url.into()) }
     }
 
     /// Adds an icon.

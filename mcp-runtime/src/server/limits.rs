@@ -4,164 +4,144 @@ use super::Server;
 use crate::{
     engine::{PingSchedule, SessionRates, StateKey, TaskLimits},
     handler::entry::EntryKind,
-    model::CacheScope,
+    model::{CacheScope, setters},
 };
 
 /// Limits and timeouts.
 impl Server {
-    /// Sets the timeout of calls whose annotation does not set one. The default is 5 minutes; `None` disables the
-    /// timeout.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.timeout(Duration::from_secs(30))
-    /// # }
-    /// ```
-    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
-        self.profile.limits.timeout = timeout.into();
-        self
-    }
+    setters! {
+        /// Sets the timeout of calls whose annotation does not set one. The default is 5 minutes; `None` disables the
+        /// timeout.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.timeout(Duration::from_secs(30))
+        /// # }
+        /// ```
+        pub fn timeout(self, timeout: impl Into<Option<Duration>>) { self.profile.limits.timeout = timeout.into() }
 
-    /// Sets the timeout of requests to the client, such as elicitation and sampling. The default is 10 minutes. The
-    /// wait does not count towards the timeout of the call.
-    ///
-    /// In stateless revisions a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.ask_timeout(Duration::from_secs(120))
-    /// # }
-    /// ```
-    pub fn ask_timeout(mut self, timeout: Duration) -> Self {
-        self.profile.limits.answer_timeout = timeout;
-        self
-    }
+        /// Sets the timeout of requests to the client, such as elicitation and sampling. The default is 10 minutes. The
+        /// wait does not count towards the timeout of the call.
+        ///
+        /// In stateless revisions a call ends when it asks the client something; see [`state_ttl`](Self::state_ttl).
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.ask_timeout(Duration::from_secs(120))
+        /// # }
+        /// ```
+        pub fn ask_timeout(self, timeout: Duration) { self.profile.limits.answer_timeout = timeout }
 
-    /// Sets the maximum number of calls in flight on one connection. The default is 1024. Further calls are rejected.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.max_in_flight(64)
-    /// # }
-    /// ```
-    pub fn max_in_flight(mut self, calls: usize) -> Self {
-        self.profile.limits.in_flight = calls.max(1);
-        self
-    }
+        /// Sets the maximum number of calls in flight on one connection. The default is 1024. Further calls are
+        /// rejected.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.max_in_flight(64)
+        /// # }
+        /// ```
+        pub fn max_in_flight(self, calls: usize) { self.profile.limits.in_flight = calls.max(1) }
 
-    /// Sets the maximum size of a message. The default is 16 MiB. Longer messages are rejected.
-    ///
-    /// ```
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.max_message_bytes(64 << 20)
-    /// # }
-    /// ```
-    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
-        self.profile.limits.message_bytes = bytes.max(1);
-        self
-    }
+        /// Sets the maximum size of a message. The default is 16 MiB. Longer messages are rejected.
+        ///
+        /// ```
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.max_message_bytes(64 << 20)
+        /// # }
+        /// ```
+        pub fn max_message_bytes(self, bytes: usize) { self.profile.limits.message_bytes = bytes.max(1) }
 
-    /// Sets the maximum rates of log messages, completions and requests about tasks, of a session or of a peer without
-    /// one.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::{Server, SessionRates, layers::Rate};
-    /// # fn configure(server: Server) -> Server {
-    /// // Twenty log messages a second.
-    /// server.session_rates(SessionRates::default().log_messages(Rate::new(20, Duration::from_secs(1))))
-    /// # }
-    /// ```
-    pub fn session_rates(mut self, rates: SessionRates) -> Self {
-        self.profile.limits.rates = rates;
-        self
-    }
+        /// Sets the maximum rates of log messages, completions and requests about tasks, of a session or of a peer
+        /// without one.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::{Server, SessionRates, layers::Rate};
+        /// # fn configure(server: Server) -> Server {
+        /// // Twenty log messages a second.
+        /// server.session_rates(SessionRates::default().log_messages(Rate::new(20, Duration::from_secs(1))))
+        /// # }
+        /// ```
+        pub fn session_rates(self, rates: SessionRates) { self.profile.limits.rates = rates }
 
-    /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The default
-    /// is 5 seconds.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// // Less than the 30 seconds after which Kubernetes kills the process.
-    /// server.shutdown_grace(Duration::from_secs(25))
-    /// # }
-    /// ```
-    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
-        self.profile.limits.grace_period = grace;
-        self
-    }
+        /// Sets how long calls in flight may continue after the client disconnects or the server is shut down. The
+        /// default is 5 seconds.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// // Less than the 30 seconds after which Kubernetes kills the process.
+        /// server.shutdown_grace(Duration::from_secs(25))
+        /// # }
+        /// ```
+        pub fn shutdown_grace(self, grace: Duration) { self.profile.limits.grace_period = grace }
 
-    /// Sets the maximum number of items on a page of a list. The default is 1000.
-    ///
-    /// ```
-    /// # use mcp_runtime::{Revision, Server, tool};
-    /// # /// One.
-    /// # #[tool]
-    /// # fn one() {}
-    /// # /// Two.
-    /// # #[tool]
-    /// # fn two() {}
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// let server = Server::empty("numbers", "1.0.0").with::<one>().with::<two>().page_size(1);
-    /// let mut client = server.test_client(Revision::V2026_07_28);
-    /// let page = client.request("tools/list", serde_json::json!({})).await.unwrap();
-    /// assert_eq!(page["tools"].as_array().unwrap().len(), 1);
-    /// assert!(page["nextCursor"].is_string());
-    /// # });
-    /// ```
-    pub fn page_size(mut self, items: usize) -> Self {
-        self.profile.limits.page_size = items.max(1);
-        self
-    }
+        /// Sets the maximum number of items on a page of a list. The default is 1000.
+        ///
+        /// ```
+        /// # use mcp_runtime::{Revision, Server, tool};
+        /// # /// One.
+        /// # #[tool]
+        /// # fn one() {}
+        /// # /// Two.
+        /// # #[tool]
+        /// # fn two() {}
+        /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+        /// let server = Server::empty("numbers", "1.0.0").with::<one>().with::<two>().page_size(1);
+        /// let mut client = server.test_client(Revision::V2026_07_28);
+        /// let page = client.request("tools/list", serde_json::json!({})).await.unwrap();
+        /// assert_eq!(page["tools"].as_array().unwrap().len(), 1);
+        /// assert!(page["nextCursor"].is_string());
+        /// # });
+        /// ```
+        pub fn page_size(self, items: usize) { self.profile.limits.page_size = items.max(1) }
 
-    /// Sets how long clients of stateless revisions may cache lists. The default is one minute.
-    ///
-    /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: all lists
-    /// are `private` if the server authenticates requests or has a rule of [`visible_to`](Self::visible_to), and so is the
-    /// list of resources if one of them has a `list` function. [`list_cache`](Self::list_cache) differs for one list, and
-    /// the options `ttl` and `public` of [`#[resource]`](macro@crate::resource) decide about the contents of a resource.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.list_ttl(Duration::from_secs(3600))
-    /// # }
-    /// ```
-    ///
-    /// See [Caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field).
-    pub fn list_ttl(mut self, ttl: Duration) -> Self {
-        self.profile.limits.list_ttl = ttl;
-        self
-    }
+        /// Sets how long clients of stateless revisions may cache lists. The default is one minute.
+        ///
+        /// Clients and gateways may share cached lists between users unless the lists may depend on the caller: all
+        /// lists are `private` if the server authenticates requests or has a rule of [`visible_to`](Self::visible_to),
+        /// and so is the list of resources if one of them has a `list` function. [`list_cache`](Self::list_cache)
+        /// differs for one list, and the options `ttl` and `public` of [`#[resource]`](macro@crate::resource) decide
+        /// about the contents of a resource.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.list_ttl(Duration::from_secs(3600))
+        /// # }
+        /// ```
+        ///
+        /// See
+        /// [Caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching#cache-scope-field).
+        pub fn list_ttl(self, ttl: Duration) { self.profile.limits.list_ttl = ttl }
 
-    /// Sets how long clients of stateless revisions may cache the lists of one kind, and whether they may share them
-    /// between users, in place of [`list_ttl`](Self::list_ttl). The lists of resources,
-    /// templates and skills have the same kind.
-    ///
-    /// A list that depends on the caller remains `private`: because of [`visible_to`](Self::visible_to),
-    /// [`hide_unauthorized`](Self::hide_unauthorized) or a `list` function. A list with a `list` function is not cached
-    /// unless this option names a time.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::{Server, function::EntryKind, model::CacheScope};
-    /// # fn configure(server: Server) -> Server {
-    /// // The server authenticates, but all users have the same tools.
-    /// server.list_cache(EntryKind::Tool, Duration::from_secs(3600), CacheScope::Public)
-    /// # }
-    /// ```
-    pub fn list_cache(mut self, kind: EntryKind, ttl: Duration, scope: CacheScope) -> Self {
-        self.profile.list_caches[kind as usize] = Some((ttl, scope));
-        self
+        /// Sets how long clients of stateless revisions may cache the lists of one kind, and whether they may share
+        /// them between users, in place of [`list_ttl`](Self::list_ttl). The lists of resources, templates and skills
+        /// have the same kind.
+        ///
+        /// A list that depends on the caller remains `private`: because of [`visible_to`](Self::visible_to),
+        /// [`hide_unauthorized`](Self::hide_unauthorized) or a `list` function. A list with a `list` function is not
+        /// cached unless this option names a time.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::{Server, function::EntryKind, model::CacheScope};
+        /// # fn configure(server: Server) -> Server {
+        /// // The server authenticates, but all users have the same tools.
+        /// server.list_cache(EntryKind::Tool, Duration::from_secs(3600), CacheScope::Public)
+        /// # }
+        /// ```
+        pub fn list_cache(self, kind: EntryKind, ttl: Duration, scope: CacheScope) {
+            self.profile.list_caches[kind as usize] = Some((ttl, scope))
+        }
     }
 
     /// Sets the interval after which a silent client is pinged. The session of a client that does not answer within the
@@ -190,8 +170,8 @@ impl Server {
         self
     }
 
-    /// Sets the time within which a client must answer a [ping](Self::ping_interval). The default is one minute. It should
-    /// exceed the longest time for which a function blocks its thread.
+    /// Sets the time within which a client must answer a [ping](Self::ping_interval). The default is one minute. It
+    /// should exceed the longest time for which a function blocks its thread.
     pub fn ping_timeout(mut self, timeout: Duration) -> Self {
         let limits = &mut self.profile.limits;
         limits.ping_timeout = timeout;
@@ -199,104 +179,95 @@ impl Server {
         self
     }
 
-    /// Sets how long the sealed state of a request remains valid between two rounds. The default is one hour.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// // Users have a day to answer a question.
-    /// server.state_ttl(Duration::from_secs(24 * 60 * 60))
-    /// # }
-    /// ```
-    pub fn state_ttl(mut self, ttl: Duration) -> Self {
-        self.profile.limits.round_ttl = ttl;
-        self
-    }
+    setters! {
+        /// Sets how long the sealed state of a request remains valid between two rounds. The default is one hour.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// // Users have a day to answer a question.
+        /// server.state_ttl(Duration::from_secs(24 * 60 * 60))
+        /// # }
+        /// ```
+        pub fn state_ttl(self, ttl: Duration) { self.profile.limits.round_ttl = ttl }
 
-    /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key opens
-    /// existing state of servers with the same name, so that keys can be rotated by adding the new key in front.
-    ///
-    /// By default, the server generates a random key that no other process knows, unless processes share a
-    /// [backend](Self::backend): then, they share keys through it, which are replaced every 24 hours and kept until the
-    /// states that they sealed have expired. The first call that needs a key waits until the process has read them, for
-    /// at most two seconds; if the backend does not respond, the call is refused with status 503. Replicas without a
-    /// backend must share a key. The option `--state-key` and the environment variable `MCP_STATE_KEY` take precedence.
-    ///
-    /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only digests
-    /// of the request and its questions, and is accepted only together with them.
-    ///
-    /// ```
-    /// # use mcp_runtime::{Server, StateKey, StateKeyError};
-    /// # fn configure(server: Server, new: &str, old: &str) -> Result<Server, StateKeyError> {
-    /// let keys: [StateKey; 2] = [new.parse()?, old.parse()?];
-    /// Ok(server.state_keys(keys))
-    /// # }
-    /// ```
-    ///
-    /// See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
-    pub fn state_keys(mut self, keys: impl IntoIterator<Item = StateKey>) -> Self {
-        self.profile.state_keys = keys.into_iter().collect();
-        self
+        /// Sets the keys that seal the state of requests between rounds. The first key seals new state, and every key
+        /// opens existing state of servers with the same name, so that keys can be rotated by adding the new key in
+        /// front.
+        ///
+        /// By default, the server generates a random key that no other process knows, unless processes share a
+        /// [backend](Self::backend): then, they share keys through it, which are replaced every 24 hours and kept until
+        /// the states that they sealed have expired. The first call that needs a key waits until the process has read
+        /// them, for at most two seconds; if the backend does not respond, the call is refused with status 503.
+        /// Replicas without a backend must share a key. The option `--state-key` and the environment variable
+        /// `MCP_STATE_KEY` take precedence.
+        ///
+        /// The state of a first round is not sealed, since a client gains nothing by changing it: it contains only
+        /// digests of the request and its questions, and is accepted only together with them.
+        ///
+        /// ```
+        /// # use mcp_runtime::{Server, StateKey, StateKeyError};
+        /// # fn configure(server: Server, new: &str, old: &str) -> Result<Server, StateKeyError> {
+        /// let keys: [StateKey; 2] = [new.parse()?, old.parse()?];
+        /// Ok(server.state_keys(keys))
+        /// # }
+        /// ```
+        ///
+        /// See [Server
+        /// requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
+        pub fn state_keys(self, keys: impl IntoIterator<Item = StateKey>) {
+            self.profile.state_keys = keys.into_iter().collect()
+        }
     }
 }
 
 /// Limiting tasks. These options have no effect without the feature `tasks`.
 impl Server {
-    /// Sets the time to live, counted from creation, of tasks whose client does not request one. The default is one
-    /// hour. An expired task is deleted, and cancelled if it is still running.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.task_ttl(Duration::from_secs(10 * 60))
-    /// # }
-    /// ```
-    pub fn task_ttl(mut self, ttl: Duration) -> Self {
-        self.profile.limits.tasks.default_ttl = ttl;
-        self
-    }
+    setters! {
+        /// Sets the time to live, counted from creation, of tasks whose client does not request one. The default is one
+        /// hour. An expired task is deleted, and cancelled if it is still running.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.task_ttl(Duration::from_secs(10 * 60))
+        /// # }
+        /// ```
+        pub fn task_ttl(self, ttl: Duration) { self.profile.limits.tasks.default_ttl = ttl }
 
-    /// Sets the maximum time to live that a client may request for a task. The default is one day.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.max_task_ttl(Duration::from_secs(60 * 60))
-    /// # }
-    /// ```
-    pub fn max_task_ttl(mut self, ttl: Duration) -> Self {
-        self.profile.limits.tasks.max_ttl = ttl;
-        self
-    }
+        /// Sets the maximum time to live that a client may request for a task. The default is one day.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.max_task_ttl(Duration::from_secs(60 * 60))
+        /// # }
+        /// ```
+        pub fn max_task_ttl(self, ttl: Duration) { self.profile.limits.tasks.max_ttl = ttl }
 
-    /// Sets the interval at which clients should poll their tasks. The default is one second.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::Server;
-    /// # fn configure(server: Server) -> Server {
-    /// server.task_poll_interval(Duration::from_secs(10))
-    /// # }
-    /// ```
-    pub fn task_poll_interval(mut self, interval: Duration) -> Self {
-        self.profile.limits.tasks.poll_interval = interval;
-        self
-    }
+        /// Sets the interval at which clients should poll their tasks. The default is one second.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::Server;
+        /// # fn configure(server: Server) -> Server {
+        /// server.task_poll_interval(Duration::from_secs(10))
+        /// # }
+        /// ```
+        pub fn task_poll_interval(self, interval: Duration) { self.profile.limits.tasks.poll_interval = interval }
 
-    /// Sets how many tasks the server keeps, including finished tasks. Calls that would exceed the limits are rejected,
-    /// or run as plain calls if their tool allows it.
-    ///
-    /// ```
-    /// # use mcp_runtime::{Server, TaskLimits};
-    /// # fn configure(server: Server) -> Server {
-    /// server.max_tasks(TaskLimits::default().total(10_000).per_peer(50))
-    /// # }
-    /// ```
-    pub fn max_tasks(mut self, limits: TaskLimits) -> Self {
-        self.profile.limits.tasks.limits = limits;
-        self
+        /// Sets how many tasks the server keeps, including finished tasks. Calls that would exceed the limits are
+        /// rejected, or run as plain calls if their tool allows it.
+        ///
+        /// ```
+        /// # use mcp_runtime::{Server, TaskLimits};
+        /// # fn configure(server: Server) -> Server {
+        /// server.max_tasks(TaskLimits::default().total(10_000).per_peer(50))
+        /// # }
+        /// ```
+        pub fn max_tasks(self, limits: TaskLimits) { self.profile.limits.tasks.limits = limits }
     }
 }

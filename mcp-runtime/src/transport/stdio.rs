@@ -13,6 +13,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+#[cfg(unix)]
+use crate::race::race;
 use crate::stderr;
 
 /// Exclusive access to stdin and stdout.
@@ -197,11 +199,7 @@ impl Signals {
     }
 
     async fn next(&mut self) {
-        std::future::poll_fn(|cx| match self.terminate.poll_recv(cx) {
-            std::task::Poll::Pending => self.interrupt.poll_recv(cx),
-            ready => ready,
-        })
-        .await;
+        let _ = race(self.terminate.recv(), self.interrupt.recv()).await;
     }
 }
 

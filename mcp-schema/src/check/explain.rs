@@ -4,8 +4,7 @@ use std::{borrow::Cow, collections::HashSet};
 
 use super::{
     node::{Bound, Counts, Id, Node, ObjectRules, Types, Values},
-    report::Collector,
-    violation::{Path, Violation, shorten},
+    violation::{Collector, Path, Violation, shorten},
 };
 use crate::{
     json::{self, Kind},

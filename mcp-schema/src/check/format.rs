@@ -8,74 +8,39 @@ use crate::{
 };
 
 /// A format that is enforced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    Date,
-    DateTime,
-    Email,
-    Hostname,
-    Ipv4,
-    Ipv6,
-    Time,
-    Uri,
-    Uuid,
+#[derive(Debug)]
+pub(super) struct Format {
+    pub(super) name: &'static str,
+    pub(super) accepts: fn(&str) -> bool,
 }
 
-impl Format {
-    const ALL: [Self; 9] = [
-        Self::Date,
-        Self::DateTime,
-        Self::Email,
-        Self::Hostname,
-        Self::Ipv4,
-        Self::Ipv6,
-        Self::Time,
-        Self::Uri,
-        Self::Uuid,
-    ];
+static FORMATS: [Format; 9] = [
+    Format { name: "date", accepts: is_date },
+    Format { name: "date-time", accepts: is_date_time },
+    Format { name: "email", accepts: is_email },
+    Format { name: "hostname", accepts: is_hostname },
+    Format { name: "ipv4", accepts: |text| text.parse::<Ipv4Addr>().is_ok() },
+    Format { name: "ipv6", accepts: |text| text.parse::<Ipv6Addr>().is_ok() },
+    Format { name: "time", accepts: is_time },
+    Format { name: "uri", accepts: is_uri },
+    Format { name: "uuid", accepts: is_uuid },
+];
 
+impl Format {
     /// Returns the format with this name, if it is enforced.
     ///
     /// # Errors
     ///
     /// Returns an error if the name differs from the name of an enforced format in case and separators only. Names such
     /// as `ulid` and `iri`, which differ by a letter, are formats of their own.
-    pub(super) fn named(name: &str) -> Result<Option<Self>, SchemaError> {
+    pub(super) fn named(name: &str) -> Result<Option<&'static Self>, SchemaError> {
         let letters = |name: &str| name.replace(['-', '_', ' '], "").to_ascii_lowercase();
-        match Self::ALL.into_iter().find(|format| letters(format.name()) == letters(name)) {
-            Some(format) if format.name() != name => Err(SchemaError::new(format!(
+        match FORMATS.iter().find(|format| letters(format.name) == letters(name)) {
+            Some(format) if format.name != name => Err(SchemaError::new(format!(
                 "unknown format `{name}`, which would not be enforced\nhelp: did you mean `{}`?",
-                format.name()
+                format.name
             ))),
             format => Ok(format),
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Date => "date",
-            Self::DateTime => "date-time",
-            Self::Email => "email",
-            Self::Hostname => "hostname",
-            Self::Ipv4 => "ipv4",
-            Self::Ipv6 => "ipv6",
-            Self::Time => "time",
-            Self::Uri => "uri",
-            Self::Uuid => "uuid",
-        }
-    }
-
-    pub(super) fn accepts(self, text: &str) -> bool {
-        match self {
-            Self::Date => is_date(text),
-            Self::DateTime => is_date_time(text),
-            Self::Email => is_email(text),
-            Self::Hostname => is_hostname(text),
-            Self::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
-            Self::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
-            Self::Time => is_time(text),
-            Self::Uri => is_uri(text),
-            Self::Uuid => is_uuid(text),
         }
     }
 }
@@ -197,12 +162,12 @@ mod tests {
             ),
         ] {
             let format = Format::named(name).unwrap().unwrap();
-            assert_eq!(format.name(), name);
+            assert_eq!(format.name, name);
             for text in good {
-                assert!(format.accepts(text), "{name}: {text:?}");
+                assert!((format.accepts)(text), "{name}: {text:?}");
             }
             for text in bad {
-                assert!(!format.accepts(text), "{name}: {text:?}");
+                assert!(!(format.accepts)(text), "{name}: {text:?}");
             }
         }
     }
@@ -221,7 +186,8 @@ mod tests {
             ("byte", None),
             ("duration", None),
         ] {
-            let found = Format::named(name).map_err(|error| error.to_string());
+            let found =
+                Format::named(name).map(|format| format.map(|format| format.name)).map_err(|error| error.to_string());
             let error = expected.map(|known| {
                 format!("unknown format `{name}`, which would not be enforced\nhelp: did you mean `{known}`?")
             });

@@ -16,14 +16,10 @@ mod keywords;
 mod node;
 mod number;
 mod references;
-mod report;
-#[cfg(test)]
-mod suite;
 #[cfg(test)]
 mod tests;
+mod unevaluated;
 mod violation;
-#[cfg(test)]
-mod vocabulary;
 mod walk;
 
 use serde_json::Value;
@@ -31,7 +27,7 @@ use serde_json::Value;
 use self::{
     compile::{AbsentNull, compile},
     node::Node,
-    report::{Collector, StopAtFirst},
+    violation::{Collector, StopAtFirst},
     walk::Walk,
 };
 pub use self::{decode::decoding_violation, violation::Violation};

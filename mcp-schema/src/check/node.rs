@@ -212,7 +212,7 @@ impl Default for Counts {
 pub(super) struct StringRules {
     pub(super) length: Counts,
     pub(super) pattern: Option<Pattern>,
-    pub(super) format: Option<Format>,
+    pub(super) format: Option<&'static Format>,
 }
 
 /// Rules for arrays.

@@ -8,8 +8,7 @@ use super::{
     explain,
     node::{Applicators, ArrayRules, Counts, Id, Node, NumberRules, ObjectRules, ROOT, StringRules, canonical},
     number::Number,
-    report::{Collector, Flow, Report, StopAtFirst},
-    violation::{Path, Violation},
+    violation::{Collector, Flow, Path, Report, StopAtFirst, Violation},
 };
 use crate::json::{self, Kind};
 
@@ -29,11 +28,11 @@ const EXPLANATION: u64 = 1 << 10;
 /// A single check of a text.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
-    nodes: &'a [Node],
+    pub(super) nodes: &'a [Node],
     /// The number of steps that may still be taken, each of which takes about a nanosecond. Bounds the time for schemas
     /// with recursive alternatives, which can be exponential, and for long patterns.
     budget: u64,
-    depth: usize,
+    pub(super) depth: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -57,7 +56,7 @@ impl<'a> Walk<'a> {
         self.budget == 0
     }
 
-    fn accepts(&mut self, id: Id, json: &str) -> bool {
+    pub(super) fn accepts(&mut self, id: Id, json: &str) -> bool {
         self.check(id, json, &Path::Root, &mut StopAtFirst).is_continue()
     }
 
@@ -67,16 +66,22 @@ impl<'a> Walk<'a> {
         violations
     }
 
-    fn check<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-        self.spend(if self.depth < DEPTH { json.len() as u64 + VISIT } else { u64::MAX })?;
-        self.depth += 1;
+    pub(super) fn check<R: Report>(&mut self, id: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
+        self.enter(json)?;
         let flow = self.node(id, json, path, report);
         self.depth -= 1;
         flow
     }
 
+    /// Counts the check of a value by a schema, which ends with `depth -= 1`.
+    pub(super) fn enter(&mut self, json: &str) -> Flow {
+        self.spend(if self.depth < DEPTH { json.len() as u64 + VISIT } else { u64::MAX })?;
+        self.depth += 1;
+        Flow::Continue(())
+    }
+
     /// Takes steps, and breaks off the walk if too few are left.
-    fn spend(&mut self, steps: u64) -> Flow {
+    pub(super) fn spend(&mut self, steps: u64) -> Flow {
         self.budget = self.budget.saturating_sub(steps);
         if self.is_exhausted() { Flow::Break(()) } else { Flow::Continue(()) }
     }
@@ -130,79 +135,6 @@ impl<'a> Walk<'a> {
             Some(rest) => self.unevaluated(id, rest, json, path, report),
             None => Flow::Continue(()),
         }
-    }
-
-    /// Checks the members of a value that no other keyword of its schema has evaluated.
-    fn unevaluated<R: Report>(&mut self, id: Id, rest: Id, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
-        if json::kind(json) == Kind::Array {
-            let elements: Vec<&str> = json::elements(json).collect();
-            let mut evaluated = vec![false; elements.len()];
-            self.mark_members(id, json, &mut evaluated)?;
-            for (index, element) in elements.into_iter().enumerate().filter(|(index, _)| !evaluated[*index]) {
-                self.check(rest, element, &Path::Element(path, index), report)?;
-            }
-        } else {
-            let members: Vec<_> = json::members(json).collect();
-            let mut evaluated = vec![false; members.len()];
-            self.mark_members(id, json, &mut evaluated)?;
-            for (_, (name, value)) in members.iter().enumerate().filter(|(index, _)| !evaluated[*index]) {
-                self.check(rest, value, &Path::Member(path, name), report)?;
-            }
-        }
-        Flow::Continue(())
-    }
-
-    /// Marks the members of a value that a schema evaluates, apart from its own `unevaluatedItems` and
-    /// `unevaluatedProperties`.
-    fn mark_members(&mut self, id: Id, json: &str, evaluated: &mut [bool]) -> Flow {
-        self.spend(if self.depth < DEPTH { json.len() as u64 + VISIT } else { u64::MAX })?;
-        self.depth += 1;
-        let node: &'a Node = &self.nodes[id];
-        let mut applied = Vec::new();
-        if let (Some(rules), Kind::Array) = (&node.array, json::kind(json)) {
-            let described = if rules.evaluates_rest { evaluated.len() } else { rules.prefix.len() };
-            evaluated.iter_mut().take(described).for_each(|mark| *mark = true);
-            if let Some((id, _)) = rules.contains {
-                for (mark, element) in evaluated.iter_mut().zip(json::elements(json)) {
-                    *mark |= self.accepts(id, element);
-                }
-            }
-        }
-        if let (Some(rules), Kind::Object) = (&node.object, json::kind(json)) {
-            for (mark, (name, _)) in evaluated.iter_mut().zip(json::members(json)) {
-                *mark |= rules.evaluates_rest || rules.property(&name).is_some();
-                for (pattern, _) in &rules.patterns {
-                    self.spend(pattern.weight.saturating_mul(name.len() as u64))?;
-                    *mark |= pattern.regex.is_match(&name);
-                }
-                applied.extend(rules.dependent_schemas.iter().filter(|(other, _)| **other == *name).map(|(_, id)| *id));
-            }
-        }
-        if let Some(applicators) = &node.applicators {
-            applied.extend(applicators.reference.iter().chain(&applicators.all));
-            for &id in applicators.any.iter().chain(&applicators.one) {
-                if self.accepts(id, json) {
-                    applied.push(id);
-                }
-            }
-            if let Some(condition) = applicators.condition {
-                if self.accepts(condition, json) {
-                    applied.push(condition);
-                    applied.extend(applicators.then);
-                } else {
-                    applied.extend(applicators.otherwise);
-                }
-            }
-        }
-        for id in applied {
-            let unevaluated = self.nodes[id].unevaluated.as_ref();
-            if unevaluated.is_some_and(|unevaluated| unevaluated.of(json::kind(json)).is_some()) {
-                evaluated.fill(true);
-            }
-            self.mark_members(id, json, evaluated)?;
-        }
-        self.depth -= 1;
-        Flow::Continue(())
     }
 
     fn array<R: Report>(&mut self, rules: &'a ArrayRules, json: &str, path: &Path<'_>, report: &mut R) -> Flow {
@@ -264,8 +196,8 @@ impl<'a> Walk<'a> {
                 report.fail(|| violated(format!("must match the pattern `{}`", pattern.regex.as_str())))?;
             }
         }
-        match rules.format.filter(|format| !format.accepts(&text)) {
-            Some(format) => report.fail(|| violated(format!("must match the format `{}`", format.name()))),
+        match rules.format.filter(|format| !(format.accepts)(&text)) {
+            Some(format) => report.fail(|| violated(format!("must match the format `{}`", format.name))),
             None => Flow::Continue(()),
         }
     }

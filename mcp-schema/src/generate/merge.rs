@@ -5,8 +5,12 @@ use serde_json::{Map, Value, json};
 use crate::subschemas::has_any;
 
 /// Keywords without constraints.
-pub(super) const ANNOTATIONS: &[&str] =
+const ANNOTATIONS: &[&str] =
     &["$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"];
+
+pub(super) fn is_annotation(keyword: &str) -> bool {
+    ANNOTATIONS.contains(&keyword)
+}
 
 /// Keywords whose meaning depends on their siblings.
 const DEPENDENT: [(&str, &[&str]); 8] = [
@@ -46,7 +50,7 @@ const EVALUATING: &[&str] = &[
 /// take precedence.
 pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>) -> Map<String, Value> {
     let (annotations, constraints): (Map<_, _>, Map<_, _>) =
-        siblings.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
+        siblings.into_iter().partition(|(keyword, _)| is_annotation(keyword));
     schema.extend(annotations);
     if are_independent(&schema, &constraints)
         && constraints.iter().all(|(keyword, value)| is_mergeable(schema.get(keyword), keyword, value))
@@ -60,7 +64,7 @@ pub(super) fn merge(mut schema: Map<String, Value>, siblings: Map<String, Value>
     let unevaluated = ["unevaluatedProperties", "unevaluatedItems"];
     let part = if has_any(&constraints, &unevaluated) || has_any(&schema, &unevaluated) {
         let (mut whole, definition): (Map<_, _>, Map<_, _>) =
-            schema.into_iter().partition(|(keyword, _)| ANNOTATIONS.contains(&keyword.as_str()));
+            schema.into_iter().partition(|(keyword, _)| is_annotation(keyword));
         whole.extend(constraints);
         schema = whole;
         definition
@@ -83,7 +87,6 @@ pub(super) fn merge_all(schema: &mut Map<String, Value>) {
             continue;
         };
         let present = |keyword: &str| schema.get(keyword);
-        let is_annotation = |keyword: &str| ANNOTATIONS.contains(&keyword);
         let merges = |(keyword, value): (&String, &Value)| {
             is_annotation(keyword) || is_mergeable(present(keyword), keyword, value)
         };

@@ -17,7 +17,10 @@ use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use self::simplify::Simplifier;
-pub use self::{keywords::Keyword, list::listed};
+pub use self::{
+    keywords::Keyword,
+    list::{SchemaProfile, listed},
+};
 use super::{
     check::Checker,
     error::SchemaError,

@@ -69,8 +69,7 @@ impl Simplifier {
 
     /// Simplifies a schema that becomes the root. It is inlined even if its type is recursive.
     pub(super) fn root(&mut self, schema: Value) -> Value {
-        self.adds_items &= !has_unevaluated_items(&schema);
-        self.schema(schema, SchemaContext { optional: false, asserted: true, root: true, depth: 0 })
+        self.property(schema, false)
     }
 
     /// Returns the definitions that references still point to.

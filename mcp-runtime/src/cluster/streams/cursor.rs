@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::log::{Entry, EventHeader};
-use crate::{backend::EventLogEntry, transport::http::sse::item::StreamItem};
+use crate::{backend::EventLogEntry, transport::http::sse::events::StreamItem};
 
 /// A position in the log of a stream, and what is known about the entries up to it. Every reader of a log sees the same
 /// events.

@@ -13,7 +13,7 @@ use crate::{
     engine::Slot,
     race::race,
     revision::Dialect,
-    transport::http::sse::item::StreamItem,
+    transport::http::sse::events::StreamItem,
 };
 
 /// How often the lease of the owner is checked in the time of a lease.

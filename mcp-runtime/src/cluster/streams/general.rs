@@ -28,8 +28,7 @@ use crate::{
     transport::http::{
         session::{SharedStreams, StreamCalls},
         sse::{
-            events::{Resumption, StreamEvents},
-            item::{GENERAL, StreamItem},
+            events::{GENERAL, Resumption, StreamEvents, StreamItem},
             stream::{MAX_LOGGED_BYTES, StreamMemory},
         },
     },

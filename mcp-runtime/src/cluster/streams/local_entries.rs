@@ -1,12 +1,12 @@
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;
 
 use super::log::{MAX_PAUSE, StreamLog};
-use crate::backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition};
+use crate::{
+    backend::{Append, BackendError, Backoff, EventLogEntry, LogPosition},
+    mutex::Mutex,
+};
 
 /// The maximum size in bytes of the entries that wait for a response, and their maximum number. A response that does not
 /// take them in time reads them from the log.
@@ -47,7 +47,7 @@ struct Appending<'a>(&'a LocalEntries);
 impl LocalEntries {
     /// Adds a response that follows the log, until the returned value is dropped.
     pub(super) fn follow(self: &Arc<Self>) -> LocalFollower {
-        self.lock().followers += 1;
+        self.state.lock().followers += 1;
         LocalFollower(Arc::clone(self))
     }
 
@@ -59,7 +59,7 @@ impl LocalEntries {
         entries: &[Vec<u8>],
         max_bytes: usize,
     ) -> Result<u64, BackendError> {
-        self.lock().started += 1;
+        self.state.lock().started += 1;
         let _appending = Appending(self);
         let (mut backoff, mut conflicts) = (Backoff::up_to(MAX_PAUSE), 0);
         loop {
@@ -67,10 +67,10 @@ impl LocalEntries {
                 backoff.wait().await;
             }
             conflicts += 1;
-            let at = self.lock().at;
+            let at = self.state.lock().at;
             match log.append(at, entries.to_vec(), max_bytes).await? {
                 Append::Appended(last) => {
-                    let mut state = self.lock();
+                    let mut state = self.state.lock();
                     state.at = last.number();
                     state.add(last.number(), entries);
                     return Ok(last.number());
@@ -86,7 +86,7 @@ impl LocalEntries {
 
     /// Moves to the last entry of the log. Returns the position of the last of the entries if the log contains them.
     async fn catch_up(&self, log: &StreamLog, last: u64, entries: &[Vec<u8>]) -> Result<Option<u64>, BackendError> {
-        let mut at = self.lock().at;
+        let mut at = self.state.lock().at;
         if at > last {
             // The backend has lost the log, and begins a new one.
             at = 0;
@@ -98,7 +98,7 @@ impl LocalEntries {
             let found = found.iter().find(|entry| entries.last().is_some_and(|last| *entry.value == **last));
             own = own.or(found.map(|entry| entry.position.number()));
         }
-        self.lock().at = at;
+        self.state.lock().at = at;
         Ok(own)
     }
 
@@ -107,15 +107,11 @@ impl LocalEntries {
         loop {
             // Registered before the check, so that no change is missed.
             let changed = self.changed.notified();
-            if is_ready(&self.lock()) {
+            if is_ready(&self.state.lock()) {
                 return;
             }
             changed.await;
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,7 +124,7 @@ impl LocalFollower {
 
     /// Waits until the append that waits for its position now has it. Does not wait for later appends.
     pub(super) async fn settled(&self) {
-        let started = self.0.lock().started;
+        let started = self.0.state.lock().started;
         self.0.until(|state| state.finished >= started).await;
     }
 
@@ -141,7 +137,7 @@ impl LocalFollower {
             next += u64::from(follows);
             follows
         };
-        let entries = self.0.lock().take().into_iter();
+        let entries = self.0.state.lock().take().into_iter();
         entries.skip_while(|entry| entry.position.number() <= after).take_while(follows).collect()
     }
 }
@@ -168,7 +164,7 @@ impl State {
 
 impl Drop for LocalFollower {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.followers -= 1;
         if state.followers == 0 {
             state.take();
@@ -178,7 +174,7 @@ impl Drop for LocalFollower {
 
 impl Drop for Appending<'_> {
     fn drop(&mut self) {
-        self.0.lock().finished += 1;
+        self.0.state.lock().finished += 1;
         self.0.changed.notify_waiters();
     }
 }
@@ -199,7 +195,7 @@ mod tests {
         let local = Arc::<LocalEntries>::default();
         let follower = local.follow();
         let begin = || {
-            local.lock().started += 1;
+            local.state.lock().started += 1;
             Appending(&local)
         };
         let first = begin();
@@ -241,6 +237,6 @@ mod tests {
         }
         drop(follower);
         append(1, 1).await;
-        assert!(local.lock().entries.is_empty(), "the entry would never be taken");
+        assert!(local.state.lock().entries.is_empty(), "the entry would never be taken");
     }
 }

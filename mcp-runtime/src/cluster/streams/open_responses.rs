@@ -2,7 +2,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,6 +15,7 @@ use crate::{
     backend::{BackendError, RecordCondition, RecordVersion, with_timeout},
     cluster::replica::Replica,
     engine::{ReplicaHandler, Slot},
+    mutex::Mutex,
 };
 
 /// How often a response that was replaced looks for the response that carries its stream, in the time of a lease.
@@ -94,12 +95,8 @@ impl OpenResponses {
 
     fn add(self: &Arc<Self>, stream: Stream, number: u64, is_announced: bool) -> OpenResponse {
         let (end, ended) = oneshot::channel();
-        self.lock().insert(stream.clone(), Response { number, is_announced, _end: end });
+        self.responses.lock().insert(stream.clone(), Response { number, is_announced, _end: end });
         OpenResponse { responses: Arc::clone(self), stream, number, ended }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Stream, Response>> {
-        self.responses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -112,7 +109,7 @@ impl ReplicaHandler for OpenResponses {
             return;
         };
         let is_own = self.replica.slot().is_some_and(|slot| Slot::of_id(number) == Some(slot));
-        let mut responses = self.lock();
+        let mut responses = self.responses.lock();
         let Some(response) = responses.get_mut(&(session.into(), stream)) else { return };
         if response.number == number {
             response.is_announced = true;
@@ -123,7 +120,7 @@ impl ReplicaHandler for OpenResponses {
 
     /// Announcements of this replica's responses may be lost.
     fn missed(&self) {
-        self.lock().values_mut().for_each(|response| response.is_announced = true);
+        self.responses.lock().values_mut().for_each(|response| response.is_announced = true);
     }
 }
 
@@ -142,7 +139,7 @@ impl OpenResponse {
 
 impl Drop for OpenResponse {
     fn drop(&mut self) {
-        let mut responses = self.responses.lock();
+        let mut responses = self.responses.responses.lock();
         if responses.get(&self.stream).is_some_and(|response| response.number == self.number) {
             responses.remove(&self.stream);
         }
@@ -277,6 +274,6 @@ mod tests {
         responses.message(b"session 7 10");
         assert!(has_ended(&mut second));
         drop(second);
-        assert!(responses.lock().is_empty());
+        assert!(responses.responses.lock().is_empty());
     }
 }

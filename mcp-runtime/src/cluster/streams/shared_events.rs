@@ -11,10 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::open_responses::{OpenResponse, OpenResponses};
 use crate::{
     race::race,
-    transport::http::sse::{
-        events::SharedEvents,
-        item::{GENERAL, StreamItem, Wait},
-    },
+    transport::http::sse::events::{GENERAL, SharedEvents, StreamItem, Wait},
 };
 
 /// The events of a stream, for the response that carries it.

@@ -15,7 +15,7 @@ use crate::{
     transport::http::{
         session::StreamCalls,
         sse::{
-            item::StreamItem,
+            events::StreamItem,
             stream::{KeptBytes, MAX_LOGGED_BYTES, MAX_LOGGED_MESSAGES, StreamMemory},
         },
     },

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,7 @@ use crate::{
     excerpt::excerpt,
     handler::{CallConnection as _, ask::ClientProgress},
     jsonrpc::{Id, RawJson, ResponseBody, raw},
+    mutex::Mutex,
     revision::encode::Object,
 };
 
@@ -68,7 +69,7 @@ impl PendingRequests {
 
     /// Delivers a response from the client. Returns `false` if no call is waiting for it.
     pub(crate) fn respond(&self, id: &Id, response: ResponseBody<'_>) -> bool {
-        let waiting = id.as_json().parse().ok().and_then(|id| self.lock().waiting.remove(&id));
+        let waiting = id.as_json().parse().ok().and_then(|id| self.state.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
         waiting.response.send(decode_response(response)).is_ok()
     }
@@ -76,7 +77,7 @@ impl PendingRequests {
     /// Delivers a response that another replica has received. Does nothing if no call is waiting for it.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
-        let waiting = self.lock().waiting.remove(&id);
+        let waiting = self.state.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
             // The call may end at the same time.
             let _ = waiting.response.send(response);
@@ -86,19 +87,19 @@ impl PendingRequests {
     /// Returns whether a call is waiting for the response to a request.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
-        self.lock().waiting.contains_key(&id)
+        self.state.lock().waiting.contains_key(&id)
     }
 
     /// Returns the ids of the requests that the client has not yet responded to.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn ids(&self) -> Vec<u64> {
-        self.lock().waiting.keys().copied().collect()
+        self.state.lock().waiting.keys().copied().collect()
     }
 
     /// Cancels the requests with these ids: no other replica passes their responses on.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn withdraw(&self, is_lost: impl Fn(u64) -> bool) {
-        cancel_all(self.lock().waiting.extract_if(|id, _| is_lost(*id)));
+        cancel_all(self.state.lock().waiting.extract_if(|id, _| is_lost(*id)));
     }
 
     /// Returns whether a request could be numbered. Returns `false` while the replica that numbers them has no slot.
@@ -120,7 +121,7 @@ impl PendingRequests {
     /// Records progress that the client reports. Returns `false` if its token does not belong to a request that waits
     /// for progress, or if the progress has not increased.
     pub(crate) fn report_progress(&self, token: u64, report: &ClientProgress) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let progress = state.waiting.get(&token).and_then(|waiting| waiting.progress.as_ref());
         progress.is_some_and(|progress| update_progress(progress, report))
     }
@@ -128,7 +129,7 @@ impl PendingRequests {
     /// Cancels all pending requests and fails every later request. The code that waits for them need not be polled for
     /// that.
     pub(in crate::engine) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_closed = true;
         cancel_all(state.waiting.drain());
     }
@@ -141,7 +142,7 @@ impl PendingRequests {
         progress: Option<ProgressSender>,
         encode: impl FnOnce(u64) -> Vec<u8>,
     ) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Err(session_ended());
         }
@@ -173,11 +174,7 @@ impl PendingRequests {
 
     /// Removes a request. Returns `None` if the client has responded to it, or if the session has ended.
     fn remove(&self, id: u64) -> Option<Waiting> {
-        self.lock().waiting.remove(&id)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().waiting.remove(&id)
     }
 }
 
@@ -269,7 +266,7 @@ pub(in crate::engine) struct PendingRequest {
 impl PendingRequest {
     /// Returns the error of a request that was withdrawn.
     pub(super) fn withdrawn(&self) -> Fault {
-        if self.pending.lock().is_closed {
+        if self.pending.state.lock().is_closed {
             return Fault::internal("the session ended before the client answered");
         }
         no_replica()
@@ -277,7 +274,7 @@ impl PendingRequest {
 
     /// Replaces the parameters of the notification that cancels the request.
     pub(in crate::engine) fn map_cancelled_params(&self, map: impl FnOnce(&str) -> String) {
-        if let Some(waiting) = self.pending.lock().waiting.get_mut(&self.id) {
+        if let Some(waiting) = self.pending.state.lock().waiting.get_mut(&self.id) {
             waiting.cancelled_params = map(&waiting.cancelled_params);
         }
     }

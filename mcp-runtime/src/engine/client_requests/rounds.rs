@@ -7,7 +7,7 @@ use std::{
     fmt,
     future::{pending, ready},
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{self, Context as TaskContext, Poll, Waker},
 };
 
@@ -22,6 +22,7 @@ use crate::{
         ask::{InvalidAnswer, Question},
     },
     jsonrpc::raw,
+    mutex::Mutex,
     revision::encode::Object,
 };
 
@@ -218,7 +219,7 @@ impl ClientRequester for RoundsRequester {
 
     fn ask(&self, question: Question, check: &CheckAnswer<'_>) -> AnswerFuture {
         let digest = question_digest(&self.binding.digest(), question.method, &question.params);
-        let mut round = lock(&self.round);
+        let mut round = self.round.lock();
         let rejection = match self.response_to(&mut round, &question.key, &digest, check) {
             Ok(Some(response)) => return Box::pin(ready(Ok(response))),
             Ok(None) => None,
@@ -259,7 +260,7 @@ impl ClientRequester for RoundsRequester {
     }
 
     fn poll_suspended(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Finished>> {
-        let mut round = lock(&self.round);
+        let mut round = self.round.lock();
         if round.unanswered.is_empty() {
             round.waker = Some(cx.waker().clone());
             return Poll::Ready(None);
@@ -280,10 +281,6 @@ impl ClientRequester for RoundsRequester {
     }
 }
 
-fn lock(round: &Mutex<Round>) -> MutexGuard<'_, Round> {
-    round.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A guard that withdraws a question when the last future that waits for its response is dropped.
 struct WithdrawOnDrop {
     round: Arc<Mutex<Round>>,
@@ -292,7 +289,7 @@ struct WithdrawOnDrop {
 
 impl Drop for WithdrawOnDrop {
     fn drop(&mut self) {
-        lock(&self.round).unanswered.retain_mut(|asked| {
+        self.round.lock().unanswered.retain_mut(|asked| {
             asked.waiting -= usize::from(asked.question.key == self.key);
             asked.waiting > 0
         });

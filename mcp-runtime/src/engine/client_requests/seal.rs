@@ -6,7 +6,7 @@
 //! See [Server requirements](https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow).
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,6 +22,7 @@ use crate::{
     backend::Timestamp,
     engine::replicas::{Replicas, SharedKeys},
     error::Fault,
+    mutex::Mutex,
     random,
 };
 
@@ -162,7 +163,7 @@ impl StateKeys {
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>().ok_or("too short")?;
         let key = match self.shared() {
             Some(keys) => keys.find(*id).map_err(Rejection::Retry)?,
-            None => lock(&self.own).keys.iter().find(|key| key.id() == *id).cloned(),
+            None => self.own.lock().keys.iter().find(|key| key.id() == *id).cloned(),
         };
         let key = key.ok_or("sealed with an unknown key")?;
         let payload = Payload { msg: sealed, aad: &self.associated_data(binding) };
@@ -175,7 +176,7 @@ impl StateKeys {
     fn sealing_key(&self) -> Result<StateKey, Fault> {
         match self.shared() {
             Some(keys) => keys.sealing(),
-            None => lock(&self.own).sealing_key(self.ttl),
+            None => self.own.lock().sealing_key(self.ttl),
         }
     }
 }
@@ -207,10 +208,6 @@ impl From<&'static str> for Rejection {
     fn from(reason: &'static str) -> Self {
         Self::Invalid(reason)
     }
-}
-
-fn lock(keys: &Mutex<OwnKeys>) -> MutexGuard<'_, OwnKeys> {
-    keys.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn plain(state: &RequestState) -> Result<Vec<u8>, Fault> {
@@ -257,10 +254,6 @@ mod tests {
             rejected: HashMap::from([("again".to_owned(), 1)]),
             once: HashMap::from([("seat".to_owned(), "7".to_owned())]),
         }
-    }
-
-    fn own(keys: &StateKeys) -> MutexGuard<'_, OwnKeys> {
-        lock(&keys.own)
     }
 
     fn keys(bytes: &[u8]) -> StateKeys {
@@ -351,7 +344,7 @@ mod tests {
         let binding = binding().digest();
         let seal_with_new_key = || {
             // The sealing key has reached the age at which it is replaced.
-            let mut ring = own(&keys);
+            let mut ring = keys.own.lock();
             ring.generated = ring.generated.and_then(|at| at.checked_sub(MIN_ROTATION));
             drop(ring);
             keys.seal(&binding, state()).unwrap()
@@ -360,7 +353,7 @@ mod tests {
         let second = seal_with_new_key();
         assert_eq!(keys.open(&binding, &first).unwrap(), state());
         assert_eq!(keys.open(&binding, &second).unwrap(), state());
-        assert_eq!(own(&keys).keys.len(), 2);
+        assert_eq!(keys.own.lock().keys.len(), 2);
         let third = seal_with_new_key();
         for (sealed, opens) in [(first, false), (second, true), (third, true)] {
             assert_eq!(keys.open(&binding, &sealed).is_ok(), opens);

@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -17,6 +17,7 @@ use super::pending::{InputResponse, PendingRequest};
 use crate::{
     error::Fault,
     handler::ask::{AskOptions, Capability, ClientProgress, Question, announces_root_changes},
+    mutex::Mutex,
 };
 
 /// A message from the client about a pending request.
@@ -118,12 +119,12 @@ impl RootsCache {
     /// roots.
     pub(crate) fn answer(&self, question: &Question) -> Option<String> {
         let is_cached = self.is_enabled && question.capabilities == [Capability::Roots];
-        is_cached.then(|| self.state().answer.as_deref().map(str::to_owned))?
+        is_cached.then(|| self.state.lock().answer.as_deref().map(str::to_owned))?
     }
 
     /// Returns the version of the roots, to be read before the client is asked.
     pub(crate) fn version(&self) -> RootsVersion {
-        self.state().version
+        self.state.lock().version
     }
 
     /// Caches the answer to a question about roots, unless they have changed since `version` or the answer is too long.
@@ -131,7 +132,7 @@ impl RootsCache {
         if !self.is_enabled || question.capabilities != [Capability::Roots] || answer.len() > MAX_CACHED_BYTES {
             return;
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.version == version {
             state.answer = Some(answer.into());
         }
@@ -139,12 +140,8 @@ impl RootsCache {
 
     /// Discards the answer, because the client has announced a change.
     pub(crate) fn invalidate(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.version.0 += 1;
         state.answer = None;
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -56,17 +56,17 @@ pub trait Layer: Send + Sync + 'static {
 /// The future that [`Layer::call`] returns.
 pub type LayerFuture<'a> = Pin<Box<dyn Future<Output = Outcome> + Send + 'a>>;
 
-impl<L: Layer + ?Sized> Layer for Arc<L> {
-    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
-        (**self).call(call, next)
-    }
+macro_rules! pointers {
+    ($($pointer:ident)*) => {
+        $(impl<L: Layer + ?Sized> Layer for $pointer<L> {
+            fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
+                (**self).call(call, next)
+            }
+        })*
+    };
 }
 
-impl<L: Layer + ?Sized> Layer for Box<L> {
-    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
-        (**self).call(call, next)
-    }
-}
+pointers!(Arc Box);
 
 /// The remaining layers and the function behind them. Running a clone runs the function again.
 ///

@@ -143,11 +143,8 @@ pub(crate) fn read_resource(request: &RequestContext<'_>, out: &mut Vec<u8>) -> 
 pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
     let skills: Vec<_> = request.registry.skills().all().iter().collect();
-    let sees = |info: &EntryInfo<'_>| visible.sees_entry(info);
-    let page = request
-        .engine()
-        .pager(request.dialect())
-        .page_of("skills", &skills, cursor.as_deref(), |info, _| sees(info))?;
+    let pager = request.engine().pager(request.dialect());
+    let page = pager.page_of("skills", &skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
     running::write_result(out, request.id, &page);
     Ok(())
 }

@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        Arc, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -16,6 +16,7 @@ use crate::{
     engine::outbox::{Outbox, PendingNotifications},
     handler::comma,
     jsonrpc::write,
+    mutex::Mutex,
     registry::Kinds,
 };
 
@@ -209,7 +210,7 @@ impl Subscriber {
     }
 
     pub(super) fn subscriptions(&self) -> MutexGuard<'_, Vec<Arc<Subscription>>> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.subscriptions.lock()
     }
 }
 

@@ -1,13 +1,13 @@
 //! Waiting for changes of tasks.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use tokio::sync::watch;
 
-use crate::engine::replicas::{ReplicaHandler, Slot};
+use crate::{
+    engine::replicas::{ReplicaHandler, Slot},
+    mutex::Mutex,
+};
 
 /// The changes that this process has made or heard of, for the futures of this process that wait for them.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct ChangeReceiver {
 
 impl TaskChanges {
     pub(super) fn watch(self: &Arc<Self>, id: &str) -> ChangeReceiver {
-        let mut waiting = self.waiting();
+        let mut waiting = self.0.lock();
         let latest = waiting.entry(id.to_owned()).or_insert_with(|| watch::Sender::new(None)).subscribe();
         drop(waiting);
         ChangeReceiver { changes: Arc::clone(self), id: id.to_owned(), latest }
@@ -37,7 +37,7 @@ impl TaskChanges {
 
     /// Wakes the futures that wait for a newer version of a task than they have seen.
     pub(super) fn announce(&self, id: &str, version: u64) {
-        if let Some(latest) = self.waiting().get(id) {
+        if let Some(latest) = self.0.lock().get(id) {
             latest.send_if_modified(|latest| {
                 let is_newer = latest.is_none_or(|latest| latest < version);
                 *latest = (*latest).max(Some(version));
@@ -54,13 +54,9 @@ impl TaskChanges {
     /// Wakes all waiting requests: changes may have been missed.
     #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
     fn announce_all(&self) {
-        for latest in self.waiting().values() {
+        for latest in self.0.lock().values() {
             latest.send_replace(None);
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -100,7 +96,7 @@ impl ChangeReceiver {
 
 impl Drop for ChangeReceiver {
     fn drop(&mut self) {
-        let mut waiting = self.changes.waiting();
+        let mut waiting = self.changes.0.lock();
         if waiting.get(&self.id).is_some_and(|latest| latest.receiver_count() == 1) {
             waiting.remove(&self.id);
         }
@@ -137,6 +133,6 @@ mod tests {
         changes.missed();
         assert!(is_woken(&mut watch, 9) && is_woken(&mut other, 9));
         drop((watch, other));
-        assert!(changes.waiting().is_empty());
+        assert!(changes.0.lock().is_empty());
     }
 }

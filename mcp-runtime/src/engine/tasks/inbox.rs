@@ -1,14 +1,11 @@
 //! The questions and status messages that the function of a task passes to its runner.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::HashMap;
 
 use tokio::sync::{Notify, SetOnce, oneshot};
 
 use super::task::TaskInput;
-use crate::{engine::client_requests::InputResponse, error::Fault, handler::ask::Question};
+use crate::{engine::client_requests::InputResponse, error::Fault, handler::ask::Question, mutex::Mutex};
 
 /// The maximum size of a status message in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;
@@ -94,12 +91,12 @@ impl TaskInbox {
 
     /// Takes the changes that were made since this method was last called.
     pub(super) fn take_update(&self) -> InboxUpdate {
-        std::mem::take(&mut self.contents().update)
+        std::mem::take(&mut self.contents.lock().update)
     }
 
     /// Delivers a response to the function. Does nothing if the question was withdrawn.
     pub(super) fn respond(&self, key: &str, response: InputResponse) {
-        if let Some(sender) = self.contents().remove_waiting(key) {
+        if let Some(sender) = self.contents.lock().remove_waiting(key) {
             let _ = sender.send(response);
         }
     }
@@ -110,7 +107,7 @@ impl TaskInbox {
     ///
     /// Returns [`Fault::Overloaded`] if the task has asked too many questions.
     pub(super) fn ask(&self, question: &Question) -> Result<(String, oneshot::Receiver<InputResponse>), Fault> {
-        let mut contents = self.contents();
+        let mut contents = self.contents.lock();
         let size = question.key.len() + question.params.len();
         if contents.waiting.len() >= MAX_WAITING || contents.waiting_bytes + size > MAX_WAITING_BYTES {
             return Err(Fault::overloaded(format!(
@@ -130,7 +127,7 @@ impl TaskInbox {
 
     /// Withdraws a question, unless its response has been delivered.
     pub(super) fn withdraw(&self, key: &str) {
-        let mut contents = self.contents();
+        let mut contents = self.contents.lock();
         if contents.remove_waiting(key).is_none() {
             return;
         }
@@ -145,12 +142,8 @@ impl TaskInbox {
 
     /// Sets the status message, which is truncated if it is too long.
     pub(super) fn set_message(&self, message: &str) {
-        self.contents().update.message = Some(truncated(message));
+        self.contents.lock().update.message = Some(truncated(message));
         self.message_changed.notify_one();
-    }
-
-    fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

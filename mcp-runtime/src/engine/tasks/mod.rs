@@ -17,7 +17,6 @@ mod key;
 mod methods;
 mod quota;
 mod reader;
-mod records;
 mod request;
 mod result;
 mod runner;

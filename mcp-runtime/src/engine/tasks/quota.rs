@@ -2,10 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
-use crate::backend::Timestamp;
+use crate::{backend::Timestamp, mutex::Mutex};
 
 /// The maximum number of bytes of all tasks.
 const MAX_BYTES: usize = 256 << 20;
@@ -36,7 +36,7 @@ impl ByteQuota {
     /// Reserves memory for a task. Returns `None` if its peer, or all peers together, use too much. Peers
     /// without a name share only the total.
     pub(super) fn reserve(self: &Arc<Self>, peer: &str, bytes: usize) -> Option<BytePermit> {
-        let mut used = self.used();
+        let mut used = self.0.lock();
         let own = used.by_peer.get(peer).map_or(0, |own| *own);
         let max_own = if peer.is_empty() { MAX_BYTES } else { MAX_BYTES_PER_PEER };
         if used.total + bytes > MAX_BYTES || own + bytes > max_own {
@@ -47,15 +47,11 @@ impl ByteQuota {
         *used.by_peer.entry(Arc::clone(&peer)).or_default() += bytes;
         Some(BytePermit { quota: Arc::clone(self), peer, bytes })
     }
-
-    fn used(&self) -> MutexGuard<'_, Used> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for BytePermit {
     fn drop(&mut self) {
-        let mut used = self.quota.used();
+        let mut used = self.quota.0.lock();
         used.total -= self.bytes;
         if let Some(own) = used.by_peer.get_mut(&self.peer) {
             *own -= self.bytes;
@@ -78,7 +74,7 @@ impl StoredResults {
     /// result is stored.
     pub(super) fn reserve(&self, peer: &str, bytes: usize, now: Timestamp) -> Option<BytePermit> {
         let expired = {
-            let mut by_expiry = self.by_expiry.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut by_expiry = self.by_expiry.lock();
             let kept = by_expiry.split_off(&now);
             std::mem::replace(&mut *by_expiry, kept)
         };
@@ -88,7 +84,7 @@ impl StoredResults {
 
     /// Counts a result until it expires.
     pub(super) fn keep(&self, permit: BytePermit, expires: Timestamp) {
-        self.by_expiry.lock().unwrap_or_else(PoisonError::into_inner).entry(expires).or_default().push(permit);
+        self.by_expiry.lock().entry(expires).or_default().push(permit);
     }
 }
 
@@ -121,7 +117,7 @@ mod tests {
         assert!(quota.reserve("ada", 32 * MIB).is_none());
         assert!(quota.reserve("ada", 31 * MIB).is_some());
         permits.clear();
-        let used = quota.used();
+        let used = quota.0.lock();
         assert_eq!((used.total, used.by_peer.len()), (0, 0));
     }
 

@@ -66,10 +66,9 @@ impl TaskReader {
             return self.store.begin_watching(task).await;
         }
         let id = self.id;
-        match self.store.update(task, |state| state.reader = state.reader.filter(|reader| Some(*reader) != id)).await? {
-            Updated::Applied(task) | Updated::Finished(task) => Ok(Some(self.observe(task))),
-            Updated::Expired => Ok(None),
-        }
+        let passed_on =
+            self.store.update(task, |state| state.reader = state.reader.filter(|reader| Some(*reader) != id));
+        Ok(passed_on.await?.task().map(|task| self.observe(task)))
     }
 
     /// Returns whether this request sends the questions of a task.

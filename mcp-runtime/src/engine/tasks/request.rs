@@ -100,10 +100,7 @@ impl TaskRequest {
             }
             state.set_unfinished_status();
         });
-        match updated.await? {
-            Updated::Applied(_) | Updated::Finished(_) => Ok(running::empty_result(&self.encoding)),
-            Updated::Expired => Err(not_found()),
-        }
+        updated.await?.task().map(|_| running::empty_result(&self.encoding)).ok_or_else(not_found)
     }
 
     /// Cancels the task. Its runner notices the change and drops the function.

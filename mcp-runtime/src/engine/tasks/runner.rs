@@ -159,10 +159,7 @@ impl Runner {
                     state.is_tool_error = end.is_tool_error;
                     state.outcome = Some(outcome.clone());
                 });
-                match update.await? {
-                    Updated::Applied(task) | Updated::Finished(task) => Some(task),
-                    Updated::Expired => None,
-                }
+                update.await?.task()
             }
             None => None,
         };

@@ -3,7 +3,7 @@
 use std::{
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
@@ -22,6 +22,7 @@ use crate::{
     error::Fault,
     excerpt::excerpt,
     handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},
+    mutex::Mutex,
     random::log_id,
 };
 
@@ -115,7 +116,7 @@ impl Tasks {
         let runner = Runner::new(Arc::clone(&self.store), task, context, client, arguments);
         // The future is large, and would be moved several times before it runs.
         let runner = Box::pin(runner.run(changes, running)).in_current_span();
-        let mut runners = self.runners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runners = self.runners.lock();
         // Forgets the runners that have finished.
         while runners.try_join_next().is_some() {}
         runners.spawn(runner);
@@ -138,10 +139,6 @@ impl DeferredTask {
     pub(crate) fn new(owner: TaskOwner, client: Arc<TaskClient>, tasks: Weak<Tasks>, at_once: bool) -> Self {
         let (is_requested, owner) = (AtomicBool::new(at_once), Mutex::new(Some(owner)));
         Self { client, is_requested, waker: Mutex::default(), tasks, owner }
-    }
-
-    fn owner(&self) -> MutexGuard<'_, Option<TaskOwner>> {
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -168,7 +165,7 @@ async fn start(
 impl TaskHandoff for DeferredTask {
     fn request(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.is_requested.store(true, Ordering::Release);
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waker = self.waker.lock().take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -176,11 +173,11 @@ impl TaskHandoff for DeferredTask {
     }
 
     fn poll_requested(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        let owner = self.owner();
+        let owner = self.owner.lock();
         if owner.is_none() {
             return Poll::Pending;
         }
-        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
+        *self.waker.lock() = Some(cx.waker().clone());
         if self.is_requested.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
@@ -189,7 +186,7 @@ impl TaskHandoff for DeferredTask {
     }
 
     fn hand_off(&self, rest: CallFuture, context: Context) -> CallFuture {
-        let Some(owner) = self.owner().take() else { return rest };
+        let Some(owner) = self.owner.lock().take() else { return rest };
         Box::pin(start(Weak::clone(&self.tasks), owner, context, Arc::clone(&self.client), rest))
     }
 }

@@ -7,7 +7,7 @@ use std::{
     borrow::Cow,
     collections::{HashSet, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -19,16 +19,19 @@ use super::{
     changes::{ChangeReceiver, TaskChanges},
     key::{TASKS, TaskKey},
     quota::StoredResults,
-    records::TaskRecords,
     task::{StoredOutcome, Task, TaskError, TaskState, too_many_in_total, too_many_of_client},
 };
 use crate::{
-    backend::{Backend, BackendError, Insertion, RecordCondition, RecordQuota},
+    backend::{
+        Backend, BackendClock, BackendError, BackendFuture, Insertion, RecordCondition, RecordQuota, Timestamp,
+        with_timeout,
+    },
     engine::{
         limits::TaskLimits,
         replicas::{ReplicaHandler, Replicas, Slot},
     },
     error::Fault,
+    mutex::Mutex,
 };
 
 /// The kind of the messages between processes that announce a change of a task.
@@ -71,19 +74,25 @@ pub(super) enum Updated {
     Expired,
 }
 
+impl Updated {
+    /// Returns the task, unless it has expired.
+    pub(super) fn task(self) -> Option<Task> {
+        match self {
+            Self::Applied(task) | Self::Finished(task) => Some(task),
+            Self::Expired => None,
+        }
+    }
+}
+
 impl TaskStore {
     pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>, server: &str) -> Self {
         let changes = Arc::<TaskChanges>::default();
         if let Some(replica) = &replica {
             replica.add_handler(CHANGED, Arc::downgrade(&changes) as Weak<dyn ReplicaHandler>);
         }
-        let records = TaskRecords::new(backend, replica.as_ref().map(|replica| Arc::clone(replica.clock())));
+        let records = TaskRecords { backend, clock: replica.as_ref().map(|replica| Arc::clone(replica.clock())) };
         let (results, last_request) = (StoredResults::default(), AtomicU64::new(0));
         Self { server: server.into(), records, results, replica, changes, ended: Mutex::default(), last_request }
-    }
-
-    fn ended(&self) -> MutexGuard<'_, VecDeque<Arc<Task>>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the key of a new task of an owner.
@@ -122,7 +131,7 @@ impl TaskStore {
         let (name, ttl) = (task.key.name(), self.records.remaining(task).await?);
         let quota = RecordQuota { account: &task.state.peer, per_account: limits.per_peer, total: limits.total };
         let mut unstarted = Unstarted { records: self.records.clone(), key: Some(task.key.record()) };
-        let inserted = self.records.insert(TASKS, &name, task.state.encode(), ttl, quota).await;
+        let inserted = self.records.run(|backend| backend.insert(TASKS, &name, task.state.encode(), ttl, quota)).await;
         if !matches!(inserted, Err(BackendError::Unavailable(_))) {
             unstarted.key = None;
         }
@@ -141,7 +150,7 @@ impl TaskStore {
     /// Returns the time until the first of the oldest tasks of an owner expires.
     async fn next_expiry(&self, key: &TaskKey) -> Result<Option<Duration>, BackendError> {
         let prefix = key.owner_prefix();
-        let oldest = self.records.list(TASKS, Some(&prefix), OLDEST).await?;
+        let oldest = self.records.run(|backend| backend.list(TASKS, Some(&prefix), OLDEST)).await?;
         let own = oldest.iter().take_while(|(name, _)| name.starts_with(&prefix));
         let tasks = own.filter_map(|(name, record)| Task::decode(TaskKey::of_name(name)?, record).ok());
         let now = self.records.now().await?;
@@ -152,7 +161,7 @@ impl TaskStore {
     /// asked for a task that this process has just ended.
     pub(super) async fn load(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
         // A task that runs can be cancelled at another process, which may have answered before this one hears of it.
-        let ended = self.ended().iter().find(|task| task.key == *key).cloned();
+        let ended = self.ended.lock().iter().find(|task| task.key == *key).cloned();
         if let Some(task) = ended.filter(|task| !task.remaining(self.records.estimated_now()).is_zero()) {
             return Ok(Some((*task).clone()));
         }
@@ -164,7 +173,8 @@ impl TaskStore {
 
     /// Returns a task as it is stored, or `None` if it is unknown or has expired.
     pub(super) async fn read(&self, key: &TaskKey) -> Result<Option<Task>, TaskError> {
-        let Some(record) = self.records.get(&key.record()).await? else { return Ok(None) };
+        let name = key.record();
+        let Some(record) = self.records.run(|backend| backend.get(&name)).await? else { return Ok(None) };
         let task = Task::decode(key.clone(), &record)?;
         let remaining = self.records.remaining(&task).await?;
         Ok(Some(task).filter(|_| !remaining.is_zero()))
@@ -180,7 +190,7 @@ impl TaskStore {
     ) -> Result<Vec<Task>, TaskError> {
         let prefix = TaskKey::prefix(&self.owner(owner));
         let after = after.map_or_else(|| prefix.clone(), TaskKey::name);
-        let records = self.records.list(TASKS, Some(&after), limit).await?;
+        let records = self.records.run(|backend| backend.list(TASKS, Some(&after), limit)).await?;
         let (mut page, mut alive) = (Vec::new(), HashSet::new());
         for (name, record) in records.iter().take_while(|(name, _)| name.starts_with(&prefix)) {
             match TaskKey::of_name(name).map(|key| Task::decode(key, record)) {
@@ -210,10 +220,7 @@ impl TaskStore {
                 state.fail_as_lost();
             }
         });
-        match lost.await? {
-            Updated::Applied(task) | Updated::Finished(task) => Ok(Some(task)),
-            Updated::Expired => Ok(None),
-        }
+        Ok(lost.await?.task())
     }
 
     /// Updates an unfinished task. If another process changes it at the same time, applies the update again to the changed
@@ -257,7 +264,7 @@ impl TaskStore {
             return Ok(None);
         }
         let (key, value, condition) = (task.key.record(), state.encode(), RecordCondition::Version(task.stored));
-        let Some(stored) = self.records.set(&key, condition, value, ttl).await? else {
+        let Some(stored) = self.records.run(|backend| backend.set(&key, condition, value, ttl)).await? else {
             return Ok(None);
         };
         let replaced = Task { key: task.key.clone(), stored, state };
@@ -270,7 +277,7 @@ impl TaskStore {
     async fn announce(&self, task: &Task) {
         let (id, version) = (task.id(), task.state.version);
         if self.replica.is_some() && task.state.status.is_final() {
-            let mut ended = self.ended();
+            let mut ended = self.ended.lock();
             ended.truncate(MAX_ENDED - 1);
             ended.push_front(Arc::new(task.clone()));
         }
@@ -291,7 +298,7 @@ impl TaskStore {
         let now = self.records.now().await?;
         let Some(permit) = self.results.reserve(&task.state.peer, bytes, now) else { return Ok(None) };
         let (key, ttl) = (task.key.result(), task.remaining(now));
-        match self.records.set(&key, RecordCondition::Always, json.into(), ttl).await {
+        match self.records.run(|backend| backend.set(&key, RecordCondition::Always, json.into(), ttl)).await {
             Ok(_) => {
                 self.results.keep(permit, task.expires());
                 Ok(Some(StoredOutcome::Separate { bytes }))
@@ -306,7 +313,8 @@ impl TaskStore {
         match &task.state.outcome {
             Some(StoredOutcome::Inline(json)) => Ok(Some(json.as_bytes().into())),
             Some(StoredOutcome::Separate { .. }) => {
-                let record = self.records.get(&task.key.result()).await?;
+                let key = task.key.result();
+                let record = self.records.run(|backend| backend.get(&key)).await?;
                 Ok(record.map(|record| record.value))
             }
             None => Ok(None),
@@ -315,7 +323,8 @@ impl TaskStore {
 
     /// Deletes a stored outcome that is not part of its task, since the task was cancelled or has expired meanwhile.
     pub(super) async fn delete_outcome(&self, key: &TaskKey) {
-        if let Err(error) = self.records.delete(&key.result(), RecordCondition::Always).await {
+        let result = key.result();
+        if let Err(error) = self.records.run(|backend| backend.delete(&result, RecordCondition::Always)).await {
             tracing::debug!(%error, "cannot delete the result of a task: it will expire");
         }
     }
@@ -341,10 +350,7 @@ impl TaskStore {
     /// state of the task, or `None` if it has expired.
     pub(super) async fn begin_watching(&self, task: Task) -> Result<Option<Task>, TaskError> {
         let must_watch = self.must_watch(&task);
-        match self.update(task, |state| state.is_watched |= must_watch).await? {
-            Updated::Applied(task) | Updated::Finished(task) => Ok(Some(task)),
-            Updated::Expired => Ok(None),
-        }
+        Ok(self.update(task, |state| state.is_watched |= must_watch).await?.task())
     }
 
     /// Returns whether this process has to record that it waits for changes of a task: another process runs it.
@@ -380,6 +386,43 @@ impl TaskStore {
     }
 }
 
+/// The records of tasks in a backend. Operations fail if a backend that other processes share does not respond in time.
+#[derive(Debug, Clone)]
+struct TaskRecords {
+    backend: Arc<dyn Backend>,
+    /// The clock of the backend. `None` if no other process uses it.
+    clock: Option<Arc<BackendClock>>,
+}
+
+impl TaskRecords {
+    /// Returns the time by which all processes measure the lives of tasks.
+    async fn now(&self) -> Result<Timestamp, BackendError> {
+        if let Some(clock) = &self.clock {
+            with_timeout(clock.update(&*self.backend, 0)).await?;
+        }
+        Ok(self.estimated_now())
+    }
+
+    /// Returns the time without asking the backend, if it has been asked before.
+    fn estimated_now(&self) -> Timestamp {
+        self.clock.as_ref().map_or_else(Timestamp::now, |clock| clock.now())
+    }
+
+    /// Returns the time for which a task still exists.
+    async fn remaining(&self, task: &Task) -> Result<Duration, BackendError> {
+        Ok(task.remaining(self.now().await?))
+    }
+
+    /// Runs an operation in limited time, unless it uses only the memory of this process.
+    async fn run<'a, T>(
+        &'a self,
+        operation: impl FnOnce(&'a dyn Backend) -> BackendFuture<'a, T>,
+    ) -> Result<T, BackendError> {
+        let operation = operation(&*self.backend);
+        if self.clock.is_some() { with_timeout(operation).await } else { operation.await }
+    }
+}
+
 /// A task that is being inserted, and that is deleted when this is dropped with its key.
 struct Unstarted {
     records: TaskRecords,
@@ -391,7 +434,8 @@ impl Drop for Unstarted {
         if let (Some(key), Ok(runtime)) = (self.key.take(), Handle::try_current()) {
             let records = self.records.clone();
             // If this fails, the record expires.
-            runtime.spawn(async move { drop(records.delete(&key, RecordCondition::Always).await) });
+            runtime
+                .spawn(async move { drop(records.run(|backend| backend.delete(&key, RecordCondition::Always)).await) });
         }
     }
 }

@@ -10,8 +10,8 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Ask, AskOptions, Capability, ElicitationSession, FormContent, FormField, InvalidAnswer, Question,
-    TrackedElicitation, UrlCompletion,
+    Ask, Capability, ElicitationSession, FormContent, FormField, InvalidAnswer, Question, TrackedElicitation,
+    UrlCompletion,
     question::{invalid_request, parse},
     requested_schema::{default_of, enforced_schema, requested_schema},
     url_completion::Recipient,
@@ -283,9 +283,7 @@ fn elicitation_id() -> Result<String, Fault> {
 }
 
 fn create(key: &str, params: Vec<u8>, capabilities: &'static [Capability]) -> Question {
-    let params = String::from_utf8(params).unwrap_or_default();
-    let (key, options) = (key.to_owned(), AskOptions::default());
-    Question { key, method: "elicitation/create", params, capabilities, options, tracked: None }
+    Question::new(key.to_owned(), "elicitation/create", params, capabilities)
 }
 
 /// Decodes the user's action, and the content, if any.

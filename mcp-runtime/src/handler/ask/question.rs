@@ -142,6 +142,12 @@ pub struct Question {
 }
 
 impl Question {
+    /// `params` is an object, as JSON.
+    pub(super) fn new(key: String, method: &'static str, params: Vec<u8>, capabilities: &'static [Capability]) -> Self {
+        let params = String::from_utf8(params).unwrap_or_default();
+        Self { key, method, params, capabilities, options: AskOptions::default(), tracked: None }
+    }
+
     /// Returns the parameters of the question when it is repeated because its last answer was invalid. The message to
     /// the user says why. Questions to a model or a program have no such message.
     pub(crate) fn params_after(&self, error: &InvalidAnswer) -> String {
@@ -283,15 +289,7 @@ impl Ask for ListRoots {
     type Answer = Vec<Root>;
 
     fn question(&self, _: Features) -> Result<Question, Fault> {
-        let (key, params) = ("roots".to_owned(), "{}".to_owned());
-        Ok(Question {
-            key,
-            method: "roots/list",
-            params,
-            capabilities: &[Capability::Roots],
-            options: AskOptions::default(),
-            tracked: None,
-        })
+        Ok(Question::new("roots".to_owned(), "roots/list", b"{}".to_vec(), &[Capability::Roots]))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Ask, AskOptions, Capability, InvalidAnswer, Question,
+    Ask, Capability, InvalidAnswer, Question,
     question::invalid_request,
     sample_message::{
         SampleContent, SampleMessage, SampleResult, SampleToolResult, check_tool_results, write_messages,
@@ -321,9 +321,7 @@ impl Ask for SampleRequest {
         let mut params = Vec::new();
         self.write(&mut params, features);
         let key = self.key.clone().unwrap_or_else(|| format!("sampling-{:08x}", hash(&params)));
-        let params = String::from_utf8(params).unwrap_or_default();
-        let options = AskOptions::default();
-        Ok(Question { key, method: "sampling/createMessage", params, capabilities, options, tracked: None })
+        Ok(Question::new(key, "sampling/createMessage", params, capabilities))
     }
 
     fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {

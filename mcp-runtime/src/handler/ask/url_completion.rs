@@ -1,11 +1,8 @@
 //! Reports to the client that the interaction on a web page is complete.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
-use crate::revision::encode::Object;
+use crate::{mutex::Mutex, revision::encode::Object};
 
 /// The session that received an elicitation. Implementations refer to the session weakly, and keep nothing of it in
 /// memory.
@@ -38,7 +35,7 @@ impl UrlCompletion {
     /// belongs to a task, if the session has ended, if the client reads too slowly, and in all revisions other than
     /// 2025-11-25.
     pub fn complete(self) -> bool {
-        let Some(Received { id, session }) = self.0.lock().take() else { return false };
+        let Some(Received { id, session }) = self.0.0.lock().take() else { return false };
         let mut out = Vec::new();
         let mut message = Object::begin(&mut out);
         message.string("jsonrpc", "2.0");
@@ -63,17 +60,13 @@ struct Received {
 
 impl Recipient {
     fn set(&self, id: String, session: Arc<dyn ElicitationSession>) {
-        *self.lock() = Some(Received { id, session });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Received>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = Some(Received { id, session });
     }
 }
 
 impl fmt::Debug for Recipient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recipient").field("is_known", &self.lock().is_some()).finish_non_exhaustive()
+        f.debug_struct("Recipient").field("is_known", &self.0.lock().is_some()).finish_non_exhaustive()
     }
 }
 

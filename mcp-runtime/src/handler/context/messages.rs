@@ -1,15 +1,12 @@
 //! Progress and log messages: their limits, and their encoding.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::{jsonrpc::write, model::Level};
+use crate::{jsonrpc::write, model::Level, mutex::Mutex};
 
 /// The level that a log message of a call must reach to be sent to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +72,7 @@ impl ProgressLimiter {
     /// Progress must increase, and notifications must be [`PROGRESS_INTERVAL`] apart, except for the first one that says
     /// that the work is finished.
     pub(super) fn admits(&self, done: f64, total: Option<f64>) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         let now = Instant::now();
         let is_final = total.is_some_and(|total| done >= total);
         if let Some(last) = &*last {

@@ -12,8 +12,7 @@ pub use self::{messages::Amount, notifications::Notifier};
 use std::{
     cell::RefCell,
     fmt,
-    future::poll_fn,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     task::{self, Poll},
     time::Duration,
@@ -31,6 +30,7 @@ use crate::{
         outcome::CallFuture,
     },
     jsonrpc::{Id, raw},
+    race::race,
 };
 
 /// The request that a function is handling. Reports progress, sends log messages and requests to the client, detects
@@ -237,13 +237,8 @@ impl Context {
     /// The call may become a task even if the future is dropped.
     pub async fn become_task(&self) {
         let Some(handoff) = &self.shared.handoff else { return };
-        let (mut requested, mut ended) = (handoff.request(), pin!(self.ended()));
         // Without `ended`, a spawned task that calls this would wait forever once its call has returned.
-        poll_fn(|cx| match requested.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => ended.as_mut().poll(cx),
-        })
-        .await;
+        let _ = race(handoff.request(), self.ended()).await;
     }
 
     pub(crate) fn new(shared: SharedCall) -> Self {

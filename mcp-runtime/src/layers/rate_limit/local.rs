@@ -1,9 +1,6 @@
 //! Counting the calls of this process.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use governor::{
     Quota, RateLimiter,
@@ -13,6 +10,8 @@ use governor::{
 };
 use lru::LruCache;
 use tokio::time::Instant;
+
+use crate::mutex::Mutex;
 
 pub(super) type Limiter = RateLimiter<NotKeyed, InMemoryState, Uptime, NoOpMiddleware<Duration>>;
 
@@ -52,7 +51,7 @@ impl LocalBudgets {
     }
 
     pub(super) fn limiter(&self, key: String, max_keys: usize, make: impl FnOnce() -> Limiter) -> Arc<Limiter> {
-        let mut limiters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limiters = self.0.lock();
         let limiter = Arc::clone(limiters.get_or_insert(key, || Arc::new(make())));
         if limiters.len() > max_keys {
             limiters.pop_lru();

@@ -20,7 +20,7 @@ use self::shared::SharedBudgets;
 #[cfg(feature = "cluster")]
 use super::LayerBackend;
 use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
-use crate::error::Fault;
+use crate::{error::Fault, model::setters};
 
 /// The default maximum number of keys, each of which has its own budget.
 const DEFAULT_MAX_KEYS: usize = 10_000;
@@ -28,16 +28,16 @@ const DEFAULT_MAX_KEYS: usize = 10_000;
 /// A layer that rejects calls that exceed a rate.
 ///
 /// A burst may use the whole rate at once. After that, the budget is replenished evenly. All calls of the server share
-/// one budget by default. [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) and [`per_key`](Self::per_key)
-/// split it; if several are set, each combination has its own budget.
+/// one budget by default. [`per_function`](Self::per_function), [`per_caller`](Self::per_caller) and
+/// [`per_key`](Self::per_key) split it; if several are set, each combination has its own budget.
 ///
-/// If the server has a [backend](crate::Server::backend), all processes that share it count together, unless the layer is
-/// [`per_process`](Self::per_process). Each takes a 32nd of a budget from the backend at a time, but at least one call,
-/// and asks the backend again when this share is used up or has expired. Calls that a process takes and does not use
-/// expire: all processes together never exceed the rate, and the limit may be stricter by up to that share for each of
-/// them. While the backend fails or does not respond, each process counts on its own. A budget outlives the processes.
-/// It belongs to the name of the server, the settings of the layer, and the position of the layer among the layers of
-/// the server, so that no other layer uses it.
+/// If the server has a [backend](crate::Server::backend), all processes that share it count together, unless the layer
+/// is [`per_process`](Self::per_process). Each takes a 32nd of a budget from the backend at a time, but at least one
+/// call, and asks the backend again when this share is used up or has expired. Calls that a process takes and does not
+/// use expire: all processes together never exceed the rate, and the limit may be stricter by up to that share for each
+/// of them. While the backend fails or does not respond, each process counts on its own. A budget outlives the
+/// processes. It belongs to the name of the server, the settings of the layer, and the position of the layer among the
+/// layers of the server, so that no other layer uses it.
 ///
 /// Rejected calls do not count towards the rate. A rejected tool call returns an error result, so that the model can
 /// wait and retry. Other calls fail with a protocol error with code 429. Both messages state which calls are
@@ -105,83 +105,65 @@ impl RateLimit {
         }
     }
 
-    /// Sets the maximum number of calls in a burst. Defaults to the `calls` passed to [`new`](Self::new).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::layers::RateLimit;
-    /// // One call each second on average, and at most five at once.
-    /// let limit = RateLimit::new(60, Duration::from_secs(60)).burst(5);
-    /// ```
-    #[must_use]
-    pub fn burst(mut self, calls: u32) -> Self {
-        self.quota = self.quota.allow_burst(NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN));
-        self
-    }
+    setters! {
+        /// Sets the maximum number of calls in a burst. Defaults to the `calls` passed to [`new`](Self::new).
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::layers::RateLimit;
+        /// // One call each second on average, and at most five at once.
+        /// let limit = RateLimit::new(60, Duration::from_secs(60)).burst(5);
+        /// ```
+        pub fn burst(self, calls: u32) {
+            self.quota = self.quota.allow_burst(NonZeroU32::new(calls).unwrap_or(NonZeroU32::MIN))
+        }
 
-    /// Gives each tool, resource and prompt its own budget. The URIs of a template share one. Completions have a budget
-    /// of their own.
-    #[must_use]
-    pub fn per_function(mut self) -> Self {
-        self.per_function = true;
-        self
-    }
+        /// Gives each tool, resource and prompt its own budget. The URIs of a template share one. Completions have a
+        /// budget of their own.
+        pub fn per_function(self) { self.per_function = true }
 
-    /// Gives each caller its own budget.
-    ///
-    /// A caller is identified by its [principal](crate::Caller::principal) or, without one, by the address of the HTTP
-    /// request (for IPv6, its /64 network), or by the user whose process has connected to a Unix socket. Behind a proxy,
-    /// that is the proxy's address, or the user that the proxy runs as, unless `HttpOptions::trusted_proxies` names the
-    /// proxy. Callers with neither share one budget.
-    #[must_use]
-    pub fn per_caller(mut self) -> Self {
-        self.per_caller = true;
-        self
-    }
+        /// Gives each caller its own budget.
+        ///
+        /// A caller is identified by its [principal](crate::Caller::principal) or, without one, by the address of the
+        /// HTTP request (for IPv6, its /64 network), or by the user whose process has connected to a Unix socket.
+        /// Behind a proxy, that is the proxy's address, or the user that the proxy runs as, unless
+        /// `HttpOptions::trusted_proxies` names the proxy. Callers with neither share one budget.
+        pub fn per_caller(self) { self.per_caller = true }
 
-    /// Gives each key its own budget.
-    ///
-    /// A key that clients can choose freely, such as the client's name, does not limit them.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::layers::RateLimit;
-    /// // One budget for all users of an organization.
-    /// let limit = RateLimit::new(100, Duration::from_secs(60)).per_key(|call| {
-    ///     let user = call.caller().principal().unwrap_or_default();
-    ///     user.rsplit('@').next().unwrap_or_default().to_owned()
-    /// });
-    /// ```
-    #[must_use]
-    pub fn per_key(mut self, key: impl Fn(&Call) -> String + Send + Sync + 'static) -> Self {
-        self.per_key = Some(Box::new(key));
-        self
-    }
+        /// Gives each key its own budget.
+        ///
+        /// A key that clients can choose freely, such as the client's name, does not limit them.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::layers::RateLimit;
+        /// // One budget for all users of an organization.
+        /// let limit = RateLimit::new(100, Duration::from_secs(60)).per_key(|call| {
+        ///     let user = call.caller().principal().unwrap_or_default();
+        ///     user.rsplit('@').next().unwrap_or_default().to_owned()
+        /// });
+        /// ```
+        pub fn per_key(self, key: impl Fn(&Call) -> String + Send + Sync + 'static) {
+            self.per_key = Some(Box::new(key))
+        }
 
-    /// Counts the calls of each process separately, even if processes share a backend: then *n* processes allow *n* times
-    /// the rate.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::layers::RateLimit;
-    /// // What the memory and the processor of one machine can serve.
-    /// let limit = RateLimit::new(500, Duration::from_secs(1)).per_process();
-    /// ```
-    #[must_use]
-    pub fn per_process(mut self) -> Self {
-        self.per_process = true;
-        self
-    }
+        /// Counts the calls of each process separately, even if processes share a backend: then *n* processes allow *n*
+        /// times the rate.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::layers::RateLimit;
+        /// // What the memory and the processor of one machine can serve.
+        /// let limit = RateLimit::new(500, Duration::from_secs(1)).per_process();
+        /// ```
+        pub fn per_process(self) { self.per_process = true }
 
-    /// Sets the maximum number of keys that have their own budget in a process. The default is 10,000. If there are more,
-    /// the least recently used key is evicted, and starts with a full budget when it returns.
-    ///
-    /// In a shared backend, the budget of an evicted key is kept until it is full. A process has at most twice this number
-    /// of budgets there that are not full, and counts the calls of further keys on its own.
-    #[must_use]
-    pub fn max_keys(mut self, keys: usize) -> Self {
-        self.max_keys = keys.max(1);
-        self
+        /// Sets the maximum number of keys that have their own budget in a process. The default is 10,000. If there are
+        /// more, the least recently used key is evicted, and starts with a full budget when it returns.
+        ///
+        /// In a shared backend, the budget of an evicted key is kept until it is full. A process has at most twice this
+        /// number of budgets there that are not full, and counts the calls of further keys on its own.
+        pub fn max_keys(self, keys: usize) { self.max_keys = keys.max(1) }
     }
 
     /// Counts a call of this process. Returns the time to wait if the rate is exceeded.

@@ -1,11 +1,6 @@
 //! Counting the calls of all processes that share a backend.
 
-use std::{
-    cmp::Reverse,
-    collections::BinaryHeap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc, time::Duration};
 
 use governor::Quota;
 use lru::LruCache;
@@ -15,8 +10,11 @@ use super::{
     account::{Account, Admission, Rate, Verdict},
     local::{Limiter, Uptime},
 };
-use crate::backend::{
-    Availability, BACKEND_TIMEOUT, Backend, BackendClock, BackendError, CircuitBreaker, Record, with_timeout,
+use crate::{
+    backend::{
+        Availability, BACKEND_TIMEOUT, Backend, BackendClock, BackendError, CircuitBreaker, Record, with_timeout,
+    },
+    mutex::Mutex,
 };
 
 /// The time for which a backend that has failed is not asked again.
@@ -95,7 +93,7 @@ impl SharedBudgets {
         if !budget.is_shared {
             return None;
         }
-        let mut account = budget.lock();
+        let mut account = budget.account.lock();
         if let Some(verdict) = account.decide(self.rate, self.clock.nanos()) {
             return Some(Admission::Decided(verdict));
         }
@@ -116,7 +114,7 @@ impl SharedBudgets {
     }
 
     fn budget(&self, record: String) -> Arc<Budget> {
-        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut budgets = self.budgets.lock();
         let now = self.clock.nanos();
         while budgets.evicted.peek().is_some_and(|Reverse(expires)| *expires <= now) {
             budgets.evicted.pop();
@@ -131,7 +129,7 @@ impl SharedBudgets {
         if budgets.by_record.len() > self.max_keys
             && let Some((_, evicted)) = budgets.by_record.pop_lru()
         {
-            budgets.evicted.push(Reverse(evicted.lock().expires(self.rate, now)));
+            budgets.evicted.push(Reverse(evicted.account.lock().expires(self.rate, now)));
         }
         budget
     }
@@ -145,7 +143,7 @@ impl SharedBudgets {
             if taken.is_err() {
                 return;
             }
-            if budget.lock().has_finished(self.rate, self.clock.nanos()) {
+            if budget.account.lock().has_finished(self.rate, self.clock.nanos()) {
                 asking.0 = None;
                 return;
             }
@@ -155,14 +153,14 @@ impl SharedBudgets {
     /// Takes a share of the budget.
     async fn take(&self, budget: &Budget) -> Result<(), BackendError> {
         self.clock.update(&*self.backend, 0).await?;
-        budget.lock().forget_invalid(self.rate, self.clock.nanos());
+        budget.account.lock().forget_invalid(self.rate, self.clock.nanos());
         for _ in 0..MAX_ATTEMPTS {
             let now = self.clock.nanos();
-            let Some(change) = budget.lock().plan(self.rate, now) else { return Ok(()) };
+            let Some(change) = budget.account.lock().plan(self.rate, now) else { return Ok(()) };
             let ttl = Duration::from_nanos(change.full_at - now) + TTL_PRECISION;
             let value = change.full_at.to_string().into_bytes();
             if let Some(version) = self.backend.set(&budget.record, change.condition, value, ttl).await? {
-                budget.lock().settle(self.rate, &change, version, self.clock.nanos());
+                budget.account.lock().settle(self.rate, &change, version, self.clock.nanos());
                 return Ok(());
             }
             let found = self.backend.get(&budget.record).await?;
@@ -172,10 +170,10 @@ impl SharedBudgets {
                 // this process is late if the last response was slow.
                 self.clock.update(&*self.backend, self.rate.written_after(full_at)).await?;
             }
-            budget.lock().learn(found);
+            budget.account.lock().learn(found);
         }
         // Other processes use the budget at the same time, so it will soon be exhausted.
-        budget.lock().give_up(self.rate, self.clock.nanos());
+        budget.account.lock().give_up(self.rate, self.clock.nanos());
         Ok(())
     }
 
@@ -191,11 +189,7 @@ impl SharedBudgets {
     }
 }
 
-impl Budget {
-    fn lock(&self) -> MutexGuard<'_, Account> {
-        self.account.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Budget {}
 
 /// The budget for which the backend is being asked, if any.
 struct Asking(Option<Arc<Budget>>);
@@ -204,7 +198,7 @@ struct Asking(Option<Arc<Budget>>);
 impl Drop for Asking {
     fn drop(&mut self) {
         if let Some(budget) = &self.0 {
-            budget.lock().stop_asking();
+            budget.account.lock().stop_asking();
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::{
     ops::{Deref, DerefMut},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
+
+use crate::mutex::Mutex;
 
 /// The minimum capacity of a buffer that is reused. An allocator reuses smaller buffers itself, while it usually
 /// returns larger buffers to the operating system, so that a message of 1 MiB costs hundreds of page faults for each
@@ -68,7 +70,7 @@ impl SpareBuffers {
     }
 
     fn update<T>(&self, update: impl FnOnce(&mut Spare) -> T) -> T {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = self.spare.lock();
         let result = update(&mut spare);
         self.count.store(spare.buffers.len(), Ordering::Relaxed);
         result

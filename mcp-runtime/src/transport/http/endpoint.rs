@@ -1,7 +1,7 @@
 //! The state that all requests to one endpoint share, and signs that the client of a connection reads.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{self, Arc, Weak},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -21,6 +21,7 @@ use super::{
 use crate::{
     backend::BACKEND_TIMEOUT,
     engine::{Engine, Session},
+    mutex::Mutex,
     revision::Feature,
 };
 
@@ -52,7 +53,7 @@ struct Shared {
     sessions: Sessions,
     limits: Arc<SharedLimits>,
     shutdown: watch::Sender<ShutdownPhase>,
-    last_sweep: Mutex<Instant>,
+    last_sweep: sync::Mutex<Instant>,
 }
 
 impl Endpoint {
@@ -71,7 +72,7 @@ impl Endpoint {
             sessions,
             options: Arc::new(options),
             shutdown: watch::Sender::new(ShutdownPhase::Running),
-            last_sweep: Mutex::new(Instant::now()),
+            last_sweep: sync::Mutex::new(Instant::now()),
         };
         let connection = PeerConnection { remote: Remote::Unknown, peer, reader: Arc::default() };
         Self { shared: Arc::new(shared), connection: Arc::new(connection) }
@@ -273,12 +274,12 @@ pub(super) struct Reader(Mutex<Weak<Session>>);
 impl Reader {
     /// Sets the session, or removes it with `None`.
     pub(super) fn set_session(&self, session: Option<&Arc<Session>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = session.map_or_else(Weak::new, Arc::downgrade);
+        *self.0.lock() = session.map_or_else(Weak::new, Arc::downgrade);
     }
 
     /// Records that the client has made room for output that was waiting.
     pub(super) fn record_read(&self) {
-        let session = self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let session = self.0.lock().upgrade();
         if let Some(session) = session {
             session.record_sign_of_life();
         }

@@ -10,7 +10,7 @@ use std::{
     collections::HashMap,
     convert::Infallible,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     task,
@@ -19,13 +19,13 @@ use std::{
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, request::Parts};
-use http_body::Body;
 use hyper::body::Incoming;
 use tower_service::Service;
 
 use crate::{
     engine::{Connection, InFlight, Outbox, RequestIds, RequestSource},
     error::FaultClass,
+    mutex::Mutex,
     revision::deprecated,
     transport::http::{
         authorization::{admit, insufficient_scope},
@@ -33,7 +33,7 @@ use crate::{
         guard,
         peers::{PeerPermit, Remote},
         request::HttpRequestSource,
-        request_body::{self, linger},
+        request_body::{self, RequestBody, linger},
         response::{self, HttpResponse, ResponseFuture},
         routing,
         session::new_id,
@@ -70,26 +70,17 @@ impl LegacyService {
         matches!(path, STREAM | MESSAGES)
     }
 
-    async fn handle<B>(self, request: Request<B>) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn handle<B: RequestBody>(self, request: Request<B>) -> Result<HttpResponse, Box<HttpResponse>> {
         let (parts, body) = request.into_parts();
-        if let Err(rejection) = guard::check(&parts, self.endpoint.options()) {
-            return *rejection;
-        }
-        let (parts, body, response_headers) = match admit(&self.endpoint, parts, body, Instant::now()).await {
-            Ok(admitted) => admitted.split(),
-            Err(rejection) => return *rejection,
-        };
+        guard::check(&parts, self.endpoint.options())?;
+        let (parts, body, response_headers) = admit(&self.endpoint, parts, body, Instant::now()).await?.split();
         let response = match (parts.uri.path(), &parts.method) {
             (STREAM, &Method::GET) => self.open(&parts),
             (STREAM, _) => response::method_not_allowed("GET"),
-            (_, &Method::POST) => self.receive(parts, body).await,
+            (_, &Method::POST) => self.receive(parts, body).await.unwrap_or_else(|rejection| *rejection),
             _ => response::method_not_allowed("POST"),
         };
-        response_headers.add_to(response)
+        Ok(response_headers.add_to(response))
     }
 
     /// Opens a client's event stream, which starts with the URL for its messages.
@@ -114,27 +105,20 @@ impl LegacyService {
     }
 
     /// Receives a message. Its response is sent on the client's stream.
-    async fn receive<B>(&self, request: Parts, body: B) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn receive<B: RequestBody>(&self, request: Parts, body: B) -> Result<HttpResponse, Box<HttpResponse>> {
         let client = match self.find(&request) {
             Ok(client) => client,
             Err(rejection) => {
                 linger(&request, Box::pin(body), self.endpoint.options().max_body_bytes);
-                return *rejection;
+                return Err(rejection);
             }
         };
         // The stream may have been opened at another endpoint.
         let endpoint = client.endpoint().for_connection(&self.endpoint);
         let source = endpoint.request_source(request);
-        let mut body = match request_body::read(&endpoint, &source, body, Instant::now()).await {
-            Ok(body) => body,
-            Err(rejection) => return *rejection,
-        };
+        let mut body = request_body::read(&endpoint, &source, body, Instant::now()).await?;
         source.keep_memory(body.take_memory());
-        client.receive(source, body.bytes()).await
+        Ok(client.receive(source, body.bytes()).await)
     }
 
     /// Finds the client that sends a message, and checks the headers before the body is read.
@@ -174,7 +158,7 @@ impl Service<Request<Incoming>> for LegacyService {
 
     fn call(&mut self, request: Request<Incoming>) -> ResponseFuture {
         let service = self.clone();
-        Box::pin(async move { Ok(service.handle(request).await) })
+        Box::pin(async move { Ok(service.handle(request).await.unwrap_or_else(|rejection| *rejection)) })
     }
 }
 
@@ -209,16 +193,12 @@ pub(super) struct RemoveOnDrop {
 impl LegacySessions {
     /// Adds a client until the returned guard is dropped.
     pub(super) fn insert(&self, id: Arc<str>, client: Arc<Client>) -> RemoveOnDrop {
-        self.table().insert(Arc::clone(&id), client);
+        self.0.lock().insert(Arc::clone(&id), client);
         RemoveOnDrop { sessions: self.clone(), id }
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Client>> {
-        self.table().get(id).map(Arc::clone)
-    }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Client>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().get(id).map(Arc::clone)
     }
 }
 
@@ -309,7 +289,7 @@ impl DrainedStream for Client {
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         // The table must be unlocked before the calls are cancelled.
-        let removed = self.sessions.table().remove(&self.id);
+        let removed = self.sessions.0.lock().remove(&self.id);
         if let Some(client) = removed {
             client.is_closed.store(true, Ordering::Release);
             client.in_flight.cancel_all();
@@ -347,7 +327,8 @@ mod tests {
         for opener in PRINCIPALS {
             let endpoint = built.endpoint(HttpOptions::default());
             let service = LegacyService::new(endpoint, LegacySessions::default());
-            let mut stream = service.clone().handle(request(Method::GET, STREAM, opener, "")).await.into_body();
+            let opened = service.clone().handle(request(Method::GET, STREAM, opener, "")).await;
+            let mut stream = opened.unwrap().into_body();
             let event = stream.frame().await.unwrap().unwrap().into_data().unwrap();
             let path = std::str::from_utf8(&event).unwrap().lines().find_map(|line| line.strip_prefix("data: "));
             for sender in PRINCIPALS {
@@ -361,12 +342,12 @@ mod tests {
                     ("not JSON", "{"),
                 ] {
                     let post = |path| service.clone().handle(request(Method::POST, path, sender, body));
-                    let response = post(path.unwrap()).await;
+                    let response = post(path.unwrap()).await.unwrap();
                     if sender == opener {
                         assert_eq!(response.status(), StatusCode::ACCEPTED, "{kind} of {sender:?}");
                         continue;
                     }
-                    let unknown = post("/message?sessionId=AAAA").await;
+                    let unknown = post("/message?sessionId=AAAA").await.unwrap();
                     assert_eq!(response.status(), StatusCode::NOT_FOUND, "{kind} of {sender:?} to {opener:?}");
                     assert_eq!(response.headers(), unknown.headers());
                     let (body, unknown) = (response.into_body().collect().await, unknown.into_body().collect().await);

@@ -4,9 +4,10 @@ use http::request::Parts;
 use tokio::sync::Semaphore;
 
 use super::{address::HttpAddress, peers::Share, proxies::TrustedProxies};
+use crate::model::setters;
 
-/// Options of an MCP endpoint over HTTP, served by [`http::serve`](crate::http::serve) or mounted into another application.
-/// The listener has [options of its own](crate::http::ListenerOptions).
+/// Options of an MCP endpoint over HTTP, served by [`http::serve`](crate::http::serve) or mounted into another
+/// application. The listener has [options of its own](crate::http::ListenerOptions).
 ///
 /// The defaults are safe on a developer's machine: only programs and web pages on the same machine can reach the
 /// server.
@@ -79,253 +80,199 @@ impl Default for HttpOptions {
 }
 
 impl HttpOptions {
-    /// Sets the path of the endpoint. The default is `/mcp`.
-    ///
-    /// The application into which a service is mounted decides to which paths it responds. There, set the path at which
-    /// the service is mounted: it is part of the URL of the resource, which the service tells local clients that need an
-    /// access token.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().path("/api/mcp");
-    /// ```
-    #[must_use]
-    pub fn path(mut self, path: impl Into<String>) -> Self {
-        self.path = path.into();
-        self
-    }
+    setters! {
+        /// Sets the path of the endpoint. The default is `/mcp`.
+        ///
+        /// The application into which a service is mounted decides to which paths it responds. There, set the path at
+        /// which the service is mounted: it is part of the URL of the resource, which the service tells local clients
+        /// that need an access token.
+        ///
+        /// ```
+        /// # use mcp_runtime::HttpOptions;
+        /// let options = HttpOptions::default().path("/api/mcp");
+        /// ```
+        pub fn path(self, path: impl Into<String>) { self.path = path.into() }
 
-    /// Allows requests to this host, as it appears in the `Host` header: `mcp.example.com`, or with a port,
-    /// `mcp.example.com:8443`.
-    ///
-    /// Loopback names are allowed unless a host is allowed explicitly. An allowed host is also an allowed origin.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().allow_host("mcp.example.com").allow_host("mcp.example.com:8443");
-    /// ```
-    #[must_use]
-    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
-        self.allowed_hosts.push(host.into());
-        self
-    }
+        /// Allows requests to this host, as it appears in the `Host` header: `mcp.example.com`, or with a port,
+        /// `mcp.example.com:8443`.
+        ///
+        /// Loopback names are allowed unless a host is allowed explicitly. An allowed host is also an allowed origin.
+        ///
+        /// ```
+        /// # use mcp_runtime::HttpOptions;
+        /// let options = HttpOptions::default().allow_host("mcp.example.com").allow_host("mcp.example.com:8443");
+        /// ```
+        pub fn allow_host(self, host: impl Into<String>) { self.allowed_hosts.push(host.into()) }
 
-    /// Allows web pages of this origin, as it appears in the `Origin` header: `https://app.example.com`.
-    ///
-    /// Pages on the loopback interface are allowed unless a host is allowed explicitly.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().allow_origin("https://app.example.com");
-    /// ```
-    #[must_use]
-    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
-        self.allowed_origins.push(origin.into());
-        self
-    }
+        /// Allows web pages of this origin, as it appears in the `Origin` header: `https://app.example.com`.
+        ///
+        /// Pages on the loopback interface are allowed unless a host is allowed explicitly.
+        ///
+        /// ```
+        /// # use mcp_runtime::HttpOptions;
+        /// let options = HttpOptions::default().allow_origin("https://app.example.com");
+        /// ```
+        pub fn allow_origin(self, origin: impl Into<String>) { self.allowed_origins.push(origin.into()) }
 
-    /// Sets the maximum size of a request body in bytes. The default is 4 MiB.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().max_body_bytes(16 << 20);
-    /// ```
-    #[must_use]
-    pub fn max_body_bytes(mut self, bytes: usize) -> Self {
-        self.max_body_bytes = bytes;
-        self
-    }
+        /// Sets the maximum size of a request body in bytes. The default is 4 MiB.
+        ///
+        /// ```
+        /// # use mcp_runtime::HttpOptions;
+        /// let options = HttpOptions::default().max_body_bytes(16 << 20);
+        /// ```
+        pub fn max_body_bytes(self, bytes: usize) { self.max_body_bytes = bytes }
 
-    /// Sets the maximum total size, in bytes, of all request bodies that are being received, or whose calls are in flight.
-    /// The default is 256 MiB, and the minimum is four bodies of the [maximum size](Self::max_body_bytes).
-    ///
-    /// A body that exceeds it is rejected with status 503. Short bodies are always accepted, so that responses and
-    /// cancellations get through.
-    #[must_use]
-    pub fn max_total_body_bytes(mut self, bytes: usize) -> Self {
-        self.max_total_body_bytes = bytes;
-        self
-    }
+        /// Sets the maximum total size, in bytes, of all request bodies that are being received, or whose calls are in
+        /// flight. The default is 256 MiB, and the minimum is four bodies of the [maximum size](Self::max_body_bytes).
+        ///
+        /// A body that exceeds it is rejected with status 503. Short bodies are always accepted, so that responses and
+        /// cancellations get through.
+        pub fn max_total_body_bytes(self, bytes: usize) { self.max_total_body_bytes = bytes }
 
-    /// Sets the time within which a body must be received. The default is 30 seconds.
-    #[must_use]
-    pub fn body_timeout(mut self, timeout: Duration) -> Self {
-        self.body_timeout = timeout;
-        self
-    }
+        /// Sets the time within which a body must be received. The default is 30 seconds.
+        pub fn body_timeout(self, timeout: Duration) { self.body_timeout = timeout }
 
-    /// Sets the maximum number of calls in flight, over all clients. The default is 4096.
-    ///
-    /// Calls beyond the limit are rejected with status 503. A call is in flight until its response is ready, whether or
-    /// not the client reads it. Lists, notifications and responses of the client do not count. Calls of synchronous
-    /// functions that are not `blocking` do not count either, since they complete at once, but they are rejected like
-    /// other calls when the limit is reached.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// // A single peer may use half of them.
-    /// let options = HttpOptions::default().max_in_flight(256).max_peer_share(0.5);
-    /// ```
-    #[must_use]
-    pub fn max_in_flight(mut self, calls: usize) -> Self {
-        self.max_in_flight = calls.clamp(1, 1 << 20);
-        self
-    }
+        /// Sets the maximum number of calls in flight, over all clients. The default is 4096.
+        ///
+        /// Calls beyond the limit are rejected with status 503. A call is in flight until its response is ready,
+        /// whether or not the client reads it. Lists, notifications and responses of the client do not count. Calls of
+        /// synchronous functions that are not `blocking` do not count either, since they complete at once, but they are
+        /// rejected like other calls when the limit is reached.
+        ///
+        /// ```
+        /// # use mcp_runtime::HttpOptions;
+        /// // A single peer may use half of them.
+        /// let options = HttpOptions::default().max_in_flight(256).max_peer_share(0.5);
+        /// ```
+        pub fn max_in_flight(self, calls: usize) { self.max_in_flight = calls.clamp(1, 1 << 20) }
 
-    /// Sets the maximum total size, in bytes, of responses that their clients have not read. The default is 256 MiB.
-    ///
-    /// While less than a sixteenth of it is free, new calls are rejected with status 503. A response that does not fit
-    /// is replaced by an error with status 503, although its function has already run, so a response larger than the
-    /// limit is never sent. Responses of up to 16 KiB do not count. The unread output of event streams has a separate
-    /// limit of the same size, which is checked only when a call begins.
-    #[must_use]
-    pub fn max_unread_response_bytes(mut self, bytes: usize) -> Self {
-        self.max_unread_response_bytes = bytes.min(Semaphore::MAX_PERMITS);
-        self
-    }
+        /// Sets the maximum total size, in bytes, of responses that their clients have not read. The default is 256
+        /// MiB.
+        ///
+        /// While less than a sixteenth of it is free, new calls are rejected with status 503. A response that does not
+        /// fit is replaced by an error with status 503, although its function has already run, so a response larger
+        /// than the limit is never sent. Responses of up to 16 KiB do not count. The unread output of event streams has
+        /// a separate limit of the same size, which is checked only when a call begins.
+        pub fn max_unread_response_bytes(self, bytes: usize) {
+            self.max_unread_response_bytes = bytes.min(Semaphore::MAX_PERMITS)
+        }
 
-    /// Sets the maximum number of sessions. The default is 10,000.
-    ///
-    /// A new session beyond the limit evicts idle sessions of the peer with the most sessions; a new session beyond the
-    /// [peer's share](Self::max_peer_share) evicts idle sessions of that peer. Sessions that were never used after
-    /// `initialize` are evicted first, then the sessions that have been idle longest. If none is idle, the request is
-    /// rejected with status 503.
-    ///
-    /// With a [shared backend](crate::Server::backend), these are the sessions that this process uses, and eviction does
-    /// not end them. A peer may open as many sessions at all processes together as its share of this limit allows; a
-    /// new session beyond that ends a session that no process is using, or is rejected with status 503.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().max_sessions(500).session_idle(Duration::from_secs(300));
-    /// ```
-    #[must_use]
-    pub fn max_sessions(mut self, sessions: usize) -> Self {
-        self.max_sessions = sessions.max(1);
-        self
-    }
+        /// Sets the maximum number of sessions. The default is 10,000.
+        ///
+        /// A new session beyond the limit evicts idle sessions of the peer with the most sessions; a new session beyond
+        /// the [peer's share](Self::max_peer_share) evicts idle sessions of that peer. Sessions that were never used
+        /// after `initialize` are evicted first, then the sessions that have been idle longest. If none is idle, the
+        /// request is rejected with status 503.
+        ///
+        /// With a [shared backend](crate::Server::backend), these are the sessions that this process uses, and eviction
+        /// does not end them. A peer may open as many sessions at all processes together as its share of this limit
+        /// allows; a new session beyond that ends a session that no process is using, or is rejected with status 503.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::HttpOptions;
+        /// let options = HttpOptions::default().max_sessions(500).session_idle(Duration::from_secs(300));
+        /// ```
+        pub fn max_sessions(self, sessions: usize) { self.max_sessions = sessions.max(1) }
 
-    /// Sets the share of each limit that a single peer may use: a fraction of the part that other peers leave free. The
-    /// default is 0.75.
-    ///
-    /// A peer is a [`Principal`](crate::auth::Principal) or, without one, a network address: an IPv4 address or the first 64
-    /// bits of an IPv6 address. At a Unix socket, it is the user whose process has connected. Clients of a mounted service whose address is unknown are one peer (see
-    /// [`peer_addr`](Self::peer_addr)). The share applies to connections, sessions, calls in flight,
-    /// `subscriptions/listen` requests, threads for blocking functions, and the memory of request bodies and unread
-    /// responses.
-    ///
-    /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so that
-    /// there is always room for other peers. If all clients connect through one proxy and have no principals, name the
-    /// proxy with [`trusted_proxies`](Self::trusted_proxies), or set the share to 1.0, which disables it. Connections
-    /// belong to the proxy in either case.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// // All requests come from one gateway.
-    /// let options = HttpOptions::default().max_peer_share(1.0);
-    /// ```
-    #[must_use]
-    pub fn max_peer_share(mut self, fraction: f64) -> Self {
-        self.max_peer_share = Share::new(fraction);
-        self
-    }
+        /// Sets the share of each limit that a single peer may use: a fraction of the part that other peers leave free.
+        /// The default is 0.75.
+        ///
+        /// A peer is a [`Principal`](crate::auth::Principal) or, without one, a network address: an IPv4 address or the
+        /// first 64 bits of an IPv6 address. At a Unix socket, it is the user whose process has connected. Clients of a
+        /// mounted service whose address is unknown are one peer (see [`peer_addr`](Self::peer_addr)). The share
+        /// applies to connections, sessions, calls in flight, `subscriptions/listen` requests, threads for blocking
+        /// functions, and the memory of request bodies and unread responses.
+        ///
+        /// With the default, a single peer can use up to 3/4 of each limit, and the second up to 3/4 of the rest, so
+        /// that there is always room for other peers. If all clients connect through one proxy and have no principals,
+        /// name the proxy with [`trusted_proxies`](Self::trusted_proxies), or set the share to 1.0, which disables it.
+        /// Connections belong to the proxy in either case.
+        ///
+        /// ```
+        /// # use mcp_runtime::HttpOptions;
+        /// // All requests come from one gateway.
+        /// let options = HttpOptions::default().max_peer_share(1.0);
+        /// ```
+        pub fn max_peer_share(self, fraction: f64) { self.max_peer_share = Share::new(fraction) }
 
-    /// Sets the time after which an idle session expires. The default is 30 minutes. A session with a call in flight or
-    /// an open stream is not idle.
-    ///
-    /// With a [shared backend](crate::Server::backend), a session expires when no process has used it for this time, or
-    /// up to a third later.
-    #[must_use]
-    pub fn session_idle(mut self, idle: Duration) -> Self {
-        self.session_idle = idle;
-        self
-    }
+        /// Sets the time after which an idle session expires. The default is 30 minutes. A session with a call in
+        /// flight or an open stream is not idle.
+        ///
+        /// With a [shared backend](crate::Server::backend), a session expires when no process has used it for this
+        /// time, or up to a third later.
+        pub fn session_idle(self, idle: Duration) { self.session_idle = idle }
 
-    /// Sets the interval of the comments that keep an idle stream open. The default is 15 seconds.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::HttpOptions;
-    /// // A proxy closes connections that are silent for ten seconds.
-    /// let options = HttpOptions::default().keep_alive(Duration::from_secs(5));
-    /// ```
-    #[must_use]
-    pub fn keep_alive(mut self, interval: Duration) -> Self {
-        self.keep_alive = interval.max(Duration::from_millis(1));
-        self
-    }
+        /// Sets the interval of the comments that keep an idle stream open. The default is 15 seconds.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::HttpOptions;
+        /// // A proxy closes connections that are silent for ten seconds.
+        /// let options = HttpOptions::default().keep_alive(Duration::from_secs(5));
+        /// ```
+        pub fn keep_alive(self, interval: Duration) { self.keep_alive = interval.max(Duration::from_millis(1)) }
 
-    /// Sets the time after which a pending response becomes an event stream, which is kept alive and, in a session, can
-    /// be resumed. The default is 2 seconds.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().stream_after(Duration::from_millis(200));
-    /// ```
-    #[must_use]
-    pub fn stream_after(mut self, wait: Duration) -> Self {
-        self.stream_after = wait;
-        self
-    }
+        /// Sets the time after which a pending response becomes an event stream, which is kept alive and, in a session,
+        /// can be resumed. The default is 2 seconds.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// # use mcp_runtime::HttpOptions;
+        /// let options = HttpOptions::default().stream_after(Duration::from_millis(200));
+        /// ```
+        pub fn stream_after(self, wait: Duration) { self.stream_after = wait }
 
-    /// Sets how long an event stream continues after the credentials of its request have expired. The default is 5
-    /// minutes. `None` lets it continue as long as the client reads it.
-    ///
-    /// A call whose stream ends is cancelled in stateless revisions. In a session, it continues, and the client can
-    /// resume the stream with new credentials.
-    #[must_use]
-    pub fn expired_stream_grace(mut self, grace: impl Into<Option<Duration>>) -> Self {
-        self.expired_stream_grace = grace.into();
-        self
-    }
+        /// Sets how long an event stream continues after the credentials of its request have expired. The default is 5
+        /// minutes. `None` lets it continue as long as the client reads it.
+        ///
+        /// A call whose stream ends is cancelled in stateless revisions. In a session, it continues, and the client can
+        /// resume the stream with new credentials.
+        pub fn expired_stream_grace(self, grace: impl Into<Option<Duration>>) {
+            self.expired_stream_grace = grace.into()
+        }
 
-    /// Sets the function that returns the address of a request's sender, which
-    /// [`Context::peer_addr`](crate::Context::peer_addr) returns and by which limits per caller count callers without a
-    /// principal. If it returns `None`, the address of the connection is used.
-    ///
-    /// A mounted service does not see the connection, so it needs this function to know the address. In axum, serve the
-    /// application with `into_make_service_with_connect_info::<SocketAddr>()`, and read the extension `ConnectInfo`:
-    ///
-    /// ```
-    /// # use std::net::SocketAddr;
-    /// # use mcp_runtime::HttpOptions;
-    /// # #[derive(Clone)]
-    /// # struct ConnectInfo<T>(T);
-    /// // use axum::extract::ConnectInfo;
-    /// let options = HttpOptions::default()
-    ///     .peer_addr(|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0));
-    /// ```
-    ///
-    /// Behind a proxy that overwrites a header of its own with the address of its client, the function may read that
-    /// header. For `Forwarded` and `X-Forwarded-For`, use [`trusted_proxies`](Self::trusted_proxies).
-    #[must_use]
-    pub fn peer_addr(mut self, address: impl Fn(&Parts) -> Option<SocketAddr> + Send + Sync + 'static) -> Self {
-        self.peer_addr = Some(AddressFn(Arc::new(address)));
-        self
-    }
+        /// Sets the function that returns the address of a request's sender, which
+        /// [`Context::peer_addr`](crate::Context::peer_addr) returns and by which limits per caller count callers
+        /// without a principal. If it returns `None`, the address of the connection is used.
+        ///
+        /// A mounted service does not see the connection, so it needs this function to know the address. In axum, serve
+        /// the application with `into_make_service_with_connect_info::<SocketAddr>()`, and read the extension
+        /// `ConnectInfo`:
+        ///
+        /// ```
+        /// # use std::net::SocketAddr;
+        /// # use mcp_runtime::HttpOptions;
+        /// # #[derive(Clone)]
+        /// # struct ConnectInfo<T>(T);
+        /// // use axum::extract::ConnectInfo;
+        /// let options = HttpOptions::default()
+        ///     .peer_addr(|request| request.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0));
+        /// ```
+        ///
+        /// Behind a proxy that overwrites a header of its own with the address of its client, the function may read
+        /// that header. For `Forwarded` and `X-Forwarded-For`, use [`trusted_proxies`](Self::trusted_proxies).
+        pub fn peer_addr(self, address: impl Fn(&Parts) -> Option<SocketAddr> + Send + Sync + 'static) {
+            self.peer_addr = Some(AddressFn(Arc::new(address)))
+        }
 
-    /// Sets the proxies in front of the server: a list of addresses and networks, separated by commas, with `unix` for
-    /// the processes that connect to a Unix socket. The default is empty. Programs with [`main!`](crate::main) set it
-    /// with `--trusted-proxies`.
-    ///
-    /// The sender of a request from such a proxy is the client that the proxy states in `Forwarded` or
-    /// `X-Forwarded-For`. These headers are read from the right, up to the first address that is no trusted proxy, since
-    /// a client can write anything to the left of it. If the last entry is malformed, or the two headers contradict each
-    /// other, the proxy itself counts as the sender. Headers from any other address are ignored. The address of the
-    /// connection is the one that [`peer_addr`](Self::peer_addr) returns, if it is set.
-    ///
-    /// [`into_http_service`](crate::BuiltServer::into_http_service) rejects an invalid list.
-    ///
-    /// ```
-    /// # use mcp_runtime::HttpOptions;
-    /// let options = HttpOptions::default().trusted_proxies("127.0.0.1, 10.0.0.0/8, fd00::/8");
-    /// ```
-    #[must_use]
-    pub fn trusted_proxies(mut self, proxies: &str) -> Self {
-        self.trusted_proxies = TrustedProxies::parse(proxies);
-        self
+        /// Sets the proxies in front of the server: a list of addresses and networks, separated by commas, with `unix`
+        /// for the processes that connect to a Unix socket. The default is empty. Programs with [`main!`](crate::main)
+        /// set it with `--trusted-proxies`.
+        ///
+        /// The sender of a request from such a proxy is the client that the proxy states in `Forwarded` or
+        /// `X-Forwarded-For`. These headers are read from the right, up to the first address that is no trusted proxy,
+        /// since a client can write anything to the left of it. If the last entry is malformed, or the two headers
+        /// contradict each other, the proxy itself counts as the sender. Headers from any other address are ignored.
+        /// The address of the connection is the one that [`peer_addr`](Self::peer_addr) returns, if it is set.
+        ///
+        /// [`into_http_service`](crate::BuiltServer::into_http_service) rejects an invalid list.
+        ///
+        /// ```
+        /// # use mcp_runtime::HttpOptions;
+        /// let options = HttpOptions::default().trusted_proxies("127.0.0.1, 10.0.0.0/8, fd00::/8");
+        /// ```
+        pub fn trusted_proxies(self, proxies: &str) { self.trusted_proxies = TrustedProxies::parse(proxies) }
     }
 
     /// Returns whether anything says from whom a proxy forwards requests.

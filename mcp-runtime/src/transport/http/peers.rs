@@ -4,14 +4,17 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
 };
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::handler::{MAX_BLOCKING, max_checks};
+use crate::{
+    handler::{MAX_BLOCKING, max_checks},
+    mutex::Mutex,
+};
 
 /// The limited resources that peers share.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +105,7 @@ impl Peers {
 
     /// Returns the peer with this principal.
     pub(crate) fn principal(self: &Arc<Self>, name: &str) -> Arc<Peer> {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock();
         if let Some(peer) = table.principals.get(name).and_then(Weak::upgrade) {
             return peer;
         }
@@ -126,7 +129,7 @@ impl Peers {
     }
 
     fn network_peer(self: &Arc<Self>, network: NetworkPeer) -> Arc<Peer> {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock();
         if let Some(peer) = table.networks.get(&network).and_then(Weak::upgrade) {
             return peer;
         }
@@ -136,7 +139,7 @@ impl Peers {
     }
 
     fn remove(&self, key: &Key) {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.lock();
         // A new peer with the same key may have replaced the peer that is being dropped.
         match key {
             Key::Principal(name) => {
@@ -361,7 +364,7 @@ mod tests {
             peers.address(Some([10, 0, 0, number].into()));
         }
         let count = || {
-            let table = peers.table.lock().unwrap();
+            let table = peers.table.lock();
             (table.principals.len(), table.networks.len())
         };
         assert_eq!(count(), (1, 1));

@@ -2,9 +2,7 @@
 
 use std::{future::poll_fn, pin::pin, sync::Arc, time::Instant};
 
-use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
-use http_body::Body;
 use memchr::memchr;
 
 use super::{
@@ -13,7 +11,7 @@ use super::{
     headers::{SESSION, VERSION},
     limits::too_many_unread,
     request::HttpRequestSource,
-    request_body::{self, ReceivedBody, linger},
+    request_body::{self, ReceivedBody, RequestBody, linger},
     response::{self, HttpResponse},
     routing::{self, Route},
     session::{ActiveSession, StreamCalls},
@@ -63,11 +61,12 @@ enum ResponseKind {
 }
 
 /// Handles a request that was admitted at `now`, without checking that its method is POST.
-pub(super) async fn post<B>(endpoint: &Endpoint, source: Arc<HttpRequestSource>, body: B, now: Instant) -> HttpResponse
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+pub(super) async fn post<B: RequestBody>(
+    endpoint: &Endpoint,
+    source: Arc<HttpRequestSource>,
+    body: B,
+    now: Instant,
+) -> Result<HttpResponse, Box<HttpResponse>> {
     let request = source.request();
     let routed = match routing::route(endpoint, request, now) {
         Ok(Route::Unloaded) => Box::pin(routing::load(endpoint, &source, now)).await,
@@ -77,26 +76,20 @@ where
         Ok(route) => route,
         Err(rejection) => {
             linger(request, Box::pin(body), endpoint.options().max_body_bytes);
-            return *rejection;
+            return Err(rejection);
         }
     };
-    let body = match request_body::read(endpoint, &source, body, now).await {
-        Ok(body) => body,
-        Err(rejection) => return *rejection,
-    };
+    let body = request_body::read(endpoint, &source, body, now).await?;
     if route.has_ended() {
-        return routing::session_not_found();
+        return Ok(routing::session_not_found());
     }
     let route = if route.is_outdated(endpoint) {
-        match Box::pin(routing::load(endpoint, &source, Instant::now())).await {
-            Ok(route) => route,
-            Err(rejection) => return *rejection,
-        }
+        Box::pin(routing::load(endpoint, &source, Instant::now())).await?
     } else {
         route
     };
     match try_respond(endpoint, source, route, body) {
-        Ok(response) => response,
+        Ok(response) => Ok(response),
         Err(exchange) => Box::pin(wait(endpoint, exchange)).await,
     }
 }
@@ -185,22 +178,20 @@ fn receive(endpoint: &Endpoint, source: Arc<HttpRequestSource>, route: Route, mu
 }
 
 /// Waits until the kind of the response is known, then responds.
-async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> HttpResponse {
-    if let Err(rejection) = exchange.settle(endpoint).await {
-        return *rejection;
-    }
+async fn wait(endpoint: &Endpoint, mut exchange: Box<Exchange>) -> Result<HttpResponse, Box<HttpResponse>> {
+    exchange.settle(endpoint).await?;
     if !exchange.outcome.is_request {
-        return acknowledge(*exchange);
+        return Ok(acknowledge(*exchange));
     }
     let mut deadline = pin!(tokio::time::sleep(endpoint.options().stream_after));
     let outbox = Arc::clone(exchange.connection.outbox());
     loop {
         let output = poll_fn(|cx| outbox.poll_output_or_end(cx));
         if race(output, deadline.as_mut()).await.is_err() {
-            return respond(endpoint, *exchange, ResponseKind::EventStream);
+            return Ok(respond(endpoint, *exchange, ResponseKind::EventStream));
         }
         if let Some(kind) = exchange.poll_kind() {
-            return respond(endpoint, *exchange, kind);
+            return Ok(respond(endpoint, *exchange, kind));
         }
     }
 }

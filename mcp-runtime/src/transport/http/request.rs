@@ -4,7 +4,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use http::{Extensions, HeaderMap, request::Parts};
@@ -23,6 +23,7 @@ use crate::{
     excerpt::excerpt,
     handler::RequestHead,
     jsonrpc::raw,
+    mutex::Mutex,
     revision,
 };
 
@@ -70,7 +71,7 @@ impl HttpRequestSource {
 
     /// Returns the scopes that the sender has to request for the operation.
     pub(super) fn demanded_scopes(&self) -> Vec<String> {
-        self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.demanded_scopes.lock().clone()
     }
 
     /// Clears the header map and returns it, so that the response can reuse its allocation.
@@ -107,7 +108,7 @@ impl RequestHead for HttpRequestSource {
     }
 
     fn demand_scopes(&self, scopes: &[String]) {
-        *self.demanded_scopes.lock().unwrap_or_else(PoisonError::into_inner) = scopes.to_vec();
+        *self.demanded_scopes.lock() = scopes.to_vec();
     }
 
     fn blocking_share(&self) -> Option<&Arc<Semaphore>> {

@@ -1,6 +1,7 @@
 //! Reading request bodies, whose size, duration and total memory are limited.
 
 use std::{
+    error::Error,
     future::poll_fn,
     pin::Pin,
     sync::Arc,
@@ -37,6 +38,14 @@ const MAX_GROWTH: usize = 4;
 /// The maximum time for which the rest of a rejected request's body is read and discarded.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// The body of a request, as all services take it.
+pub(super) trait RequestBody:
+    Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static
+{
+}
+
+impl<B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static> RequestBody for B {}
+
 /// The body of a request, as far as it has been received.
 #[derive(Debug)]
 pub(super) struct ReceivedBody {
@@ -69,31 +78,23 @@ enum BodyError {
 ///
 /// Returns the response that rejects the request if the body is too long, too slow or incomplete, or if the memory of
 /// all bodies is exhausted.
-pub(super) async fn read<B>(
+pub(super) async fn read<B: RequestBody>(
     endpoint: &Endpoint,
     source: &HttpRequestSource,
     body: B,
     now: Instant,
-) -> Result<ReceivedBody, Box<HttpResponse>>
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) -> Result<ReceivedBody, Box<HttpResponse>> {
     read_up_to(usize::MAX, endpoint, source, body, now).await
 }
 
 /// Reads a body like [`read`], with a limit of its own in addition to the limit of the options.
-pub(super) async fn read_up_to<B>(
+pub(super) async fn read_up_to<B: RequestBody>(
     max_bytes: usize,
     endpoint: &Endpoint,
     source: &HttpRequestSource,
     body: B,
     now: Instant,
-) -> Result<ReceivedBody, Box<HttpResponse>>
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) -> Result<ReceivedBody, Box<HttpResponse>> {
     let (options, limits) = (endpoint.options(), endpoint.limits());
     let max_bytes = max_bytes.min(options.max_body_bytes);
     let mut reader = BodyReader {
@@ -136,11 +137,7 @@ struct BodyReader<'a, B> {
     peer: &'a Arc<Peer>,
 }
 
-impl<B> BodyReader<'_, B>
-where
-    B: Body<Data = Bytes>,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+impl<B: RequestBody> BodyReader<'_, B> {
     /// Completes when the whole body has been received.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         loop {
@@ -212,7 +209,7 @@ impl ReceivedBody {
 }
 
 impl BodyError {
-    fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
+    fn from_error(error: &(dyn Error + 'static)) -> Self {
         if error.is::<LengthLimitError>() { Self::TooLong } else { Self::Incomplete(error.to_string()) }
     }
 
@@ -233,10 +230,7 @@ impl BodyError {
 
 /// Reads the rest of a rejected request for a while, since most clients read the response only after they have written
 /// everything. A body longer than `max_bytes` is not read to its end: hyper closes the connection instead.
-pub(super) fn linger<B>(request: &Parts, mut body: Pin<Box<B>>, max_bytes: usize)
-where
-    B: Body<Data = Bytes> + Send + 'static,
-{
+pub(super) fn linger<B: RequestBody>(request: &Parts, mut body: Pin<Box<B>>, max_bytes: usize) {
     // A client that sent `Expect: 100-continue` has not sent the body yet.
     if !body.is_end_stream() && !request.headers.contains_key(header::EXPECT) {
         let read = async move {
@@ -259,7 +253,7 @@ fn closing(mut response: HttpResponse) -> HttpResponse {
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, task::Waker};
+    use std::task::Waker;
 
     use http_body_util::Full;
 
@@ -273,10 +267,7 @@ mod tests {
     }
 
     /// Reads a body that is available at once.
-    fn read(
-        body: impl Body<Data = Bytes, Error = Infallible>,
-        limits: &SharedLimits,
-    ) -> Result<ReceivedBody, BodyError> {
+    fn read(body: impl RequestBody, limits: &SharedLimits) -> Result<ReceivedBody, BodyError> {
         let received = ReceivedBody::new(Instant::now(), limits);
         let mut reading = BodyReader {
             body: Box::pin(body),

@@ -196,19 +196,17 @@ fn missing_session_id() -> Box<HttpResponse> {
 }
 
 /// Opens the stream for messages that belong to no request, or resumes a stream after `Last-Event-ID`.
-pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
-    let session = match session(endpoint, request, now).await {
-        Ok(session) => session,
-        Err(rejection) => return *rejection,
-    };
+pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> Result<HttpResponse, Box<HttpResponse>> {
+    let session = session(endpoint, request, now).await?;
     if !headers::accepts(&request.headers, "text", "event-stream") {
-        return response::invalid_request(StatusCode::NOT_ACCEPTABLE, "`Accept` must include text/event-stream");
+        let why = "`Accept` must include text/event-stream";
+        return Ok(response::invalid_request(StatusCode::NOT_ACCEPTABLE, why));
     }
     let event = match request.headers.get("last-event-id").map(|id| id.to_str().ok().and_then(parse_event_id)) {
-        Some(None) => return unknown_event(),
+        Some(None) => return Ok(unknown_event()),
         event => event.flatten(),
     };
-    match session.resume(event).await {
+    Ok(match session.resume(event).await {
         Ok(Resumption::Events(events)) => {
             endpoint.set_reading_session(Some(&session.session));
             let config = stream_config(endpoint, request, &session);
@@ -219,7 +217,7 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> H
         Ok(Resumption::Complete) => response::empty(StatusCode::NO_CONTENT),
         Ok(Resumption::Unknown) => unknown_event(),
         Err(error) => response::overloaded_with(response::error_message(&error.into())),
-    }
+    })
 }
 
 /// Returns how the response encodes its stream. If it resumes a stream, it starts with the id that the client has named:
@@ -234,13 +232,13 @@ fn unknown_event() -> HttpResponse {
 }
 
 /// Ends a session.
-pub(super) async fn delete(endpoint: &Endpoint, request: &Parts, now: Instant) -> HttpResponse {
-    let session = match session(endpoint, request, now).await {
-        Ok(session) => session,
-        Err(rejection) => return *rejection,
-    };
-    match endpoint.sessions().delete(&session.session).await {
-        Ok(()) => response::empty(StatusCode::NO_CONTENT),
-        Err(fault) => response::overloaded_with(response::error_message(&fault)),
-    }
+pub(super) async fn delete(
+    endpoint: &Endpoint,
+    request: &Parts,
+    now: Instant,
+) -> Result<HttpResponse, Box<HttpResponse>> {
+    let session = session(endpoint, request, now).await?;
+    let deleted = endpoint.sessions().delete(&session.session).await;
+    deleted.map_err(|fault| Box::new(response::overloaded_with(response::error_message(&fault))))?;
+    Ok(response::empty(StatusCode::NO_CONTENT))
 }

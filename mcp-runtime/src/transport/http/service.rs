@@ -22,6 +22,7 @@ use super::{
     peers::Remote,
     post::post,
     request::HttpRequestSource,
+    request_body::RequestBody,
     response::{self, HttpBody, HttpResponse, ResponseFuture},
     routing,
 };
@@ -145,27 +146,21 @@ impl HttpService {
 
     /// Responds to a request. The future of the common case, a POST without `Origin`, is kept small because it is moved
     /// for each request.
-    pub(super) fn respond<B>(&self, request: Request<B>) -> impl Future<Output = HttpResponse> + use<B>
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    pub(super) fn respond<B: RequestBody>(&self, request: Request<B>) -> impl Future<Output = HttpResponse> + use<B> {
         let endpoint = self.endpoint.clone();
         let prepared = self.prepare(request);
         async move {
             match prepared {
-                Prepared::Post(source, body, now) => post(&endpoint, source, body, now).await,
+                Prepared::Post(source, body, now) => {
+                    post(&endpoint, source, body, now).await.unwrap_or_else(|rejection| *rejection)
+                }
                 Prepared::Ready(response) => *response,
                 Prepared::Other(response) => response.await.unwrap_or_else(|never| match never {}),
             }
         }
     }
 
-    fn prepare<B>(&self, request: Request<B>) -> Prepared<B>
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    fn prepare<B: RequestBody>(&self, request: Request<B>) -> Prepared<B> {
         let endpoint = &self.endpoint;
         if AuthorizationService::serves(endpoint, request.uri().path()) {
             let service = self.authorization_service();
@@ -221,11 +216,7 @@ struct MethodRouter {
     endpoint: Endpoint,
 }
 
-impl<B> Service<Request<B>> for MethodRouter
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+impl<B: RequestBody> Service<Request<B>> for MethodRouter {
     type Response = HttpResponse;
     type Error = Infallible;
     type Future = ResponseFuture;
@@ -236,30 +227,21 @@ where
 
     fn call(&mut self, request: Request<B>) -> ResponseFuture {
         let endpoint = self.endpoint.clone();
-        Box::pin(async move { Ok(handle(&endpoint, request).await) })
+        Box::pin(async move { Ok(handle(&endpoint, request).await.unwrap_or_else(|rejection| *rejection)) })
     }
 }
 
-async fn handle<B>(endpoint: &Endpoint, request: Request<B>) -> HttpResponse
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn handle<B: RequestBody>(endpoint: &Endpoint, request: Request<B>) -> Result<HttpResponse, Box<HttpResponse>> {
     let (parts, body) = request.into_parts();
     let now = Instant::now();
     endpoint.sweep(now);
-    if let Err(rejection) = guard::check(&parts, endpoint.options()) {
-        return *rejection;
-    }
-    let (parts, body, response_headers) = match admit(endpoint, parts, body, now).await {
-        Ok(admitted) => admitted.split(),
-        Err(rejection) => return *rejection,
-    };
+    guard::check(&parts, endpoint.options())?;
+    let (parts, body, response_headers) = admit(endpoint, parts, body, now).await?.split();
     let response = match parts.method {
         Method::POST => post(endpoint, endpoint.request_source(parts), body, now).await,
         Method::GET => routing::get(endpoint, &parts, now).await,
         Method::DELETE => routing::delete(endpoint, &parts, now).await,
-        _ => response::method_not_allowed("GET, POST, DELETE"),
+        _ => Ok(response::method_not_allowed("GET, POST, DELETE")),
     };
-    response_headers.add_to(response)
+    Ok(response_headers.add_to(response.unwrap_or_else(|rejection| *rejection)))
 }

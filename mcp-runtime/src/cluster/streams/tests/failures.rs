@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 use super::{CALL, Call, Flaky, LEASE, backend::Failure, event, messages, next, notify, replica, rest, resumed, texts};
-use crate::transport::http::sse::{events::Resumption, item::StreamItem};
+use crate::transport::http::sse::events::{Resumption, StreamItem};
 use crate::{backend::BACKEND_TIMEOUT, revision, transport::http::sse::stream::MAX_LOGGED_MESSAGES};
 
 #[tokio::test(start_paused = true)]

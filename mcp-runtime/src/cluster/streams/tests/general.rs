@@ -8,10 +8,7 @@ use crate::{
     engine::Session,
     transport::http::{
         session::SharedStreams as _,
-        sse::{
-            events::{Resumption, StreamEvents},
-            item::GENERAL,
-        },
+        sse::events::{GENERAL, Resumption, StreamEvents},
     },
 };
 

@@ -11,7 +11,10 @@ use crate::{
         ReplicaStreams,
         log::{Entry, RUNNING_TTL},
     },
-    transport::http::sse::{events::Resumption, item::StreamItem, stream::MAX_LOGGED_BYTES},
+    transport::http::sse::{
+        events::{Resumption, StreamItem},
+        stream::MAX_LOGGED_BYTES,
+    },
 };
 
 /// The requests of a running stream are recorded, so that they are answered if its replica is killed.

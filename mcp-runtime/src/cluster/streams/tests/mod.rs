@@ -22,8 +22,7 @@ use crate::{
     transport::http::{
         session::{SharedStreams as _, StreamCalls},
         sse::{
-            events::{Resumption, StreamEvents},
-            item::StreamItem,
+            events::{Resumption, StreamEvents, StreamItem},
             stream::StreamMemory,
         },
     },

@@ -4,7 +4,7 @@ use tokio::time::sleep;
 
 use super::{CALL, Call, Flaky, LEASE, backend::Failure, event, next, notify, replica, rest, resume, resumed, texts};
 use crate::revision;
-use crate::transport::http::sse::{events::Resumption, item::StreamItem};
+use crate::transport::http::sse::events::{Resumption, StreamItem};
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_is_resumed_from_every_event_at_every_replica() {

@@ -7,14 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use http::{HeaderMap, header::AUTHORIZATION, request::Parts};
-use http_body::Body;
 
 use super::refusal;
 use crate::{
     auth::{AuthenticationError, Authenticator, Identity, PeerAddr},
-    transport::http::{endpoint::Endpoint, response::HttpResponse},
+    transport::http::{endpoint::Endpoint, request_body::RequestBody, response::HttpResponse},
 };
 
 /// The maximum size of the credentials of a request in bytes. Longer credentials are rejected before they are examined.
@@ -57,16 +55,12 @@ impl ResponseHeaders {
 /// # Errors
 ///
 /// Returns the response that rejects the request.
-pub(in crate::transport::http) async fn admit<B>(
+pub(in crate::transport::http) async fn admit<B: RequestBody>(
     endpoint: &Endpoint,
     mut parts: Parts,
     body: B,
     now: Instant,
-) -> Result<Admitted<B>, Box<HttpResponse>>
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) -> Result<Admitted<B>, Box<HttpResponse>> {
     let Some(authorization) = endpoint.authorization() else {
         return Ok(Admitted { parts, body, response_headers: None });
     };

@@ -7,7 +7,6 @@
 
 mod admission;
 mod refusal;
-mod resource_url;
 mod routes;
 
 pub(super) use self::{admission::admit, refusal::insufficient_scope};
@@ -16,8 +15,8 @@ pub use routes::AuthorizationService;
 use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, Uri, request::Parts};
-use resource_url::{ResourceUrl, issuer_problem};
 
+use super::guard;
 use crate::auth::{Authenticator, AuthorizationRoutes, Challenge, ProtectedResource};
 
 /// How an endpoint authenticates requests, and what it tells clients.
@@ -92,5 +91,125 @@ impl Authorization {
 impl fmt::Debug for Authorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authorization").field("resource", &self.resource).finish_non_exhaustive()
+    }
+}
+
+/// The path below which the metadata of protected resources is served.
+///
+/// See [RFC 9728, 3](https://www.rfc-editor.org/rfc/rfc9728#section-3).
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+/// The identifier of a protected resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ResourceUrl {
+    /// The identifier as the author wrote it. Clients and issuers compare this text.
+    text: String,
+    /// The scheme and the authority.
+    origin: String,
+    /// The path without a slash at its start if there is nothing else, and the query.
+    path: String,
+}
+
+impl ResourceUrl {
+    /// Parses an identifier.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong with it.
+    fn parse(text: &str) -> Result<Self, String> {
+        let uri = check_url("resource identifier", text)?;
+        let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority().map_or("", |it| it.as_str()));
+        let path = uri.path_and_query().map_or("", |path| path.as_str()).trim_start_matches('/');
+        let path = if path.is_empty() { String::new() } else { format!("/{path}") };
+        Ok(Self { text: text.to_owned(), origin: format!("{scheme}://{authority}"), path })
+    }
+
+    /// Creates the identifier of a resource from the host that a client on the same machine uses. Returns `None` for
+    /// other hosts: they come from the sender, and decide to whom clients send users for authorization.
+    fn of_loopback(headers: &HeaderMap, uri: &Uri, path: &str) -> Option<Self> {
+        let host = guard::host(headers, uri).filter(|host| guard::is_loopback(guard::without_port(host)))?;
+        Self::parse(&format!("http://{host}{path}")).ok()
+    }
+
+    /// Returns the URL of the metadata: the well-known path is inserted before the path of the resource.
+    fn metadata_url(&self) -> String {
+        format!("{}{WELL_KNOWN}{}", self.origin, self.path)
+    }
+}
+
+/// Returns what is wrong with the issuer identifier of an authorization server.
+fn issuer_problem(issuer: &str) -> Option<String> {
+    check_url("authorization server", issuer).err()
+}
+
+/// Checks that a URL is absolute, has no fragment, and uses https unless its host is a loopback address.
+fn check_url(what: &str, text: &str) -> Result<Uri, String> {
+    let invalid = |why: &str| format!("the {what} `{text}` is invalid: {why}");
+    let uri: Uri = text.parse().map_err(|error| invalid(&format!("{error}")))?;
+    let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else {
+        return Err(invalid("expected an absolute URL, such as `https://mcp.example.com/mcp`"));
+    };
+    if text.contains('#') {
+        return Err(invalid("expected a URL without a fragment"));
+    }
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err(invalid("expected a URL without credentials"));
+    }
+    match scheme {
+        "https" => Ok(uri),
+        "http" if guard::is_loopback(host) => Ok(uri),
+        _ => Err(invalid("expected `https`; `http` is only allowed on loopback addresses")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_well_known_path_precedes_that_of_the_resource() {
+        for (resource, expected) in [
+            ("https://mcp.example.com", "https://mcp.example.com/.well-known/oauth-protected-resource"),
+            ("https://mcp.example.com/", "https://mcp.example.com/.well-known/oauth-protected-resource"),
+            ("https://mcp.example.com/mcp", "https://mcp.example.com/.well-known/oauth-protected-resource/mcp"),
+            ("https://a.example:8443/b/mcp/", "https://a.example:8443/.well-known/oauth-protected-resource/b/mcp/"),
+            ("https://a.example/mcp?team=1", "https://a.example/.well-known/oauth-protected-resource/mcp?team=1"),
+            ("http://127.0.0.1:8080/mcp", "http://127.0.0.1:8080/.well-known/oauth-protected-resource/mcp"),
+            ("http://[::1]:8080/mcp", "http://[::1]:8080/.well-known/oauth-protected-resource/mcp"),
+        ] {
+            assert_eq!(ResourceUrl::parse(resource).unwrap().metadata_url(), expected);
+        }
+    }
+
+    #[test]
+    fn an_identifier_is_an_absolute_https_url() {
+        for (resource, expected) in [
+            ("mcp.example.com", "expected an absolute URL"),
+            ("/mcp", "expected an absolute URL"),
+            ("https://mcp.example.com#fragment", "expected a URL without a fragment"),
+            ("https://ada@mcp.example.com", "expected a URL without credentials"),
+            ("http://mcp.example.com", "expected `https`"),
+            ("ftp://mcp.example.com", "expected `https`"),
+            ("https://mcp example.com", "invalid"),
+            ("", "invalid"),
+        ] {
+            let problem = ResourceUrl::parse(resource).unwrap_err();
+            assert!(problem.contains(expected), "{problem}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_hosts_are_trusted() {
+        for (host, expected) in [
+            ("localhost:8080", Some("http://localhost:8080/mcp")),
+            ("127.0.0.1", Some("http://127.0.0.1/mcp")),
+            ("[::1]:80", Some("http://[::1]:80/mcp")),
+            ("mcp.example.com", None),
+            ("localhost.evil.example", None),
+        ] {
+            let headers = HeaderMap::from_iter([(http::header::HOST, http::HeaderValue::from_static(host))]);
+            let found = ResourceUrl::of_loopback(&headers, &Uri::from_static("/mcp"), "/mcp");
+            assert_eq!(found.map(|url| url.text).as_deref(), expected);
+        }
     }
 }

@@ -6,9 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
-use http_body::Body;
 
 use super::Authorization;
 use crate::{
@@ -20,7 +18,7 @@ use crate::{
         endpoint::Endpoint,
         headers,
         request::HttpRequestSource,
-        request_body::{self, linger},
+        request_body::{self, RequestBody, linger},
         response::{self, HttpResponse},
     },
 };
@@ -33,18 +31,14 @@ const MAX_EXAMINED_BYTES: usize = 64 << 10;
 const AUDIT: &str = "mcp_runtime::audit";
 
 /// Responds to a request whose sender could not be identified.
-pub(super) async fn unauthenticated<B>(
+pub(super) async fn unauthenticated<B: RequestBody>(
     authorization: &Authorization,
     endpoint: &Endpoint,
     error: &AuthenticationError,
     request: Parts,
     body: B,
     now: Instant,
-) -> Box<HttpResponse>
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) -> Box<HttpResponse> {
     log(error, &request);
     let mut challenges = authorization.challenges();
     let status = match error.kind() {
@@ -86,16 +80,12 @@ where
 }
 
 /// Responds to a request whose sender lacks scopes that every request requires.
-pub(super) async fn insufficient_base_scope<B>(
+pub(super) async fn insufficient_base_scope<B: RequestBody>(
     endpoint: &Endpoint,
     request: Parts,
     body: B,
     now: Instant,
-) -> HttpResponse
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+) -> HttpResponse {
     let source = endpoint.request_source(request);
     let required = needed_scopes(endpoint, &source, body, now).await;
     let message = response::error_message(&Fault::InsufficientScope { required: required.clone() });
@@ -145,11 +135,12 @@ fn forbidden(endpoint: &Endpoint, request: &Parts, required: &[String], message:
 }
 
 /// Returns the scopes that a request needs, including the scopes that every request requires.
-async fn needed_scopes<B>(endpoint: &Endpoint, source: &Arc<HttpRequestSource>, body: B, now: Instant) -> Vec<String>
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+async fn needed_scopes<B: RequestBody>(
+    endpoint: &Endpoint,
+    source: &Arc<HttpRequestSource>,
+    body: B,
+    now: Instant,
+) -> Vec<String> {
     let request = source.request();
     let is_examined = request.method == Method::POST
         && headers::is_json(&request.headers)
@@ -167,11 +158,7 @@ where
 }
 
 /// Reads the body of a rejected request for a while, since most clients read the response only afterwards.
-fn discard<B>(endpoint: &Endpoint, request: &Parts, body: B)
-where
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
+fn discard<B: RequestBody>(endpoint: &Endpoint, request: &Parts, body: B) {
     if request.method == Method::POST {
         linger(request, Box::pin(body), endpoint.options().max_body_bytes);
     }

@@ -20,14 +20,15 @@ use http_body::Body;
 use serde_json::{Map, Value, json};
 use tower_service::Service;
 
-use super::resource_url::WELL_KNOWN;
+use super::WELL_KNOWN;
 use crate::{
     auth::{AuthorizationRoutes, OFFLINE_ACCESS, PeerAddr, ProtectedResource},
     engine::Engine,
     handler::RequestHead as _,
     transport::http::{
         endpoint::Endpoint,
-        guard, request_body,
+        guard,
+        request_body::{self, RequestBody},
         response::{self, HttpBody, HttpResponse},
     },
 };
@@ -66,39 +67,30 @@ impl AuthorizationService {
         serves_metadata(path) || route(endpoint, path).is_some()
     }
 
-    pub(in crate::transport::http) async fn respond<B>(&self, request: Request<B>) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    pub(in crate::transport::http) async fn respond<B: RequestBody>(&self, request: Request<B>) -> HttpResponse {
         let path = request.uri().path();
         match route(&self.endpoint, path) {
-            Some(routes) => self.call_route(Arc::clone(routes), request).await,
+            Some(routes) => self.call_route(Arc::clone(routes), request).await.unwrap_or_else(|rejection| *rejection),
             None if serves_metadata(path) => respond_metadata(&self.endpoint, &request),
             None => response::invalid_request(http::StatusCode::NOT_FOUND, "path not found"),
         }
     }
 
-    async fn call_route<B>(&self, routes: Arc<dyn AuthorizationRoutes>, request: Request<B>) -> HttpResponse
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
+    async fn call_route<B: RequestBody>(
+        &self,
+        routes: Arc<dyn AuthorizationRoutes>,
+        request: Request<B>,
+    ) -> Result<HttpResponse, Box<HttpResponse>> {
         let (mut parts, body) = request.into_parts();
-        if let Err(rejection) = guard::check_host(&parts, self.endpoint.options()) {
-            return *rejection;
-        }
+        guard::check_host(&parts, self.endpoint.options())?;
         let source = self.endpoint.request_source(parts.clone());
         if let Some(address) = source.peer_addr() {
             parts.extensions.insert(PeerAddr(address));
         }
         let received = request_body::read_up_to(MAX_BODY, &self.endpoint, &source, body, Instant::now()).await;
-        let received = match received {
-            Ok(received) => received,
-            Err(rejection) => return *rejection,
-        };
+        let received = received?;
         let Some(permit) = self.endpoint.limits().admit_authorization_request(source.peer()) else {
-            return response::overloaded("too many requests for authorization are being handled");
+            return Ok(response::overloaded("too many requests for authorization are being handled"));
         };
         let request = Request::from_parts(parts, Bytes::copy_from_slice(received.bytes()));
         // If the client disconnects, the request is handled to its end: a token that was replaced must be stored.
@@ -106,10 +98,10 @@ impl AuthorizationService {
             let _permit = permit;
             guarded(|| routes.respond(request)).await
         });
-        match handled.await.ok().flatten() {
+        Ok(match handled.await.ok().flatten() {
             Some(response) => response.map(HttpBody::complete),
             None => response::overloaded("the request could not be handled"),
-        }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 use std::{
     collections::{HashMap, hash_map},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     engine::Session,
+    mutex::Mutex,
     random,
     transport::http::{
         options::HttpOptions,
@@ -75,7 +76,7 @@ impl LocalSessions {
         let session = HttpSession::new(Arc::clone(session), self.memory().of_peer(permit.peer()), shared);
         let entry = Entry { session: Arc::new(session), permit };
         // An entry that is not added ends its session when it is dropped, which must be unlocked.
-        let _unused = match self.table().entry(Arc::clone(id)) {
+        let _unused = match self.table.lock().entry(Arc::clone(id)) {
             hash_map::Entry::Vacant(vacant) => {
                 vacant.insert(entry);
                 None
@@ -87,13 +88,13 @@ impl LocalSessions {
     /// Returns the session with this id, without checking the principal.
     #[cfg(feature = "cluster")]
     pub(crate) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
-        self.table().get(id).map(|entry| Arc::clone(&entry.session))
+        self.table.lock().get(id).map(|entry| Arc::clone(&entry.session))
     }
 
     /// Returns all sessions with their ids.
     #[cfg(feature = "cluster")]
     pub(crate) fn all(&self) -> Vec<(Arc<str>, Arc<HttpSession>)> {
-        self.table().iter().map(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session))).collect()
+        self.table.lock().iter().map(|(id, entry)| (Arc::clone(id), Arc::clone(&entry.session))).collect()
     }
 
     /// Returns a permit for a session of a peer. If there are too many sessions, evicts idle sessions. Returns `None`
@@ -109,7 +110,7 @@ impl LocalSessions {
                 // The session of another peer is of no use to a peer that is at its share.
                 let used = peer.used(Resource::Sessions);
                 let is_at_share = self.pool.free() > 0 || self.pool.share().of(used + 1) <= used;
-                evict_idle(&mut self.table(), is_at_share.then_some(peer));
+                evict_idle(&mut self.table.lock(), is_at_share.then_some(peer));
                 self.pool.try_acquire(peer, 1)
             })
     }
@@ -117,7 +118,7 @@ impl LocalSessions {
     /// Returns the session with this id and keeps it from becoming idle. Returns `None` if another principal opened it,
     /// or if it has expired or ended, in which case it is removed.
     pub(crate) fn find(&self, id: &str, principal: Option<&str>, now: Instant) -> Option<ActiveSession> {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         // For other principals the session does not exist, so their requests must not keep it from expiring either.
         let found = table.get(id).map(|entry| &entry.session);
         let session = found.filter(|found| found.session.info.principal.as_deref() == principal)?;
@@ -133,7 +134,7 @@ impl LocalSessions {
 
     /// Ends a session: fails its calls and ends its streams.
     pub(crate) fn close(&self, id: &str) {
-        let removed = self.table().remove(id);
+        let removed = self.table.lock().remove(id);
         if let Some(Entry { session, .. }) = removed {
             session.end();
         }
@@ -141,7 +142,7 @@ impl LocalSessions {
 
     /// Ends every session, because the process shuts down.
     pub(crate) fn close_all(&self) {
-        let sessions = std::mem::take(&mut *self.table());
+        let sessions = std::mem::take(&mut *self.table.lock());
         // The table must be unlocked here: cancelled calls access it as they end.
         sessions.into_values().for_each(|entry| entry.session.shut_down());
     }
@@ -149,7 +150,7 @@ impl LocalSessions {
     /// Removes expired sessions, which ends them: an idle session has no calls to cancel, and no response carries its
     /// streams. Also removes sessions that have ended because their clients no longer respond.
     pub(crate) fn sweep(&self, now: Instant) {
-        self.table().retain(|_, entry| !entry.session.is_over(self.idle_timeout, now));
+        self.table.lock().retain(|_, entry| !entry.session.is_over(self.idle_timeout, now));
     }
 
     /// Evicts abandoned streams if the memory of all streams is full.
@@ -159,11 +160,7 @@ impl LocalSessions {
 
     fn by_peer(&self) -> Vec<PeerSession> {
         let session = |entry: &Entry| (Arc::clone(&entry.session), Arc::clone(entry.permit.peer()));
-        self.table().values().map(session).collect()
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().values().map(session).collect()
     }
 }
 
@@ -209,7 +206,7 @@ mod tests {
 
     fn open(sessions: &LocalSessions, peer: &Arc<Peer>) -> Arc<HttpSession> {
         let id = sessions.open(Arc::new(Session::for_test()), peer).expect("the session is opened");
-        Arc::clone(&sessions.table()[&id].session)
+        Arc::clone(&sessions.table.lock()[&id].session)
     }
 
     /// A message of one byte more than a quarter of the memory.
@@ -271,7 +268,7 @@ mod tests {
         for expected in [[true, false, true, true], [true, false, false, true], [false, false, false, true]] {
             let new = sessions.open(Arc::new(Session::for_test()), &ada).expect("an idle session is evicted");
             assert!(sessions.find(&new, None, Instant::now()).is_some());
-            assert_eq!([0, 1, 2, 3].map(|id| sessions.table().contains_key(&ids[id])), expected);
+            assert_eq!([0, 1, 2, 3].map(|id| sessions.table.lock().contains_key(&ids[id])), expected);
         }
     }
 
@@ -318,7 +315,7 @@ mod tests {
                 let used = |peer: usize| peers[peer].used(Resource::Sessions);
                 let (free, before) = (sessions.pool.free(), [0, 1, 2, 3].map(used));
                 let opened = sessions.open(Arc::new(Session::for_test()), &peers[peer]);
-                let is_kept = |id: &Arc<str>| sessions.table().contains_key(id);
+                let is_kept = |id: &Arc<str>| sessions.table.lock().contains_key(id);
                 assert!(active.iter().all(|(_, id, _)| is_kept(id)), "seed {seed}, step {step}: evicted while in use");
                 let evicted: Vec<_> = idle.iter().filter(|(_, id)| !is_kept(id)).cloned().collect();
                 if let [(victim, id)] = &*evicted {

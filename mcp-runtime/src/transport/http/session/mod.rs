@@ -16,7 +16,7 @@ use std::{
     collections::BTreeMap,
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -26,9 +26,9 @@ use crate::{
     backend::BackendError,
     engine::{Outbox, RequestIds, Session, session_ended},
     error::Fault,
+    mutex::Mutex,
     transport::http::sse::{
-        events::{Resumption, StreamEvents},
-        item::GENERAL,
+        events::{GENERAL, Resumption, StreamEvents},
         stream::{AttachedStream, EventStream, StreamMemory},
     },
 };
@@ -213,7 +213,7 @@ impl HttpSession {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,12 +1,15 @@
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use super::{AbandonedStream, HttpSession};
-use crate::transport::http::{peers::Peer, sse::stream::StreamMemory};
+use crate::{
+    mutex::Mutex,
+    transport::http::{peers::Peer, sse::stream::StreamMemory},
+};
 
 /// The minimum time between two scans for streams to evict, after a scan that did not free enough memory.
 const FRUITLESS_SCAN_INTERVAL: Duration = Duration::from_secs(1);
@@ -44,7 +47,7 @@ impl StreamEviction {
         if !self.memory.is_full() {
             return;
         }
-        let mut fruitless_scan = self.fruitless_scan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fruitless_scan = self.fruitless_scan.lock();
         let step = self.memory.max() / 8;
         let is_recent =
             |scan: FruitlessScan| scan.at.elapsed() < FRUITLESS_SCAN_INTERVAL && self.memory.used() < scan.used + step;

@@ -15,10 +15,7 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, Sleep, interval_at, sleep_until},
 };
 
-use super::{
-    events::StreamEvents,
-    item::{StreamItem, Wait},
-};
+use super::events::{StreamEvents, StreamItem, Wait};
 use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSession};
 
 /// The settings with which a response encodes its stream.

@@ -1,11 +1,45 @@
 //! The events of a stream, for the response that carries it, wherever the stream is logged.
 
-use std::task::{Context, Poll, ready};
-
-use super::{
-    item::{StreamItem, Wait},
-    stream::AttachedStream,
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
 };
+
+use bytes::Bytes;
+
+use super::stream::AttachedStream;
+
+/// The id of the stream for messages that belong to no request.
+pub(crate) const GENERAL: u64 = 0;
+
+/// An item that a response receives from a stream.
+#[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
+#[derive(Debug)]
+pub(crate) enum StreamItem {
+    /// The stream exists, so the client can resume it.
+    Opened { stream: u64 },
+    /// A message with the number of its event.
+    Event { position: u64, line: Bytes },
+    /// A message that no log contains. The client cannot resume the stream after this message.
+    Message { line: Bytes },
+    /// The request of a function to close the response. The client should reconnect after a delay.
+    Close { position: u64, retry: Duration },
+    /// The stream is complete.
+    End,
+}
+
+#[cfg(feature = "cluster")]
+impl StreamItem {
+    /// Returns the length of the message.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Event { line, .. } | Self::Message { line } => line.len(),
+            _ => 0,
+        }
+    }
+}
 
 /// The events of a stream. The stream is logged in the memory of this process, or in the backend.
 #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "only processes that share a backend need it"))]
@@ -16,7 +50,7 @@ pub(crate) enum StreamEvents {
 }
 
 /// The events of a stream that several processes share. `cluster` implements it.
-pub(crate) trait SharedEvents: std::fmt::Debug + Send {
+pub(crate) trait SharedEvents: fmt::Debug + Send {
     /// Returns the id of the stream, or `None` if the stream is yet to be opened.
     fn stream(&self) -> Option<u64>;
 
@@ -110,5 +144,24 @@ impl LocalEvents {
 impl Drop for LocalEvents {
     fn drop(&mut self) {
         self.stream.release(self.response);
+    }
+}
+
+/// A future that a response polls until it is ready.
+pub(crate) struct Wait(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl Wait {
+    pub(crate) fn new(future: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(Box::pin(future))
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wait")
     }
 }

@@ -2,5 +2,4 @@
 
 pub(crate) mod body;
 pub(crate) mod events;
-pub(crate) mod item;
 pub(crate) mod stream;

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::{
     engine::{Meter, Outbox},
+    mutex::Mutex,
     transport::http::peers::Peer,
 };
 
@@ -173,29 +174,29 @@ impl EventStream {
 
     /// Returns whether there are messages that no response has carried.
     pub(crate) fn has_unsent(&self) -> bool {
-        let log = self.log();
+        let log = self.log.lock();
         log.last > log.written || self.outbox.unread() > 0
     }
 
     /// Adds encoded lines to the log.
     pub(crate) fn append(&self, lines: &[u8]) {
-        self.log().append(lines);
+        self.log.lock().append(lines);
     }
 
     /// Returns the number of the newest event.
     pub(crate) fn last(&self) -> u64 {
-        self.log().last
+        self.log.lock().last
     }
 
     /// Returns the number of the last event handed to a response.
     pub(crate) fn written(&self) -> u64 {
-        self.log().written
+        self.log.lock().written
     }
 
     /// Hands the stream over to a new response, which starts after event `at`, and returns the number of the response.
     /// Earlier responses receive nothing more.
     pub(crate) fn carry(&self, at: u64) -> u64 {
-        let mut log = self.log();
+        let mut log = self.log.lock();
         log.carrier += 1;
         log.is_carried = true;
         log.written = at;
@@ -205,7 +206,7 @@ impl EventStream {
 
     /// Records that a response has ended.
     pub(crate) fn release(&self, carrier: u64) {
-        let mut log = self.log();
+        let mut log = self.log.lock();
         if log.carrier == carrier {
             log.is_carried = false;
             drop(log);
@@ -214,12 +215,12 @@ impl EventStream {
     }
 
     pub(crate) fn is_carried_by(&self, carrier: u64) -> bool {
-        self.log().carrier == carrier
+        self.log.lock().carrier == carrier
     }
 
     /// Returns the message after event `at`. If the log does not contain it, moves pending output into the log first.
     pub(crate) fn after(&self, at: u64) -> Option<(u64, Bytes)> {
-        let mut log = self.log();
+        let mut log = self.log.lock();
         let found = log.after(at).or_else(|| {
             let mut lines = Vec::new();
             self.outbox.drain(&mut lines).then(|| log.append(&lines))?;
@@ -240,15 +241,11 @@ impl EventStream {
     /// Waits for a message after event `at`, or for another response to take over the stream.
     pub(crate) fn poll_output(&self, carrier: u64, at: u64, cx: &mut Context<'_>) -> Poll<()> {
         // The lock is held throughout, so that only the response that carries the stream now registers its waker.
-        let log = self.log();
+        let log = self.log.lock();
         if log.carrier != carrier || log.last > at {
             return Poll::Ready(());
         }
         self.outbox.poll_output_or_close_request(cx)
-    }
-
-    fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -268,7 +265,7 @@ impl AttachedStream {
             loop {
                 // Registered before the check, so that no change is missed.
                 let released = stream.released.notified();
-                if stream.ends || !stream.log().is_carried {
+                if stream.ends || !stream.log.lock().is_carried {
                     return;
                 }
                 released.await;
@@ -365,7 +362,7 @@ mod tests {
                 stream.carry(at);
                 assert_eq!(stream.after(at).map(|(number, _)| number), Some(at + 1), "event {} was dropped", at + 1);
             }
-            assert!(stream.log().events.len() <= MAX_LOGGED_MESSAGES, "{count} messages");
+            assert!(stream.log.lock().events.len() <= MAX_LOGGED_MESSAGES, "{count} messages");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::Checker;
+use crate::Checker;
 
 const FORMAT: &str = "the format is an annotation";
 const DYNAMIC: &str = "a `$dynamicRef` with several possible targets is rejected";

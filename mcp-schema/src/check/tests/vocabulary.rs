@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Checker;
+use crate::Checker;
 
 /// The way in which the checker treats a keyword, with example schemas and values.
 enum Treatment {
