@@ -33,6 +33,7 @@ use crate::{
     model::{CacheScope, Implementation, Level, OptionalCapabilities},
     registry::{Kinds, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
+    telemetry::SharedTelemetry,
 };
 
 /// The description and the settings of a server.
@@ -71,6 +72,8 @@ pub(crate) struct Profile {
     pub(crate) authenticates: bool,
     /// The identity of the sender on transports that do not identify senders.
     pub(crate) local_identity: Option<Identity>,
+    /// Receives spans and measurements. `None` if the author has not set any.
+    pub(crate) telemetry: Option<SharedTelemetry>,
 }
 
 impl Profile {

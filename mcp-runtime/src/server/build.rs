@@ -149,6 +149,9 @@ impl Server {
             cluster.connect(&engine);
         }
         self.handle.connect(&engine);
+        if let Some(telemetry) = &engine.profile.telemetry {
+            telemetry.0.connect(engine.stats());
+        }
         engine.start_background();
         log_built(&engine);
         let built = BuiltServer::new(engine, self.handle);
