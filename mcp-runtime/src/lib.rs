@@ -176,6 +176,7 @@ mod stderr;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trace_context;
 mod transport;
 
 pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits};

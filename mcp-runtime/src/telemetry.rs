@@ -15,6 +15,8 @@ use std::{
 
 use tracing::Span;
 
+use crate::trace_context::{is_baggage, is_traceparent, is_tracestate};
+
 /// A connection to a telemetry system. Every method has a default that does nothing.
 ///
 /// The methods are called on the path of a request, so they must neither block nor wait. A panic fails the request.
@@ -192,6 +194,14 @@ impl TraceCarrier<'_> {
         }
     }
 
+    /// Reads the fields, and omits values that violate their format.
+    pub(crate) fn validated<'a>(read: impl Fn(&'static str) -> Option<Cow<'a, str>>) -> TraceCarrier<'a> {
+        let traceparent = read("traceparent").filter(|text| is_traceparent(text));
+        let tracestate = traceparent.is_some().then(|| read("tracestate").filter(|text| is_tracestate(text)));
+        let baggage = read("baggage").filter(|text| is_baggage(text));
+        TraceCarrier { traceparent, tracestate: tracestate.flatten(), baggage }
+    }
+
     /// Returns whether no field is present.
     pub fn is_empty(&self) -> bool {
         self.traceparent.is_none() && self.tracestate.is_none() && self.baggage.is_none()
@@ -237,6 +247,8 @@ pub struct Network {
 impl Network {
     /// A byte stream.
     pub(crate) const PIPE: Self = Self { transport: "pipe", protocol_name: None, protocol_version: None };
+    /// HTTP of an unknown version.
+    pub(crate) const HTTP: Self = Self { transport: "tcp", protocol_name: Some("http"), protocol_version: None };
 }
 
 /// A session that has ended.

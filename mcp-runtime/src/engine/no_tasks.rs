@@ -6,14 +6,20 @@ use super::{
     call::prepare::call_function, limits::TaskOptions, replicas::Replicas, request::context::RequestContext,
     subscriptions::filter::Filter,
 };
-use crate::{backend::Backend, error::Fault, handler::Function};
+use crate::{backend::Backend, error::Fault, handler::Function, telemetry::SharedTelemetry};
 
 /// The tasks of a server, which has none.
 #[derive(Debug)]
 pub(super) struct Tasks;
 
 impl Tasks {
-    pub(super) fn new(_: Arc<dyn Backend>, _: Option<Arc<dyn Replicas>>, _: TaskOptions, _: &str) -> Self {
+    pub(super) fn new(
+        _: Arc<dyn Backend>,
+        _: Option<Arc<dyn Replicas>>,
+        _: TaskOptions,
+        _: &str,
+        _: Option<SharedTelemetry>,
+    ) -> Self {
         Self
     }
 }

@@ -126,7 +126,8 @@ impl Engine {
         let log = Arc::new(SessionLog::new(&sessions));
         let (state_keys, name) = (std::mem::take(&mut profile.state_keys), profile.first_name());
         let state_keys = StateKeys::new(state_keys, profile.limits.round_ttl, name, replicas.clone());
-        let tasks = Tasks::new(Arc::clone(&backend), replicas.clone(), profile.limits.tasks.clone(), name);
+        let telemetry = profile.telemetry.clone();
+        let tasks = Tasks::new(Arc::clone(&backend), replicas.clone(), profile.limits.tasks.clone(), name, telemetry);
         let layer_backend = replicas.as_ref().map(|_| Arc::new(SharedBackend { backend, server: name.into() }));
         Self {
             current: CurrentRegistry::new(registry),

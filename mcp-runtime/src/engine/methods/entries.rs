@@ -73,7 +73,6 @@ fn list_resources(
     let start = cursor.map_or(Ok(0), decode_offset)?;
     let ResourceLists { name, common, functions, uses_context } = lists;
     check_in_flight(request)?;
-    request.span.record("entry", name);
     let call = method_call(request, name, timeout(request, common.timeout));
     let context = Context::new(share(request, Call { subject: "resources/list".into(), ..call }, uses_context, false));
     let permit = admit(request)?;

@@ -7,7 +7,11 @@ use crate::{
     engine::{
         call::running,
         outbox::Outbox,
-        request::{params::Params, source::Permit},
+        request::{
+            operation::{Ending, Operation},
+            params::Params,
+            source::Permit,
+        },
         tasks::TaskWatch,
     },
     error::Fault,
@@ -146,6 +150,8 @@ pub(crate) struct Listener {
     /// The watch that notifies the client of changes to tasks.
     task_watch: Option<TaskWatch>,
     _permit: Option<Permit>,
+    /// The operation that ends with the request. A client that no longer listens has not failed.
+    pub(crate) operation: Operation,
 }
 
 impl Listener {
@@ -169,6 +175,7 @@ impl Listener {
             encoding: Arc::clone(encoding),
             task_watch: None,
             _permit: permit,
+            operation: Operation::none(),
         }
     }
 
@@ -180,6 +187,7 @@ impl Listener {
     /// Ends the request without a response.
     pub(crate) fn cancel(self) {
         drop(self.subscriber);
+        self.operation.end(self.encoding.dialect, &Ending::Complete);
         self.outbox.close_listener(|_| {});
     }
 
@@ -187,6 +195,7 @@ impl Listener {
     pub(crate) fn end(mut self, id: &Id) {
         self.subscriber.unsubscribe_all();
         self.task_watch = None;
+        self.operation.end(self.encoding.dialect, &Ending::Complete);
         self.outbox.close_listener(|out| {
             running::write_result(out, id, &result(&self.encoding, id));
             out.push(b'\n');

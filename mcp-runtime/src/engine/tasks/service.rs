@@ -18,11 +18,12 @@ use super::{
 };
 use crate::{
     backend::Backend,
-    engine::{limits::TaskOptions, replicas::Replicas},
+    engine::{limits::TaskOptions, replicas::Replicas, request::operation::Operation},
     error::Fault,
     excerpt::excerpt,
     handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},
     random::log_id,
+    telemetry::SharedTelemetry,
 };
 
 /// The tasks of one server.
@@ -33,6 +34,7 @@ pub(crate) struct Tasks {
     /// The runners, which are aborted when the server is dropped. The task limits bound their number.
     runners: Mutex<JoinSet<()>>,
     arguments: Arc<ByteQuota>,
+    telemetry: Option<SharedTelemetry>,
 }
 
 /// The owner of a task.
@@ -57,9 +59,10 @@ impl Tasks {
         replica: Option<Arc<dyn Replicas>>,
         options: TaskOptions,
         server: &str,
+        telemetry: Option<SharedTelemetry>,
     ) -> Self {
         let store = Arc::new(TaskStore::new(backend, replica, server));
-        Self { store, options, runners: Mutex::default(), arguments: Arc::default() }
+        Self { store, options, runners: Mutex::default(), arguments: Arc::default(), telemetry }
     }
 
     pub(crate) fn store(&self) -> &Arc<TaskStore> {
@@ -112,9 +115,11 @@ impl Tasks {
         context.detach();
         client.inbox().accept();
         let changes = self.store.watch_own(&task.key);
+        let operation = Operation::of_task(self.telemetry.as_ref(), &context);
+        let span = operation.span.clone();
         let runner = Runner::new(Arc::clone(&self.store), task, context, client, arguments);
         // The future is large, and would be moved several times before it runs.
-        let runner = Box::pin(runner.run(changes, running)).in_current_span();
+        let runner = Box::pin(runner.run(changes, running, operation)).instrument(span);
         let mut runners = self.runners.lock().unwrap_or_else(PoisonError::into_inner);
         // Forgets the runners that have finished.
         while runners.try_join_next().is_some() {}
