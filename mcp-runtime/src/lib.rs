@@ -147,6 +147,7 @@ pub mod backend;
 mod cli;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod counters;
 mod engine;
 mod error;
 mod excerpt;

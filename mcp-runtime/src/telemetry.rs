@@ -334,14 +334,28 @@ pub struct Stat {
     pub value: u64,
 }
 
-impl Stat {
-    pub(crate) const fn gauge(name: &'static str, unit: &'static str, description: &'static str, value: u64) -> Self {
-        Self { name, description, unit, is_counter: false, attribute: None, value }
-    }
-}
-
 /// Adds a layer to the subscriber that [`main!`](crate::main) and [`#[server]`](macro@crate::server) install, if the
 /// program contains the crate that calls this macro.
+///
+/// ```
+/// use tracing_subscriber::{Layer, Registry, filter::LevelFilter};
+///
+/// /// Counts the spans that end.
+/// struct Spans;
+///
+/// impl Layer<Registry> for Spans {
+///     fn on_close(&self, _: tracing::span::Id, _: tracing_subscriber::layer::Context<'_, Registry>) {
+///         // …
+///     }
+/// }
+///
+/// fn layer() -> Box<dyn Layer<Registry> + Send + Sync> {
+///     Box::new(Spans.with_filter(LevelFilter::INFO))
+/// }
+///
+/// mcp_runtime::telemetry_layer!(layer);
+/// # fn main() {}
+/// ```
 ///
 /// The argument is a function without parameters that returns a
 /// `Box<dyn tracing_subscriber::Layer<tracing_subscriber::Registry> + Send + Sync>`. It is called before the author's

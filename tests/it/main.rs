@@ -32,4 +32,5 @@ mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
+mod telemetry;
 mod test_client;

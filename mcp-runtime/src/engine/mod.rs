@@ -81,6 +81,8 @@ pub(crate) use session::SessionInfo;
 #[cfg(feature = "cluster")]
 pub(crate) use session::SessionLog;
 #[cfg(feature = "http")]
+pub(crate) use stats::{EndpointBuffers, EndpointStats};
+#[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]
 pub(crate) use subscriptions::subscriber::{MAX_RESOURCES, MAX_URI_BYTES};

@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use super::{
     request::source::Visibility,
     roots_hook::RootsHook,
     session::{Session, SessionLog, WeakSet},
+    stats::EndpointStats,
     subscriptions::subscriber::Subscriptions,
     tasks::Tasks,
 };
@@ -102,6 +103,8 @@ pub(crate) struct Engine {
     pub(super) tasks: Arc<Tasks>,
     /// The backend for layers. `None` if the author has not set a backend.
     pub(super) layer_backend: Option<Arc<SharedBackend>>,
+    /// The HTTP endpoints that serve this server.
+    pub(super) endpoints: Mutex<Vec<Weak<dyn EndpointStats>>>,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
@@ -142,6 +145,7 @@ impl Engine {
             replicas,
             profile,
             layer_backend,
+            endpoints: Mutex::default(),
             encodings,
         }
     }

@@ -7,10 +7,13 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use crate::engine::{
-    outbox::Outbox,
-    request::{operation::Operation, source::Permit},
-    sync::Mutex,
+use crate::{
+    counters::Counted,
+    engine::{
+        outbox::Outbox,
+        request::{operation::Operation, source::Permit},
+        sync::Mutex,
+    },
 };
 
 /// The destination of the response of a call in flight: a line of the output, or a part of the response of a batch.
@@ -21,6 +24,7 @@ pub(crate) struct Sink {
     pub(crate) _permit: Option<Permit>,
     /// The operation that ends with the response.
     pub(crate) operation: Operation,
+    pub(crate) _count: Counted,
 }
 
 impl Sink {

@@ -17,6 +17,7 @@ use super::{
     running::{self, GuardedCall, warn_if_slow, with_unmet_requirement},
 };
 use crate::{
+    counters::{Counted, Counter},
     engine::{
         client_requests::{Binding, RoundParams, RoundsRequester},
         layers::{self, Next},
@@ -232,7 +233,10 @@ fn check_capacity(request: &RequestContext<'_>) -> Result<(), Fault> {
 pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault> {
     let limit = request.engine().profile.limits.in_flight;
     if request.connection.in_flight.count() >= limit {
-        return Err(Fault::overloaded(format!("too many requests in flight: the limit is {limit}")));
+        return Err(Fault::refused(
+            Counter::RefusedCalls,
+            format!("too many requests in flight: the limit is {limit}"),
+        ));
     }
     Ok(())
 }
@@ -340,7 +344,8 @@ impl Context {
     fn spawn(&self, request: &RequestContext<'_>, permit: Option<Permit>, guarded: GuardedCall) -> Result<(), Sink> {
         let ConnectionContext { in_flight, outbox, .. } = request.connection;
         let operation = request.operation.take();
-        let sink = Sink { outbox: Arc::clone(outbox), batch: request.batch.cloned(), _permit: permit, operation };
+        let (batch, _count) = (request.batch.cloned(), Counted::new(Counter::ActiveCalls));
+        let sink = Sink { outbox: Arc::clone(outbox), batch, _permit: permit, operation, _count };
         in_flight.start(self, sink, || {
             let (context, in_flight) = (self.clone(), Arc::clone(in_flight));
             let task = async move {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
+    counters::{Counted, Counter},
     engine::{
         outbox::{MAX_UNREAD_BYTES, Outbox},
         replicas::Replicas,
@@ -57,6 +58,7 @@ struct Waiting {
     cancelled_params: String,
     /// The operation that ends with the response.
     operation: Operation,
+    _count: Counted,
 }
 
 impl Waiting {
@@ -177,7 +179,7 @@ impl PendingRequests {
         if state.waiting.len() >= self.limit {
             let limit = self.limit;
             let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
-            return Err(Fault::overloaded(message));
+            return Err(Fault::refused(Counter::RefusedQuestions, message));
         }
         let id = match self.replicas.get() {
             None => state.last_id + 1,
@@ -197,8 +199,8 @@ impl PendingRequests {
         }
         let (response, receiver) = oneshot::channel();
         let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
-        let outbox = Arc::clone(outbox);
-        state.waiting.insert(id, Waiting { response, progress, outbox, cancelled_params, operation });
+        let (outbox, _count) = (Arc::clone(outbox), Counted::new(Counter::Questions));
+        state.waiting.insert(id, Waiting { response, progress, outbox, cancelled_params, operation, _count });
         Ok((id, receiver))
     }
 

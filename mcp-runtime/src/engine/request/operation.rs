@@ -14,7 +14,7 @@ use tracing::{Span, field::Empty};
 
 use super::{context::ConnectionContext, params::Params};
 use crate::{
-    engine::session::Session,
+    engine::session::{Session, SessionTelemetry},
     error::{Fault, FaultClass},
     excerpt::excerpt,
     handler::{Context, Function, entry::EntryKind},
@@ -100,8 +100,6 @@ pub(crate) struct Operation {
     pub(crate) span: Span,
     /// `None` without telemetry, and once the operation has ended or was [taken](Self::take).
     measured: Cell<Option<Box<Measured>>>,
-    /// Whether there is telemetry.
-    is_measured: bool,
 }
 
 /// The facts about an operation that telemetry records when it ends.
@@ -117,9 +115,9 @@ struct Measured {
 }
 
 impl Operation {
-    /// Creates an operation of a server without telemetry whose span nobody wants.
+    /// Creates an operation without a span, which is not measured.
     pub(crate) fn none() -> Self {
-        Self { span: Span::none(), measured: Cell::new(None), is_measured: false }
+        Self { span: Span::none(), measured: Cell::new(None) }
     }
 
     /// Starts the operation of a message of the client. A notification has no id.
@@ -128,7 +126,7 @@ impl Operation {
     pub(crate) fn start(connection: &ConnectionContext, method: &str, params: &Params<'_>, id: Option<&Id>) -> Self {
         let Some(telemetry) = &connection.engine.profile.telemetry else {
             let span = message_span(connection, method, params, id, None);
-            return Self { span, measured: Cell::new(None), is_measured: false };
+            return Self { span, measured: Cell::new(None) };
         };
         let network = network(connection);
         let span = message_span(connection, method, params, id, Some((&*telemetry.0, network)));
@@ -144,37 +142,33 @@ impl Operation {
 
     /// Starts the operation of a request to the client of a session.
     pub(crate) fn to_client(session: &Session, method: &str) -> Self {
-        let method = known_method(method);
-        let telemetry = session.telemetry.as_ref().map(|of_session| &of_session.telemetry);
+        let Some(SessionTelemetry { telemetry, network, .. }) = &session.telemetry else { return Self::none() };
+        let (method, version) = (known_method(method), session.info.dialect.name());
         let span = tracing::info_span!(
             target: "mcp_runtime::request",
             "mcp.client_request",
-            otel.name = telemetry.map(|_| method),
-            otel.kind = telemetry.map(|_| "client"),
+            otel.name = method,
+            otel.kind = "client",
             otel.status_code = Empty,
             otel.status_description = Empty,
             trace_id = Empty,
             mcp.method.name = method,
             mcp.session.id = session.id().map(log_id),
-            mcp.protocol.version = session.info.dialect.name(),
+            mcp.protocol.version = version,
             jsonrpc.request.id = Empty,
             rpc.response.status_code = Empty,
             error.type = Empty,
-            network.transport = session.telemetry.as_ref().map(|it| it.network.transport),
-            network.protocol.name = session.telemetry.as_ref().and_then(|it| it.network.protocol_name),
-            network.protocol.version = session.telemetry.as_ref().and_then(|it| it.network.protocol_version),
+            network.transport = network.transport,
+            network.protocol.name = network.protocol_name,
+            network.protocol.version = network.protocol_version,
         );
-        let Some(of_session) = &session.telemetry else {
-            return Self { span, measured: Cell::new(None), is_measured: false };
-        };
         if !span.is_disabled() {
-            of_session.telemetry.0.span_created(&span, &TraceContext::default());
+            telemetry.0.span_created(&span, &TraceContext::default());
         }
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.client_operation(operation);
-        let version = Some(session.info.dialect.name());
-        let measured = Measured::new(&of_session.telemetry, record, method, of_session.network, Instant::now());
-        Self::measured(span, Measured { protocol_version: version, ..measured })
+        let measured = Measured::new(telemetry, record, method, *network, Instant::now());
+        Self::measured(span, Measured { protocol_version: Some(version), ..measured })
     }
 
     /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
@@ -191,17 +185,17 @@ impl Operation {
             otel.status_description = Empty,
             trace_id = Empty,
             mcp.method.name = "tools/call",
-            mcp.protocol.version = call.encoding.dialect.name(),
-            gen_ai.tool.name = call.name,
-            gen_ai.operation.name = "execute_tool",
+            mcp.protocol.version = telemetry.map(|_| call.encoding.dialect.name()),
+            gen_ai.operation.name = telemetry.map(|_| "execute_tool"),
             jsonrpc.request.id = &*id_text(&call.id),
+            gen_ai.tool.name = call.name,
             rpc.response.status_code = Empty,
             error.type = Empty,
             enduser.id = shown_principal(telemetry.map(|it| &*it.0), context.principal()).as_deref(),
         );
         span.follows_from(Span::current());
         let Some(telemetry) = telemetry else {
-            return Self { span, measured: Cell::new(None), is_measured: false };
+            return Self { span, measured: Cell::new(None) };
         };
         let (meta, head) = (context.shared().meta.as_deref().map(RawJson::new), context.head());
         if !span.is_disabled() {
@@ -217,28 +211,19 @@ impl Operation {
     }
 
     fn measured(span: Span, measured: Measured) -> Self {
-        Self { span, measured: Cell::new(Some(Box::new(measured))), is_measured: true }
-    }
-
-    /// Returns whether neither the span nor the measurement is wanted.
-    fn is_off(&self) -> bool {
-        !self.is_measured && self.span.is_disabled()
+        Self { span, measured: Cell::new(Some(Box::new(measured))) }
     }
 
     /// Records the dialect of the request.
     pub(crate) fn set_dialect(&self, dialect: &'static Dialect) {
-        if self.is_off() {
-            return;
-        }
-        self.span.record("mcp.protocol.version", dialect.name());
-        self.update(|measured| measured.protocol_version = Some(dialect.name()));
+        self.update(|measured| {
+            self.span.record("mcp.protocol.version", dialect.name());
+            measured.protocol_version = Some(dialect.name());
+        });
     }
 
     /// Records the function that the request concerns.
     pub(crate) fn set_function(&self, function: &Function) {
-        if self.is_off() {
-            return;
-        }
         let name = function.name;
         let field = match function.kind() {
             EntryKind::Tool => "gen_ai.tool.name",
@@ -265,11 +250,14 @@ impl Operation {
         }
     }
 
-    /// Returns the trace context that a request to the client carries.
+    /// Returns the trace context that a request to the client carries, without values that violate their format.
     pub(crate) fn carrier(&self) -> TraceCarrier<'static> {
         let mut carrier = TraceCarrier::default();
         if !self.span.is_disabled() {
-            self.update(|measured| carrier = measured.telemetry.0.inject(&self.span));
+            self.update(|measured| {
+                let own = measured.telemetry.0.inject(&self.span);
+                carrier = TraceCarrier::validated(|key| own.get(key).map(|value| Cow::Owned(value.to_owned())));
+            });
         }
         carrier
     }
@@ -283,7 +271,7 @@ impl Operation {
 
     /// Moves the operation to code that responds later. The original no longer ends it.
     pub(crate) fn take(&self) -> Self {
-        Self { span: self.span.clone(), measured: Cell::new(self.measured.take()), is_measured: self.is_measured }
+        Self { span: self.span.clone(), measured: Cell::new(self.measured.take()) }
     }
 
     /// Takes an operation back that could not be passed on.
@@ -291,46 +279,30 @@ impl Operation {
         self.measured.set(taken.measured.take());
     }
 
-    /// Ends the operation. Has no effect if it has ended, or was taken.
+    /// Ends the operation. Has no effect without telemetry, or if it has ended or was taken.
     pub(crate) fn end(&self, dialect: &Dialect, ending: &Ending) {
-        if self.is_off() {
-            return;
-        }
-        let measured = self.measured.take();
-        if measured.is_none() && self.is_measured {
-            return;
-        }
-        let mut code_text = String::new();
-        let (error_type, code, message) = match ending {
-            Ending::Complete => (None, None, None),
-            Ending::Failed(class) => (Some(*class), None, None),
+        let Some(measured) = self.measured.take() else { return };
+        let (error_type, code) = match ending {
+            Ending::Complete => return measured.record(None, None),
+            Ending::Failed(class) => (Cow::Borrowed(*class), None),
             Ending::Fault(fault, class) => {
                 let code = dialect.code(fault);
-                code_text = code.to_string();
-                (Some(class.unwrap_or(&code_text)), Some(code), Some(fault))
+                let text = code.to_string();
+                self.span.record("rpc.response.status_code", &*text);
+                self.span.record("otel.status_description", tracing::field::display(fault));
+                (class.map_or(Cow::Owned(text), Cow::Borrowed), Some(code))
             }
         };
-        if let Some(error_type) = error_type {
-            self.span.record("error.type", error_type);
-            if code.is_some() {
-                self.span.record("rpc.response.status_code", &*code_text);
-            }
-            if measured.is_some() && !self.span.is_disabled() {
-                self.span.record("otel.status_code", "error");
-                if let Some(message) = message {
-                    self.span.record("otel.status_description", tracing::field::display(message));
-                }
-            }
-        }
-        if let Some(measured) = measured {
-            measured.record(error_type, code);
-        }
+        self.span.record("error.type", &*error_type);
+        self.span.record("otel.status_code", "error");
+        measured.record(Some(&error_type), code);
     }
 }
 
 impl Drop for Operation {
     fn drop(&mut self) {
-        if let Some(measured) = self.measured.take() {
+        // A second panic would abort the process, and telemetry is the author's code.
+        if let Some(measured) = self.measured.take().filter(|_| !std::thread::panicking()) {
             self.span.record("error.type", CANCELLED);
             self.span.record("otel.status_code", "error");
             measured.record(Some(CANCELLED), None);
@@ -387,8 +359,8 @@ fn message_span(
         // A connection without a source has one session, whose id says nothing.
         mcp.session.id = connection.source.as_ref().and_then(|_| connection.session.get()?.id()).map(log_id),
         mcp.protocol.version = Empty,
-        mcp.resource.uri = resource_uri(method, params).as_deref().map(excerpt).as_deref(),
-        gen_ai.operation.name = (method == "tools/call").then_some("execute_tool"),
+        mcp.resource.uri = network.and_then(|_| resource_uri(method, params)).as_deref().map(excerpt).as_deref(),
+        gen_ai.operation.name = network.filter(|_| method == "tools/call").map(|_| "execute_tool"),
         gen_ai.tool.name = Empty,
         gen_ai.prompt.name = Empty,
         jsonrpc.request.id = id.map(id_text).as_deref(),

@@ -4,6 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::subscriber::{self, MAX_RESOURCES, MAX_URI_BYTES, Subscriber};
 use crate::{
+    counters::{Counted, Counter},
     engine::{
         call::running,
         outbox::Outbox,
@@ -152,6 +153,7 @@ pub(crate) struct Listener {
     _permit: Option<Permit>,
     /// The operation that ends with the request. A client that no longer listens has not failed.
     pub(crate) operation: Operation,
+    _count: Counted,
 }
 
 impl Listener {
@@ -176,6 +178,7 @@ impl Listener {
             task_watch: None,
             _permit: permit,
             operation: Operation::none(),
+            _count: Counted::new(Counter::Listeners),
         }
     }
 
@@ -205,7 +208,7 @@ impl Listener {
 
 /// Returns the error for a `subscriptions/listen` request beyond a limit on their number.
 pub(crate) fn too_many_listeners() -> Fault {
-    Fault::overloaded("too many open `subscriptions/listen` requests")
+    Fault::refused(Counter::RefusedListeners, "too many open `subscriptions/listen` requests")
 }
 
 fn write_acknowledgement(out: &mut Vec<u8>, id: &Id, filter: &Filter) {

@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     backend::{BackendError, Backoff},
+    counters::{Counted, Counter},
     engine::{
         call::running::{self, GuardedCall},
         request::operation::{CANCELLED, Ending, Operation},
@@ -200,6 +201,7 @@ impl Runner {
     ) -> Result<Option<(FinalState, Task)>, TaskError> {
         let Self { context, client, .. } = self;
         let end_guard = EndGuard(Some(context.clone()));
+        let mut count = Counted::new(Counter::WorkingTasks);
         let guarded = GuardedCall::new(running, context.clone()).with_slow_warning();
         let mut work = Box::pin(context.run_within(context.call().declared_timeout(), guarded));
         let mut task = self.task.clone();
@@ -232,6 +234,8 @@ impl Runner {
                 }
             };
             if task.state.status != before {
+                let is_waiting = task.state.status == TaskStatus::InputRequired;
+                count.set(if is_waiting { Counter::InputRequiredTasks } else { Counter::WorkingTasks });
                 client.notify_status(&task);
             }
             if is_finished {

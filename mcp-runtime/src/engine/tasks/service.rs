@@ -14,11 +14,19 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::{
-    LOG_TARGET, client::TaskClient, encode, key::hash, quota::ByteQuota, runner::Runner, store::TaskStore, task::Task,
+    LOG_TARGET,
+    client::TaskClient,
+    encode,
+    key::hash,
+    quota::{ByteQuota, MAX_BYTES},
+    runner::Runner,
+    store::TaskStore,
+    task::Task,
 };
 use crate::{
     backend::Backend,
-    engine::{limits::TaskOptions, replicas::Replicas, request::operation::Operation},
+    counters::Counter,
+    engine::{limits::TaskOptions, replicas::Replicas, request::operation::Operation, stats::Buffered},
     error::Fault,
     excerpt::excerpt,
     handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},
@@ -65,6 +73,12 @@ impl Tasks {
         Self { store, options, runners: Mutex::default(), arguments: Arc::default(), telemetry }
     }
 
+    /// Returns the bytes of the arguments of unfinished tasks, and of long results.
+    pub(crate) fn buffered(&self) -> (Buffered, Buffered) {
+        let buffered = |used| Buffered { used, max: MAX_BYTES };
+        (buffered(self.arguments.total()), buffered(self.store.result_bytes()))
+    }
+
     pub(crate) fn store(&self) -> &Arc<TaskStore> {
         &self.store
     }
@@ -86,7 +100,7 @@ impl Tasks {
         let TaskOwner { name: owner, peer } = owner;
         let call = context.call();
         let Some(arguments) = self.arguments.reserve(&peer, call.argument_bytes) else {
-            let fault = Fault::overloaded("the arguments of unfinished tasks are too large");
+            let fault = Fault::refused(Counter::RefusedTasks, "the arguments of unfinished tasks are too large");
             return Err(Rejected { fault, running });
         };
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);

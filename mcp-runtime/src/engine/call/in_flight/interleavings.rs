@@ -14,6 +14,7 @@ use super::{
     InFlight,
 };
 use crate::{
+    counters::{Counted, Counter},
     engine::{
         outbox::Outbox,
         request::{
@@ -52,6 +53,7 @@ impl Fixture {
             batch: batch.cloned(),
             _permit: Some(permit),
             operation: Operation::none(),
+            _count: Counted::new(Counter::ActiveCalls),
         };
         let spawn = || self.runtime.spawn(std::future::pending::<()>()).abort_handle();
         self.table.start(&context, sink, spawn).is_ok().then_some(context)
