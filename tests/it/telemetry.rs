@@ -503,14 +503,19 @@ async fn requests_to_the_client_are_operations_that_carry_their_trace() {
             client.tools().await.unwrap();
             recorder.take();
             spans.0.lock().unwrap().clear();
-            client.send_request("tools/call", json!({"name": "asks", "arguments": {}}));
-            let request = client.next_lines().await.remove(0);
+            let call = json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": {"name": "asks"}});
+            let mut lines = client.send_raw(call.to_string().as_bytes());
+            if lines.is_empty() {
+                lines = client.next_lines().await;
+            }
+            let request = lines.remove(0);
             assert_eq!(request["params"]["_meta"]["traceparent"], TRACE, "{request}");
             let mut response = answer.clone();
             response["jsonrpc"] = "2.0".into();
             response["id"] = request["id"].clone();
-            if client.send_raw(response.to_string().as_bytes()).is_empty() {
-                client.next_lines().await;
+            client.send_raw(response.to_string().as_bytes());
+            while recorder.operations.lock().unwrap().is_empty() {
+                tokio::time::timeout(Duration::from_millis(5), client.next_lines()).await.ok();
             }
             let expected = format!("client elicitation/create - 2025-11-25 {transport} {error} {code}");
             assert_eq!(recorder.take()[0], expected);
@@ -520,7 +525,7 @@ async fn requests_to_the_client_are_operations_that_carry_their_trace() {
                 ("otel.kind", "client"),
                 ("mcp.method.name", "elicitation/create"),
                 ("mcp.protocol.version", "2025-11-25"),
-                ("jsonrpc.request.id", "1"),
+                ("jsonrpc.request.id", &*request["id"].to_string()),
                 ("error.type", error),
                 ("rpc.response.status_code", code),
             ] {

@@ -17,7 +17,7 @@ use crate::{
     engine::session::{Session, SessionTelemetry},
     error::{Fault, FaultClass},
     excerpt::excerpt,
-    handler::{Context, Function, entry::EntryKind},
+    handler::{Function, entry::EntryKind},
     jsonrpc::{Id, RawJson, raw},
     random::log_id,
     revision::Dialect,
@@ -174,7 +174,7 @@ impl Operation {
     /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
     /// parent, since that request ends long before the task.
     #[cfg(feature = "tasks")]
-    pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &Context) -> Self {
+    pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &crate::handler::Context) -> Self {
         let call = context.call();
         let span = tracing::info_span!(
             target: "mcp_runtime::request",
@@ -347,6 +347,8 @@ fn message_span(
     telemetry: Option<(&dyn Telemetry, Network)>,
 ) -> Span {
     let network = telemetry.map(|(_, network)| network);
+    let source = connection.source.as_deref().filter(|_| network.is_some());
+    let address = source.and_then(|source| head_address(source));
     tracing::info_span!(
         target: "mcp_runtime::request",
         "mcp.request",
@@ -370,8 +372,8 @@ fn message_span(
         network.transport = network.map(|network| network.transport),
         network.protocol.name = network.and_then(|network| network.protocol_name),
         network.protocol.version = network.and_then(|network| network.protocol_version),
-        client.address = network.and_then(|_| client_address(connection)).map(|it| it.ip().to_string()).as_deref(),
-        client.port = network.and_then(|_| client_address(connection)).map(|it| it.port()),
+        client.address = address.map(|address| address.ip().to_string()).as_deref(),
+        client.port = address.map(|address| address.port()),
     )
 }
 
@@ -409,7 +411,7 @@ pub(crate) fn network(connection: &ConnectionContext) -> Network {
 
 #[cfg(feature = "http")]
 mod head {
-    use super::{Cow, Network, TraceCarrier};
+    use super::{Cow, Network, SocketAddr, TraceCarrier};
     use crate::handler::RequestHead;
 
     pub(super) fn head_carrier(head: &dyn RequestHead) -> TraceCarrier<'_> {
@@ -425,12 +427,16 @@ mod head {
         };
         Network { protocol_version: Some(version), ..Network::HTTP }
     }
+
+    pub(super) fn head_address(head: &dyn RequestHead) -> Option<SocketAddr> {
+        head.peer_addr()
+    }
 }
 
 /// Without the feature `http`, no message has a head.
 #[cfg(not(feature = "http"))]
 mod head {
-    use super::{Network, TraceCarrier};
+    use super::{Network, SocketAddr, TraceCarrier};
     use crate::handler::RequestHead;
 
     pub(super) fn head_carrier(_: &dyn RequestHead) -> TraceCarrier<'_> {
@@ -440,14 +446,10 @@ mod head {
     pub(super) fn head_network(_: &dyn RequestHead) -> Network {
         Network::PIPE
     }
+
+    pub(super) fn head_address(_: &dyn RequestHead) -> Option<SocketAddr> {
+        None
+    }
 }
 
-use head::{head_carrier, head_network};
-
-/// Returns the address of the sender of a message.
-fn client_address(connection: &ConnectionContext) -> Option<SocketAddr> {
-    #[cfg(feature = "http")]
-    return connection.source.as_ref()?.peer_addr();
-    #[cfg(not(feature = "http"))]
-    return None;
-}
+use head::{head_address, head_carrier, head_network};
