@@ -5,7 +5,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::excerpt::excerpt;
+use crate::{counters::Counter, excerpt::excerpt};
 
 /// A protocol error: the client receives a JSON-RPC error response instead of a result.
 ///
@@ -174,6 +174,12 @@ impl Fault {
     /// Creates an error for a request that is rejected because a limit is reached. The client receives the text.
     pub fn overloaded(message: impl Into<String>) -> Self {
         Self::Overloaded(message.into())
+    }
+
+    /// Creates an error for a request that is rejected because a limit is reached, and counts it.
+    pub(crate) fn refused(reason: Counter, message: impl Into<String>) -> Self {
+        reason.count();
+        Self::overloaded(message)
     }
 
     /// Creates the error for a request that the server ends because it shuts down.

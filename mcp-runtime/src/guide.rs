@@ -30,6 +30,7 @@
 //! - [Authorization](authorization): who may call, and with which scopes.
 //! - [Tenants](tenants): many users or organizations, and their data.
 //! - [Logging and tracing](logging): events, spans, JSON, and your own subscriber.
+//! - [Observability](observability): traces, metrics and health checks, in the names of OpenTelemetry.
 //! - [Deploying](deploying): a container, a systemd service, nginx.
 //! - [Replicas](replicas): several processes of one server, with Redis, on Kubernetes.
 //!
@@ -98,6 +99,9 @@ pub mod authorization {
 #[cfg(any(feature = "http", not(doctest)))]
 pub mod tenants {
     #![doc = include_str!("../docs/tenants.md")]
+}
+pub mod observability {
+    #![doc = include_str!("../docs/observability.md")]
 }
 pub mod deploying {
     #![doc = include_str!("../docs/deploying.md")]

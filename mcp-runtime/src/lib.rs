@@ -38,7 +38,7 @@
 //! | how to return large results | [Pagination](guide::pagination) |
 //! | how to test a server | [Testing](guide::testing) |
 //! | how to structure a larger one, and change it | [Organizing](guide::organizing), [Versions](guide::versions) |
-//! | what the operator sees | [Logging and tracing](guide::logging) |
+//! | what the operator sees | [Logging and tracing](guide::logging), [Observability](guide::observability) |
 //! | how to serve many clients | [HTTP](guide::http), [Deploying](guide::deploying), [Replicas](guide::replicas) |
 //! | how to keep the data of users apart | [Tenants](guide::tenants) |
 //! | how to write tools that models use correctly | [Tool design](guide::tool_design) |
@@ -147,6 +147,7 @@ pub mod backend;
 mod cli;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod counters;
 mod engine;
 mod error;
 mod excerpt;
@@ -174,8 +175,10 @@ mod replace_file;
 mod revision;
 mod server;
 mod stderr;
+pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trace_context;
 mod transport;
 
 pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits};
@@ -291,6 +294,8 @@ pub mod __private {
     pub use crate::missing_features::SkillsFeature;
     #[cfg(not(feature = "testing"))]
     pub use crate::missing_features::TestingFeature;
+    #[cfg(feature = "log")]
+    pub use crate::telemetry::TelemetryLayer;
     #[cfg(feature = "testing")]
     pub use crate::testing::lock::{locked_main, locked_server};
     #[cfg(all(feature = "cluster", feature = "testing"))]

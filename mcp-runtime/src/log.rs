@@ -18,6 +18,7 @@ use crate::{
     handler::{current_call, entry::Entry},
     model::Level,
     stderr,
+    telemetry::TelemetryLayer,
 };
 
 /// Returns a `tracing` layer that forwards the events of a running function to its client.
@@ -54,7 +55,7 @@ pub(crate) fn install(as_json: bool) {
     let stderr = if as_json { stderr.json().boxed() } else { stderr.boxed() };
     // Nothing forwards spans, which cost nothing if no layer wants them.
     let forwarded = forwarded.and(filter_fn(|metadata| metadata.is_event()));
-    let subscriber = tracing_subscriber::registry().with(stderr.with_filter(filter));
+    let subscriber = tracing_subscriber::registry().with(TelemetryLayer::create_all()).with(stderr.with_filter(filter));
     // Fails if the program has installed another subscriber, which takes precedence.
     let _ = subscriber.with(forward_log_layer().with_filter(forwarded)).try_init();
     if let Some(error) = invalid {

@@ -32,5 +32,6 @@ mod specification;
 #[cfg(unix)]
 mod stdio;
 mod tasks;
+mod telemetry;
 mod test_client;
 mod values;

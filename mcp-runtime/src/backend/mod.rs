@@ -8,6 +8,8 @@
 pub(crate) mod connector;
 mod error;
 mod logs;
+#[cfg(feature = "cluster")]
+mod measured;
 mod memory_backend;
 mod memory_logs;
 mod memory_records;
@@ -27,6 +29,8 @@ pub use connector::BackendConnector;
 pub(crate) use error::Warnings;
 pub use error::{BackendError, BackendFuture};
 pub use logs::{Append, EventLogEntry, EventLogs, LogBounds, LogPosition};
+#[cfg(feature = "cluster")]
+pub(crate) use measured::MeasuredBackend;
 pub use memory_backend::MemoryBackend;
 pub use memory_records::MemoryRecords;
 pub use records::{Insertion, Record, RecordCondition, RecordQuota, RecordVersion, Records};

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     backend::{Availability, BackendError, BackendFuture, CircuitBreaker, with_timeout},
+    counters::Counter,
     engine::{Engine, InputResponse, ReplicaHandler, Session, SessionMessage, Slot},
     error::Fault,
     handler::ask::ClientProgress,
@@ -111,7 +112,10 @@ impl ReplicaSessions {
             if is_overlapped() && attempt < MAX_LOADS {
                 continue;
             }
-            let permit = self.sessions.reserve(peer).ok_or_else(|| Fault::overloaded("too many sessions"))?;
+            let permit = self
+                .sessions
+                .reserve(peer)
+                .ok_or_else(|| Fault::refused(Counter::RefusedSessions, "too many sessions"))?;
             let unknown = || BackendError::Unavailable("the version of a session is unknown".to_owned());
             let session = stored.record.restore(&self.engine).ok_or_else(unknown)?;
             let is_unused = self.store.is_unused_for(&stored.record, self.renewal_interval);
@@ -280,7 +284,7 @@ impl SharedSessions for ReplicaSessions {
     ) -> SessionFuture<'a, Result<Arc<str>, Fault>> {
         Box::pin(async move {
             self.ensure_worker();
-            let too_many = || Fault::overloaded("too many sessions");
+            let too_many = || Fault::refused(Counter::RefusedSessions, "too many sessions");
             let permit = self.sessions.reserve(peer).ok_or_else(too_many)?;
             let id = new_id().ok_or_else(|| Fault::overloaded("no session id could be generated"))?;
             let peer = peer_name(peer);

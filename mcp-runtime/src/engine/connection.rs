@@ -5,8 +5,6 @@ use std::{
     time::Instant,
 };
 
-use tracing::Span;
-
 use super::{
     call::{
         batch::Batch,
@@ -19,7 +17,8 @@ use super::{
     rates::FlowControl,
     replicas::SessionMessage,
     request::{
-        context::{ConnectionContext, RequestContext, RequestDialect, request_span},
+        context::{ConnectionContext, RequestContext, RequestDialect},
+        operation::{Ending, Operation},
         params::Params,
         source::check_scopes,
     },
@@ -251,7 +250,7 @@ impl Connection {
                 return self.request(&message, &id, batch, out);
             }
             Ok(Incoming::Notification(message)) => {
-                dispatch::notification(&self.context, &message);
+                self.notification(&message);
                 return ReceiveOutcome::default();
             }
             Ok(Incoming::Response(id, answer)) => {
@@ -265,6 +264,18 @@ impl Connection {
         };
         running::write_error(out, self.default_dialect(), id.as_ref(), &fault);
         ReceiveOutcome::MALFORMED
+    }
+
+    fn notification(&self, message: &Message<'_>) {
+        let params = Params::read(message.params.as_ref());
+        let operation = Operation::start(&self.context, &message.method, &params, None);
+        let _entered = operation.span.enter();
+        let session = self.session_dialect();
+        if let Some(dialect) = session {
+            operation.set_dialect(dialect);
+        }
+        dispatch::notification(&self.context, &message.method, &params);
+        operation.end(session.unwrap_or_else(revision::newest), &Ending::Complete);
     }
 
     /// Passes a response to the call that waits for it, here or on another replica.
@@ -341,9 +352,14 @@ impl Connection {
         let batch = Batch::new();
         let mut response = Vec::new();
         for message in messages {
-            if let Ok(Incoming::Request(_, id)) = Message::read(message) {
+            if let Ok(Incoming::Request(message, id)) = Message::read(message) {
                 response.clear();
-                running::write_error(&mut response, self.default_dialect(), Some(&id), fault);
+                let params = Params::read(message.params.as_ref());
+                let operation = Operation::start(&self.context, &message.method, &params, Some(&id));
+                let dialect = self.default_dialect();
+                operation.set_dialect(dialect);
+                running::write_error(&mut response, dialect, Some(&id), fault);
+                operation.end(dialect, &Ending::Fault(fault.clone(), None));
                 batch.add(&response);
             }
         }
@@ -359,9 +375,16 @@ impl Connection {
         let dialect = RequestDialect::determine(self.session_dialect(), None, &message.method, &params);
         let dialect = dialect.unwrap_or(RequestDialect { dialect: self.default_dialect(), level: None });
         let registry = connection.engine.registry();
-        let (id, batch, span) = (&id, None, &Span::none());
-        let request =
-            RequestContext { connection, dialect: &dialect, params: &params, id, batch, registry: &registry, span };
+        let (id, batch, operation) = (&id, None, &Operation::none());
+        let request = RequestContext {
+            connection,
+            dialect: &dialect,
+            params: &params,
+            id,
+            batch,
+            registry: &registry,
+            operation,
+        };
         required_scopes(&message.method, &request)
     }
 
@@ -381,8 +404,14 @@ impl Connection {
     ) -> ReceiveOutcome {
         let connection = &self.context;
         let params = Params::read(message.params.as_ref());
+        let operation = &Operation::start(connection, &message.method, &params, Some(id));
+        let _entered = operation.span.enter();
+        let reject = |out: &mut Vec<u8>, dialect: &'static Dialect, fault: Fault| {
+            running::write_error(out, dialect, Some(id), &fault);
+            operation.end(dialect, &Ending::Fault(fault, None));
+        };
         if connection.in_flight.has(id) {
-            running::write_error(out, self.default_dialect(), Some(id), &running::duplicate_id(id));
+            reject(out, self.default_dialect(), running::duplicate_id(id));
             return ReceiveOutcome::REQUEST;
         }
         let session = self.session_dialect();
@@ -391,21 +420,31 @@ impl Connection {
             Err(fault) => {
                 // An error about the version that a request names cannot be encoded in that version.
                 let session = session.filter(|_| params.meta.protocol_version.is_none());
-                running::write_error(out, session.unwrap_or_else(revision::newest), Some(id), &fault);
+                reject(out, session.unwrap_or_else(revision::newest), fault);
                 return ReceiveOutcome::MALFORMED;
             }
         };
+        operation.set_dialect(dialect.dialect);
         let registry = connection.engine.registry();
-        let span = &request_span(connection, &message.method, id);
-        let request =
-            RequestContext { connection, dialect: &dialect, params: &params, id, batch, registry: &registry, span };
-        let _entered = span.enter();
+        let request = RequestContext {
+            connection,
+            dialect: &dialect,
+            params: &params,
+            id,
+            batch,
+            registry: &registry,
+            operation,
+        };
         let answered = params.meta.check_progress_token();
         match answered.and_then(|()| dispatch::request(&message.method, &request, out)) {
-            Ok(()) => ReceiveOutcome::REQUEST,
+            Ok(()) => {
+                operation.end(dialect.dialect, &Ending::Complete);
+                ReceiveOutcome::REQUEST
+            }
             Err(fault) => {
-                running::write_error(out, dialect.dialect, Some(id), &fault);
-                ReceiveOutcome { fault: fault.class(), ..ReceiveOutcome::REQUEST }
+                let class = fault.class();
+                reject(out, dialect.dialect, fault);
+                ReceiveOutcome { fault: class, ..ReceiveOutcome::REQUEST }
             }
         }
     }

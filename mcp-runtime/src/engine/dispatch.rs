@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     error::Fault,
-    jsonrpc::{Id, MAX_ID_BYTES, Message, RawJson},
+    jsonrpc::{Id, MAX_ID_BYTES, RawJson},
     registry::ListKind,
     revision::Feature,
 };
@@ -64,9 +64,8 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
 }
 
 /// Handles a notification. Invalid and unknown notifications are ignored, since notifications are never answered.
-pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>) {
-    let params = Params::read(message.params.as_ref());
-    match &*message.method {
+pub(super) fn notification(connection: &ConnectionContext, method: &str, params: &Params<'_>) {
+    match method {
         "notifications/cancelled" => {
             // No request has a longer id, so other processes need not hear of it.
             let id = params
@@ -85,7 +84,7 @@ pub(super) fn notification(connection: &ConnectionContext, message: &Message<'_>
             );
         }
         "notifications/progress" => {
-            let Some((session, (token, report))) = connection.session.get().zip(decode_progress(&params)) else {
+            let Some((session, (token, report))) = connection.session.get().zip(decode_progress(params)) else {
                 return;
             };
             if !session.pending_requests.report_progress(token, &report) {

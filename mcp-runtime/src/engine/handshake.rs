@@ -15,11 +15,12 @@ use super::{
     limits::PingSchedule,
     outbox::Outbox,
     rates::FlowControl,
+    request::operation::TIMEOUT,
     server::Engine,
-    session::{Lifecycle, Liveness, Session, SessionInfo, SingleFlight},
+    session::{Lifecycle, Liveness, Session, SessionInfo, SessionTelemetry, SingleFlight},
     subscriptions::subscriber::Subscriber,
 };
-use crate::race::race;
+use crate::{race::race, telemetry::Network};
 
 /// The capabilities that the server declared in `initialize`.
 #[derive(Debug, Clone, Copy)]
@@ -28,15 +29,22 @@ pub(crate) struct Declared {
     pub(crate) logging: bool,
 }
 
-/// Opens a session with its outbox for messages that belong to no request, and starts to ping its client.
+/// Opens a session with its outbox for messages that belong to no request, and starts to ping its client. `network` is
+/// the transport of its `initialize`, if that was handled by this process.
 pub(super) fn open(
     engine: &Engine,
     info: SessionInfo,
     declared: Declared,
     outbox: Arc<Outbox>,
     (in_flight, flow): (Arc<InFlight>, Arc<FlowControl>),
+    network: Option<Network>,
 ) -> Arc<Session> {
     let subscribe = || Subscriber::of_session(&engine.subscriptions, &outbox);
+    let telemetry = engine.profile.telemetry.clone().map(|telemetry| SessionTelemetry {
+        telemetry,
+        network: network.unwrap_or(Network::HTTP),
+        opened: network.map(|_| std::time::Instant::now()),
+    });
     let session = Arc::new(Session {
         id: OnceLock::new(),
         roots: RootsCache::new(&info.capabilities),
@@ -52,6 +60,7 @@ pub(super) fn open(
         lifecycle: Lifecycle::default(),
         shared: OnceLock::new(),
         liveness: engine.profile.limits.pings.map(Liveness::new),
+        telemetry,
         registration: OnceLock::new(),
     });
     let _ = session.registration.set(engine.sessions.insert(&session));
@@ -65,7 +74,7 @@ pub(crate) fn restore_session(engine: &Arc<Engine>, info: SessionInfo, declared:
     engine.start_background();
     let flow = Arc::new(FlowControl::new(&engine.profile.limits.rates));
     let outbox = Arc::new(Outbox::new(Arc::clone(&flow)));
-    open(engine, info, declared, outbox, (Arc::default(), flow))
+    open(engine, info, declared, outbox, (Arc::default(), flow), None)
 }
 
 /// Starts to ping the client of a session, if the server is configured to do so.
@@ -86,7 +95,7 @@ async fn watch(session: Weak<Session>, schedule: PingSchedule) {
         if !is_alive(&session, schedule.limit, timer.as_mut()).await {
             let client = session.info.client.as_ref().map(|client| client.name.as_str());
             tracing::warn!(client, limit = ?schedule.limit, "ending a session: the client did not answer a ping");
-            session.end();
+            session.end_because(Some(TIMEOUT));
             return;
         }
         timer.as_mut().reset(Instant::now() + schedule.interval);
@@ -101,13 +110,14 @@ async fn is_alive(session: &Arc<Session>, limit: Duration, mut timer: Pin<&mut S
         return true;
     }
     timer.as_mut().reset(Instant::now() + limit);
-    match send_request(&session.pending_requests, &session.outbox, "ping", "{}", false) {
+    match send_request(session, &session.outbox, "ping", "{}", false) {
         Ok(mut ping) => {
             // An error response also shows that the client is alive. A ping that was withdrawn shows nothing. If the
             // session ends, so does this task.
             if let Ok(Err(_)) = race(&mut ping.response, timer).await {
                 return true;
             }
+            ping.time_out();
         }
         // No ping was sent, because of the server.
         Err(_) if !session.pending_requests.has_numbers() => return true,

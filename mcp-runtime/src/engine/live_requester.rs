@@ -88,12 +88,13 @@ impl ClientRequester for LiveRequester {
                 Some(outbox) => outbox,
                 None => session.until_read(READY_TIMEOUT).await?,
             };
-            let mut request = send_request(&session.pending_requests, &outbox, "ping", "{}", false)?;
+            let mut request = send_request(&session, &outbox, "ping", "{}", false)?;
             match timeout(PING_TIMEOUT, &mut request.response).await {
                 // An error response also shows that the client is responsive.
                 Ok(Ok(_)) => Ok("{}".to_owned()),
                 Ok(Err(_)) => Err(session_ended()),
                 Err(_) => {
+                    request.time_out();
                     tracing::warn!(timeout = ?PING_TIMEOUT, "the client did not answer a ping");
                     Err(Fault::internal(format!("the client did not answer `ping` within {PING_TIMEOUT:?}")))
                 }
@@ -174,8 +175,7 @@ async fn ask(session: Weak<Session>, outbox: Option<Arc<Outbox>>, mut question: 
     };
     let version = session.roots.version();
     let wants_progress = question.options.wants_progress();
-    let pending = &session.pending_requests;
-    let mut request = send_request(pending, &outbox, question.method, &question.params, wants_progress)?;
+    let mut request = send_request(&session, &outbox, question.method, &question.params, wants_progress)?;
     if let Some(tracked) = question.tracked.take() {
         tracked.received_by(Arc::new(Arc::downgrade(&session)));
     }

@@ -26,6 +26,7 @@ mod request;
 mod roots_hook;
 mod server;
 mod session;
+mod stats;
 mod subscriptions;
 /// The synchronization primitives of the table of calls in flight and of the outbox: the primitives of `std`, or with
 /// `--cfg shuttle` the primitives of shuttle, which runs the threads of a test in all interleavings.
@@ -79,6 +80,8 @@ pub(crate) use session::Session;
 pub(crate) use session::SessionInfo;
 #[cfg(feature = "cluster")]
 pub(crate) use session::SessionLog;
+#[cfg(feature = "http")]
+pub(crate) use stats::{EndpointBuffers, EndpointStats};
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]

@@ -4,17 +4,30 @@ use std::sync::Arc;
 
 use super::{
     call::prepare::call_function, limits::TaskOptions, replicas::Replicas, request::context::RequestContext,
-    subscriptions::filter::Filter,
+    stats::Buffered, subscriptions::filter::Filter,
 };
-use crate::{backend::Backend, error::Fault, handler::Function};
+use crate::{backend::Backend, error::Fault, handler::Function, telemetry::SharedTelemetry};
 
 /// The tasks of a server, which has none.
 #[derive(Debug)]
 pub(super) struct Tasks;
 
 impl Tasks {
-    pub(super) fn new(_: Arc<dyn Backend>, _: Option<Arc<dyn Replicas>>, _: TaskOptions, _: &str) -> Self {
+    pub(super) fn new(
+        _: Arc<dyn Backend>,
+        _: Option<Arc<dyn Replicas>>,
+        _: TaskOptions,
+        _: &str,
+        _: Option<SharedTelemetry>,
+    ) -> Self {
         Self
+    }
+}
+
+impl Tasks {
+    /// Returns the bytes of arguments and of results, of which there are none.
+    pub(super) fn buffered(&self) -> (Buffered, Buffered) {
+        Default::default()
     }
 }
 

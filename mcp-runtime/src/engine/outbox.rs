@@ -10,6 +10,7 @@ use std::{
 use tokio::sync::{Notify, SetOnce, futures::OwnedNotified};
 
 use crate::{
+    counters::Counter,
     engine::{
         limits::Meter,
         rates::FlowControl,
@@ -203,6 +204,7 @@ impl CallConnection for Outbox {
         if contents.lines.len() + message.len() > MAX_UNREAD_BYTES {
             let is_first = !std::mem::replace(&mut contents.has_dropped, true);
             drop(contents);
+            Counter::DroppedNotifications.count();
             if is_first {
                 tracing::warn!("dropping notifications: the client reads too slowly");
             }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use crate::{
+    counters::Counter,
     error::Fault,
     model::{Level, setters},
     mutex::Mutex,
@@ -227,7 +228,7 @@ struct Excess {
 impl Excess {
     fn fault(&self, messages: &str) -> Fault {
         let wait = Duration::from_millis(self.wait.as_millis() as u64 + 1);
-        Fault::overloaded(format!("too many {messages}: retry in {wait:?}"))
+        Fault::refused(Counter::RefusedRate, format!("too many {messages}: retry in {wait:?}"))
     }
 }
 

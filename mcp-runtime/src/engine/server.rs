@@ -3,7 +3,7 @@
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use super::{
     request::source::Visibility,
     roots_hook::RootsHook,
     session::{Session, SessionLog, WeakSet},
+    stats::EndpointStats,
     subscriptions::subscriber::Subscriptions,
     tasks::Tasks,
 };
@@ -34,6 +35,7 @@ use crate::{
     mutex::Mutex,
     registry::{Kinds, Names, Pager, Registry, ScopeRules},
     revision::{self, Dialect, Revision},
+    telemetry::SharedTelemetry,
 };
 
 /// The description and the settings of a server.
@@ -72,6 +74,8 @@ pub(crate) struct Profile {
     pub(crate) authenticates: bool,
     /// The identity of the sender on transports that do not identify senders.
     pub(crate) local_identity: Option<Identity>,
+    /// Receives spans and measurements. `None` if the author has not set any.
+    pub(crate) telemetry: Option<SharedTelemetry>,
 }
 
 impl Profile {
@@ -100,6 +104,8 @@ pub(crate) struct Engine {
     pub(super) tasks: Arc<Tasks>,
     /// The backend for layers. `None` if the author has not set a backend.
     pub(super) layer_backend: Option<Arc<SharedBackend>>,
+    /// The HTTP endpoints that serve this server.
+    pub(super) endpoints: Mutex<Vec<Weak<dyn EndpointStats>>>,
     /// One for each of [`Revision::ALL`].
     encodings: [Arc<Encoding>; Revision::ALL.len()],
 }
@@ -124,7 +130,8 @@ impl Engine {
         let log = Arc::new(SessionLog::new(&sessions));
         let (state_keys, name) = (std::mem::take(&mut profile.state_keys), profile.first_name());
         let state_keys = StateKeys::new(state_keys, profile.limits.round_ttl, name, replicas.clone());
-        let tasks = Tasks::new(Arc::clone(&backend), replicas.clone(), profile.limits.tasks.clone(), name);
+        let telemetry = profile.telemetry.clone();
+        let tasks = Tasks::new(Arc::clone(&backend), replicas.clone(), profile.limits.tasks.clone(), name, telemetry);
         let layer_backend = replicas.as_ref().map(|_| Arc::new(SharedBackend { backend, server: name.into() }));
         Self {
             current: CurrentRegistry::new(registry),
@@ -139,6 +146,7 @@ impl Engine {
             replicas,
             profile,
             layer_backend,
+            endpoints: Mutex::default(),
             encodings,
         }
     }

@@ -9,7 +9,7 @@ use std::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{
@@ -33,6 +33,7 @@ use crate::{
     mutex::Mutex,
     race::race,
     revision::Dialect,
+    telemetry::{Network, SessionEnd, SharedTelemetry},
 };
 
 /// The time between two checks whether a client reads at another replica.
@@ -68,6 +69,8 @@ pub(crate) struct Session {
     pub(crate) shared: OnceLock<Box<dyn Any + Send + Sync>>,
     /// Pings the client when it is silent. `None` if pings are disabled.
     pub(super) liveness: Option<Liveness>,
+    /// Receives what is measured. `None` if the server has no telemetry.
+    pub(super) telemetry: Option<SessionTelemetry>,
     /// Removes the session from the set of open sessions when dropped.
     pub(super) registration: OnceLock<Registration<Session>>,
 }
@@ -81,6 +84,15 @@ pub(crate) struct SessionInfo {
     pub(crate) capabilities: Arc<str>,
     /// The principal that opened the session, and the only one that may use it.
     pub(crate) principal: Option<Box<str>>,
+}
+
+/// The telemetry of a session.
+#[derive(Debug)]
+pub(crate) struct SessionTelemetry {
+    pub(crate) telemetry: SharedTelemetry,
+    pub(crate) network: Network,
+    /// The time at which `initialize` has opened the session. `None` if that was at another replica.
+    pub(crate) opened: Option<Instant>,
 }
 
 /// The phases of a session. Each begins once.
@@ -221,6 +233,11 @@ impl Session {
     /// Ends the session: withdraws its requests to the client, fails its calls, stops its subscriptions and pings, and
     /// closes its output.
     pub(crate) fn end(&self) {
+        self.end_because(None);
+    }
+
+    /// Ends the session, because of an error of this class if there is one.
+    pub(super) fn end_because(&self, error_type: Option<&'static str>) {
         if self.lifecycle.ended.set(()).is_err() {
             return;
         }
@@ -233,6 +250,11 @@ impl Session {
             liveness.stop();
         }
         self.outbox.close();
+        if let Some(SessionTelemetry { telemetry, network, opened: Some(opened) }) = &self.telemetry {
+            let protocol_version = self.info.dialect.name();
+            let (network, duration) = (*network, opened.elapsed());
+            telemetry.0.session_ended(&SessionEnd { protocol_version, network, error_type, duration });
+        }
     }
 }
 
@@ -255,6 +277,7 @@ impl Session {
             lifecycle: Lifecycle::default(),
             shared: OnceLock::new(),
             liveness: None,
+            telemetry: None,
             registration: OnceLock::new(),
             pending_requests: Arc::new(PendingRequests::new(0)),
             in_flight: Arc::default(),

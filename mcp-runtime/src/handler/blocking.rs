@@ -23,6 +23,11 @@ pub(crate) fn max_checks() -> usize {
     *MAX
 }
 
+/// Returns the number of blocking functions that the process runs, and its maximum.
+pub(crate) fn blocking_threads() -> (usize, usize) {
+    (MAX_BLOCKING - PERMITS.available_permits(), MAX_BLOCKING)
+}
+
 /// Runs a blocking function on the pool of blocking threads.
 ///
 /// # Cancel safety

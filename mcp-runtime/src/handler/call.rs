@@ -1,6 +1,11 @@
 //! A call, and what a macro expansion sees of it: the input of the function, and the writer of its result.
 
-use std::{any::Any, borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use serde::de::DeserializeOwned;
 
@@ -37,6 +42,8 @@ pub(crate) struct Call {
     pub(crate) timeout: Option<Duration>,
     pub(crate) encoding: Arc<Encoding>,
     pub(crate) states: Arc<StateMap>,
+    /// The class of a failure that the response does not tell from others, for telemetry: `panic` or `timeout`.
+    pub(crate) failure: OnceLock<&'static str>,
 }
 
 impl Call {
@@ -49,7 +56,8 @@ impl Call {
     ) -> Self {
         let name = name.into();
         let subject = name.clone();
-        Self { name, kind: None, function: None, subject, id, argument_bytes: 0, timeout: None, encoding, states }
+        let (kind, function, timeout, failure) = (None, None, None, OnceLock::new());
+        Self { name, kind, function, subject, id, argument_bytes: 0, timeout, encoding, states, failure }
     }
 
     /// Returns whether the function is a tool, whose errors are results for the model to read.

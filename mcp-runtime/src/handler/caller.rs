@@ -104,6 +104,9 @@ pub(crate) trait RequestHead: Send + Sync {
     fn headers(&self) -> &http::HeaderMap;
 
     #[cfg(feature = "http")]
+    fn version(&self) -> http::Version;
+
+    #[cfg(feature = "http")]
     fn extensions(&self) -> &http::Extensions;
 
     #[cfg(feature = "http")]

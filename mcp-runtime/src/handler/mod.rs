@@ -52,7 +52,7 @@ pub use state::{
 pub(crate) use blocking::MAX_BLOCKING;
 #[cfg(feature = "http")]
 pub(crate) use blocking::max_checks;
-pub(crate) use blocking::{run_blocking, run_check};
+pub(crate) use blocking::{blocking_threads, run_blocking, run_check};
 pub(crate) use call::Call;
 pub(crate) use caller::{CallConnection, RequestHead};
 pub(crate) use client_requests::{AnswerFuture, CheckAnswer, ClientRequester, MAX_ATTEMPTS, SessionPeer};

@@ -4,9 +4,9 @@ use super::{Call, Layer, LayerFuture, Next};
 use crate::excerpt::excerpt;
 
 /// A layer that logs each call when it ends: a `tracing` event of level `info` with `name`, `kind`, `id`, `principal`,
-/// `outcome` and `elapsed`.
+/// `outcome`, `bytes` and `elapsed`.
 ///
-/// The outcome is the [status of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed
+/// `bytes` is the size of the result; it is 0 if the call has none. The outcome is the [status of the call](super::CallStatus::as_str), or `dropped` if the call was cancelled or timed
 /// out. Results are never logged, and arguments only if [enabled](Self::with_arguments). The field `principal` exists
 /// only if the caller has [one](crate::Caller::principal), such as the issuer and the subject of its token, and
 /// contains at most 200 characters of its name.
@@ -39,9 +39,9 @@ impl Layer for LogCalls {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         let (arguments, began) = (self.arguments, Instant::now());
         Box::pin(async move {
-            let mut log = CallLog { call: call.clone(), arguments, began, outcome: "dropped" };
+            let mut log = CallLog { call: call.clone(), arguments, began, outcome: "dropped", bytes: 0 };
             let outcome = next.run(call).await;
-            log.outcome = outcome.status().as_str();
+            (log.outcome, log.bytes) = (outcome.status().as_str(), outcome.size());
             outcome
         })
     }
@@ -53,11 +53,12 @@ struct CallLog {
     arguments: bool,
     began: Instant,
     outcome: &'static str,
+    bytes: usize,
 }
 
 impl Drop for CallLog {
     fn drop(&mut self) {
-        let Self { call, arguments, began, outcome } = self;
+        let Self { call, arguments, began, outcome, bytes } = self;
         tracing::info!(
             name = call.name(),
             kind = call.kind().as_str(),
@@ -65,6 +66,7 @@ impl Drop for CallLog {
             principal = call.caller().principal().map(excerpt).as_deref(),
             arguments = arguments.then(|| call.arguments()),
             outcome,
+            bytes,
             elapsed = ?began.elapsed(),
             "call finished"
         );

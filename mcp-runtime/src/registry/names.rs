@@ -17,7 +17,6 @@ use crate::{
         Function,
         entry::{CommonEntry, Entry, EntryInfo, EntryKind},
     },
-    mutex::Mutex,
 };
 
 /// The rules that rename functions, in the order in which they apply.

@@ -7,6 +7,8 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Server, built::BuiltServer};
+#[cfg(feature = "cluster")]
+use crate::{backend::MeasuredBackend, cluster::Cluster, engine::Replicas};
 use crate::{
     backend::{Backend, MemoryBackend},
     engine::{Engine, Profile},
@@ -14,8 +16,6 @@ use crate::{
     handle::Handle,
     registry::{Registry, Selection, ServerCapabilities, Skills},
 };
-#[cfg(feature = "cluster")]
-use crate::{cluster::Cluster, engine::Replicas};
 
 /// Building and serving.
 impl Server {
@@ -108,6 +108,10 @@ impl Server {
         crate::testing::lock::reject_foreign_main();
         let memory = || -> Arc<dyn Backend> { Arc::new(MemoryBackend::default()) };
         #[cfg(feature = "cluster")]
+        if let (Some(backend), Some(telemetry)) = (&mut self.cluster.backend, &self.profile.telemetry) {
+            *backend = Arc::new(MeasuredBackend::new(Arc::clone(backend), telemetry.clone()));
+        }
+        #[cfg(feature = "cluster")]
         let backend = self.cluster.backend.clone().unwrap_or_else(memory);
         #[cfg(not(feature = "cluster"))]
         let backend = memory();
@@ -149,6 +153,9 @@ impl Server {
             cluster.connect(&engine);
         }
         self.handle.connect(&engine);
+        if let Some(telemetry) = &engine.profile.telemetry {
+            telemetry.0.connect(engine.stats());
+        }
         engine.start_background();
         log_built(&engine);
         let built = BuiltServer::new(engine, self.handle);

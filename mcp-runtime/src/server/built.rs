@@ -5,6 +5,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::{
     engine::{Connection, Engine},
     handle::Handle,
+    telemetry::Stats,
     transport::{self, Stdio},
 };
 
@@ -50,6 +51,11 @@ impl BuiltServer {
     pub fn handle(&self) -> Handle {
         self.engine.announce_changes();
         self.handle.issue()
+    }
+
+    /// Returns access to the gauges and counters of the server.
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
     }
 
     /// Serves stdio until stdin ends or the process receives SIGTERM or Ctrl-C, then waits for the calls in flight.

@@ -25,6 +25,7 @@ use crate::{
         entry::{Collect, Entry, EntryInfo},
     },
     model::Implementation,
+    telemetry::{SharedTelemetry, Telemetry},
 };
 
 /// A server under construction: annotated functions, the state they share, and options.
@@ -360,6 +361,32 @@ impl Server {
         layer: impl Layer,
     ) -> Self {
         self.profile.layers.push(layer, Some(Arc::new(applies)));
+        self
+    }
+
+    /// Connects the server to a telemetry system: spans to the traces of clients, and measurements. A second call
+    /// replaces the first.
+    ///
+    /// ```
+    /// # use mcp_runtime::{Server, telemetry::{Operation, Telemetry}};
+    /// struct Slow;
+    ///
+    /// impl Telemetry for Slow {
+    ///     fn server_operation(&self, operation: &Operation<'_>) {
+    ///         if operation.duration.as_secs() > 10 {
+    ///             eprintln!("{} took {:?}", operation.method, operation.duration);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # fn configure(server: Server) -> Server {
+    /// server.telemetry(Slow)
+    /// # }
+    /// ```
+    ///
+    /// See [Observability](crate::guide::observability).
+    pub fn telemetry(mut self, telemetry: impl Telemetry) -> Self {
+        self.profile.telemetry = Some(SharedTelemetry(Arc::new(telemetry)));
         self
     }
 

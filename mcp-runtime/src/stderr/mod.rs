@@ -16,9 +16,11 @@ use std::{
     time::Duration,
 };
 
+use crate::counters::Counter;
+
 /// The maximum number of bytes that wait to be written. Text that does not fit is dropped and counted. As many bytes
 /// again may be in the process of being written.
-const MAX_PENDING_BYTES: usize = 1 << 20;
+pub(crate) const MAX_PENDING_BYTES: usize = 1 << 20;
 /// The maximum time that the end of the process waits for each step of writing the remaining output.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -105,6 +107,7 @@ impl LossyWriter {
         let mut state = self.0.lock();
         if state.pending.len() + text.len() > self.0.capacity {
             state.dropped += text.len();
+            Counter::DroppedLogBytes.add(text.len() as u64);
         } else {
             state.pending.extend_from_slice(text);
         }
@@ -114,6 +117,11 @@ impl LossyWriter {
             Some(out) => self.start(out),
             None => self.0.changed.notify_all(),
         }
+    }
+
+    /// Returns the number of bytes that wait to be written.
+    pub(crate) fn pending(&self) -> usize {
+        self.0.lock().pending.len()
     }
 
     /// Starts the thread that writes to `out`. If that fails, no output is written.

@@ -1,6 +1,6 @@
 use std::{net::SocketAddr, sync::Arc};
 
-use http::{Extensions, HeaderMap};
+use http::{Extensions, HeaderMap, Version};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -20,6 +20,10 @@ pub(super) struct TestRequestSource {
 impl RequestHead for TestRequestSource {
     fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    fn version(&self) -> Version {
+        Version::HTTP_11
     }
 
     fn extensions(&self) -> &Extensions {

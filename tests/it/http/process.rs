@@ -188,6 +188,8 @@ async fn the_log_contains_the_beginning_of_the_id_of_a_session() {
     connection.send(&call(&session, "logs_blocking", &json!({}))).await;
     let line = line_with(&mut server.stderr, "fixture: inside");
     let (start, rest) = session.split_at(8);
-    let span = format!(r#"mcp.request{{method="tools/call" id="1" session="{start}" entry="logs_blocking"}}"#);
+    let span = format!(
+        r#"mcp.request{{mcp.method.name="tools/call" mcp.session.id="{start}" jsonrpc.request.id="1" gen_ai.tool.name="logs_blocking"}}"#
+    );
     assert!(line.contains(&span) && !line.contains(rest), "{line}");
 }

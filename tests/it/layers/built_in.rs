@@ -41,7 +41,7 @@ async fn calls_are_logged_without_their_contents() {
     for (id, (method, params, name, kind, outcome)) in (1..).zip(calls) {
         let _ = client.request(method, params).await;
         let lines = log.take("call finished name");
-        let expected = format!("call finished name={name:?} kind={kind:?} id=\"{id}\" outcome={outcome:?} elapsed=");
+        let expected = format!("call finished name={name:?} kind={kind:?} id=\"{id}\" outcome={outcome:?} bytes=");
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].starts_with(&expected), "{lines:?}");
     }
@@ -70,11 +70,12 @@ async fn the_log_names_the_principal() {
             .with_extension(Identity::new(Principal::of_subject(issuer, subject)));
         client.call("double", json!({"number": 2})).await.unwrap();
         let lines = log.take("");
-        let field = format!(" principal={expected:?}");
-        let mut logged: Vec<&String> = lines.iter().filter(|line| line.contains(&field)).collect();
+        let fields = ["principal", "enduser.id"].map(|name| format!(" {name}={expected:?}"));
+        let is_named = |line: &&String| fields.iter().any(|field| line.contains(field));
+        let mut logged: Vec<&String> = lines.iter().filter(is_named).collect();
         assert!(logged.iter().all(|line| !line.contains(['\n', '\u{1b}'])), "{logged:?}");
-        let spans: Vec<_> = logged.extract_if(.., |line| line.starts_with("mcp.request method=")).collect();
-        assert!(spans.last().is_some_and(|span| span.contains(r#"method="tools/call""#)), "{lines:?}");
+        let spans: Vec<_> = logged.extract_if(.., |line| line.starts_with("mcp.request mcp.method.name=")).collect();
+        assert!(spans.last().is_some_and(|span| span.contains(r#"mcp.method.name="tools/call""#)), "{lines:?}");
         assert!(logged.len() == 2 && logged[0].starts_with("session opened"), "{lines:?}");
         assert!(logged[1].starts_with("call finished"), "{logged:?}");
     }

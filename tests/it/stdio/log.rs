@@ -185,7 +185,7 @@ fn log_of_spans(command: &mut Command) -> String {
         format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
     };
     let mut server = Running::start(command);
-    for (id, (method, name)) in SPANS.iter().enumerate() {
+    for (id, (method, name, ..)) in SPANS.iter().enumerate() {
         let params = match *method {
             "resources/read" => json!({"uri": "logs://secret"}),
             "completion/complete" => {
@@ -222,19 +222,20 @@ fn log_of_spans(command: &mut Command) -> String {
     log_of(server)
 }
 
-/// Requests whose functions log an event.
-const SPANS: [(&str, &str); 11] = [
-    ("tools/call", "logs_sync"),
-    ("tools/call", "logs_async"),
-    ("tools/call", "logs_blocking"),
-    ("tools/call", "logs_task"),
-    ("tools/call", "logs_blocking_task"),
-    ("tools/call", "logs_deferred"),
-    ("tools/call", "logs_dropped"),
-    ("tools/call", "logs_asking"),
-    ("resources/read", "logs_resource"),
-    ("completion/complete", "logs_resource"),
-    ("prompts/get", "logs_prompt"),
+/// Requests whose functions log an event: the method, the name, and the span with its last field. The span of a task is its
+/// own, so that the span of the request ends with its response.
+const SPANS: [(&str, &str, &str, &str); 11] = [
+    ("tools/call", "logs_sync", "mcp.request", "gen_ai.tool.name"),
+    ("tools/call", "logs_async", "mcp.request", "gen_ai.tool.name"),
+    ("tools/call", "logs_blocking", "mcp.request", "gen_ai.tool.name"),
+    ("tools/call", "logs_task", "mcp.task", "gen_ai.tool.name"),
+    ("tools/call", "logs_blocking_task", "mcp.task", "gen_ai.tool.name"),
+    ("tools/call", "logs_deferred", "mcp.task", "gen_ai.tool.name"),
+    ("tools/call", "logs_dropped", "mcp.request", "gen_ai.tool.name"),
+    ("tools/call", "logs_asking", "mcp.request", "gen_ai.tool.name"),
+    ("resources/read", "logs_resource", "mcp.request", ""),
+    ("completion/complete", "logs_resource", "mcp.request", ""),
+    ("prompts/get", "logs_prompt", "mcp.request", "gen_ai.prompt.name"),
 ];
 
 #[test]
@@ -243,8 +244,10 @@ fn events_of_functions_and_layers_are_inside_the_span_of_their_request() {
         let mut command = fixture();
         command.env("RUST_LOG", "info").args(layered.then_some("--layered"));
         let log = log_of_spans(&mut command);
-        for (id, (method, name)) in SPANS.iter().enumerate() {
-            let span = format!("mcp.request{{method=\"{method}\" id=\"{id}\" entry=\"{name}\"}}: fixture: ");
+        for (id, (method, name, span, field)) in SPANS.iter().enumerate() {
+            let name_of = if field.is_empty() { String::new() } else { format!(" {field}=\"{name}\"") };
+            let fields = format!("mcp.method.name=\"{method}\" jsonrpc.request.id=\"{id}\"{name_of}");
+            let span = format!("{span}{{{fields}}}: fixture: ");
             let events = |message| log.matches(&format!("{span}{message}\n")).count();
             assert_eq!(events("inside"), 1, "{name}, {layered}: {log}");
             assert!(!layered || events("around") > 0, "{name}: {log}");
@@ -256,9 +259,13 @@ fn events_of_functions_and_layers_are_inside_the_span_of_their_request() {
 /// By default, no span is created. A filter adds it to warnings.
 #[test]
 fn the_span_has_a_target_of_its_own() {
-    for (filter, span) in
-        [("warn", ""), ("warn,mcp_runtime::request=info", r#"mcp.request{method="tools/call" id="1" entry="logs"}: "#)]
-    {
+    for (filter, span) in [
+        ("warn", ""),
+        (
+            "warn,mcp_runtime::request=info",
+            r#"mcp.request{mcp.method.name="tools/call" jsonrpc.request.id="1" gen_ai.tool.name="logs"}: "#,
+        ),
+    ] {
         let mut server = Running::start(fixture().env("RUST_LOG", filter));
         server.send(&call(1, "logs", json!({})));
         assert_eq!(text(&server.receive()), "logged");
@@ -286,7 +293,12 @@ fn the_log_can_be_json() {
             continue;
         };
         assert!(is_json, "{line}");
-        let span = json!({"name": "mcp.request", "method": "tools/call", "id": "0", "entry": "logs_sync"});
+        let span = json!({
+            "name": "mcp.request",
+            "mcp.method.name": "tools/call",
+            "jsonrpc.request.id": "0",
+            "gen_ai.tool.name": "logs_sync",
+        });
         assert_eq!((&event["fields"]["message"], &event["span"]), (&json!("inside"), &span));
         assert_eq!((&event["level"], &event["target"]), (&json!("INFO"), &json!("fixture")));
     }

@@ -7,7 +7,14 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use crate::engine::{outbox::Outbox, request::source::Permit, sync::Mutex};
+use crate::{
+    counters::Counted,
+    engine::{
+        outbox::Outbox,
+        request::{operation::Operation, source::Permit},
+        sync::Mutex,
+    },
+};
 
 /// The destination of the response of a call in flight: a line of the output, or a part of the response of a batch.
 pub(crate) struct Sink {
@@ -15,6 +22,9 @@ pub(crate) struct Sink {
     pub(crate) batch: Option<Arc<Batch>>,
     /// The capacity of the transport that the call occupies.
     pub(crate) _permit: Option<Permit>,
+    /// The operation that ends with the response.
+    pub(crate) operation: Operation,
+    pub(crate) _count: Counted,
 }
 
 impl Sink {

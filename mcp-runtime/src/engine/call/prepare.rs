@@ -17,6 +17,7 @@ use super::{
     running::{self, GuardedCall, warn_if_slow, with_unmet_requirement},
 };
 use crate::{
+    counters::{Counted, Counter},
     engine::{
         client_requests::{Binding, RoundParams, RoundsRequester},
         layers::{self, Next},
@@ -27,7 +28,7 @@ use crate::{
             source::Permit,
         },
     },
-    error::{Fault, FaultClass},
+    error::Fault,
     handler::{
         Call, CallFuture, ClientRequester, Context, Finished, Function, HandlerError, HandlerResult, Input,
         LogThreshold, Reply, SharedCall, enter_call,
@@ -68,7 +69,7 @@ pub(crate) fn call_with(
     let uses_context = function.uses_context || request.engine().profile.log_targets.is_some();
     if let (None, Handler::Sync(handler), false) = (&next, &function.common().handler, uses_context) {
         check_capacity(request)?;
-        call.run_sync(request.connection, None, *handler, Input::new(function, &call, None, arguments), out);
+        call.run_sync(request, None, *handler, Input::new(function, &call, None, arguments), out);
         return Ok(());
     }
     let shared = share(request, call, function.uses_context, next.is_some());
@@ -88,7 +89,7 @@ pub(crate) fn prepare(
 ) -> Result<(Call, Option<Next>), Fault> {
     let next = request.engine().profile.layers.for_call(function, arguments);
     check_in_flight(request)?;
-    request.span.record("entry", &*function.name);
+    request.operation.set_function(function);
     let call = Call {
         kind: Some(function.kind()),
         function: Some(Arc::clone(function)),
@@ -122,13 +123,13 @@ pub(crate) fn run(
         (None, Handler::Sync(handler)) => {
             check_capacity(request)?;
             let input = Input::new(function, call, Some(context), arguments);
-            call.run_sync(request.connection, Some(context), *handler, input, out);
+            call.run_sync(request, Some(context), *handler, input, out);
         }
         (None, handler) => {
             let permit = admit(request)?;
             match context.start(handler, Input::new(function, call, Some(context), arguments)) {
                 Ok(running) => context.run_future(request, permit, running, out),
-                Err(error) => call.fail(request.connection, error, out),
+                Err(error) => call.fail(request, error, out),
             }
         }
         (Some(next), _) => {
@@ -236,7 +237,10 @@ fn check_capacity(request: &RequestContext<'_>) -> Result<(), Fault> {
 pub(crate) fn check_in_flight(request: &RequestContext<'_>) -> Result<(), Fault> {
     let limit = request.engine().profile.limits.in_flight;
     if request.connection.in_flight.count() >= limit {
-        return Err(Fault::overloaded(format!("too many requests in flight: the limit is {limit}")));
+        return Err(Fault::refused(
+            Counter::RefusedCalls,
+            format!("too many requests in flight: the limit is {limit}"),
+        ));
     }
     Ok(())
 }
@@ -264,7 +268,7 @@ impl Call {
     /// Runs a synchronous function.
     pub(super) fn run_sync(
         &self,
-        connection: &ConnectionContext,
+        request: &RequestContext<'_>,
         context: Option<&Context>,
         function: SyncFn,
         input: Input<'_>,
@@ -277,7 +281,7 @@ impl Call {
         let run = || enter_call(context, || function(input, &mut reply));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
         let mut outcome = with_unmet_requirement(outcome, context);
-        warn_if_slow(&self.name, connection.clock.lap());
+        warn_if_slow(&self.name, request.connection.clock.lap());
         if self.encoding.checks_results
             && let Ok(kind) = &outcome
             && let Err(fault) = self.check_result(kind, &out[body..])
@@ -287,12 +291,12 @@ impl Call {
         if let Some(context) = context {
             context.end();
         }
-        report(connection, self.end_response(out, start, outcome));
+        request.end(&self.end_response(out, start, outcome));
     }
 
     /// Writes the response of a call whose function did not run.
-    pub(crate) fn fail(&self, connection: &ConnectionContext, error: HandlerError, out: &mut Vec<u8>) {
-        report(connection, self.write_response(out, Finished::failed(error)));
+    pub(crate) fn fail(&self, request: &RequestContext<'_>, error: HandlerError, out: &mut Vec<u8>) {
+        request.end(&self.write_response(out, Finished::failed(error)));
     }
 }
 
@@ -321,18 +325,29 @@ impl Context {
         warn_if_slow(&call.name, request.connection.clock.lap());
         let finished = match polled {
             Poll::Ready(result) => call.finished(result),
-            Poll::Pending if self.spawn(request, permit, guarded.with_slow_warning()) => return,
-            // Only a concurrent HTTP request of the same session can have taken the id.
-            Poll::Pending => Finished::failed(running::duplicate_id(&call.id)),
+            Poll::Pending => match self.spawn(request, permit, guarded.with_slow_warning()) {
+                Ok(()) => return,
+                // Only a concurrent HTTP request of the same session can have taken the id.
+                Err(sink) => {
+                    request.operation.restore(&sink.operation);
+                    Finished::failed(running::duplicate_id(&call.id))
+                }
+            },
         };
         self.end();
-        report(request.connection, call.write_response(out, finished));
+        request.end(&call.write_response(out, finished));
     }
 
-    /// Spawns the call as a task. Returns `false` if a call with the same id is already in flight.
-    fn spawn(&self, request: &RequestContext<'_>, permit: Option<Permit>, guarded: GuardedCall) -> bool {
+    /// Spawns the call as a task.
+    ///
+    /// # Errors
+    ///
+    /// Returns the destination of the response if a call with the same id is already in flight.
+    fn spawn(&self, request: &RequestContext<'_>, permit: Option<Permit>, guarded: GuardedCall) -> Result<(), Sink> {
         let ConnectionContext { in_flight, outbox, .. } = request.connection;
-        let sink = Sink { outbox: Arc::clone(outbox), batch: request.batch.cloned(), _permit: permit };
+        let operation = request.operation.take();
+        let (batch, _count) = (request.batch.cloned(), Counted::new(Counter::ActiveCalls));
+        let sink = Sink { outbox: Arc::clone(outbox), batch, _permit: permit, operation, _count };
         in_flight.start(self, sink, || {
             let (context, in_flight) = (self.clone(), Arc::clone(in_flight));
             let task = async move {
@@ -345,17 +360,10 @@ impl Context {
                 }
                 let mut response = Vec::new();
                 let finished = finished.unwrap_or_else(|| call.timed_out(call.timeout));
-                let fault = call.write_response(&mut response, finished);
-                in_flight.finish(&context, response, fault);
+                let ending = call.write_response(&mut response, finished);
+                in_flight.finish(&context, response, &ending);
             };
             tokio::spawn(task.in_current_span()).abort_handle()
         })
-    }
-}
-
-/// Reports a fault to the transport, in addition to the response.
-fn report(connection: &ConnectionContext, fault: Option<FaultClass>) {
-    if let Some(fault) = fault {
-        connection.outbox.set_fault(fault);
     }
 }

@@ -10,7 +10,8 @@ use std::{
 };
 
 use crate::{
-    error::{Fault, FaultClass},
+    engine::request::operation::{Ending, PANIC, TIMEOUT, TOOL_ERROR},
+    error::Fault,
     excerpt::excerpt,
     handler::{
         Call, CallFuture, Context, Encoding, Finished, HandlerError, HandlerErrorKind, HandlerResult, Reply,
@@ -38,6 +39,7 @@ impl Call {
         let limit = limit.unwrap_or_default();
         let message = format!("`{}` did not finish within {limit:?}", self.name);
         tracing::warn!(name = &*self.name, id = self.id.as_json(), ?limit, "call timed out");
+        let _ = self.failure.set(TIMEOUT);
         if self.is_tool() {
             let body = self.tool_error(&message);
             Finished::of_kind(ResultKind::ToolError(message), body)
@@ -51,6 +53,7 @@ impl Call {
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         let panic = text.unwrap_or("(no message)");
         tracing::error!(name = &*self.name, id = self.id.as_json(), panic, "function panicked");
+        let _ = self.failure.set(PANIC);
         Fault::internal(format!("`{}` failed: internal error", self.name))
     }
 
@@ -101,29 +104,45 @@ impl Call {
         )))
     }
 
-    /// Writes the response of a finished call. Returns the class of the fault if the response is an error.
-    pub(crate) fn write_response(&self, out: &mut Vec<u8>, finished: Finished) -> Option<FaultClass> {
+    /// Writes the response of a finished call.
+    pub(crate) fn write_response(&self, out: &mut Vec<u8>, finished: Finished) -> Ending {
         match self.result(finished) {
-            Ok((_, body)) => {
+            Ok((kind, body)) => {
                 write_result(out, &self.id, &body);
-                None
+                self.ending(&kind)
             }
             Err(fault) => {
                 write_error(out, self.encoding.dialect, Some(&self.id), &fault);
-                fault.class()
+                self.failed(fault)
             }
         }
     }
 
-    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed. Returns the
-    /// class of the fault if the response is an error.
-    pub(super) fn end_response(&self, out: &mut Vec<u8>, start: usize, outcome: HandlerResult) -> Option<FaultClass> {
-        let Err(error) = outcome else {
-            out.push(b'}');
-            return None;
-        };
-        out.truncate(start);
-        self.write_response(out, Finished::failed(error))
+    /// Completes the response that begins at `start` in `out`, or replaces it if the call failed.
+    pub(super) fn end_response(&self, out: &mut Vec<u8>, start: usize, outcome: HandlerResult) -> Ending {
+        match outcome {
+            Ok(kind) => {
+                out.push(b'}');
+                self.ending(&kind)
+            }
+            Err(error) => {
+                out.truncate(start);
+                self.write_response(out, Finished::failed(error))
+            }
+        }
+    }
+
+    /// Returns how a call with a result of this kind has ended.
+    pub(crate) fn ending(&self, kind: &ResultKind) -> Ending {
+        match kind {
+            ResultKind::ToolError(_) => Ending::Failed(self.failure.get().copied().unwrap_or(TOOL_ERROR)),
+            ResultKind::Complete | ResultKind::InputRequired | ResultKind::TaskCreated => Ending::Complete,
+        }
+    }
+
+    /// Returns how a call with this error has ended.
+    pub(crate) fn failed(&self, fault: Fault) -> Ending {
+        Ending::Fault(fault, self.failure.get().copied())
     }
 
     /// Returns a tool result with `isError` and this text, which the model reads.

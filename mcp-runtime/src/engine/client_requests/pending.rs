@@ -11,17 +11,23 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 use crate::{
+    counters::{Counted, Counter},
     engine::{
         outbox::{MAX_UNREAD_BYTES, Outbox},
         replicas::Replicas,
-        request::params::Params,
+        request::{
+            operation::{Ending, OTHER, Operation, TIMEOUT},
+            params::Params,
+        },
+        session::Session,
     },
     error::Fault,
     excerpt::excerpt,
     handler::{CallConnection as _, ask::ClientProgress},
     jsonrpc::{Id, RawJson, ResponseBody, raw},
     mutex::Mutex,
-    revision::encode::Object,
+    revision::{self, encode::Object},
+    telemetry::TraceCarrier,
 };
 
 /// The requests of one session that its client has not yet responded to.
@@ -51,9 +57,24 @@ struct Waiting {
     outbox: Arc<Outbox>,
     /// The parameters of the notification that cancels the request.
     cancelled_params: String,
+    /// The operation that ends with the response.
+    operation: Operation,
+    _count: Counted,
 }
 
 impl Waiting {
+    /// Ends the operation with the response of the client. Codes of clients are counted together unless JSON-RPC
+    /// reserves them.
+    fn end(&self, code: Option<&str>, is_error: bool) {
+        let code = code.and_then(|code| code.parse().ok()).filter(|code| (-32768..=-32000).contains(code));
+        let ending = match code {
+            _ if !is_error => Ending::Complete,
+            Some(code) => Ending::Fault(Fault::Custom { code, message: String::new(), data: None }, None),
+            None => Ending::Failed(OTHER),
+        };
+        self.operation.end(revision::newest(), &ending);
+    }
+
     /// Tells the client that its response is no longer expected.
     fn cancel(self) {
         let params = &self.cancelled_params;
@@ -71,6 +92,10 @@ impl PendingRequests {
     pub(crate) fn respond(&self, id: &Id, response: ResponseBody<'_>) -> bool {
         let waiting = id.as_json().parse().ok().and_then(|id| self.state.lock().waiting.remove(&id));
         let Some(waiting) = waiting else { return false };
+        match response {
+            ResponseBody::Result(_) => waiting.end(None, false),
+            ResponseBody::Error(error) => waiting.end(raw::member(error, "code"), true),
+        }
         waiting.response.send(decode_response(response)).is_ok()
     }
 
@@ -79,6 +104,7 @@ impl PendingRequests {
     pub(crate) fn deliver(&self, id: u64, response: InputResponse) {
         let waiting = self.state.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
+            waiting.end(None, matches!(response, InputResponse::Error(_)));
             // The call may end at the same time.
             let _ = waiting.response.send(response);
         }
@@ -99,7 +125,8 @@ impl PendingRequests {
     /// Cancels the requests with these ids: no other replica passes their responses on.
     #[cfg(all(feature = "cluster", feature = "http"))]
     pub(crate) fn withdraw(&self, is_lost: impl Fn(u64) -> bool) {
-        cancel_all(self.state.lock().waiting.extract_if(|id, _| is_lost(*id)));
+        let lost: Vec<_> = self.state.lock().waiting.extract_if(|id, _| is_lost(*id)).collect();
+        cancel_all(lost);
     }
 
     /// Returns whether a request could be numbered. Returns `false` while the replica that numbers them has no slot.
@@ -129,9 +156,12 @@ impl PendingRequests {
     /// Cancels all pending requests and fails every later request. The code that waits for them need not be polled for
     /// that.
     pub(in crate::engine) fn close(&self) {
-        let mut state = self.state.lock();
-        state.is_closed = true;
-        cancel_all(state.waiting.drain());
+        let waiting = {
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            state.waiting.drain().collect()
+        };
+        cancel_all(waiting);
     }
 
     /// Adds a request to the table and sends it. `encode` receives its id and writes it. The table stays
@@ -140,7 +170,8 @@ impl PendingRequests {
         &self,
         outbox: &Arc<Outbox>,
         progress: Option<ProgressSender>,
-        encode: impl FnOnce(u64) -> Vec<u8>,
+        operation: Operation,
+        encode: impl FnOnce(u64, &TraceCarrier<'_>) -> Vec<u8>,
     ) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
         let mut state = self.state.lock();
         if state.is_closed {
@@ -149,14 +180,15 @@ impl PendingRequests {
         if state.waiting.len() >= self.limit {
             let limit = self.limit;
             let message = format!("too many requests are waiting for the client's response: the limit is {limit}");
-            return Err(Fault::overloaded(message));
+            return Err(Fault::refused(Counter::RefusedQuestions, message));
         }
         let id = match self.replicas.get() {
             None => state.last_id + 1,
             Some(replicas) => replicas.new_id().ok_or_else(no_replica)?,
         };
         state.last_id = id;
-        let message = encode(id);
+        operation.set_request_id(id);
+        let message = encode(id, &operation.carrier());
         if message.len() > MAX_UNREAD_BYTES {
             let size = message.len();
             let error =
@@ -168,7 +200,8 @@ impl PendingRequests {
         }
         let (response, receiver) = oneshot::channel();
         let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
-        state.waiting.insert(id, Waiting { response, progress, outbox: Arc::clone(outbox), cancelled_params });
+        let (outbox, _count) = (Arc::clone(outbox), Counted::new(Counter::Questions));
+        state.waiting.insert(id, Waiting { response, progress, outbox, cancelled_params, operation, _count });
         Ok((id, receiver))
     }
 
@@ -179,8 +212,7 @@ impl PendingRequests {
 }
 
 /// Cancels requests in the order in which they were sent.
-fn cancel_all(waiting: impl Iterator<Item = (u64, Waiting)>) {
-    let mut waiting: Vec<_> = waiting.collect();
+fn cancel_all(mut waiting: Vec<(u64, Waiting)>) {
     waiting.sort_unstable_by_key(|(id, _)| *id);
     // The receivers learn that their senders are gone.
     waiting.into_iter().for_each(|(_, waiting)| waiting.cancel());
@@ -219,33 +251,43 @@ pub(crate) fn session_ended() -> Fault {
 /// Fails if the session has ended or has too many pending requests, if the request is too large, or if the client does
 /// not read.
 pub(in crate::engine) fn send_request(
-    pending: &Arc<PendingRequests>,
+    session: &Session,
     outbox: &Arc<Outbox>,
     method: &str,
     params: &str,
     wants_progress: bool,
 ) -> Result<PendingRequest, Fault> {
+    let (pending, operation) = (&session.pending_requests, Operation::to_client(session, method));
     let (sender, progress) = wants_progress.then(progress_channel).unzip();
     // Counted before it is sent, so that its stream does not end in between.
     outbox.open_question();
-    let sent = pending.send(outbox, sender, |id| encode_request(id, method, params, wants_progress));
+    let sent =
+        pending.send(outbox, sender, operation, |id, trace| encode_request(id, method, params, wants_progress, trace));
     let (id, response) = sent.inspect_err(|_| outbox.close_question())?;
     Ok(PendingRequest { id, response, progress, pending: Arc::clone(pending), outbox: Arc::clone(outbox) })
 }
 
-fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool) -> Vec<u8> {
+fn encode_request(id: u64, method: &str, params: &str, wants_progress: bool, trace: &TraceCarrier<'_>) -> Vec<u8> {
     let mut message = Vec::with_capacity(params.len() + 96);
     let mut request = Object::begin(&mut message);
     request.string("jsonrpc", "2.0");
     request.raw("id", id.to_string().as_bytes());
     request.string("method", method);
-    if wants_progress {
-        let mut with_token = Object::begin(request.key("params"));
-        let mut meta = Object::begin(with_token.key("_meta"));
-        meta.raw("progressToken", id.to_string().as_bytes());
+    if wants_progress || !trace.is_empty() {
+        let mut with_meta = Object::begin(request.key("params"));
+        let mut meta = Object::begin(with_meta.key("_meta"));
+        if wants_progress {
+            meta.raw("progressToken", id.to_string().as_bytes());
+        }
+        for key in TraceCarrier::KEYS {
+            trace.get(key).into_iter().for_each(|value| meta.string(key, value));
+        }
+        let own = raw::member(params, "_meta").filter(|own| raw::kind(own) == raw::Kind::Object);
+        own.into_iter().flat_map(raw::members).for_each(|(name, value)| meta.raw(&name, value.as_bytes()));
         meta.end();
-        raw::members(params).for_each(|(name, value)| with_token.raw(&name, value.as_bytes()));
-        with_token.end();
+        let others = raw::members(params).filter(|(name, _)| name != "_meta");
+        others.for_each(|(name, value)| with_meta.raw(&name, value.as_bytes()));
+        with_meta.end();
     } else {
         request.raw("params", params.as_bytes());
     }
@@ -270,6 +312,16 @@ impl PendingRequest {
             return Fault::internal("the session ended before the client answered");
         }
         no_replica()
+    }
+
+    /// Records that the client has not responded in time.
+    pub(in crate::engine) fn time_out(&self) {
+        let state = self.pending.state.lock();
+        let operation = state.waiting.get(&self.id).map(|waiting| waiting.operation.take());
+        drop(state);
+        if let Some(operation) = operation {
+            operation.end(revision::newest(), &Ending::Failed(TIMEOUT));
+        }
     }
 
     /// Replaces the parameters of the notification that cancels the request.

@@ -48,6 +48,7 @@ pub(in crate::engine) async fn wait_for_response(
             Ok(Event::Response(Err(_))) => return Err(request.withdrawn()),
             Ok(Event::Progress(progress)) => progress,
             Err(_) => {
+                request.time_out();
                 let timeout = if started.elapsed() >= max { max } else { limit };
                 return Err(Fault::AnswerTimeout { key: question.key.clone(), timeout });
             }

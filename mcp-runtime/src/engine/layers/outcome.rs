@@ -117,6 +117,11 @@ impl Outcome {
         }
     }
 
+    /// Returns the size of the result in bytes. Errors have none.
+    pub(crate) fn size(&self) -> usize {
+        self.finished.body.len()
+    }
+
     fn of(finished: Finished, call: &Call) -> Self {
         Self { finished, tool_dialect: call.tool_dialect() }
     }

@@ -41,7 +41,7 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
         return Ok(());
     }
     check_in_flight(request)?;
-    request.span.record("entry", &*referenced.name);
+    request.operation.set_function(referenced);
     let call = Call {
         function: Some(Arc::clone(referenced)),
         subject: "completion/complete".into(),

@@ -73,7 +73,6 @@ fn list_resources(
     let start = cursor.map_or(Ok(0), decode_offset)?;
     let ResourceLists { name, timeout: declared, functions, uses_context } = lists;
     check_in_flight(request)?;
-    request.span.record("entry", &*name);
     let call = method_call(request, name, timeout(request, declared));
     let context = Context::new(share(request, Call { subject: "resources/list".into(), ..call }, uses_context, false));
     let permit = admit(request)?;

@@ -10,6 +10,7 @@ use crate::{
         replicas::{SessionChange, SessionMessage},
         request::{
             context::{ConnectionContext, RequestContext, client_info},
+            operation::network,
             params::{self, check_capabilities},
         },
         session::SessionInfo,
@@ -58,7 +59,15 @@ pub(crate) fn initialize(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
         Declared { announces_changes, logging: request.registry.capabilities().logging || announces_changes };
     let capabilities = capabilities.map_or("{}", RawJson::text).into();
     let info = SessionInfo { dialect, client, capabilities, principal: request.principal().map(Into::into) };
-    let session = handshake::open(engine, info, declared, outbox, (Arc::clone(&connection.in_flight), flow));
+    let session = handshake::open(
+        engine,
+        info,
+        declared,
+        outbox,
+        (Arc::clone(&connection.in_flight), flow),
+        Some(network(connection)),
+    );
+    request.operation.set_dialect(dialect);
     connection.session.set(session).map_err(|_| already_initialized())?;
     running::write_result(out, request.id, engine.description(request.registry, dialect));
     Ok(())

@@ -82,10 +82,12 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     let permit = connection.source.as_ref().map(|source| source.admit_listener()).transpose()?;
     let watch = tasks::watch(request, &filter)?;
     let mut listener = Listener::start(subscriber, &filter, request.id, &connection.outbox, request.encoding(), permit);
+    listener.operation = request.operation.take();
     if let Some(watch) = watch {
         listener.watch_tasks(watch());
     }
     connection.in_flight.listen(request.id.clone(), listener).map_err(|listener| {
+        request.operation.restore(&listener.operation);
         listener.cancel();
         running::duplicate_id(request.id)
     })

@@ -4,9 +4,8 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tracing::{Span, field::Empty};
-
 use super::{
+    operation::{Ending, Operation},
     params::Params,
     source::{MirroredFields, RequestSource, SenderAccess, VisibleTo, check_scopes},
 };
@@ -21,11 +20,9 @@ use crate::{
         session::Session,
     },
     error::Fault,
-    excerpt::excerpt,
     handler::{Caller, ClientInfo, Encoding, Function, entry::EntryInfo},
     jsonrpc::{Id, RawJson},
     model::Level,
-    random::log_id,
     registry::Registry,
     revision::{self, Dialect, Feature},
 };
@@ -87,13 +84,21 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) batch: Option<&'a Arc<Batch>>,
     /// The registry snapshot that the whole request is answered from.
     pub(crate) registry: &'a Arc<Registry>,
-    /// The span that the request is answered in.
-    pub(crate) span: &'a Span,
+    /// The operation that the request is.
+    pub(crate) operation: &'a Operation,
 }
 
 impl<'a> RequestContext<'a> {
     pub(crate) fn engine(&self) -> &'a Arc<Engine> {
         &self.connection.engine
+    }
+
+    /// Ends the operation, and reports a fault to the transport, in addition to the response.
+    pub(crate) fn end(&self, ending: &Ending) {
+        if let Some(class) = ending.class() {
+            self.connection.outbox.set_fault(class);
+        }
+        self.operation.end(self.dialect.dialect, ending);
     }
 
     pub(crate) fn session(&self) -> Option<&'a Arc<Session>> {
@@ -241,24 +246,6 @@ impl RequestDialect {
             )),
         }
     }
-}
-
-/// Creates the span in which a request is answered: everything that runs for it, such as its function and the layers
-/// around that, whether in place, in a tokio task or on a blocking thread.
-///
-/// `entry` is recorded once the function is known. If no subscriber wants the span, this costs an atomic load: nothing
-/// is formatted.
-pub(crate) fn request_span(connection: &ConnectionContext, method: &str, id: &Id) -> Span {
-    tracing::info_span!(
-        target: "mcp_runtime::request",
-        "mcp.request",
-        method,
-        id = id.as_json(),
-        // A connection without a source has one session, whose id says nothing.
-        session = connection.source.as_ref().and_then(|_| connection.session.get()?.id()).map(log_id),
-        principal = connection.principal().map(excerpt).as_deref(),
-        entry = Empty,
-    )
 }
 
 /// Checks that the sender of a request may use a function.

@@ -4,10 +4,15 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::subscriber::{self, MAX_RESOURCES, MAX_URI_BYTES, Subscriber};
 use crate::{
+    counters::{Counted, Counter},
     engine::{
         call::running,
         outbox::Outbox,
-        request::{params::Params, source::Permit},
+        request::{
+            operation::{Ending, Operation},
+            params::Params,
+            source::Permit,
+        },
         tasks::TaskWatch,
     },
     error::Fault,
@@ -146,6 +151,9 @@ pub(crate) struct Listener {
     /// The watch that notifies the client of changes to tasks.
     task_watch: Option<TaskWatch>,
     _permit: Option<Permit>,
+    /// The operation that ends with the request. A client that no longer listens has not failed.
+    pub(crate) operation: Operation,
+    _count: Counted,
 }
 
 impl Listener {
@@ -169,6 +177,8 @@ impl Listener {
             encoding: Arc::clone(encoding),
             task_watch: None,
             _permit: permit,
+            operation: Operation::none(),
+            _count: Counted::new(Counter::Listeners),
         }
     }
 
@@ -180,6 +190,7 @@ impl Listener {
     /// Ends the request without a response.
     pub(crate) fn cancel(self) {
         drop(self.subscriber);
+        self.operation.end(self.encoding.dialect, &Ending::Complete);
         self.outbox.close_listener(|_| {});
     }
 
@@ -187,6 +198,7 @@ impl Listener {
     pub(crate) fn end(mut self, id: &Id) {
         self.subscriber.unsubscribe_all();
         self.task_watch = None;
+        self.operation.end(self.encoding.dialect, &Ending::Complete);
         self.outbox.close_listener(|out| {
             running::write_result(out, id, &result(&self.encoding, id));
             out.push(b'\n');
@@ -196,7 +208,7 @@ impl Listener {
 
 /// Returns the error for a `subscriptions/listen` request beyond a limit on their number.
 pub(crate) fn too_many_listeners() -> Fault {
-    Fault::overloaded("too many open `subscriptions/listen` requests")
+    Fault::refused(Counter::RefusedListeners, "too many open `subscriptions/listen` requests")
 }
 
 fn write_acknowledgement(out: &mut Vec<u8>, id: &Id, filter: &Filter) {

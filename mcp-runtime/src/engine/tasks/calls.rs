@@ -57,12 +57,14 @@ fn call_as_task(
         return call_with(request, function, function.name.clone(), arguments, None, out);
     }
     let client = Arc::new(task_client(request));
+    // The span of the task needs the trace context of the request.
+    let is_traced = request.engine().profile.telemetry.is_some();
     let (call, next) = prepare(request, function, function.name.clone(), arguments)?;
     let context = Context::new(SharedCall {
         connection: Arc::clone(&client) as _,
         requester: Some(Arc::clone(&client) as _),
         task: Some(Arc::clone(&client) as _),
-        ..share(request, call, function.uses_context, next.is_some())
+        ..share(request, call, function.uses_context || is_traced, next.is_some())
     });
     let owner = task_owner(request)?;
     let started = match next {
@@ -74,7 +76,7 @@ fn call_as_task(
         // A client that requests a task gets one, even if the call fails before the function runs.
         Err(error) if request.has(Feature::SessionTasks) => Box::pin(ready(Finished::failed(error))),
         Err(error) => {
-            context.call().fail(request.connection, error, out);
+            context.call().fail(request, error, out);
             return Ok(());
         }
     };
@@ -102,13 +104,14 @@ fn call_deferred(
     let client = Arc::new(task_client(request));
     let owner = task_owner(request)?;
     let tasks = Arc::downgrade(&request.engine().tasks);
+    let is_traced = request.engine().profile.telemetry.is_some();
     let deferred = DeferredTask::new(owner, Arc::clone(&client), tasks, at_once);
     let (call, next) = prepare(request, function, name.clone(), arguments)?;
     let context = Context::new(SharedCall {
         requester: Some(requester),
         task: Some(client as _),
         handoff: Some(Arc::new(deferred) as _),
-        ..share(request, call, function.uses_context, next.is_some())
+        ..share(request, call, function.uses_context || is_traced, next.is_some())
     });
     run(request, function, &context, next, arguments, out)
 }

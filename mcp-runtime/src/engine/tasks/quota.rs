@@ -8,7 +8,7 @@ use std::{
 use crate::{backend::Timestamp, mutex::Mutex};
 
 /// The maximum number of bytes of all tasks.
-const MAX_BYTES: usize = 256 << 20;
+pub(super) const MAX_BYTES: usize = 256 << 20;
 /// The maximum number of bytes of the tasks of one peer.
 const MAX_BYTES_PER_PEER: usize = 32 << 20;
 
@@ -47,6 +47,11 @@ impl ByteQuota {
         *used.by_peer.entry(Arc::clone(&peer)).or_default() += bytes;
         Some(BytePermit { quota: Arc::clone(self), peer, bytes })
     }
+
+    /// Returns the bytes that are in use.
+    pub(super) fn total(&self) -> usize {
+        self.0.lock().total
+    }
 }
 
 impl Drop for BytePermit {
@@ -80,6 +85,11 @@ impl StoredResults {
         };
         drop(expired);
         self.quota.reserve(peer, bytes)
+    }
+
+    /// Returns the bytes of the results that have not been forgotten.
+    pub(super) fn total(&self) -> usize {
+        self.quota.total()
     }
 
     /// Counts a result until it expires.

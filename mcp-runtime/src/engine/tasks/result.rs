@@ -112,8 +112,7 @@ impl ResultRequest {
         let QuestionStream { session, outbox } = &self.stream;
         let related =
             |params: &str| String::from_utf8_lossy(&encode::with_related_task(params, task.id())).into_owned();
-        let (pending, params) = (&session.pending_requests, related(&input.params));
-        let request = send_request(pending, outbox, &input.method, &params, false)?;
+        let request = send_request(session, outbox, &input.method, &related(&input.params), false)?;
         request.map_cancelled_params(related);
         sent.push(SentQuestion { key: input.key.clone(), request });
         Ok(())

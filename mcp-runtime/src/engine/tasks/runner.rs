@@ -23,10 +23,15 @@ use super::{
 };
 use crate::{
     backend::{BackendError, Backoff},
-    engine::call::running::{self, GuardedCall},
+    counters::{Counted, Counter},
+    engine::{
+        call::running::{self, GuardedCall},
+        request::operation::{CANCELLED, Ending, Operation},
+    },
     error::Fault,
     handler::{Call, CallFuture, Context, Finished, ResultKind},
     random::log_id,
+    revision::Dialect,
 };
 
 /// The minimum time between two updates that change only the status message.
@@ -42,6 +47,7 @@ struct FinalState {
     is_tool_error: bool,
     /// The result or the error, as JSON.
     outcome: String,
+    ending: Ending,
 }
 
 impl FinalState {
@@ -53,15 +59,17 @@ impl FinalState {
                 let mut error = Vec::new();
                 running::write_error_object(&mut error, call.encoding.dialect, &fault);
                 let (message, outcome) = (Some(truncated(&fault.to_string())), json(error));
-                return Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome };
+                let ending = call.failed(fault);
+                return Self { status: TaskStatus::Failed, message, is_tool_error: false, outcome, ending };
             }
         };
+        let ending = call.ending(&kind);
         let error = match kind {
             ResultKind::ToolError(text) => Some(text),
             ResultKind::Complete | ResultKind::InputRequired | ResultKind::TaskCreated => None,
         };
         let message = error.as_deref().filter(|text| !text.is_empty()).map(truncated);
-        Self { status: TaskStatus::Completed, message, is_tool_error: error.is_some(), outcome: json(result) }
+        Self { status: TaskStatus::Completed, message, is_tool_error: error.is_some(), outcome: json(result), ending }
     }
 }
 
@@ -100,10 +108,10 @@ impl Runner {
 
     /// Runs the function until it finishes, or until its task is cancelled or expires. `changes` must exist before anybody
     /// knows the id of the task, so that no change is missed.
-    pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture) {
+    pub(super) async fn run(self, changes: TaskWaiter, running: CallFuture, operation: Operation) {
         let (mut end, mut latest) = match until_panic(pin!(self.run_function(changes, running))).await {
             Ok(Ok(Some((end, latest)))) => (end, Some(latest)),
-            Ok(Ok(None)) => return,
+            Ok(Ok(None)) => return operation.end(self.dialect(), &Ending::Failed(CANCELLED)),
             Ok(Err(error)) => {
                 tracing::error!(%error, task = log_id(self.task.id()), "the backend failed, ending a task");
                 (self.failed(backend_failed()), None)
@@ -111,6 +119,7 @@ impl Runner {
             // A panic of the function is one of its outcomes. This one comes from the backend or the log.
             Err(panic) => (self.failed(self.context.call().panic_fault(&*panic)), None),
         };
+        operation.end(self.dialect(), &end.ending);
         let (mut backoff, mut outcome) = (Backoff::default(), None);
         // Only this runner can end the task. If the backend fails for longer than the task exists, it has expired.
         loop {
@@ -122,6 +131,10 @@ impl Runner {
             }
             backoff.wait().await;
         }
+    }
+
+    fn dialect(&self) -> &'static Dialect {
+        self.context.call().encoding.dialect
     }
 
     fn failed(&self, fault: Fault) -> FinalState {
@@ -185,6 +198,7 @@ impl Runner {
     ) -> Result<Option<(FinalState, Task)>, TaskError> {
         let Self { context, client, .. } = self;
         let end_guard = EndGuard(Some(context.clone()));
+        let mut count = Counted::new(Counter::WorkingTasks);
         let guarded = GuardedCall::new(running, context.clone()).with_slow_warning();
         let mut work = Box::pin(context.run_within(context.call().declared_timeout(), guarded));
         let mut task = self.task.clone();
@@ -217,6 +231,8 @@ impl Runner {
                 }
             };
             if task.state.status != before {
+                let is_waiting = task.state.status == TaskStatus::InputRequired;
+                count.set(if is_waiting { Counter::InputRequiredTasks } else { Counter::WorkingTasks });
                 client.notify_status(&task);
             }
             if is_finished {

@@ -14,16 +14,25 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use super::{
-    LOG_TARGET, client::TaskClient, encode, key::hash, quota::ByteQuota, runner::Runner, store::TaskStore, task::Task,
+    LOG_TARGET,
+    client::TaskClient,
+    encode,
+    key::hash,
+    quota::{ByteQuota, MAX_BYTES},
+    runner::Runner,
+    store::TaskStore,
+    task::Task,
 };
 use crate::{
     backend::Backend,
-    engine::{limits::TaskOptions, replicas::Replicas},
+    counters::Counter,
+    engine::{limits::TaskOptions, replicas::Replicas, request::operation::Operation, stats::Buffered},
     error::Fault,
     excerpt::excerpt,
     handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},
     mutex::Mutex,
     random::log_id,
+    telemetry::SharedTelemetry,
 };
 
 /// The tasks of one server.
@@ -34,6 +43,7 @@ pub(crate) struct Tasks {
     /// The runners, which are aborted when the server is dropped. The task limits bound their number.
     runners: Mutex<JoinSet<()>>,
     arguments: Arc<ByteQuota>,
+    telemetry: Option<SharedTelemetry>,
 }
 
 /// The owner of a task.
@@ -58,9 +68,16 @@ impl Tasks {
         replica: Option<Arc<dyn Replicas>>,
         options: TaskOptions,
         server: &str,
+        telemetry: Option<SharedTelemetry>,
     ) -> Self {
         let store = Arc::new(TaskStore::new(backend, replica, server));
-        Self { store, options, runners: Mutex::default(), arguments: Arc::default() }
+        Self { store, options, runners: Mutex::default(), arguments: Arc::default(), telemetry }
+    }
+
+    /// Returns the bytes of the arguments of unfinished tasks, and of long results.
+    pub(crate) fn buffered(&self) -> (Buffered, Buffered) {
+        let buffered = |used| Buffered { used, max: MAX_BYTES };
+        (buffered(self.arguments.total()), buffered(self.store.result_bytes()))
     }
 
     pub(crate) fn store(&self) -> &Arc<TaskStore> {
@@ -84,7 +101,7 @@ impl Tasks {
         let TaskOwner { name: owner, peer } = owner;
         let call = context.call();
         let Some(arguments) = self.arguments.reserve(&peer, call.argument_bytes) else {
-            let fault = Fault::overloaded("the arguments of unfinished tasks are too large");
+            let fault = Fault::refused(Counter::RefusedTasks, "the arguments of unfinished tasks are too large");
             return Err(Rejected { fault, running });
         };
         let ttl = ttl.unwrap_or(self.options.default_ttl).min(self.options.max_ttl);
@@ -113,9 +130,11 @@ impl Tasks {
         context.detach();
         client.inbox().accept();
         let changes = self.store.watch_own(&task.key);
+        let operation = Operation::of_task(self.telemetry.as_ref(), &context);
+        let span = operation.span.clone();
         let runner = Runner::new(Arc::clone(&self.store), task, context, client, arguments);
         // The future is large, and would be moved several times before it runs.
-        let runner = Box::pin(runner.run(changes, running)).in_current_span();
+        let runner = Box::pin(runner.run(changes, running, operation)).instrument(span);
         let mut runners = self.runners.lock();
         // Forgets the runners that have finished.
         while runners.try_join_next().is_some() {}

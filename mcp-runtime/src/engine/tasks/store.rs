@@ -85,6 +85,11 @@ impl Updated {
 }
 
 impl TaskStore {
+    /// Returns the bytes of the long results that this process has stored.
+    pub(super) fn result_bytes(&self) -> usize {
+        self.results.total()
+    }
+
     pub(crate) fn new(backend: Arc<dyn Backend>, replica: Option<Arc<dyn Replicas>>, server: &str) -> Self {
         let changes = Arc::<TaskChanges>::default();
         if let Some(replica) = &replica {

@@ -9,6 +9,7 @@ use super::key::TaskKey;
 use crate::{
     auth::Scopes,
     backend::{BackendError, Record, RecordVersion, Timestamp, time::millis},
+    counters::Counter,
     engine::{client_requests::InputResponse, limits::TaskLimits},
     error::Fault,
     handler::ask::{Capability, Question},
@@ -299,15 +300,21 @@ pub(super) fn result_too_large() -> Fault {
 /// Returns the error for a client that has too many tasks, of which the first expires after some time.
 pub(super) fn too_many_of_client(limits: TaskLimits, expires: Option<Duration>) -> Fault {
     let retry = expires.map_or_else(|| "later".to_owned(), |after| format!("in {} seconds", after.as_secs() + 1));
-    Fault::overloaded(format!(
-        "too many tasks: the limit is {} of one client, finished ones included: retry {retry}",
-        limits.per_peer
-    ))
+    Fault::refused(
+        Counter::RefusedTasks,
+        format!(
+            "too many tasks: the limit is {} of one client, finished ones included: retry {retry}",
+            limits.per_peer
+        ),
+    )
 }
 
 /// Returns the error for a client whose task exceeds the number of tasks of all clients.
 pub(super) fn too_many_in_total(limits: TaskLimits) -> Fault {
-    Fault::overloaded(format!("too many tasks: the limit is {} of all clients: retry later", limits.total))
+    Fault::refused(
+        Counter::RefusedTasks,
+        format!("too many tasks: the limit is {} of all clients: retry later", limits.total),
+    )
 }
 
 /// Returns the error for a task that does not exist, has expired or belongs to another owner.

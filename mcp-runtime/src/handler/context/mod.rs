@@ -5,7 +5,6 @@ mod messages;
 mod notifications;
 mod questions;
 mod request;
-mod trace_context;
 
 pub use self::{messages::Amount, notifications::Notifier};
 

@@ -3,16 +3,14 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{
-    Context,
-    trace_context::{is_baggage, is_traceparent, is_tracestate},
-};
+use super::Context;
 use crate::{
     auth::{Hierarchy, Identity, Scopes},
     error::Fault,
     handler::{ask::object_member, caller::ClientInfo},
     jsonrpc::raw,
     revision::{Feature, Revision},
+    trace_context::{is_baggage, is_traceparent, is_tracestate},
 };
 
 /// The request, its client and its transport.

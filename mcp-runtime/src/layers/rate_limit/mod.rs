@@ -20,7 +20,7 @@ use self::shared::SharedBudgets;
 #[cfg(feature = "cluster")]
 use super::LayerBackend;
 use super::{Call, CallKind, Layer, LayerFuture, Next, Outcome};
-use crate::{error::Fault, model::setters};
+use crate::{counters::Counter, error::Fault, model::setters};
 
 /// The default maximum number of keys, each of which has its own budget.
 const DEFAULT_MAX_KEYS: usize = 10_000;
@@ -241,6 +241,7 @@ fn reject(call: &Call, limited: &str, wait: Duration) -> Outcome {
     let wait = Duration::from_millis(millis);
     let message = format!("rate limit of {limited} exceeded: retry in {wait:?}");
     tracing::debug!(name = call.name(), ?wait, "rate limit exceeded");
+    Counter::RefusedRate.count();
     match call.kind() {
         CallKind::Tool => Outcome::error(call, message),
         CallKind::Resource | CallKind::Prompt | CallKind::Completion => {

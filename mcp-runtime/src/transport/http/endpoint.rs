@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     backend::BACKEND_TIMEOUT,
-    engine::{Engine, Session},
+    engine::{EndpointStats, Engine, Session},
     mutex::Mutex,
     revision::Feature,
 };
@@ -75,7 +75,10 @@ impl Endpoint {
             last_sweep: sync::Mutex::new(Instant::now()),
         };
         let connection = PeerConnection { remote: Remote::Unknown, peer, reader: Arc::default() };
-        Self { shared: Arc::new(shared), connection: Arc::new(connection) }
+        let shared = Arc::new(shared);
+        let stats: Arc<dyn EndpointStats> = Arc::clone(&shared.limits) as _;
+        shared.engine.add_endpoint(Arc::downgrade(&stats));
+        Self { shared, connection: Arc::new(connection) }
     }
 
     /// Returns the same endpoint for the requests of one connection.
@@ -211,6 +214,13 @@ impl Endpoint {
             return Some("the server is shutting down");
         }
         self.engine().backend_problem().await
+    }
+
+    /// Returns whether the authenticator could examine the last request, as text. Returns `None` without an
+    /// authenticator.
+    pub(super) fn authenticator_state(&self) -> Option<&'static str> {
+        let authorization = self.shared.authorization.as_ref()?;
+        Some(if authorization.is_unavailable() { "unavailable" } else { "ok" })
     }
 
     /// Answers every subscription request, and ends the streams of 2024-11-05 whose clients have nothing in flight. Calls

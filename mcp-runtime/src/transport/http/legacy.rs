@@ -23,6 +23,7 @@ use hyper::body::Incoming;
 use tower_service::Service;
 
 use crate::{
+    counters::Counter,
     engine::{Connection, InFlight, Outbox, RequestIds, RequestSource},
     error::FaultClass,
     mutex::Mutex,
@@ -89,6 +90,7 @@ impl LegacyService {
         let Some(id) = new_id() else { return response::overloaded("no session id could be generated") };
         let sessions = self.endpoint.sessions().local();
         let Some(permit) = sessions.reserve(&self.endpoint.peer_of(request)) else {
+            Counter::RefusedSessions.count();
             return response::overloaded("too many sessions");
         };
         let memory = sessions.memory().of_peer(permit.peer());

@@ -13,7 +13,8 @@ use super::{
     session::LocalSessions,
 };
 use crate::{
-    engine::{Permit, too_many_listeners},
+    counters::Counter,
+    engine::{EndpointBuffers, EndpointStats, Permit, too_many_listeners},
     error::Fault,
 };
 
@@ -176,13 +177,22 @@ impl SharedLimits {
     }
 }
 
+impl EndpointStats for SharedLimits {
+    fn add_to(&self, buffers: &mut EndpointBuffers) {
+        let Self { body_memory, response_memory, sessions, .. } = self;
+        buffers.requests.add(body_memory.max() - body_memory.free(), body_memory.max());
+        buffers.responses.add(response_memory.max() - response_memory.free(), response_memory.max());
+        buffers.streams.add(sessions.memory().used(), response_memory.max());
+    }
+}
+
 fn too_many_calls() -> Fault {
-    Fault::overloaded("too many calls in flight")
+    Fault::refused(Counter::RefusedCalls, "too many calls in flight")
 }
 
 /// Returns the error for a response that is discarded because clients do not read theirs.
 pub(super) fn too_many_unread() -> Fault {
-    Fault::overloaded("too much response data is unread")
+    Fault::refused(Counter::RefusedMemory, "too much response data is unread")
 }
 
 impl AsRef<[u8]> for UnreadResponse {

@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use http::{Extensions, HeaderMap, request::Parts};
+use http::{Extensions, HeaderMap, Version, request::Parts};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -85,6 +85,10 @@ impl HttpRequestSource {
 impl RequestHead for HttpRequestSource {
     fn headers(&self) -> &HeaderMap {
         &self.request.headers
+    }
+
+    fn version(&self) -> Version {
+        self.request.version
     }
 
     fn extensions(&self) -> &Extensions {

@@ -220,7 +220,10 @@ impl BodyError {
                 response::invalid_request(StatusCode::PAYLOAD_TOO_LARGE, &why)
             }
             Self::TooSlow => response::invalid_request(StatusCode::REQUEST_TIMEOUT, "timed out waiting for the body"),
-            Self::MemoryFull => response::overloaded(MEMORY_FULL),
+            Self::MemoryFull => {
+                crate::counters::Counter::RefusedMemory.count();
+                response::overloaded(MEMORY_FULL)
+            }
             Self::Incomplete(why) => {
                 response::error(StatusCode::BAD_REQUEST, &Fault::Parse(format!("incomplete body: {why}")))
             }

@@ -69,11 +69,20 @@ pub(super) fn overloaded_with(message: Vec<u8>) -> HttpResponse {
     response
 }
 
-/// Returns the response to a readiness check that fails.
-pub(super) fn unready(why: &'static str) -> HttpResponse {
-    let mut response = with_body(StatusCode::SERVICE_UNAVAILABLE, HttpBody::complete(why));
-    set(&mut response, header::CONTENT_TYPE, "text/plain");
-    set(&mut response, header::RETRY_AFTER, "1");
+/// Returns the response to a liveness or readiness check, which fails if there is a reason. `authenticator` is the state
+/// of the authenticator, if there is one; the check does not depend on it, since other replicas ask the same service.
+pub(super) fn health(why: Option<&'static str>, authenticator: Option<&'static str>) -> HttpResponse {
+    let mut body = serde_json::json!({"status": if why.is_some() { "unavailable" } else { "ok" }});
+    for (name, text) in [("reason", why), ("authenticator", authenticator)] {
+        if let Some(text) = text {
+            body[name] = text.into();
+        }
+    }
+    let status = if why.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let mut response = json(status, body.to_string());
+    if why.is_some() {
+        set(&mut response, header::RETRY_AFTER, "1");
+    }
     response
 }
 

@@ -39,7 +39,7 @@ async fn a_replica_is_ready_while_the_backend_responds() {
         cluster.set_backend(0, health);
         until_ready(cluster.at(0), 503).await;
         let unready = cluster.at(0).send(&get("/readyz")).await;
-        assert_eq!(unready.body, b"the backend does not respond");
+        assert_eq!(unready.body, br#"{"status":"unavailable","reason":"the backend does not respond"}"#);
         assert_eq!(unready.header("retry-after"), Some("1"));
         // Neither the process nor the other replica is affected, and a call that needs no backend goes on.
         assert_eq!(status(cluster.at(0), "/healthz").await, 200);
@@ -58,7 +58,10 @@ async fn a_replica_is_not_ready_while_the_backend_is_full() {
     cluster.set_backend(0, Health::Full);
     assert_eq!(cluster.at(0).send(&initialize("2025-11-25")).await.status, 503);
     until_ready(cluster.at(0), 503).await;
-    assert_eq!(cluster.at(0).send(&get("/readyz")).await.body, b"the backend accepts no changes");
+    assert_eq!(
+        cluster.at(0).send(&get("/readyz")).await.body,
+        br#"{"status":"unavailable","reason":"the backend accepts no changes"}"#
+    );
     assert_eq!(status(cluster.at(0), "/healthz").await, 200);
     assert_eq!(status(cluster.at(1), "/readyz").await, 200);
     cluster.set_backend(0, Health::Up);
@@ -88,10 +91,13 @@ async fn a_server_that_drains_serves_all_requests_but_is_not_ready() {
     let mut endpoint = Endpoint::start(server, options).await;
     let mut streamed = endpoint.open(&call("reports")).await;
     assert!(streamed.message().await.is_some());
-    assert_eq!(status(&endpoint, "/readyz").await, 200);
+    assert_eq!(endpoint.send(&get("/readyz")).await.body, br#"{"status":"ok"}"#);
     endpoint.stop();
     until_ready(&endpoint, 503).await;
-    assert_eq!(endpoint.send(&get("/readyz")).await.body, b"the server is shutting down");
+    assert_eq!(
+        endpoint.send(&get("/readyz")).await.body,
+        br#"{"status":"unavailable","reason":"the server is shutting down"}"#
+    );
     assert_eq!(status(&endpoint, "/healthz").await, 200);
     assert_eq!(endpoint.send(&call("quick")).await.text(), "quick");
     let session = endpoint.session("2025-11-25").await;

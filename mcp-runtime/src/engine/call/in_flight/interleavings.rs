@@ -14,7 +14,14 @@ use super::{
     InFlight,
 };
 use crate::{
-    engine::{outbox::Outbox, request::source::Permit},
+    counters::{Counted, Counter},
+    engine::{
+        outbox::Outbox,
+        request::{
+            operation::{Ending, Operation},
+            source::Permit,
+        },
+    },
     handler::Context,
     jsonrpc::Id,
 };
@@ -41,13 +48,19 @@ impl Fixture {
     fn start(&self, id: &'static str, batch: Option<&Arc<Batch>>) -> Option<Context> {
         let context = Context::with_id(key(id));
         let permit: Permit = Box::new(Arc::clone(&self.permits));
-        let sink = Sink { outbox: Arc::clone(&self.outbox), batch: batch.cloned(), _permit: Some(permit) };
+        let sink = Sink {
+            outbox: Arc::clone(&self.outbox),
+            batch: batch.cloned(),
+            _permit: Some(permit),
+            operation: Operation::none(),
+            _count: Counted::new(Counter::ActiveCalls),
+        };
         let spawn = || self.runtime.spawn(std::future::pending::<()>()).abort_handle();
-        self.table.start(&context, sink, spawn).then_some(context)
+        self.table.start(&context, sink, spawn).is_ok().then_some(context)
     }
 
     fn finish(&self, call: &Context, response: &str) {
-        self.table.finish(call, response.as_bytes().to_vec(), None);
+        self.table.finish(call, response.as_bytes().to_vec(), &Ending::Complete);
     }
 
     /// Takes output until no call is in flight, as a transport does.

@@ -11,13 +11,14 @@ use tokio::task::AbortHandle;
 use super::{batch::Sink, running};
 use crate::{
     engine::{
+        request::operation::{CANCELLED, Ending},
         subscriptions::filter::Listener,
         sync::{
             Mutex, MutexGuard,
             atomic::{AtomicUsize, Ordering},
         },
     },
-    error::{Fault, FaultClass},
+    error::Fault,
     handler::{Call, Context},
     jsonrpc::Id,
 };
@@ -67,29 +68,34 @@ impl InFlight {
         }
     }
 
-    /// Adds a call to the table and starts it, before it can finish. Returns `false` without starting it if the table
-    /// already contains a call with its id.
-    pub(crate) fn start(&self, context: &Context, sink: Sink, spawn: impl FnOnce() -> AbortHandle) -> bool {
+    /// Adds a call to the table and starts it, before it can finish.
+    ///
+    /// # Errors
+    ///
+    /// Returns the destination of the response without starting the call if the table already contains a call with its
+    /// id.
+    pub(crate) fn start(&self, context: &Context, sink: Sink, spawn: impl FnOnce() -> AbortHandle) -> Result<(), Sink> {
         let mut calls = self.calls();
         match calls.entry(context.call().id.clone()) {
-            Entry::Occupied(_) => false,
+            Entry::Occupied(_) => Err(sink),
             Entry::Vacant(entry) => {
                 self.call_count.fetch_add(1, Ordering::AcqRel);
                 sink.open();
                 context.shared().lifetime.set_task(spawn());
                 entry.insert((context.clone(), sink));
-                true
+                Ok(())
             }
         }
     }
 
     /// Finishes a call with its response, unless it was cancelled.
-    pub(crate) fn finish(&self, context: &Context, response: Vec<u8>, fault: Option<FaultClass>) {
+    pub(crate) fn finish(&self, context: &Context, response: Vec<u8>, ending: &Ending) {
         let is_same = |other: &Context| other.is_same(context);
         let Some((_, sink)) = self.remove(&context.call().id, is_same) else { return };
-        if let Some(fault) = fault {
-            sink.outbox.set_fault(fault);
+        if let Some(class) = ending.class() {
+            sink.outbox.set_fault(class);
         }
+        sink.operation.end(context.call().encoding.dialect, ending);
         sink.close(Some(response));
     }
 
@@ -168,11 +174,13 @@ fn fail((context, sink): (Context, Sink), fault: &Fault) {
     let mut response = Vec::new();
     let Call { encoding, id, .. } = context.call();
     running::write_error(&mut response, encoding.dialect, Some(id), fault);
+    sink.operation.end(encoding.dialect, &Ending::Fault(fault.clone(), None));
     sink.close(Some(response));
 }
 
 fn cancel((context, sink): (Context, Sink)) {
     context.shared().lifetime.stop();
+    sink.operation.end(context.call().encoding.dialect, &Ending::Failed(CANCELLED));
     sink.close(None);
 }
 

@@ -11,7 +11,8 @@ use http::{HeaderMap, header::AUTHORIZATION, request::Parts};
 
 use super::refusal;
 use crate::{
-    auth::{AuthenticationError, Authenticator, Identity, PeerAddr},
+    auth::{AuthenticationError, AuthenticationErrorKind as Kind, Authenticator, Identity, PeerAddr},
+    counters::Counter,
     transport::http::{endpoint::Endpoint, request_body::RequestBody, response::HttpResponse},
 };
 
@@ -69,12 +70,24 @@ pub(in crate::transport::http) async fn admit<B: RequestBody>(
     }
     let identity = match identify(authorization.authenticator(), &parts).await {
         Ok(identity) => identity,
-        Err(error) => return Err(refusal::unauthenticated(authorization, endpoint, &error, parts, body, now).await),
+        Err(error) => {
+            let outcome = match error.kind() {
+                Kind::Unavailable { .. } => Counter::AuthenticatorUnavailable,
+                Kind::Missing => Counter::CredentialsMissing,
+                _ => Counter::CredentialsInvalid,
+            };
+            outcome.count();
+            authorization.set_unavailable(outcome == Counter::AuthenticatorUnavailable);
+            return Err(refusal::unauthenticated(authorization, endpoint, &error, parts, body, now).await);
+        }
     };
+    authorization.set_unavailable(false);
     let (identity, response_headers) = identity.take_response_headers();
     let access = &endpoint.engine().profile.access;
     let is_sufficient = access.grants(Some(&identity), &access.base);
     parts.extensions.insert(identity);
+    let outcome = if is_sufficient { Counter::Authenticated } else { Counter::InsufficientScope };
+    outcome.count();
     if is_sufficient {
         return Ok(Admitted { parts, body, response_headers });
     }

@@ -12,7 +12,13 @@ mod routes;
 pub(super) use self::{admission::admit, refusal::insufficient_scope};
 pub use routes::AuthorizationService;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use http::{HeaderMap, Uri, request::Parts};
 
@@ -26,6 +32,8 @@ pub(crate) struct Authorization {
     routes: Vec<Arc<dyn AuthorizationRoutes>>,
     /// The identifier of the resource, if the author has set it.
     url: Option<ResourceUrl>,
+    /// Whether the authenticator could not examine the last request.
+    is_unavailable: AtomicBool,
 }
 
 impl Authorization {
@@ -46,12 +54,25 @@ impl Authorization {
             return Err(problems);
         }
         let routes = authenticator.routes();
-        Ok(Self { authenticator, resource, routes, url })
+        Ok(Self { authenticator, resource, routes, url, is_unavailable: AtomicBool::new(false) })
     }
 
     /// Returns whether clients reach the resource over TLS, which ends at a proxy.
     pub(crate) fn is_https(&self) -> bool {
         self.url.as_ref().is_some_and(|url| url.origin.starts_with("https:"))
+    }
+
+    /// Returns whether the authenticator could not examine the last request.
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.is_unavailable.load(Ordering::Relaxed)
+    }
+
+    /// Records whether the authenticator could examine a request.
+    fn set_unavailable(&self, is_unavailable: bool) {
+        // Reading is cheaper than writing if several threads do it.
+        if self.is_unavailable() != is_unavailable {
+            self.is_unavailable.store(is_unavailable, Ordering::Relaxed);
+        }
     }
 
     fn authenticator(&self) -> &dyn Authenticator {

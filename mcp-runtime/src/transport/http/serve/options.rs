@@ -104,8 +104,8 @@ impl ListenerOptions {
         self
     }
 
-    /// Sets the path of the liveness check, which succeeds while the server listens. The default is `/healthz`; `None`
-    /// disables the check.
+    /// Sets the path of the liveness check, which succeeds while the server listens, with `{"status":"ok"}`. The default is
+    /// `/healthz`; `None` disables the check.
     #[must_use]
     pub fn liveness_path<'a>(mut self, path: impl Into<Option<&'a str>>) -> Self {
         self.liveness_path = path.into().map(str::to_owned);
@@ -116,7 +116,9 @@ impl ListenerOptions {
     /// [`HttpService::is_ready`](crate::http::HttpService::is_ready) instead.
     ///
     /// The check fails with status 503 once the server shuts down, and while the [backend](crate::Server::backend) does
-    /// not respond or accepts no changes.
+    /// not respond or accepts no changes. The response is JSON: `status` is `ok` or `unavailable`, `reason` says why the
+    /// check fails, and `authenticator` is `ok`, or `unavailable` if the [authenticator](crate::Server::authenticate) could
+    /// not examine the last request. Other replicas depend on the same authenticator, so it does not fail the check.
     ///
     /// ```
     /// # use mcp_runtime::http::ListenerOptions;

@@ -232,11 +232,11 @@ impl Router {
     async fn route(&self, request: Request<Incoming>) -> HttpResponse {
         let path = request.uri().path();
         if self.options.liveness_path.as_deref() == Some(path) {
-            return response::empty(StatusCode::OK);
+            return response::health(None, None);
         }
         if self.options.readiness_path.as_deref() == Some(path) {
-            let unready = self.service.endpoint().unready().await;
-            return unready.map_or_else(|| response::empty(StatusCode::OK), response::unready);
+            let endpoint = self.service.endpoint();
+            return response::health(endpoint.unready().await, endpoint.authenticator_state());
         }
         if AuthorizationService::serves(self.service.endpoint(), path) {
             return self.service.authorization_service().respond(request).await;

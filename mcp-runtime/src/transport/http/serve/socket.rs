@@ -17,6 +17,7 @@ use tokio::{
 
 use super::{listener::Stream, options::ListenerOptions};
 use crate::{
+    counters::Counter,
     error::Fault,
     transport::http::{
         endpoint::Reader,
@@ -149,6 +150,7 @@ impl ConnectionLimit {
         if let Some(permit) = self.pool.try_acquire(peer, 1) {
             return Some((stream, permit));
         }
+        Counter::RefusedConnections.count();
         self.warn();
         self.reject(stream);
         None

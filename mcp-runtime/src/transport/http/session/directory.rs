@@ -5,6 +5,7 @@ use std::{pin::Pin, sync::Arc, time::Instant};
 use super::{ActiveSession, LocalSessions};
 use crate::{
     backend::BackendFuture,
+    counters::Counter,
     engine::{Outbox, Session, SessionMessage},
     error::Fault,
     transport::http::{
@@ -128,7 +129,9 @@ impl Sessions {
     }
 
     fn open_here(&self, session: &Arc<Session>, peer: &Arc<Peer>) -> Result<Arc<str>, Fault> {
-        self.local.open(Arc::clone(session), peer).ok_or_else(|| Fault::overloaded("too many sessions"))
+        self.local
+            .open(Arc::clone(session), peer)
+            .ok_or_else(|| Fault::refused(Counter::RefusedSessions, "too many sessions"))
     }
 
     /// Opens a session of a peer, and returns its id.

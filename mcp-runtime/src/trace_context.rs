@@ -11,7 +11,7 @@ const MAX_BAGGAGE: usize = 180;
 const MAX_BAGGAGE_BYTES: usize = 8192;
 
 /// Returns whether a `traceparent` can be used. Versions after 00 may add fields.
-pub(super) fn is_traceparent(text: &str) -> bool {
+pub(crate) fn is_traceparent(text: &str) -> bool {
     let mut fields = text.splitn(5, '-');
     let mut field = |length| fields.next().filter(|field| field.len() == length && field.bytes().all(is_hex));
     let Some(version) = field(2).filter(|version| *version != "ff") else { return false };
@@ -20,13 +20,13 @@ pub(super) fn is_traceparent(text: &str) -> bool {
 }
 
 /// Returns whether a `tracestate` is valid. Members may be empty.
-pub(super) fn is_tracestate(text: &str) -> bool {
+pub(crate) fn is_tracestate(text: &str) -> bool {
     let members = text.split(',').map(trimmed);
     text.split(',').count() <= MAX_STATES && members.filter(|member| !member.is_empty()).all(is_state)
 }
 
 /// Returns whether a `baggage` is valid.
-pub(super) fn is_baggage(text: &str) -> bool {
+pub(crate) fn is_baggage(text: &str) -> bool {
     text.len() <= MAX_BAGGAGE_BYTES && text.split(',').count() <= MAX_BAGGAGE && text.split(',').all(is_baggage_member)
 }
 

@@ -1,0 +1,456 @@
+//! An operation: the span in which a message is handled, and its measurement. Both end when the response is decided.
+//!
+//! See [Semantic conventions for MCP](https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md).
+
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    fmt,
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use tracing::{Span, field::Empty};
+
+use super::{context::ConnectionContext, params::Params};
+use crate::{
+    engine::session::{Session, SessionTelemetry},
+    error::{Fault, FaultClass},
+    excerpt::excerpt,
+    handler::{Function, entry::EntryKind},
+    jsonrpc::{Id, RawJson, raw},
+    random::log_id,
+    revision::Dialect,
+    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier, TraceContext},
+};
+
+/// The methods that the runtime knows. Others are counted as [`OTHER`].
+const METHODS: [&str; 27] = [
+    "tools/call",
+    "tools/list",
+    "resources/read",
+    "resources/list",
+    "resources/templates/list",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "resources/directory/read",
+    "prompts/get",
+    "prompts/list",
+    "completion/complete",
+    "ping",
+    "initialize",
+    "server/discover",
+    "logging/setLevel",
+    "skills/list",
+    "skills/get",
+    "subscriptions/listen",
+    "tasks/get",
+    "tasks/result",
+    "tasks/list",
+    "tasks/cancel",
+    "tasks/update",
+    "notifications/initialized",
+    "notifications/cancelled",
+    "notifications/progress",
+    "notifications/roots/list_changed",
+];
+
+/// The methods of requests to the client.
+const CLIENT_METHODS: [&str; 4] = ["elicitation/create", "sampling/createMessage", "roots/list", "ping"];
+
+/// The name of all unknown methods, whose number clients could otherwise increase without bound.
+pub(crate) const OTHER: &str = "_OTHER";
+
+fn known_method(method: &str) -> &'static str {
+    METHODS.into_iter().chain(CLIENT_METHODS).find(|known| *known == method).unwrap_or(OTHER)
+}
+
+/// How a request ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// With a result or, for a notification, without a response.
+    Complete,
+    /// With a failure of this class that is not a JSON-RPC error: a result with `isError`, or no response.
+    Failed(&'static str),
+    /// With a JSON-RPC error, which has this class if its code does not tell it.
+    Fault(Fault, Option<&'static str>),
+}
+
+/// The class of a result with `isError`.
+pub(crate) const TOOL_ERROR: &str = "tool_error";
+/// The class of an operation that the client has cancelled, or whose client is gone.
+pub(crate) const CANCELLED: &str = "cancelled";
+/// The class of an operation that has taken too long.
+pub(crate) const TIMEOUT: &str = "timeout";
+/// The class of an operation whose function has panicked.
+pub(crate) const PANIC: &str = "panic";
+
+impl Ending {
+    /// Returns the class of the fault, if it has one.
+    pub(crate) fn class(&self) -> Option<FaultClass> {
+        match self {
+            Self::Fault(fault, _) => fault.class(),
+            Self::Complete | Self::Failed(_) => None,
+        }
+    }
+}
+
+/// An operation that has not ended. If it is dropped, it was cancelled.
+pub(crate) struct Operation {
+    pub(crate) span: Span,
+    /// `None` without telemetry, and once the operation has ended or was [taken](Self::take).
+    measured: Cell<Option<Box<Measured>>>,
+}
+
+/// The facts about an operation that telemetry records when it ends.
+struct Measured {
+    telemetry: SharedTelemetry,
+    record: fn(&dyn Telemetry, &telemetry::Operation<'_>),
+    method: &'static str,
+    tool: Option<Cow<'static, str>>,
+    prompt: Option<Cow<'static, str>>,
+    protocol_version: Option<&'static str>,
+    network: Network,
+    start: Instant,
+}
+
+impl Operation {
+    /// Creates an operation without a span, which is not measured.
+    pub(crate) fn none() -> Self {
+        Self { span: Span::none(), measured: Cell::new(None) }
+    }
+
+    /// Starts the operation of a message of the client. A notification has no id.
+    ///
+    /// If there is no telemetry and no subscriber wants the span, this costs an atomic load: nothing is formatted.
+    pub(crate) fn start(connection: &ConnectionContext, method: &str, params: &Params<'_>, id: Option<&Id>) -> Self {
+        let Some(telemetry) = &connection.engine.profile.telemetry else {
+            let span = message_span(connection, method, params, id, None);
+            return Self { span, measured: Cell::new(None) };
+        };
+        let network = network(connection);
+        let span = message_span(connection, method, params, id, Some((&*telemetry.0, network)));
+        if !span.is_disabled() {
+            let trace = TraceContext { meta: meta_carrier(params.meta.whole), headers: header_carrier(connection) };
+            telemetry.0.span_created(&span, &trace);
+        }
+        let record =
+            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.server_operation(operation);
+        let start = connection.clock.last();
+        Self::measured(span, Measured::new(telemetry, record, known_method(method), network, start))
+    }
+
+    /// Starts the operation of a request to the client of a session.
+    pub(crate) fn to_client(session: &Session, method: &str) -> Self {
+        let Some(SessionTelemetry { telemetry, network, .. }) = &session.telemetry else { return Self::none() };
+        let (method, version) = (known_method(method), session.info.dialect.name());
+        let span = tracing::info_span!(
+            target: "mcp_runtime::request",
+            "mcp.client_request",
+            otel.name = method,
+            otel.kind = "client",
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            trace_id = Empty,
+            mcp.method.name = method,
+            mcp.session.id = session.id().map(log_id),
+            mcp.protocol.version = version,
+            jsonrpc.request.id = Empty,
+            rpc.response.status_code = Empty,
+            error.type = Empty,
+            network.transport = network.transport,
+            network.protocol.name = network.protocol_name,
+            network.protocol.version = network.protocol_version,
+        );
+        if !span.is_disabled() {
+            telemetry.0.span_created(&span, &TraceContext::default());
+        }
+        let record =
+            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.client_operation(operation);
+        let measured = Measured::new(telemetry, record, method, *network, Instant::now());
+        Self::measured(span, Measured { protocol_version: Some(version), ..measured })
+    }
+
+    /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
+    /// parent, since that request ends long before the task.
+    #[cfg(feature = "tasks")]
+    pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &crate::handler::Context) -> Self {
+        let call = context.call();
+        let span = tracing::info_span!(
+            target: "mcp_runtime::request",
+            parent: None,
+            "mcp.task",
+            otel.name = telemetry.map(|_| format!("task {}", call.name)).as_deref(),
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            trace_id = Empty,
+            mcp.method.name = "tools/call",
+            mcp.protocol.version = telemetry.map(|_| call.encoding.dialect.name()),
+            gen_ai.operation.name = telemetry.map(|_| "execute_tool"),
+            jsonrpc.request.id = &*id_text(&call.id),
+            gen_ai.tool.name = &*call.name,
+            rpc.response.status_code = Empty,
+            error.type = Empty,
+            enduser.id = shown_principal(telemetry.map(|it| &*it.0), context.principal()).as_deref(),
+        );
+        span.follows_from(Span::current());
+        let Some(telemetry) = telemetry else {
+            return Self { span, measured: Cell::new(None) };
+        };
+        let (meta, head) = (context.shared().meta.as_deref().map(RawJson::new), context.head());
+        if !span.is_disabled() {
+            let headers = head.map(head_carrier).unwrap_or_default();
+            telemetry.0.span_created(&span, &TraceContext { meta: meta_carrier(meta), headers });
+        }
+        let record =
+            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.task_operation(operation);
+        let network = head.map_or(Network::PIPE, head_network);
+        let measured = Measured::new(telemetry, record, "tools/call", network, Instant::now());
+        let protocol_version = Some(call.encoding.dialect.name());
+        Self::measured(span, Measured { tool: Some(call.name.clone()), protocol_version, ..measured })
+    }
+
+    fn measured(span: Span, measured: Measured) -> Self {
+        Self { span, measured: Cell::new(Some(Box::new(measured))) }
+    }
+
+    /// Records the dialect of the request.
+    pub(crate) fn set_dialect(&self, dialect: &'static Dialect) {
+        self.update(|measured| {
+            self.span.record("mcp.protocol.version", dialect.name());
+            measured.protocol_version = Some(dialect.name());
+        });
+    }
+
+    /// Records the function that the request concerns.
+    pub(crate) fn set_function(&self, function: &Function) {
+        let name = &function.name;
+        let field = match function.kind() {
+            EntryKind::Tool => "gen_ai.tool.name",
+            EntryKind::Prompt => "gen_ai.prompt.name",
+            EntryKind::Resource => return,
+        };
+        self.span.record(field, &**name);
+        self.update(|measured| {
+            if function.kind() == EntryKind::Tool {
+                measured.tool = Some(name.clone());
+            } else {
+                measured.prompt = Some(name.clone());
+            }
+            if !self.span.is_disabled() {
+                self.span.record("otel.name", format!("{} {name}", measured.method));
+            }
+        });
+    }
+
+    /// Records the id of a request to the client.
+    pub(crate) fn set_request_id(&self, id: u64) {
+        if !self.span.is_disabled() {
+            self.span.record("jsonrpc.request.id", id.to_string());
+        }
+    }
+
+    /// Returns the trace context that a request to the client carries, without values that violate their format.
+    pub(crate) fn carrier(&self) -> TraceCarrier<'static> {
+        let mut carrier = TraceCarrier::default();
+        if !self.span.is_disabled() {
+            self.update(|measured| {
+                let own = measured.telemetry.0.inject(&self.span);
+                carrier = TraceCarrier::validated(|key| own.get(key).map(|value| Cow::Owned(value.to_owned())));
+            });
+        }
+        carrier
+    }
+
+    fn update(&self, update: impl FnOnce(&mut Measured)) {
+        if let Some(mut measured) = self.measured.take() {
+            update(&mut measured);
+            self.measured.set(Some(measured));
+        }
+    }
+
+    /// Moves the operation to code that responds later. The original no longer ends it.
+    pub(crate) fn take(&self) -> Self {
+        Self { span: self.span.clone(), measured: Cell::new(self.measured.take()) }
+    }
+
+    /// Takes an operation back that could not be passed on.
+    pub(crate) fn restore(&self, taken: &Self) {
+        self.measured.set(taken.measured.take());
+    }
+
+    /// Ends the operation. Has no effect without telemetry, or if it has ended or was taken.
+    pub(crate) fn end(&self, dialect: &Dialect, ending: &Ending) {
+        let Some(measured) = self.measured.take() else { return };
+        let (error_type, code) = match ending {
+            Ending::Complete => return measured.record(None, None),
+            Ending::Failed(class) => (Cow::Borrowed(*class), None),
+            Ending::Fault(fault, class) => {
+                let code = dialect.code(fault);
+                let text = code.to_string();
+                self.span.record("rpc.response.status_code", &*text);
+                self.span.record("otel.status_description", tracing::field::display(fault));
+                (class.map_or(Cow::Owned(text), Cow::Borrowed), Some(code))
+            }
+        };
+        self.span.record("error.type", &*error_type);
+        self.span.record("otel.status_code", "error");
+        measured.record(Some(&error_type), code);
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        // A second panic would abort the process, and telemetry is the author's code.
+        if let Some(measured) = self.measured.take().filter(|_| !std::thread::panicking()) {
+            self.span.record("error.type", CANCELLED);
+            self.span.record("otel.status_code", "error");
+            measured.record(Some(CANCELLED), None);
+        }
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Operation").field("span", &self.span).finish_non_exhaustive()
+    }
+}
+
+impl Measured {
+    fn new(
+        telemetry: &SharedTelemetry,
+        record: fn(&dyn Telemetry, &telemetry::Operation<'_>),
+        method: &'static str,
+        network: Network,
+        start: Instant,
+    ) -> Self {
+        let (tool, prompt, protocol_version) = (None, None, None);
+        Self { telemetry: telemetry.clone(), record, method, tool, prompt, protocol_version, network, start }
+    }
+
+    fn record(&self, error_type: Option<&str>, status_code: Option<i32>) {
+        let &Self { method, ref tool, ref prompt, protocol_version, network, start, .. } = self;
+        let (tool, prompt) = (tool.as_deref(), prompt.as_deref());
+        let duration: Duration = start.elapsed();
+        let operation =
+            telemetry::Operation { method, tool, prompt, protocol_version, network, error_type, status_code, duration };
+        (self.record)(&*self.telemetry.0, &operation);
+    }
+}
+
+/// Creates the span in which a message is handled: everything that runs for it, such as its function and the layers
+/// around that, whether in place, in a tokio task or on a blocking thread.
+fn message_span(
+    connection: &ConnectionContext,
+    method: &str,
+    params: &Params<'_>,
+    id: Option<&Id>,
+    telemetry: Option<(&dyn Telemetry, Network)>,
+) -> Span {
+    let network = telemetry.map(|(_, network)| network);
+    let source = connection.source.as_deref().filter(|_| network.is_some());
+    let address = source.and_then(|source| head_address(source));
+    tracing::info_span!(
+        target: "mcp_runtime::request",
+        "mcp.request",
+        otel.name = network.map(|_| known_method(method)),
+        otel.kind = network.map(|_| "server"),
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        trace_id = Empty,
+        mcp.method.name = &*excerpt(method),
+        // A connection without a source has one session, whose id says nothing.
+        mcp.session.id = connection.source.as_ref().and_then(|_| connection.session.get()?.id()).map(log_id),
+        mcp.protocol.version = Empty,
+        mcp.resource.uri = network.and_then(|_| resource_uri(method, params)).as_deref().map(excerpt).as_deref(),
+        gen_ai.operation.name = network.filter(|_| method == "tools/call").map(|_| "execute_tool"),
+        gen_ai.tool.name = Empty,
+        gen_ai.prompt.name = Empty,
+        jsonrpc.request.id = id.map(id_text).as_deref(),
+        rpc.response.status_code = Empty,
+        error.type = Empty,
+        enduser.id = shown_principal(telemetry.map(|(it, _)| it), connection.principal()).as_deref(),
+        network.transport = network.map(|network| network.transport),
+        network.protocol.name = network.and_then(|network| network.protocol_name),
+        network.protocol.version = network.and_then(|network| network.protocol_version),
+        client.address = address.map(|address| address.ip().to_string()).as_deref(),
+        client.port = address.map(|address| address.port()),
+    )
+}
+
+/// Returns the principal as far as spans may name it. Without telemetry, spans never leave the log.
+fn shown_principal<'a>(telemetry: Option<&dyn Telemetry>, principal: Option<&'a str>) -> Option<Cow<'a, str>> {
+    principal.filter(|_| telemetry.is_none_or(|telemetry| telemetry.names_users())).map(excerpt)
+}
+
+/// Returns the URI in the request of a method that has one.
+fn resource_uri<'a>(method: &str, params: &Params<'a>) -> Option<Cow<'a, str>> {
+    matches!(method, "resources/read" | "resources/subscribe" | "resources/unsubscribe")
+        .then(|| params.uri.and_then(RawJson::string))?
+}
+
+/// Returns an id as text: a string without quotation marks.
+fn id_text(id: &Id) -> Cow<'_, str> {
+    raw::string(id.as_json()).unwrap_or(Cow::Borrowed(id.as_json()))
+}
+
+/// Returns the trace context in a `_meta`.
+fn meta_carrier(meta: Option<RawJson<'_>>) -> TraceCarrier<'_> {
+    let Some(meta) = meta else { return TraceCarrier::default() };
+    TraceCarrier::validated(|key| meta.member(key).and_then(RawJson::string))
+}
+
+/// Returns the trace context in the headers of the HTTP request that carried a message.
+fn header_carrier(connection: &ConnectionContext) -> TraceCarrier<'_> {
+    connection.source.as_deref().map(|source| head_carrier(source)).unwrap_or_default()
+}
+
+/// Returns the transport of the messages of a connection.
+pub(crate) fn network(connection: &ConnectionContext) -> Network {
+    connection.source.as_deref().map_or(Network::PIPE, |source| head_network(source))
+}
+
+#[cfg(feature = "http")]
+mod head {
+    use super::{Cow, Network, SocketAddr, TraceCarrier};
+    use crate::handler::RequestHead;
+
+    pub(super) fn head_carrier(head: &dyn RequestHead) -> TraceCarrier<'_> {
+        TraceCarrier::validated(|key| head.headers().get(key)?.to_str().ok().map(Cow::Borrowed))
+    }
+
+    pub(super) fn head_network(head: &dyn RequestHead) -> Network {
+        let version = match head.version() {
+            http::Version::HTTP_10 => "1.0",
+            http::Version::HTTP_2 => "2",
+            http::Version::HTTP_3 => "3",
+            _ => "1.1",
+        };
+        Network { protocol_version: Some(version), ..Network::HTTP }
+    }
+
+    pub(super) fn head_address(head: &dyn RequestHead) -> Option<SocketAddr> {
+        head.peer_addr()
+    }
+}
+
+/// Without the feature `http`, no message has a head.
+#[cfg(not(feature = "http"))]
+mod head {
+    use super::{Network, SocketAddr, TraceCarrier};
+    use crate::handler::RequestHead;
+
+    pub(super) fn head_carrier(_: &dyn RequestHead) -> TraceCarrier<'_> {
+        TraceCarrier::default()
+    }
+
+    pub(super) fn head_network(_: &dyn RequestHead) -> Network {
+        Network::PIPE
+    }
+
+    pub(super) fn head_address(_: &dyn RequestHead) -> Option<SocketAddr> {
+        None
+    }
+}
+
+use head::{head_address, head_carrier, head_network};

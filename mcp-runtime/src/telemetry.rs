@@ -1,0 +1,399 @@
+//! Connecting a server to a telemetry system, such as OpenTelemetry.
+//!
+//! The runtime describes each request in a [`tracing`] span, in the names of the
+//! [semantic conventions for MCP](https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/mcp.md),
+//! and depends on no telemetry system. [`Server::telemetry`](crate::Server::telemetry) sets a [`Telemetry`], which connects
+//! spans to the trace of the client and receives measurements. The guide explains it in
+//! [Observability](crate::guide::observability).
+
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tracing::Span;
+
+use crate::trace_context::{is_baggage, is_traceparent, is_tracestate};
+
+/// A connection to a telemetry system. Every method has a default that does nothing.
+///
+/// The methods are called on the path of a request, so they must neither block nor wait. A panic fails the request.
+///
+/// ```no_run
+/// use std::sync::{Arc, Mutex};
+///
+/// use mcp_runtime::{Revision, Server, telemetry::{Operation, Telemetry}, tool};
+///
+/// /// Add two numbers.
+/// #[tool]
+/// fn add(a: f64, b: f64) -> f64 {
+///     a + b
+/// }
+///
+/// /// Collects the methods that clients have called.
+/// #[derive(Default)]
+/// struct Methods(Mutex<Vec<(&'static str, Option<String>)>>);
+///
+/// impl Telemetry for Methods {
+///     fn server_operation(&self, operation: &Operation<'_>) {
+///         let tool = operation.tool.map(str::to_owned);
+///         self.0.lock().unwrap().push((operation.method, tool));
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), mcp_runtime::testing::RpcError> {
+/// let methods = Arc::new(Methods::default());
+/// let server = Server::empty("adder", "1.0.0").with::<add>().telemetry(Arc::clone(&methods));
+/// let mut client = server.test_client(Revision::V2026_07_28);
+/// client.call("add", serde_json::json!({"a": 1, "b": 2})).await?;
+/// assert!(methods.0.lock().unwrap().contains(&("tools/call", Some("add".to_owned()))));
+/// # Ok(())
+/// # }
+/// ```
+pub trait Telemetry: Send + Sync + 'static {
+    /// Called once, when the server is built, with access to its gauges and counters.
+    fn connect(&self, stats: Stats) {
+        let _ = stats;
+    }
+
+    /// Called after the span of an operation was created, and before it is entered. Not called if no subscriber wants the
+    /// span.
+    ///
+    /// `trace` is the trace context of the message, from which the parent of the span follows. It is empty for a request
+    /// of the server, whose parent is the current span. The current span is the span around the operation, such as the
+    /// span of the HTTP request. The hook may record `trace_id`, which then is a field of every log event of the
+    /// operation.
+    fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
+        let _ = (span, trace);
+    }
+
+    /// Returns the trace context of a span, which is sent in the `_meta` of a request of the server to the client.
+    fn inject(&self, span: &Span) -> TraceCarrier<'static> {
+        let _ = span;
+        TraceCarrier::default()
+    }
+
+    /// Records a request or a notification of the client, after its response has been decided.
+    fn server_operation(&self, operation: &Operation<'_>) {
+        let _ = operation;
+    }
+
+    /// Records a request of the server to the client, after its response has arrived or is no longer expected. In
+    /// stateless revisions, servers send no requests.
+    fn client_operation(&self, operation: &Operation<'_>) {
+        let _ = operation;
+    }
+
+    /// Records the function of a task, after it has ended. Its method is `tools/call`, and the request that has created
+    /// the task is an operation of its own.
+    fn task_operation(&self, operation: &Operation<'_>) {
+        let _ = operation;
+    }
+
+    /// Records a session that was opened by `initialize`, after it has ended.
+    fn session_ended(&self, session: &SessionEnd<'_>) {
+        let _ = session;
+    }
+
+    /// Records an operation of a shared backend, after it has ended. Not called for state in memory.
+    fn backend_operation(&self, operation: &BackendOperation) {
+        let _ = operation;
+    }
+
+    /// Returns whether spans name the principal of the client, in the field `enduser.id`. The default is `false`.
+    fn names_users(&self) -> bool {
+        false
+    }
+}
+
+impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
+    fn connect(&self, stats: Stats) {
+        (**self).connect(stats);
+    }
+
+    fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
+        (**self).span_created(span, trace);
+    }
+
+    fn inject(&self, span: &Span) -> TraceCarrier<'static> {
+        (**self).inject(span)
+    }
+
+    fn server_operation(&self, operation: &Operation<'_>) {
+        (**self).server_operation(operation);
+    }
+
+    fn client_operation(&self, operation: &Operation<'_>) {
+        (**self).client_operation(operation);
+    }
+
+    fn task_operation(&self, operation: &Operation<'_>) {
+        (**self).task_operation(operation);
+    }
+
+    fn session_ended(&self, session: &SessionEnd<'_>) {
+        (**self).session_ended(session);
+    }
+
+    fn backend_operation(&self, operation: &BackendOperation) {
+        (**self).backend_operation(operation);
+    }
+
+    fn names_users(&self) -> bool {
+        (**self).names_users()
+    }
+}
+
+/// The telemetry of a server.
+#[derive(Clone)]
+pub(crate) struct SharedTelemetry(pub(crate) Arc<dyn Telemetry>);
+
+impl fmt::Debug for SharedTelemetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Telemetry")
+    }
+}
+
+/// The trace context that a message arrived with. Values that violate W3C Trace Context or W3C Baggage are absent.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct TraceContext<'a> {
+    /// The context in the `_meta` of the message, which is the parent of the operation.
+    pub meta: TraceCarrier<'a>,
+    /// The context in the headers of the HTTP request. If `meta` has a different one, it is a link of the operation, and
+    /// otherwise its parent.
+    pub headers: TraceCarrier<'a>,
+}
+
+/// A trace context as text: the formats of [W3C Trace Context](https://www.w3.org/TR/trace-context-2/) and
+/// [W3C Baggage](https://www.w3.org/TR/baggage/).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TraceCarrier<'a> {
+    /// The trace, the span, and whether it is sampled.
+    pub traceparent: Option<Cow<'a, str>>,
+    /// The state of tracing systems. Absent without a `traceparent`.
+    pub tracestate: Option<Cow<'a, str>>,
+    /// Values that accompany the trace.
+    pub baggage: Option<Cow<'a, str>>,
+}
+
+impl TraceCarrier<'_> {
+    /// The names of the fields.
+    pub const KEYS: [&'static str; 3] = ["traceparent", "tracestate", "baggage"];
+
+    /// Returns a field by its name, in the letters of [`KEYS`](Self::KEYS).
+    pub fn get(&self, key: &str) -> Option<&str> {
+        match key {
+            "traceparent" => self.traceparent.as_deref(),
+            "tracestate" => self.tracestate.as_deref(),
+            "baggage" => self.baggage.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Reads the fields, and omits values that violate their format.
+    pub(crate) fn validated<'a>(read: impl Fn(&'static str) -> Option<Cow<'a, str>>) -> TraceCarrier<'a> {
+        let traceparent = read("traceparent").filter(|text| is_traceparent(text));
+        let tracestate = traceparent.is_some().then(|| read("tracestate").filter(|text| is_tracestate(text)));
+        let baggage = read("baggage").filter(|text| is_baggage(text));
+        TraceCarrier { traceparent, tracestate: tracestate.flatten(), baggage }
+    }
+
+    /// Returns whether no field is present.
+    pub fn is_empty(&self) -> bool {
+        self.traceparent.is_none() && self.tracestate.is_none() && self.baggage.is_none()
+    }
+}
+
+/// A request or a notification that has been handled. All texts come from a set that clients cannot extend, so they are
+/// suitable as attributes of metrics.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Operation<'a> {
+    /// The method (`mcp.method.name`), or `_OTHER` if the runtime does not know it.
+    pub method: &'static str,
+    /// The name of the tool (`gen_ai.tool.name`). `None` if the server has no such tool.
+    pub tool: Option<&'a str>,
+    /// The name of the prompt (`gen_ai.prompt.name`). `None` if the server has no such prompt.
+    pub prompt: Option<&'a str>,
+    /// The protocol version (`mcp.protocol.version`). `None` if it could not be determined.
+    pub protocol_version: Option<&'static str>,
+    /// The transport of the message.
+    pub network: Network,
+    /// The class of the error (`error.type`): the code of a JSON-RPC error, `tool_error` for a result with `isError`, or
+    /// `cancelled`, `timeout` or `panic`. `None` if the operation has succeeded.
+    pub error_type: Option<&'a str>,
+    /// The code of the JSON-RPC error that was sent (`rpc.response.status_code`).
+    pub status_code: Option<i32>,
+    /// The time from the arrival of the message until its response was decided.
+    pub duration: Duration,
+}
+
+/// The transport of a message or session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Network {
+    /// `pipe` for stdio and other byte streams, `tcp` or `unix` for HTTP (`network.transport`).
+    pub transport: &'static str,
+    /// `http`, or `None` for byte streams (`network.protocol.name`).
+    pub protocol_name: Option<&'static str>,
+    /// The version of HTTP, such as `1.1` or `2` (`network.protocol.version`).
+    pub protocol_version: Option<&'static str>,
+}
+
+impl Network {
+    /// A byte stream.
+    pub(crate) const PIPE: Self = Self { transport: "pipe", protocol_name: None, protocol_version: None };
+    /// HTTP of an unknown version.
+    pub(crate) const HTTP: Self = Self { transport: "tcp", protocol_name: Some("http"), protocol_version: None };
+}
+
+/// A session that has ended.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SessionEnd<'a> {
+    /// The protocol version (`mcp.protocol.version`).
+    pub protocol_version: &'static str,
+    /// The transport over which the session was opened.
+    pub network: Network,
+    /// `timeout` if the client no longer answered pings (`error.type`). `None` if the session has ended in another way.
+    pub error_type: Option<&'a str>,
+    /// The time from `initialize` until the end.
+    pub duration: Duration,
+}
+
+/// An operation of a shared backend that has ended.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct BackendOperation {
+    /// The name of the method, such as `insert` or `append`.
+    pub name: &'static str,
+    /// The class of the error (`error.type`), such as `unavailable`. `None` if the operation has succeeded.
+    pub error_type: Option<&'static str>,
+    /// The time that the operation has taken.
+    pub duration: Duration,
+}
+
+/// Access to the gauges and counters of a server. Clones are cheap, and do not keep the server alive.
+#[derive(Clone)]
+pub struct Stats(Weak<dyn ReadStats>);
+
+impl Stats {
+    pub(crate) fn new(source: Weak<dyn ReadStats>) -> Self {
+        Self(source)
+    }
+
+    /// Returns the current values. Each reading has the same statistics in the same order; empty once the server has
+    /// been dropped.
+    ///
+    /// ```
+    /// use mcp_runtime::Server;
+    ///
+    /// let server = Server::empty("empty", "1.0.0").build()?;
+    /// let stats = server.stats().read();
+    /// let sessions = stats.iter().find(|stat| stat.name == "mcp.server.sessions").unwrap();
+    /// assert_eq!((sessions.value, sessions.is_counter), (0, false));
+    /// # Ok::<_, mcp_runtime::BuildError>(())
+    /// ```
+    pub fn read(&self) -> Vec<Stat> {
+        self.0.upgrade().map(|source| source.read_stats()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stats")
+    }
+}
+
+/// The source of [`Stats`].
+pub(crate) trait ReadStats: Send + Sync {
+    /// Returns the current values, all of them and always in the same order.
+    fn read_stats(&self) -> Vec<Stat>;
+}
+
+/// A gauge or counter. Statistics with the same name are one metric with several attributes, follow each other, and
+/// differ in `attribute` and `value` only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stat {
+    /// The name in the style of the semantic conventions, such as `mcp.server.sessions`.
+    pub name: &'static str,
+    /// A sentence without a full stop.
+    pub description: &'static str,
+    /// The unit in UCUM, such as `By` or `{call}`.
+    pub unit: &'static str,
+    /// Whether the value never decreases while the server runs.
+    pub is_counter: bool,
+    /// The attribute that distinguishes the values of a metric: its name and its value.
+    pub attribute: Option<(&'static str, &'static str)>,
+    /// The current value.
+    pub value: u64,
+}
+
+/// Adds a layer to the subscriber that [`main!`](crate::main) and [`#[server]`](macro@crate::server) install, if the
+/// program contains the crate that calls this macro.
+///
+/// ```
+/// use tracing_subscriber::{Layer, Registry, filter::LevelFilter};
+///
+/// /// Counts the spans that end.
+/// struct Spans;
+///
+/// impl Layer<Registry> for Spans {
+///     fn on_close(&self, _: tracing::span::Id, _: tracing_subscriber::layer::Context<'_, Registry>) {
+///         // …
+///     }
+/// }
+///
+/// fn layer() -> Box<dyn Layer<Registry> + Send + Sync> {
+///     Box::new(Spans.with_filter(LevelFilter::INFO))
+/// }
+///
+/// mcp_runtime::telemetry_layer!(layer);
+/// # fn main() {}
+/// ```
+///
+/// The argument is a function without parameters that returns a
+/// `Box<dyn tracing_subscriber::Layer<tracing_subscriber::Registry> + Send + Sync>`. It is called before the author's
+/// code runs, and not at all if the program has installed a subscriber of its own. The layer should have a filter, since
+/// `RUST_LOG` does not apply to it: without one, every event and span of the program is enabled.
+#[cfg(feature = "log")]
+#[macro_export]
+macro_rules! telemetry_layer {
+    ($layer:expr) => {
+        $crate::__private::inventory::submit! {
+            $crate::__private::TelemetryLayer::new($layer)
+        }
+    };
+}
+
+/// A layer that [`telemetry_layer!`](crate::telemetry_layer) has registered.
+#[cfg(feature = "log")]
+#[derive(Debug, Clone, Copy)]
+pub struct TelemetryLayer {
+    create: fn() -> BoxedLayer,
+}
+
+#[cfg(feature = "log")]
+type BoxedLayer = Box<dyn tracing_subscriber::Layer<tracing_subscriber::Registry> + Send + Sync>;
+
+#[cfg(feature = "log")]
+inventory::collect!(TelemetryLayer);
+
+#[cfg(feature = "log")]
+impl TelemetryLayer {
+    #[doc(hidden)]
+    pub const fn new(create: fn() -> BoxedLayer) -> Self {
+        Self { create }
+    }
+
+    /// Creates the layers of the program. Returns `None` if there are none.
+    pub(crate) fn create_all() -> Option<Vec<BoxedLayer>> {
+        let layers: Vec<_> = inventory::iter::<Self>().map(|layer| (layer.create)()).collect();
+        (!layers.is_empty()).then_some(layers)
+    }
+}
