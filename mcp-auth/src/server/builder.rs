@@ -347,6 +347,8 @@ impl AuthorizationServerBuilder {
             configured: clients.into_iter().map(|client| client.0).collect(),
             documents: Documents::new(Fetcher::public(MAX_DOCUMENT), clock.clone(), documents),
             store: store.clone(),
+            clock: clock.clone(),
+            issuer: options.issuer.clone(),
             is_https: options.origin.starts_with("https:"),
         };
         let (issuer, resource) = (options.issuer.clone(), options.resource.clone());

@@ -7,7 +7,7 @@ use std::{
 };
 
 use lru::LruCache;
-use mcp_runtime::backend::BackendError;
+use mcp_runtime::backend::{BackendError, Insertion};
 
 use super::{
     keys::SigningKeys,
@@ -65,7 +65,7 @@ impl Ended {
         self.insert(id);
         let window = self.lifetime + MAX_LEEWAY;
         let limits = Limits { per_account: MAX_OF_SUBJECT, total: MAX_ENDED, window };
-        if !self.store.insert(KIND, id, &random::hash(subject), limits).await? {
+        if let Insertion::Full { .. } = self.store.insert(KIND, id, &random::hash(subject), limits).await? {
             tracing::warn!(
                 "too many grants have ended to announce this one: other processes accept its access tokens until they expire"
             );
@@ -81,8 +81,10 @@ impl Ended {
     /// Returns an error if the store is not available, or if too many keys were withdrawn.
     pub(super) async fn add_key(&self, id: &str, lifetime: Duration) -> Result<(), BackendError> {
         let limits = Limits { per_account: MAX_KEYS, total: MAX_ENDED + MAX_KEYS, window: lifetime };
-        let is_announced = self.store.insert(KIND, &format!("{KEY}{id}"), "", limits).await?;
-        if is_announced { Ok(()) } else { Err(BackendError::Full) }
+        match self.store.insert(KIND, &format!("{KEY}{id}"), "", limits).await? {
+            Insertion::Full { .. } => Err(BackendError::Full),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the entries of other processes, if it is time. While the store fails, the known ones remain in use.

@@ -7,6 +7,7 @@ use http::{Response, StatusCode, header};
 use serde_json::json;
 
 use super::{inner::Inner, reply};
+use crate::jose::Algorithm;
 
 /// The path at which the metadata is served, alone or followed by the path of the issuer or of the resource.
 const WELL_KNOWN: &str = "/.well-known/oauth-authorization-server";
@@ -31,7 +32,11 @@ pub(super) fn respond(server: &Inner) -> Response<Bytes> {
     if has_machines {
         grants.push("client_credentials");
     }
-    let methods = ["none", "client_secret_basic", "client_secret_post"];
+    let mut methods = vec!["none", "client_secret_basic", "client_secret_post"];
+    let accepts_assertions = server.clients.accepts_assertions();
+    if accepts_assertions {
+        methods.push("private_key_jwt");
+    }
     let mut metadata = json!({
         "issuer": options.issuer,
         "authorization_endpoint": options.url(&endpoints.authorization),
@@ -47,6 +52,11 @@ pub(super) fn respond(server: &Inner) -> Response<Bytes> {
         "client_id_metadata_document_supported": server.clients.documents.is_enabled(),
         "protected_resources": [options.resource],
     });
+    if accepts_assertions {
+        for endpoint in ["token", "revocation"] {
+            metadata[format!("{endpoint}_endpoint_auth_signing_alg_values_supported")] = json!(Algorithm::names());
+        }
+    }
     if options.registration {
         metadata["registration_endpoint"] = json!(options.url(&endpoints.registration));
     }

@@ -2,6 +2,7 @@
 
 mod account;
 mod approvals;
+mod assertions;
 mod audit;
 mod authorize;
 mod builder;

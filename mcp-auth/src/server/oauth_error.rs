@@ -25,7 +25,7 @@ impl OAuthError {
         Self { status: StatusCode::BAD_REQUEST, code, description: description.into(), client: None }
     }
 
-    pub(super) fn invalid_client(description: &'static str) -> Self {
+    pub(super) fn invalid_client(description: impl Into<Cow<'static, str>>) -> Self {
         Self { status: StatusCode::UNAUTHORIZED, ..Self::new("invalid_client", description) }
     }
 

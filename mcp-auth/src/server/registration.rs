@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     audit::Event,
-    client::{self, Approvers, Client, ClientSource, MAX_NAME, list, wants_refresh_tokens},
+    client::{self, Approvers, Authentication, Client, ClientSource, MAX_NAME, list, wants_refresh_tokens},
     inner::Inner,
     oauth_error::OAuthError,
     parameters::Sender,
@@ -113,7 +113,9 @@ fn describe(metadata: &Map<String, Value>) -> Result<(Client, Option<String>), O
         id: random::token()?,
         name,
         redirect_uris,
-        secret_hash: secret.as_deref().map(random::hash),
+        authentication: secret
+            .as_deref()
+            .map_or(Authentication::None, |secret| Authentication::Secret(random::hash(secret))),
         wants_refresh_tokens: wants_refresh_tokens(metadata),
         machine_scopes: None,
         source: ClientSource::Registered,

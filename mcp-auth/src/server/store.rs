@@ -119,22 +119,22 @@ impl Store {
     /// Counts an event of an account, as an empty record that expires. Returns `false` if there are too many within the
     /// window.
     pub(super) async fn count(&self, kind: &str, account: &str, limits: Limits) -> Result<bool, BackendError> {
-        self.insert(kind, &random::token().map_err(unavailable)?, account, limits).await
+        let inserted = self.insert(kind, &random::token().map_err(unavailable)?, account, limits).await?;
+        Ok(!matches!(inserted, Insertion::Full { .. }))
     }
 
-    /// Adds a name to a kind, as an empty record that expires. Returns `false` if there are too many.
+    /// Adds a name to a kind, as an empty record that expires.
     pub(super) async fn insert(
         &self,
         kind: &str,
         name: &str,
         account: &str,
         limits: Limits,
-    ) -> Result<bool, BackendError> {
+    ) -> Result<Insertion, BackendError> {
         let Limits { per_account, total, window } = limits;
         let quota = RecordQuota { account, per_account, total };
         let group = format!("{}/{kind}", self.prefix);
-        let inserted = self.records.insert(&group, name, Vec::new(), window, quota).await?;
-        Ok(!matches!(inserted, Insertion::Full { .. }))
+        self.records.insert(&group, name, Vec::new(), window, quota).await
     }
 
     /// Returns the names that were added to a kind.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{
     audit::Event,
     authorize::check_resource,
-    client::Client,
+    client::{Authentication, Client},
     codes::{self, Code, MACHINE, ValidCode},
     grants::{self, Grant, RefreshToken},
     inner::Inner,
@@ -175,7 +175,7 @@ async fn replace(
 
 /// Issues a token to a machine, in its own name.
 async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
-    let (Some(scopes), Some(_)) = (&client.machine_scopes, &client.secret_hash) else {
+    let Some(scopes) = client.machine_scopes.as_ref().filter(|_| client.authentication != Authentication::None) else {
         return Err(OAuthError::new("unauthorized_client", "the client may act only for users"));
     };
     let scopes = narrowed(scopes, form.get("scope"))?;

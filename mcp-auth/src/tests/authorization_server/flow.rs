@@ -10,6 +10,8 @@ use crate::tests::bearer;
 async fn metadata_is_found_by_clients_of_every_revision() {
     let world = World::new().await;
     let well_known = "/.well-known/oauth-authorization-server";
+    let algorithms = ["ES256", "ES384", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
+    let methods = ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"];
     for path in [well_known.to_owned(), format!("{well_known}/mcp"), format!("{well_known}/mcp/")] {
         let response = world.send("GET", &path, &[("origin", "https://inspector.example")], "").await;
         assert_eq!((response.status, response.header("access-control-allow-origin")), (200, "*"), "{path}");
@@ -24,8 +26,10 @@ async fn metadata_is_found_by_clients_of_every_revision() {
                 "response_types_supported": ["code"],
                 "response_modes_supported": ["query"],
                 "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
-                "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
-                "revocation_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
+                "token_endpoint_auth_methods_supported": methods,
+                "token_endpoint_auth_signing_alg_values_supported": algorithms,
+                "revocation_endpoint_auth_methods_supported": methods,
+                "revocation_endpoint_auth_signing_alg_values_supported": algorithms,
                 "code_challenge_methods_supported": ["S256"],
                 "authorization_response_iss_parameter_supported": true,
                 "client_id_metadata_document_supported": true,
@@ -45,7 +49,7 @@ async fn metadata_is_found_by_clients_of_every_revision() {
 async fn an_issuer_with_a_path_has_its_endpoints_below_it() {
     let world = World::with(|builder| {
         let builder = builder.issuer("https://mcp.example.com/auth").unwrap();
-        builder.endpoint(crate::Endpoint::Token, "/oauth/token").registration(false)
+        builder.endpoint(crate::Endpoint::Token, "/oauth/token").registration(false).client_documents(false)
     })
     .await;
     let metadata = world.send("GET", "/.well-known/oauth-authorization-server/auth", &[], "").await.json();
@@ -53,6 +57,9 @@ async fn an_issuer_with_a_path_has_its_endpoints_below_it() {
     assert_eq!(metadata["authorization_endpoint"], "https://mcp.example.com/auth/authorize");
     assert_eq!(metadata["token_endpoint"], "https://mcp.example.com/oauth/token");
     assert_eq!(metadata.get("registration_endpoint"), None);
+    let methods = ["none", "client_secret_basic", "client_secret_post"];
+    assert_eq!(metadata["token_endpoint_auth_methods_supported"], json!(methods), "no client has keys");
+    assert_eq!(metadata.get("token_endpoint_auth_signing_alg_values_supported"), None);
     assert!(!world.server.routes().remove(0).serves("/auth/register"));
 }
 

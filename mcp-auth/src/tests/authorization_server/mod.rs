@@ -1,5 +1,6 @@
 //! The authorization server with an identity provider on the loopback interface.
 
+mod assertions;
 mod attacks;
 mod audit;
 mod clients;
