@@ -37,6 +37,10 @@ const MAX_LOGIN_COOKIES: usize = 2 * MAX_COOKIE;
 /// The beginning of the names of these cookies.
 const LOGIN: &str = "login-";
 
+/// The name of the cookie of a login that leads to the account page. There is one in a browser, since every website can
+/// start one.
+pub(super) const ACCOUNT_LOGIN: &str = "account-login";
+
 /// The time for which the cookie that identifies a browser is kept, in seconds.
 pub(super) const BROWSER_LIFETIME: u64 = 30 * 24 * 60 * 60;
 
@@ -64,6 +68,13 @@ pub(super) struct Pending {
     /// Whether an earlier approval was used instead of asking the user.
     pub(super) is_remembered: bool,
     pub(super) expires: f64,
+}
+
+impl Pending {
+    /// Returns the name of its cookie.
+    pub(super) fn cookie(&self) -> String {
+        if self.request.is_some() { cookie_of(&self.attempt.state) } else { ACCOUNT_LOGIN.to_owned() }
+    }
 }
 
 /// Handles a request for authorization.
@@ -335,6 +346,10 @@ pub(super) fn log_in(
     let scopes = pending.request.as_ref().map_or(&[] as &[String], |request| &request.scopes);
     let url = server.upstream.authorization_url(&pending.attempt, &server.options.callback_url(), scopes);
     let mut response = reply::redirect(&url);
+    server.cookies.set(&mut response, &pending.cookie(), &sealed, MAX_DURATION);
+    if pending.request.is_none() {
+        return Ok(response);
+    }
     // Browsers send the oldest one first.
     let others = server.cookies.starting_with(sender.headers, LOGIN);
     let mut length = sealed.len() + others.iter().map(|(_, value)| value.len()).sum::<usize>();
@@ -344,11 +359,10 @@ pub(super) fn log_in(
             server.cookies.set(&mut response, name, "", 0);
         }
     }
-    server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), &sealed, MAX_DURATION);
     Ok(response)
 }
 
-/// Returns the name of the cookie of a login, so that several can be in progress.
+/// Returns the name of the cookie of a login of a client, so that several can be in progress.
 pub(super) fn cookie_of(state: &str) -> String {
     format!("{LOGIN}{}", &random::hash(state)[..12])
 }

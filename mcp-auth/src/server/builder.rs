@@ -125,7 +125,7 @@ impl AuthorizationServer {
         UpstreamTokens(Arc::clone(&self.inner))
     }
 
-    /// Ends all logins of a user at all processes with the same [`records`](AuthorizationServerBuilder::records), and
+    /// Ends all grants of a user at all processes with the same [`records`](AuthorizationServerBuilder::records), and
     /// forgets what the user has approved. `subject` is the user at the provider: what follows `#` in the
     /// [`Principal`](mcp_runtime::auth::Principal). Returns the number of grants that have ended.
     ///
@@ -136,8 +136,9 @@ impl AuthorizationServer {
     /// # Errors
     ///
     /// Returns an error if the store is not available. Some grants may have ended.
-    pub async fn end_logins(&self, subject: &str) -> Result<usize, Error> {
-        let ended = users::end_logins(&self.inner, subject, Peer::default(), "the operator has ended all logins").await;
+    pub async fn revoke_grants(&self, subject: &str) -> Result<usize, Error> {
+        let ended =
+            users::revoke_grants(&self.inner, subject, Peer::default(), "the operator has ended all grants").await;
         ended.map_err(Error::records)
     }
 
@@ -152,8 +153,8 @@ impl AuthorizationServer {
     /// # Errors
     ///
     /// Returns an error if the store is not available.
-    pub async fn withdraw_keys(&self) -> Result<(), Error> {
-        let (keys, lifetime) = self.inner.keys.withdraw().await?;
+    pub async fn revoke_signing_keys(&self) -> Result<(), Error> {
+        let (keys, lifetime) = self.inner.keys.revoke().await?;
         for key in keys {
             self.inner.ended.add_key(&key, lifetime).await.map_err(Error::records)?;
         }
@@ -278,8 +279,8 @@ impl AuthorizationServerBuilder {
     /// Sets the time after which a grant ends that its client does not refresh. Default: `None`, so that it ends with the
     /// [login](Self::login_lifetime). A client refreshes when it needs an access token, so the time should be longer than
     /// the [lifetime](Self::access_token_lifetime) of these.
-    pub fn max_idle(mut self, time: impl Into<Option<Duration>>) -> Self {
-        self.options.max_idle = time.into();
+    pub fn grant_idle_timeout(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.options.grant_idle_timeout = time.into();
         self
     }
 

@@ -20,7 +20,7 @@ use crate::{Error, claims::MAX_LEEWAY, clock::Clock};
 /// ones are not announced to other processes: their access tokens are accepted until they expire.
 const MAX_ENDED: usize = 10_000;
 
-/// The maximum number of withdrawn signing keys, which are announced although that many grants have ended.
+/// The maximum number of revoked signing keys, which are announced although that many grants have ended.
 const MAX_KEYS: usize = 100;
 
 /// The maximum number of entries of a user or of a machine in the store.
@@ -36,7 +36,7 @@ const KIND: &str = "ended";
 /// The beginning of the entry of a signing key.
 const KEY: &str = "key/";
 
-/// The identifiers of grants and of tokens of machines that have ended, and of signing keys that were withdrawn, by any of
+/// The identifiers of grants and of tokens of machines that have ended, and of signing keys that were revoked, by any of
 /// the processes that share the store.
 pub(super) struct Ended {
     known: Mutex<LruCache<String, ()>>,
@@ -78,7 +78,7 @@ impl Ended {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store is not available, or if too many keys were withdrawn.
+    /// Returns an error if the store is not available, or if too many keys were revoked.
     pub(super) async fn add_key(&self, id: &str, lifetime: Duration) -> Result<(), BackendError> {
         let limits = Limits { per_account: MAX_KEYS, total: MAX_ENDED + MAX_KEYS, window: lifetime };
         match self.store.insert(KIND, &format!("{KEY}{id}"), "", limits).await? {

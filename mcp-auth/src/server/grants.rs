@@ -78,7 +78,7 @@ impl Grant {
 
     /// Returns whether the grant has ended by its lifetime, or because it was not refreshed.
     pub(super) fn has_expired(&self, server: &Inner, now: f64) -> bool {
-        let is_idle = server.options.max_idle.is_some_and(|max| self.used + max.as_secs_f64() <= now);
+        let is_idle = server.options.grant_idle_timeout.is_some_and(|max| self.used + max.as_secs_f64() <= now);
         is_idle || self.expires <= now
     }
 
@@ -125,7 +125,7 @@ pub(super) async fn replace(
 /// Returns the remaining time of a grant, unless it is refreshed.
 pub(super) fn lifetime(server: &Inner, grant: &Grant) -> Duration {
     let now = server.clock.unix();
-    let idle = server.options.max_idle.map_or(f64::INFINITY, |max| grant.used + max.as_secs_f64());
+    let idle = server.options.grant_idle_timeout.map_or(f64::INFINITY, |max| grant.used + max.as_secs_f64());
     Duration::from_secs_f64((grant.expires.min(idle) - now).max(0.0))
 }
 

@@ -93,10 +93,10 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: 
     let grant_id = random::token()?;
     let lifetime = grants::lifetime(server, &grant);
     server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
-    codes::mark_used(server, &key, version, &grant_id, request, peer).await?;
+    codes::mark_used(server, &key, version, &grant_id, &grant.subject, request, peer).await?;
     if !users::add_grant(server, &grant.subject, &grant_id, issued).await? {
-        grants::end(server, &grant_id, peer, "the logins of the user were ended").await?;
-        return Err(OAuthError::new("invalid_grant", "the logins of the user were ended"));
+        grants::end(server, &grant_id, peer, "the grants of the user were ended").await?;
+        return Err(OAuthError::new("invalid_grant", "the grants of the user were ended"));
     }
     let tokens = respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await?;
     Event::new("issuance", peer).principal(&server.options.issuer, &grant.subject).client(client.id.as_str()).record();

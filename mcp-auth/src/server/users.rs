@@ -36,7 +36,7 @@ struct User {
     browsers: Vec<String>,
     /// The identifiers of registered clients, and the times at which their registrations expire.
     clients: Vec<(String, f64)>,
-    /// The time at which all logins were ended: codes that are older create no grants.
+    /// The time at which all grants were ended: codes that are older create no grants.
     ended: f64,
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn admit_login(server: &Inner, subject: &str) -> Result<bool, B
 }
 
 /// Adds a grant for a code that was issued at this time, and ends the oldest one if the user has too many. Returns `false`
-/// if all logins of the user were ended since.
+/// if all grants of the user were ended since.
 pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str, issued: f64) -> Result<bool, BackendError> {
     let (mut excess, mut is_valid) = (None, false);
     update(server, subject, |user| {
@@ -91,7 +91,12 @@ pub(super) async fn grants(server: &Inner, subject: &str) -> Result<Vec<(String,
 }
 
 /// Ends all grants of a user, and forgets all approvals. Returns the number of grants.
-pub(super) async fn end_logins(server: &Inner, subject: &str, peer: Peer, reason: &str) -> Result<usize, BackendError> {
+pub(super) async fn revoke_grants(
+    server: &Inner,
+    subject: &str,
+    peer: Peer,
+    reason: &str,
+) -> Result<usize, BackendError> {
     let now = server.clock.unix();
     let (mut ids, mut browsers) = (Vec::new(), Vec::new());
     update(server, subject, |user| {
