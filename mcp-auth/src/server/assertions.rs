@@ -133,15 +133,14 @@ impl<'a> Assertion<'a> {
     }
 
     async fn remember(&self, clients: &Clients, client: &Client, expiry: f64, peer: Peer) -> Result<(), OAuthError> {
-        let (kind, account) = match (client.source, peer.network()) {
-            (ClientSource::Document, Some(network)) => ("document-assertions", network.to_string()),
-            (ClientSource::Document, None) => ("document-assertions", client.id.clone()),
-            _ => ("assertions", client.id.clone()),
+        let (kind, account) = match client.source {
+            ClientSource::Document => ("document-assertions", clients.account_of(peer)),
+            _ => ("assertions", random::hash(&client.id)),
         };
         let left = Duration::from_secs_f64((expiry - clients.clock.unix()).max(0.0)) + LEEWAY;
         let limits = Limits { per_account: MAX_OF_ACCOUNT, total: MAX_REMEMBERED, window: left };
         let name = random::hash(&format!("{} {}", random::hash(&client.id), self.text("jti")));
-        match clients.store.insert(kind, &name, &random::hash(&account), limits).await? {
+        match clients.store.insert(kind, &name, &account, limits).await? {
             Insertion::Inserted(_) => Ok(()),
             Insertion::Exists => Err(invalid("it was used before")),
             Insertion::Full { .. } => {

@@ -66,7 +66,7 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// # Behaviour
 ///
 /// - Metadata at `/.well-known/oauth-authorization-server`, with and without the path of the MCP endpoint, and the
-///   endpoints `/authorize`, `/token`, `/register` and `/revoke`.
+///   endpoints `/authorize`, `/par`, `/token`, `/register`, `/revoke` and `/introspect`.
 /// - Authorization codes with PKCE (S256 only), exactly registered redirect URIs except for ports on the loopback
 ///   interface, and `iss` in every authorization response.
 /// - A page on which the user approves every client, before the login at the provider. An approval is remembered for 30

@@ -1,6 +1,6 @@
 //! Clients: configured by the operator, registered, or described by a metadata document.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderMap, header::AUTHORIZATION};
@@ -57,6 +57,15 @@ impl Clients {
         }
         let found = self.store.get::<Client>("client", id).await?;
         found.map(|(client, _)| client).ok_or_else(unknown)
+    }
+
+    /// Returns the account by which the requests of a sender are counted. A sender that can only be the proxy of the server
+    /// has none.
+    pub(super) fn account_of(&self, peer: Peer) -> String {
+        match peer.network().filter(|network| !(self.is_https && is_internal(*network))) {
+            None if self.is_https => String::new(),
+            sender => random::hash(&sender.map_or_else(String::new, |network| network.to_string())),
+        }
     }
 
     /// Stores a new registration.
@@ -137,6 +146,14 @@ impl Clients {
     pub(super) fn accepts_assertions(&self) -> bool {
         let has_keys = |client: &Client| matches!(client.authentication, Authentication::Keys { .. });
         self.documents.is_enabled() || self.configured.iter().any(has_keys)
+    }
+}
+
+/// Returns whether an address is of this machine or of a private network.
+fn is_internal(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
     }
 }
 

@@ -42,18 +42,21 @@ pub(super) fn respond(server: &Inner) -> Response<Bytes> {
         "authorization_endpoint": options.url(&endpoints.authorization),
         "token_endpoint": options.url(&endpoints.token),
         "revocation_endpoint": options.url(&endpoints.revocation),
+        "introspection_endpoint": options.url(&endpoints.introspection),
+        "pushed_authorization_request_endpoint": options.url(&endpoints.pushed_authorization),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": grants,
         "token_endpoint_auth_methods_supported": methods,
         "revocation_endpoint_auth_methods_supported": methods,
+        "introspection_endpoint_auth_methods_supported": methods[1..],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
         "client_id_metadata_document_supported": server.clients.documents.is_enabled(),
         "protected_resources": [options.resource],
     });
     if accepts_assertions {
-        for endpoint in ["token", "revocation"] {
+        for endpoint in ["token", "revocation", "introspection"] {
             metadata[format!("{endpoint}_endpoint_auth_signing_alg_values_supported")] = json!(Algorithm::names());
         }
     }

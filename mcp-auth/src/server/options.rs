@@ -50,6 +50,8 @@ pub(super) struct Endpoints {
     pub(super) token: String,
     pub(super) registration: String,
     pub(super) revocation: String,
+    pub(super) introspection: String,
+    pub(super) pushed_authorization: String,
 }
 
 /// An endpoint of an [`AuthorizationServer`](crate::AuthorizationServer).
@@ -69,6 +71,10 @@ pub enum Endpoint {
     Registration,
     /// The endpoint at which clients revoke tokens. Default: `/revoke`.
     Revocation,
+    /// The endpoint at which clients with credentials ask about their own tokens. Default: `/introspect`.
+    Introspection,
+    /// The endpoint to which clients push authorization requests. Default: `/par`.
+    PushedAuthorization,
 }
 
 impl Options {
@@ -159,6 +165,8 @@ impl Endpoints {
             token: format!("{path}/token"),
             registration: format!("{path}/register"),
             revocation: format!("{path}/revoke"),
+            introspection: format!("{path}/introspect"),
+            pushed_authorization: format!("{path}/par"),
         }
     }
 
@@ -170,12 +178,18 @@ impl Endpoints {
             Endpoint::Token => &mut self.token,
             Endpoint::Registration => &mut self.registration,
             Endpoint::Revocation => &mut self.revocation,
+            Endpoint::Introspection => &mut self.introspection,
+            Endpoint::PushedAuthorization => &mut self.pushed_authorization,
         } = path;
     }
 
     /// Returns all paths.
-    pub(super) fn all(&self) -> [&String; 6] {
-        [&self.authorization, &self.callback, &self.account, &self.token, &self.revocation, &self.registration]
+    pub(super) fn all(&self) -> [&String; 8] {
+        let for_browsers = [&self.authorization, &self.callback, &self.account];
+        let [authorization, callback, account] = for_browsers;
+        let [token, revocation, introspection] = [&self.token, &self.revocation, &self.introspection];
+        let [pushed, registration] = [&self.pushed_authorization, &self.registration];
+        [authorization, callback, account, token, revocation, introspection, pushed, registration]
     }
 
     /// Checks that the paths are absolute and differ.

@@ -64,7 +64,8 @@ fn check(client: &Client, owner: Option<&str>) -> Result<(), OAuthError> {
     Err(OAuthError::new("invalid_grant", "the token was issued to another client"))
 }
 
-async fn verified_claims(server: &Inner, token: &str) -> Option<Map<String, Value>> {
+/// Returns the claims of a token that this server has signed.
+pub(super) async fn verified_claims(server: &Inner, token: &str) -> Option<Map<String, Value>> {
     let token = Jws::parse(token).ok()?;
     server.keys.verify(&token).await.ok()?;
     token.claims().ok()

@@ -217,6 +217,9 @@ async fn no_event_contains_a_secret() {
     let names = [
         "client_id",
         "client_secret",
+        "client_assertion",
+        "client_assertion_type",
+        "request_uri",
         "code",
         "code_verifier",
         "refresh_token",
@@ -242,6 +245,8 @@ async fn no_event_contains_a_secret() {
                 ("POST", "/authorize/account"),
                 ("POST", "/token"),
                 ("POST", "/revoke"),
+                ("POST", "/introspect"),
+                ("POST", "/par"),
             ] {
                 let valid = [("client_id", "app"), ("grant_type", "refresh_token")];
                 let kept = valid.iter().filter(|(valid, _)| *valid != name);

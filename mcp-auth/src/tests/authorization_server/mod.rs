@@ -8,6 +8,7 @@ mod consent;
 mod flow;
 mod operations;
 mod provider;
+mod pushed;
 pub(crate) mod records;
 mod refresh;
 mod store;

@@ -72,6 +72,73 @@ async fn a_machine_revokes_its_token() {
     assert_eq!((world.accepts(&revoked).await, world.accepts(&other).await), (false, true));
 }
 
+/// No client finds out whether a token of another one is valid.
+#[tokio::test]
+async fn a_client_with_credentials_asks_about_its_own_tokens() {
+    let world = World::new().await;
+    let (web, robot) = (("web", "a web secret"), ("robot", "a robot secret"));
+    let own = [("client_id", web.0), ("client_secret", web.1)];
+    let code = world.code(&own[..1]).await;
+    let first = world.exchange(&code, &own).await.json();
+    let refresh = |tokens: &Value| tokens["refresh_token"].as_str().unwrap().to_owned();
+    let parameters = [("grant_type", "refresh_token"), own[0], own[1]];
+    let second = world.token(&[&parameters[..], &[("refresh_token", &refresh(&first))]].concat()).await.json();
+    let machine = [("grant_type", "client_credentials"), ("client_id", robot.0), ("client_secret", robot.1)];
+    let machine = world.token(&machine).await.json();
+    let of_app = world.tokens().await;
+    let access = |tokens: &Value| tokens["access_token"].as_str().unwrap().to_owned();
+    let ask = async |(client, secret): (&str, &str), token: &str| {
+        let body = form(&[("client_id", client), ("client_secret", secret), ("token", token)]);
+        world.send("POST", "/introspect", &[], &body).await
+    };
+    let own_access = ask(web, &access(&second)).await;
+    assert_eq!((own_access.status, own_access.header("cache-control")), (200, "no-store"));
+    let described = own_access.json();
+    for (name, expected) in [
+        ("active", json!(true)),
+        ("iss", json!(ISSUER)),
+        ("sub", json!("ada")),
+        ("aud", json!(crate::tests::RESOURCE)),
+        ("client_id", json!("web")),
+        ("scope", json!("notes:read")),
+        ("token_type", json!("Bearer")),
+        ("email", Value::Null),
+    ] {
+        assert_eq!(described[name], expected, "{name}");
+    }
+    let lifetime = described["exp"].as_u64().unwrap() - described["iat"].as_u64().unwrap();
+    assert_eq!(lifetime, 600);
+    for (client, token, active) in [
+        (web, access(&first), true),
+        (web, refresh(&second), true),
+        (web, refresh(&first), false),
+        (robot, access(&machine), true),
+        (robot, access(&second), false),
+        (robot, refresh(&second), false),
+        (web, access(&machine), false),
+        (web, access(&of_app), false),
+        (web, refresh(&of_app), false),
+        (web, "unknown".to_owned(), false),
+    ] {
+        let response = ask(client, &token).await.json();
+        assert_eq!(response["active"], active, "{client:?} {response}");
+        assert!(active || response == json!({"active": false}), "{response}");
+    }
+    // Asking about a refresh token that was replaced is no attempt to use it.
+    assert_eq!(ask(web, &refresh(&second)).await.json()["active"], true);
+    for (client, token, status) in
+        [(("app", ""), access(&of_app), 401), (("web", "wrong"), access(&second), 401), (web, String::new(), 400)]
+    {
+        assert_eq!(ask(client, &token).await.status, status, "{client:?}");
+    }
+    world.send("POST", "/revoke", &[], &form(&[own[0], own[1], ("token", &access(&first))])).await;
+    for token in [access(&first), access(&second), refresh(&second)] {
+        assert_eq!(ask(web, &token).await.json(), json!({"active": false}));
+    }
+    world.clock.advance(Duration::from_secs(600));
+    assert_eq!(ask(robot, &access(&machine)).await.json(), json!({"active": false}));
+}
+
 #[tokio::test]
 async fn tokens_and_logins_expire_and_keys_rotate() {
     let world = World::with(|builder| builder.login_lifetime(Duration::from_secs(3 * 24 * 3600))).await;
