@@ -77,6 +77,7 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends, except that a client that repeats
 ///   its last refresh within 30 seconds gets the same tokens. A refresh also asks the provider whether the login still
 ///   exists, and what it says about the user now.
+/// - Logout tokens of the provider at `/authorize/backchannel-logout`, which end the grants of a session or user.
 /// - Clients register dynamically, are identified by the URL of a metadata document, or are
 ///   [configured](AuthorizationServerBuilder::with_client).
 ///

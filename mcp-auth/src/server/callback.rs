@@ -15,7 +15,8 @@ use super::{
     client::{Client, ClientSource},
     codes::{self, AuthorizationRequest, Code},
     inner::Inner,
-    login::{Login, UpstreamError},
+    login::{Login, UpstreamError, session_of},
+    logout,
     oauth_error::OAuthError,
     page::{self, FormPage},
     parameters::{Parameters, Sender, with_parameters},
@@ -220,6 +221,9 @@ async fn finish(
         if let Some(oldest) = users::add_client(server, &login.subject, &request.client, lifetime).await? {
             server.clients.shorten(&oldest, &login.subject).await?;
         }
+    }
+    if let Some(session) = session_of(&login.claims) {
+        logout::add_session(server, session, &login.subject).await?;
     }
     let code = random::token()?;
     let expires = server.clock.unix() + codes::CODE_LIFETIME.as_secs_f64();

@@ -89,6 +89,11 @@ impl From<BackendError> for UpstreamTokenError {
     }
 }
 
+/// Returns the session at the provider that an identity token states.
+pub(super) fn session_of(claims: &Map<String, Value>) -> Option<&str> {
+    claims.get("sid").and_then(Value::as_str)
+}
+
 impl Attempt {
     pub(super) fn new() -> Result<Self, Error> {
         Ok(Self { state: random::token()?, nonce: random::token()?, verifier: random::token()? })

@@ -18,6 +18,7 @@ mod inner;
 mod introspection;
 mod keys;
 mod login;
+mod logout;
 mod metadata;
 mod oauth_error;
 mod options;

@@ -52,6 +52,7 @@ pub(super) struct Endpoints {
     pub(super) revocation: String,
     pub(super) introspection: String,
     pub(super) pushed_authorization: String,
+    pub(super) backchannel_logout: String,
 }
 
 /// An endpoint of an [`AuthorizationServer`](crate::AuthorizationServer).
@@ -75,6 +76,9 @@ pub enum Endpoint {
     Introspection,
     /// The endpoint to which clients push authorization requests. Default: `/par`.
     PushedAuthorization,
+    /// The endpoint to which the provider sends logout tokens, at which this URL may be registered. Default:
+    /// `/authorize/backchannel-logout`.
+    BackchannelLogout,
 }
 
 impl Options {
@@ -167,6 +171,7 @@ impl Endpoints {
             revocation: format!("{path}/revoke"),
             introspection: format!("{path}/introspect"),
             pushed_authorization: format!("{path}/par"),
+            backchannel_logout: format!("{path}/authorize/backchannel-logout"),
         }
     }
 
@@ -180,16 +185,25 @@ impl Endpoints {
             Endpoint::Revocation => &mut self.revocation,
             Endpoint::Introspection => &mut self.introspection,
             Endpoint::PushedAuthorization => &mut self.pushed_authorization,
+            Endpoint::BackchannelLogout => &mut self.backchannel_logout,
         } = path;
     }
 
     /// Returns all paths.
-    pub(super) fn all(&self) -> [&String; 8] {
-        let for_browsers = [&self.authorization, &self.callback, &self.account];
-        let [authorization, callback, account] = for_browsers;
-        let [token, revocation, introspection] = [&self.token, &self.revocation, &self.introspection];
-        let [pushed, registration] = [&self.pushed_authorization, &self.registration];
-        [authorization, callback, account, token, revocation, introspection, pushed, registration]
+    pub(super) fn all(&self) -> [&String; 9] {
+        let Self { authorization, callback, account, token, registration, .. } = self;
+        let Self { revocation, introspection, pushed_authorization, backchannel_logout, .. } = self;
+        [
+            authorization,
+            callback,
+            account,
+            token,
+            registration,
+            revocation,
+            introspection,
+            pushed_authorization,
+            backchannel_logout,
+        ]
     }
 
     /// Checks that the paths are absolute and differ.

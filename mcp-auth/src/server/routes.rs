@@ -7,8 +7,8 @@ use http::{Method, Request, Response};
 use mcp_runtime::auth::{AuthorizationRoutes, RouteFuture};
 
 use super::{
-    account, authorize, callback, inner::Inner, introspection, metadata, oauth_error::OAuthError, parameters::Sender,
-    pushed, registration, reply, revocation, token,
+    account, authorize, callback, inner::Inner, introspection, logout, metadata, oauth_error::OAuthError,
+    parameters::Sender, pushed, registration, reply, revocation, token,
 };
 
 /// The endpoints of an authorization server.
@@ -77,6 +77,8 @@ impl Routes {
             introspection::introspect(&self.0, body, sender).await
         } else if path == endpoints.pushed_authorization {
             pushed::push(&self.0, body, sender).await
+        } else if path == endpoints.backchannel_logout {
+            logout::handle(&self.0, body, sender).await
         } else {
             registration::register(&self.0, body, sender).await
         }
@@ -86,7 +88,10 @@ impl Routes {
 impl AuthorizationRoutes for Routes {
     fn serves(&self, path: &str) -> bool {
         let endpoints = &self.0.options.endpoints;
-        let is_served = |own: &&String| self.0.options.registration || **own != endpoints.registration;
+        let is_served = |own: &&String| {
+            (self.0.options.registration || **own != endpoints.registration)
+                && (self.0.upstream.has_issuer() || **own != endpoints.backchannel_logout)
+        };
         endpoints.all().into_iter().filter(is_served).any(|own| own == path) || metadata::serves(&self.0, path)
     }
 

@@ -16,6 +16,7 @@ use super::{
     codes::{self, Code, MACHINE, ValidCode},
     grants::{self, Grant, RefreshToken},
     inner::Inner,
+    logout,
     oauth_error::OAuthError,
     parameters::{Parameters, Sender},
     random, reply,
@@ -94,7 +95,8 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: 
     let lifetime = grants::lifetime(server, &grant);
     server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
     codes::mark_used(server, &key, version, &grant_id, &grant.subject, request, peer).await?;
-    if !users::add_grant(server, &grant.subject, &grant_id, issued).await? {
+    let is_valid = users::add_grant(server, &grant.subject, &grant_id, issued).await?;
+    if !is_valid || logout::has_ended(server, &grant.claims, issued).await? {
         grants::end(server, &grant_id, peer, "the grants of the user were ended").await?;
         return Err(OAuthError::new("invalid_grant", "the grants of the user were ended"));
     }

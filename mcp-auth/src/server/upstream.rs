@@ -1,10 +1,11 @@
 use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::AUTHORIZATION};
+use mcp_runtime::auth::AuthenticationError;
 use serde_json::{Map, Value};
 
 use super::{
-    login::{Attempt, Login, Tokens, UpstreamError},
+    login::{Attempt, Login, Tokens, UpstreamError, session_of},
     parameters::{form, with_parameters},
     random,
 };
@@ -270,7 +271,12 @@ impl Upstream {
     ) -> Result<(Map<String, Value>, Map<String, Value>), UpstreamError> {
         let (claims, user) = match (&self.issuer, identity) {
             (Some(issuer), Some(token)) => {
-                (issuer.verify(&token, None, self.credentials.id(), &self.clock).await?, Map::new())
+                let mut claims = issuer.verify(&token, None, self.credentials.id(), &self.clock).await?;
+                // It need not state the session again.
+                if let Some(session) = session_of(known) {
+                    claims.entry("sid").or_insert_with(|| session.into());
+                }
+                (claims, Map::new())
             }
             (Some(_), None) => (known.clone(), self.user(access).await?),
             (None, _) => (self.user(access).await?, Map::new()),
@@ -285,6 +291,28 @@ impl Upstream {
     /// Returns what distinguishes the provider from others, whose users may have the same subjects.
     pub(super) fn name(&self) -> &str {
         self.issuer.as_ref().map_or_else(|| self.token.as_str(), |issuer| &*issuer.rules.issuer)
+    }
+
+    /// Returns whether the provider issues identity tokens, and so may send logout tokens.
+    pub(super) fn has_issuer(&self) -> bool {
+        self.issuer.is_some()
+    }
+
+    /// Returns whether `sub` identifies users.
+    pub(super) fn identifies_by_sub(&self) -> bool {
+        self.subject == "sub"
+    }
+
+    /// Verifies that the provider has signed a token for this server, and that it has not expired. Returns its claims.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong with the token.
+    pub(super) async fn verify(&self, token: &Jws<'_>) -> Result<Map<String, Value>, AuthenticationError> {
+        match &self.issuer {
+            Some(issuer) => issuer.verify_token(token, &self.clock).await,
+            None => Err(AuthenticationError::invalid("the provider has no keys")),
+        }
     }
 
     pub(super) fn has_users(&self) -> bool {
@@ -338,6 +366,18 @@ fn tokens(response: &Map<String, Value>, refresh: Option<&str>, now: f64) -> Res
 }
 
 impl Issuer {
+    /// Verifies signature, issuer, audience and times of a token. Returns its claims.
+    async fn verify_token(&self, token: &Jws<'_>, clock: &Clock) -> Result<Map<String, Value>, AuthenticationError> {
+        let claims = token.claims().map_err(AuthenticationError::invalid)?;
+        self.rules.check_issuer(&claims)?;
+        self.keys.verify(token).await?;
+        self.rules.audience.check(claims.get("aud"))?;
+        match self.rules.check_times(&claims, clock)? {
+            Some(_) => Ok(claims),
+            None => Err(AuthenticationError::invalid("it does not expire")),
+        }
+    }
+
     /// Verifies an identity token. After a refresh, it has no nonce.
     ///
     /// See [OpenID Connect Core, 3.1.3.7](https://openid.net/specs/openid-connect-core-1_0.html#IDTokenValidation).
@@ -350,16 +390,7 @@ impl Issuer {
     ) -> Result<Map<String, Value>, UpstreamError> {
         let invalid = |reason: &str| UpstreamError::Unavailable(format!("the identity token is invalid: {reason}"));
         let token = Jws::parse(token).map_err(invalid)?;
-        let claims = token.claims().map_err(invalid)?;
-        let check =
-            |result: Result<(), mcp_runtime::auth::AuthenticationError>| result.map_err(|e| invalid(e.message()));
-        check(self.rules.check_issuer(&claims))?;
-        check(self.keys.verify(&token).await.map(|_| ()))?;
-        check(self.rules.audience.check(claims.get("aud")))?;
-        let expiry = self.rules.check_times(&claims, clock).map_err(|error| invalid(error.message()))?;
-        if expiry.is_none() {
-            return Err(invalid("it does not expire"));
-        }
+        let claims = self.verify_token(&token, clock).await.map_err(|error| invalid(error.message()))?;
         if nonce.is_some() && claims.get("nonce").and_then(Value::as_str) != nonce {
             return Err(invalid("it is of another login"));
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     grants::{self, Grant},
     inner::Inner,
+    login::session_of,
     random,
 };
 use crate::shares::Peer;
@@ -115,6 +116,27 @@ pub(super) async fn revoke_grants(
         }
     }
     Ok(count)
+}
+
+/// Ends the grants of a user that were created until a time, in seconds since the Unix epoch: those of one session at the
+/// provider, or all, and then codes that were issued until then create no grants.
+pub(super) async fn end_until(
+    server: &Inner,
+    subject: &str,
+    session: Option<&str>,
+    until: f64,
+    peer: Peer,
+    reason: &str,
+) -> Result<(), BackendError> {
+    let found = grants(server, subject).await?;
+    if session.is_none() && server.store.get::<User>("user", &random::hash(subject)).await?.is_some() {
+        update(server, subject, |user| user.ended = user.ended.max(until)).await?;
+    }
+    let is_meant = |grant: &Grant| session.is_none() || session_of(&grant.claims) == session;
+    for (id, _) in found.into_iter().filter(|(_, grant)| grant.created <= until && is_meant(grant)) {
+        grants::end(server, &id, peer, reason).await?;
+    }
+    Ok(())
 }
 
 /// Adds a browser, and forgets what was approved in the one that the user has used first if there are too many.

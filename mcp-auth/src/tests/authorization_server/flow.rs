@@ -143,6 +143,7 @@ async fn resources_are_named_in_any_equivalent_form() {
 #[tokio::test]
 async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
     let world = World::new().await;
+    world.provider(|provider| provider.claims = json!({"sid": "upstream-session"}));
     let tokens = world.tokens().await;
     assert!(!tokens.to_string().contains("upstream"), "{tokens}");
     let payload = tokens["access_token"].as_str().unwrap().split('.').nth(1).unwrap();
@@ -150,7 +151,7 @@ async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
     assert!(!String::from_utf8(payload).unwrap().contains("upstream"));
     let stored = stored(&world.records).await;
     let kinds: Vec<&str> = stored.iter().filter_map(|(key, _)| key.split('/').nth(3)).collect();
-    assert_eq!(kinds, ["browser", "code", "grant", "keys", "login", "user"]);
+    assert_eq!(kinds, ["browser", "code", "grant", "keys", "login", "session", "user"]);
     for (key, record) in &stored {
         let text = String::from_utf8_lossy(&record.value);
         assert!(!text.contains("upstream") && !text.contains("ada") && !text.contains("app"), "{key}");
