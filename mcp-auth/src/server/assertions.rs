@@ -36,7 +36,7 @@ const LEEWAY: Duration = Duration::from_secs(60);
 
 /// The maximum number of assertions that are remembered until they expire: of clients with metadata documents by the address
 /// of the sender, since strangers invent any number of such clients, and separately of configured clients by client.
-const MAX_REMEMBERED: usize = 20_000;
+const MAX_REMEMBERED: usize = if cfg!(test) { 200 } else { 20_000 };
 const MAX_OF_ACCOUNT: usize = MAX_REMEMBERED / 4 * 3;
 
 /// An assertion whose signature has not been verified.

@@ -14,6 +14,7 @@ use super::{
     cookies::Cookies,
     documents::{Documents, MAX_DOCUMENT, Policy},
     ended::Ended,
+    grants,
     inner::Inner,
     keys::SigningKeys,
     options::{Endpoint, Endpoints, Options},
@@ -166,7 +167,7 @@ impl AuthorizationServer {
     async fn identify(&self, request: &Parts) -> Result<mcp_runtime::auth::Identity, AuthenticationError> {
         self.inner.ended.follow().await;
         let identity = self.jwt.authenticate(request).await?;
-        let ids = ["grant", "jti"].map(|name| identity.claim(name).and_then(Value::as_str));
+        let ids = grants::BINDINGS.map(|name| identity.claim(name).and_then(Value::as_str));
         if ids.into_iter().flatten().any(|id| self.inner.ended.contains(id)) {
             return Err(AuthenticationError::invalid("the token was revoked"));
         }
@@ -264,6 +265,19 @@ impl AuthorizationServerBuilder {
         self
     }
 
+    /// Sets whether clients with credentials may present identity assertions of the provider (ID-JAG) and get access tokens
+    /// for its users, without a page for consent and a login here: the enterprise decides at its provider which clients may
+    /// act for which users. Default: `false`. The provider must have been [discovered](Upstream::discover).
+    ///
+    /// [`admit`](Self::admit) decides by the claims of the assertion. There are no refresh tokens: a client presents the
+    /// assertion again while it is valid, or another one.
+    ///
+    /// See [Enterprise-managed authorization](https://modelcontextprotocol.io/extensions/auth/enterprise-managed-authorization).
+    pub fn identity_assertions(mut self, are_accepted: bool) -> Self {
+        self.options.identity_assertions = are_accepted;
+        self
+    }
+
     /// Sets the lifetime of access tokens: at least a minute, and at most an hour. Default: 10 minutes.
     pub fn access_token_lifetime(mut self, lifetime: Duration) -> Self {
         self.options.access_token_lifetime = lifetime.clamp(*ACCESS_TOKENS.start(), *ACCESS_TOKENS.end());
@@ -332,6 +346,10 @@ impl AuthorizationServerBuilder {
     pub async fn build(self) -> Result<AuthorizationServer, Error> {
         let Self { options, upstream, records, mut secrets, clients, documents, clock } = self;
         options.endpoints.check()?;
+        if options.identity_assertions && !upstream.has_issuer() {
+            let why = "identity assertions cannot be verified\nhelp: use `Upstream::discover` for the provider";
+            return Err(Error::options(why));
+        }
         match (&records, secrets.is_empty()) {
             (Some(_), true) => {
                 let why = "records without a secret\nhelp: set one with `AuthorizationServerBuilder::with_secret`";

@@ -261,7 +261,7 @@ async fn log_in(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
             UpstreamError::Unavailable(_) => OAuthError::new("temporarily_unavailable", "the provider is unavailable"),
         }
     })?;
-    if login.subject.len() > 255 || login.subject.starts_with(codes::MACHINE) {
+    if !codes::is_user(&login.subject) {
         return Err(OAuthError::new("server_error", "the name of the user is not usable"));
     }
     Ok(login)

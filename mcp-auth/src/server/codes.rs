@@ -21,6 +21,11 @@ const REUSE: &str = "a code was used twice";
 /// The beginning of the subject of a machine, which no user has.
 pub(super) const MACHINE: &str = "client:";
 
+/// Returns whether a subject of the provider can name a user.
+pub(super) fn is_user(subject: &str) -> bool {
+    subject.len() <= 255 && !subject.starts_with(MACHINE)
+}
+
 /// A request whose client and redirect URI are valid.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct AuthorizationRequest {

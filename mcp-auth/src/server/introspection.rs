@@ -53,7 +53,7 @@ async fn describe(server: &Inner, client: &Client, token: &str) -> Result<Option
     }
     let Some(claims) = verified_claims(server, token).await else { return Ok(None) };
     let text = |name: &str| claims.get(name).and_then(Value::as_str);
-    let has_ended = ["grant", "jti"].into_iter().filter_map(text).any(|id| server.ended.contains(id));
+    let has_ended = grants::BINDINGS.into_iter().filter_map(text).any(|id| server.ended.contains(id));
     let is_valid = claims.get("exp").and_then(Value::as_f64).is_some_and(|expires| now < expires) && !has_ended;
     if text("client_id") != Some(&client.id) || !is_valid {
         return Ok(None);

@@ -91,7 +91,7 @@ async fn verify(server: &Inner, text: &str) -> Result<Map<String, Value>, OAuthE
         AuthenticationErrorKind::Unavailable { .. } => OAuthError::unavailable(),
         _ => invalid(error.message()),
     };
-    let claims = server.upstream.verify(&token).await.map_err(refused)?;
+    let claims = server.upstream.verify(&token, None).await.map_err(refused)?;
     let event = claims.get("events").and_then(|events| events.get(EVENT));
     if !event.is_some_and(Value::is_object) || claims.contains_key("nonce") || !claims.contains_key("jti") {
         return Err(invalid("it is a token for another purpose"));

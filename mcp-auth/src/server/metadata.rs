@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use serde_json::json;
 
-use super::{inner::Inner, reply};
+use super::{identity_assertions, inner::Inner, reply};
 use crate::jose::Algorithm;
 
 /// The path at which the metadata is served, alone or followed by the path of the issuer or of the resource.
@@ -31,6 +31,9 @@ pub(super) fn respond(server: &Inner) -> Response<Bytes> {
     let mut grants = vec!["authorization_code", "refresh_token"];
     if has_machines {
         grants.push("client_credentials");
+    }
+    if options.identity_assertions {
+        grants.push(identity_assertions::GRANT_TYPE);
     }
     let mut methods = vec!["none", "client_secret_basic", "client_secret_post"];
     let accepts_assertions = server.clients.accepts_assertions();
@@ -59,6 +62,9 @@ pub(super) fn respond(server: &Inner) -> Response<Bytes> {
         for endpoint in ["token", "revocation", "introspection"] {
             metadata[format!("{endpoint}_endpoint_auth_signing_alg_values_supported")] = json!(Algorithm::names());
         }
+    }
+    if options.identity_assertions {
+        metadata["authorization_grant_profiles_supported"] = json!([identity_assertions::PROFILE]);
     }
     if options.registration {
         metadata["registration_endpoint"] = json!(options.url(&endpoints.registration));

@@ -14,6 +14,7 @@ mod cookies;
 mod documents;
 mod ended;
 mod grants;
+mod identity_assertions;
 mod inner;
 mod introspection;
 mod keys;

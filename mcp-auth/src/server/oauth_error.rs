@@ -70,7 +70,7 @@ impl From<UpstreamTokenError> for OAuthError {
     fn from(error: UpstreamTokenError) -> Self {
         match error {
             UpstreamTokenError::Unavailable => Self::unavailable(),
-            UpstreamTokenError::Ended | UpstreamTokenError::NoLogin => {
+            UpstreamTokenError::Ended | UpstreamTokenError::NoLogin | UpstreamTokenError::Refused => {
                 Self::new("invalid_grant", "the login at the provider has ended")
             }
         }

@@ -14,7 +14,8 @@ use super::{
     authorize::check_resource,
     client::{Authentication, Client},
     codes::{self, Code, MACHINE, ValidCode},
-    grants::{self, Grant, RefreshToken},
+    grants::{self, Grant, RefreshToken, narrowed},
+    identity_assertions,
     inner::Inner,
     logout,
     oauth_error::OAuthError,
@@ -42,6 +43,10 @@ async fn tokens(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>, pee
         Some("authorization_code") => exchange(server, client, form, peer).await,
         Some("refresh_token") => refresh(server, client, form, peer).await,
         Some("client_credentials") => for_machine(server, client, form, peer).await,
+        Some(identity_assertions::GRANT_TYPE) if server.options.identity_assertions => {
+            let (token, scopes) = identity_assertions::exchange(server, client, form, peer).await?;
+            Ok(response(server, &token, &scopes))
+        }
         Some(_) => Err(OAuthError::new("unsupported_grant_type", "the grant type is not supported")),
         None => Err(OAuthError::new("invalid_request", "`grant_type` is missing")),
     }
@@ -187,16 +192,6 @@ async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>, pee
     Ok(response(server, &token, &scopes))
 }
 
-/// Returns the requested scopes, which must be granted, or else all of them.
-fn narrowed(granted: &[String], requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
-    let Some(requested) = requested else { return Ok(granted.to_vec()) };
-    let requested: Vec<String> = requested.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect();
-    if requested.iter().all(|scope| granted.contains(scope)) {
-        return Ok(requested);
-    }
-    Err(OAuthError::new("invalid_scope", "a scope was not granted"))
-}
-
 async fn respond(
     server: &Inner,
     client: &Client,
@@ -206,7 +201,8 @@ async fn respond(
     is_refreshed: bool,
 ) -> Result<Value, OAuthError> {
     let claims = server.options.copied_claims(&grant.all_claims());
-    let token = grants::access_token(server, &grant.subject, client, scopes, &claims, Some(id)).await?;
+    let token =
+        grants::access_token(server, &grant.subject, client, scopes, &claims, Some((grants::GRANT, id))).await?;
     let mut response = response(server, &token, scopes);
     if is_refreshed {
         response["refresh_token"] = json!(grants::refresh_token(server, id, grant.generation)?);

@@ -188,7 +188,7 @@ async fn remembered_assertions_are_bounded_and_strangers_do_not_displace_configu
         let body = form(&[("client_assertion_type", TYPE), ("client_assertion", &assertion), ("token", "x")]);
         world.send_from(sender, "POST", "/revoke", &[], &body).await.status
     };
-    for index in 0..15_000 {
+    for index in 0..150 {
         assert_eq!(revoke(&id, "198.51.100.1:1").await, 200, "{index}");
     }
     assert_eq!(revoke(&id, "198.51.100.1:1").await, 503);

@@ -6,6 +6,7 @@ mod audit;
 mod clients;
 mod consent;
 mod flow;
+mod identity_assertions;
 mod logout;
 mod operations;
 mod provider;

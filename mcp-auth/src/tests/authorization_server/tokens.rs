@@ -187,6 +187,60 @@ async fn the_oldest_grant_of_a_user_ends_if_there_are_too_many() {
     assert!(!world.accepts(&first["access_token"]).await);
 }
 
+/// Return a token with which a calendar can be called for the caller.
+#[tool]
+async fn calendar_token(tokens: &UpstreamTokens, ctx: &Context) -> Result<String, String> {
+    let token = tokens.exchange(ctx, "https://calendar.example", ["events:read", "events:write"]).await;
+    token.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn functions_exchange_the_token_of_the_provider_for_one_of_another_service() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap().0.clone();
+    let call = async |identity: Identity| {
+        let server = Server::empty("notes", "1.0.0").with::<calendar_token>();
+        let server = server.with_state(world.server.upstream_tokens()).stdio_identity(identity);
+        server.test_client(Revision::V2026_07_28).call("calendar_token", ()).await.unwrap().text().to_owned()
+    };
+    let access = "urn:ietf:params:oauth:token-type:access_token";
+    let issued =
+        |kind: &str, scheme: &str| json!({"access_token": "x", "issued_token_type": kind, "token_type": scheme});
+    let (refused, unavailable) =
+        ("the provider issues no token for this service", "the token of the provider is temporarily unavailable");
+    for (status, response, expected) in [
+        (200, issued(access, "Bearer"), "x"),
+        (200, issued(access, "bearer"), "x"),
+        (200, issued(access, "DPoP"), unavailable),
+        (200, issued("urn:ietf:params:oauth:token-type:refresh_token", "N_A"), unavailable),
+        (200, json!({"access_token": "x", "token_type": "Bearer"}), unavailable),
+        (400, json!({"error": "invalid_target"}), refused),
+        (400, json!({"error": "invalid_grant"}), refused),
+        (403, json!({"error": "access_denied"}), refused),
+        (401, json!({"error": "invalid_client"}), unavailable),
+        (503, json!({}), unavailable),
+    ] {
+        world.provider(|provider| provider.token = Some((status, response.clone())));
+        assert_eq!(call(identity.clone()).await, expected, "{response}");
+    }
+    let sent = world.issuer.received("/token");
+    let sent: std::collections::BTreeMap<_, _> = form_urlencoded::parse(sent[1].body.as_bytes()).collect();
+    for (name, value) in [
+        ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+        ("subject_token", "upstream-access"),
+        ("subject_token_type", access),
+        ("requested_token_type", access),
+        ("audience", "https://calendar.example"),
+        ("scope", "events:read events:write"),
+    ] {
+        assert_eq!(sent.get(name).map(|value| &**value), Some(value), "{name}");
+    }
+    assert!(world.accepts(&tokens["access_token"]).await, "a refusal ends nothing");
+    let machine = Identity::new("x").with_claims(json!({"iss": ISSUER, "sub": "client:robot"}));
+    assert_eq!(call(machine).await, "the caller has not logged in at the provider");
+}
+
 /// Return the token of the caller at the provider.
 #[tool]
 async fn upstream_token(tokens: &UpstreamTokens, ctx: &Context) -> Result<String, String> {
