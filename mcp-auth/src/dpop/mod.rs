@@ -142,7 +142,7 @@ impl Proofs {
 
     /// Returns the challenge that names the accepted algorithms.
     pub(crate) fn challenge(&self) -> Challenge {
-        Challenge::new("DPoP").with_parameter("algs", &algorithms().join(" "))
+        Challenge::new("DPoP").with_parameter("algs", &Algorithm::names().join(" "))
     }
 
     /// Verifies the proof of a request for a token of a principal that is bound to the key with this thumbprint. Returns
@@ -173,11 +173,6 @@ impl Proofs {
         self.replays.add(principal, thumbprint, &proof.id, self.clock.monotonic()).await?;
         Ok(next.flatten().map(|nonce| (DPOP_NONCE, nonce)))
     }
-}
-
-/// Returns the names of the algorithms with which proofs may be signed.
-pub(crate) fn algorithms() -> Vec<&'static str> {
-    Algorithm::ALL.into_iter().map(Algorithm::name).collect()
 }
 
 /// Returns the refusal of a token with an error code of RFC 9449.

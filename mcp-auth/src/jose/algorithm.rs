@@ -38,6 +38,11 @@ impl Algorithm {
         }
     }
 
+    /// Returns the names of all algorithms, for metadata.
+    pub(crate) fn names() -> Vec<&'static str> {
+        Self::ALL.into_iter().map(Self::name).collect()
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Rs256 => "RS256",

@@ -12,14 +12,8 @@ use self::verify::Verifier;
 #[cfg(feature = "server")]
 pub(crate) use self::verify::{KeySource, VerifyFuture};
 use crate::{
-    Dpop, Error, JwkSet, Unbound,
-    claims::ClaimRules,
-    clock::Clock,
-    dpop::{self, Proofs},
-    fetch::Fetcher,
-    issuer_keys::IssuerKeys,
-    token_cache::TokenCache,
-    url::SecureUrl,
+    Dpop, Error, JwkSet, Unbound, claims::ClaimRules, clock::Clock, dpop::Proofs, fetch::Fetcher,
+    issuer_keys::IssuerKeys, jose::Algorithm, token_cache::TokenCache, url::SecureUrl,
 };
 
 /// The default maximum number of cached tokens.
@@ -194,7 +188,7 @@ impl Authenticator for Jwt {
         let resource =
             ProtectedResource::new().resource(rules.audience.resource()).with_authorization_server(&*rules.issuer);
         let Some(proofs) = proofs else { return resource };
-        let resource = resource.dpop_signing_algorithms(dpop::algorithms());
+        let resource = resource.dpop_signing_algorithms(Algorithm::names());
         if proofs.required() {
             resource.with_challenge(proofs.challenge()).bearer_methods([""; 0]).dpop_required(true)
         } else {

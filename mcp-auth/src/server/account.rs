@@ -80,7 +80,7 @@ pub(super) async fn change(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
     let changed = async {
         match form.get("end") {
             Some("all") => {
-                users::end_logins(server, &account.subject, sender.peer, REASON).await?;
+                users::revoke_grants(server, &account.subject, sender.peer, REASON).await?;
             }
             Some(id) => {
                 let is_own = |found: &Grant| found.subject == account.subject;

@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::{
     approvals,
     audit::Event,
-    client::ClientSource,
+    client::{Client, ClientSource},
     codes::AuthorizationRequest,
     inner::Inner,
     login::Attempt,
     oauth_error::OAuthError,
     page::{self, ConsentPage},
     parameters::{Parameters, Sender, with_parameters},
-    random, redirect_uri, reply,
+    pushed, random, redirect_uri, reply,
     seal::Purpose,
 };
 use crate::{shares::Peer, url::SecureUrl};
@@ -36,6 +36,10 @@ const MAX_LOGIN_COOKIES: usize = 2 * MAX_COOKIE;
 
 /// The beginning of the names of these cookies.
 const LOGIN: &str = "login-";
+
+/// The name of the cookie of a login that leads to the account page. There is one in a browser, since every website can
+/// start one.
+pub(super) const ACCOUNT_LOGIN: &str = "account-login";
 
 /// The time for which the cookie that identifies a browser is kept, in seconds.
 pub(super) const BROWSER_LIFETIME: u64 = 30 * 24 * 60 * 60;
@@ -64,6 +68,13 @@ pub(super) struct Pending {
     /// Whether an earlier approval was used instead of asking the user.
     pub(super) is_remembered: bool,
     pub(super) expires: f64,
+}
+
+impl Pending {
+    /// Returns the name of its cookie.
+    pub(super) fn cookie(&self) -> String {
+        if self.request.is_some() { cookie_of(&self.attempt.state) } else { ACCOUNT_LOGIN.to_owned() }
+    }
 }
 
 /// Handles a request for authorization.
@@ -111,7 +122,7 @@ pub(super) fn refuse(peer: Peer, client: Option<&str>, status: StatusCode, why: 
 }
 
 /// Why a request cannot be continued.
-enum Rejection {
+pub(super) enum Rejection {
     /// The user is told: the client or its redirect URI cannot be trusted.
     Page(OAuthError),
     /// The client is told. If it is not trusted, the user decides whether to go there: an attacker who registers a client
@@ -122,6 +133,13 @@ enum Rejection {
 }
 
 impl Rejection {
+    /// Returns the error for a client that sends the request itself.
+    pub(super) fn into_error(self) -> OAuthError {
+        match self {
+            Self::Page(error) | Self::Redirect { error, .. } => error,
+        }
+    }
+
     fn of_client(self, id: &str) -> Self {
         match self {
             Self::Page(error) => Self::Page(error.of_client(id)),
@@ -141,27 +159,46 @@ async fn check(server: &Inner, query: &str, peer: Peer) -> Result<(Authorization
         let status = if error.status == StatusCode::UNAUTHORIZED { StatusCode::BAD_REQUEST } else { error.status };
         Rejection::Page(OAuthError { status, ..error })
     })?;
-    let of_client = |error: Rejection| error.of_client(&client.id);
+    let checked = match parameters.get("request_uri").filter(|uri| uri.starts_with(pushed::PREFIX)) {
+        Some(uri) => match pushed::take(server, uri, &client).await {
+            Ok(request) => {
+                let is_trusted = client.is_trusted_at(&request.redirect_uri);
+                Ok((request, is_trusted))
+            }
+            Err(error) => Err(Rejection::Page(error)),
+        },
+        None => check_request(server, &client, &parameters),
+    };
+    checked.map_err(|error| error.of_client(&client.id))
+}
+
+/// Checks the parameters of a request of a client.
+pub(super) fn check_request(
+    server: &Inner,
+    client: &Client,
+    parameters: &Parameters<'_>,
+) -> Result<(AuthorizationRequest, bool), Rejection> {
+    let to_user = |code, description: &'static str| Rejection::Page(OAuthError::new(code, description));
     let redirect = match (parameters.get("redirect_uri"), client.redirect_uris.as_slice()) {
         (Some(requested), _) => requested,
         (None, [only]) => only,
-        (None, _) => return Err(of_client(to_user("invalid_request", "The request has no redirect URI."))),
+        (None, _) => return Err(to_user("invalid_request", "The request has no redirect URI.")),
     };
     if !client.allows_redirect(redirect) || redirect_uri::parse(redirect).is_err() {
         let why = "The client has not registered the redirect URI of the request.";
-        return Err(of_client(to_user("invalid_request", why)));
+        return Err(to_user("invalid_request", why));
     }
     let state = parameters.get("state").map(str::to_owned);
-    let request = check_parameters(server, &parameters);
+    let request = check_parameters(server, parameters);
     let is_trusted = client.is_trusted_at(redirect);
     let to_client =
         |error| Rejection::Redirect { redirect_uri: redirect.to_owned(), state: state.clone(), error, is_trusted };
     if state.as_ref().is_some_and(|state| state.len() > MAX_STATE) {
-        return Err(of_client(to_user("invalid_request", "The `state` of the request is too long.")));
+        return Err(to_user("invalid_request", "The `state` of the request is too long."));
     }
-    let (challenge, scopes) = request.map_err(to_client).map_err(of_client)?;
+    let (challenge, scopes) = request.map_err(to_client)?;
     let redirect_uri = redirect.to_owned();
-    Ok((AuthorizationRequest { client: client.id, redirect_uri, state, challenge, scopes }, is_trusted))
+    Ok((AuthorizationRequest { client: client.id.clone(), redirect_uri, state, challenge, scopes }, is_trusted))
 }
 
 /// Returns the challenge and the scopes of a request.
@@ -335,6 +372,10 @@ pub(super) fn log_in(
     let scopes = pending.request.as_ref().map_or(&[] as &[String], |request| &request.scopes);
     let url = server.upstream.authorization_url(&pending.attempt, &server.options.callback_url(), scopes);
     let mut response = reply::redirect(&url);
+    server.cookies.set(&mut response, &pending.cookie(), &sealed, MAX_DURATION);
+    if pending.request.is_none() {
+        return Ok(response);
+    }
     // Browsers send the oldest one first.
     let others = server.cookies.starting_with(sender.headers, LOGIN);
     let mut length = sealed.len() + others.iter().map(|(_, value)| value.len()).sum::<usize>();
@@ -344,11 +385,10 @@ pub(super) fn log_in(
             server.cookies.set(&mut response, name, "", 0);
         }
     }
-    server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), &sealed, MAX_DURATION);
     Ok(response)
 }
 
-/// Returns the name of the cookie of a login, so that several can be in progress.
+/// Returns the name of the cookie of a login of a client, so that several can be in progress.
 pub(super) fn cookie_of(state: &str) -> String {
     format!("{LOGIN}{}", &random::hash(state)[..12])
 }

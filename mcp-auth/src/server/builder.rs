@@ -14,6 +14,7 @@ use super::{
     cookies::Cookies,
     documents::{Documents, MAX_DOCUMENT, Policy},
     ended::Ended,
+    grants,
     inner::Inner,
     keys::SigningKeys,
     options::{Endpoint, Endpoints, Options},
@@ -66,7 +67,7 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// # Behaviour
 ///
 /// - Metadata at `/.well-known/oauth-authorization-server`, with and without the path of the MCP endpoint, and the
-///   endpoints `/authorize`, `/token`, `/register` and `/revoke`.
+///   endpoints `/authorize`, `/par`, `/token`, `/register`, `/revoke` and `/introspect`.
 /// - Authorization codes with PKCE (S256 only), exactly registered redirect URIs except for ports on the loopback
 ///   interface, and `iss` in every authorization response.
 /// - A page on which the user approves every client, before the login at the provider. An approval is remembered for 30
@@ -77,6 +78,7 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends, except that a client that repeats
 ///   its last refresh within 30 seconds gets the same tokens. A refresh also asks the provider whether the login still
 ///   exists, and what it says about the user now.
+/// - Logout tokens of the provider at `/authorize/backchannel-logout`, which end the grants of a session or user.
 /// - Clients register dynamically, are identified by the URL of a metadata document, or are
 ///   [configured](AuthorizationServerBuilder::with_client).
 ///
@@ -125,7 +127,7 @@ impl AuthorizationServer {
         UpstreamTokens(Arc::clone(&self.inner))
     }
 
-    /// Ends all logins of a user at all processes with the same [`records`](AuthorizationServerBuilder::records), and
+    /// Ends all grants of a user at all processes with the same [`records`](AuthorizationServerBuilder::records), and
     /// forgets what the user has approved. `subject` is the user at the provider: what follows `#` in the
     /// [`Principal`](mcp_runtime::auth::Principal). Returns the number of grants that have ended.
     ///
@@ -136,8 +138,9 @@ impl AuthorizationServer {
     /// # Errors
     ///
     /// Returns an error if the store is not available. Some grants may have ended.
-    pub async fn end_logins(&self, subject: &str) -> Result<usize, Error> {
-        let ended = users::end_logins(&self.inner, subject, Peer::default(), "the operator has ended all logins").await;
+    pub async fn revoke_grants(&self, subject: &str) -> Result<usize, Error> {
+        let ended =
+            users::revoke_grants(&self.inner, subject, Peer::default(), "the operator has ended all grants").await;
         ended.map_err(Error::records)
     }
 
@@ -152,8 +155,8 @@ impl AuthorizationServer {
     /// # Errors
     ///
     /// Returns an error if the store is not available.
-    pub async fn withdraw_keys(&self) -> Result<(), Error> {
-        let (keys, lifetime) = self.inner.keys.withdraw().await?;
+    pub async fn revoke_signing_keys(&self) -> Result<(), Error> {
+        let (keys, lifetime) = self.inner.keys.revoke().await?;
         for key in keys {
             self.inner.ended.add_key(&key, lifetime).await.map_err(Error::records)?;
         }
@@ -164,7 +167,7 @@ impl AuthorizationServer {
     async fn identify(&self, request: &Parts) -> Result<mcp_runtime::auth::Identity, AuthenticationError> {
         self.inner.ended.follow().await;
         let identity = self.jwt.authenticate(request).await?;
-        let ids = ["grant", "jti"].map(|name| identity.claim(name).and_then(Value::as_str));
+        let ids = grants::BINDINGS.map(|name| identity.claim(name).and_then(Value::as_str));
         if ids.into_iter().flatten().any(|id| self.inner.ended.contains(id)) {
             return Err(AuthenticationError::invalid("the token was revoked"));
         }
@@ -262,6 +265,19 @@ impl AuthorizationServerBuilder {
         self
     }
 
+    /// Sets whether clients with credentials may present identity assertions of the provider (ID-JAG) and get access tokens
+    /// for its users, without a page for consent and a login here: the enterprise decides at its provider which clients may
+    /// act for which users. Default: `false`. The provider must have been [discovered](Upstream::discover).
+    ///
+    /// [`admit`](Self::admit) decides by the claims of the assertion. There are no refresh tokens: a client presents the
+    /// assertion again while it is valid, or another one.
+    ///
+    /// See [Enterprise-managed authorization](https://modelcontextprotocol.io/extensions/auth/enterprise-managed-authorization).
+    pub fn identity_assertions(mut self, are_accepted: bool) -> Self {
+        self.options.identity_assertions = are_accepted;
+        self
+    }
+
     /// Sets the lifetime of access tokens: at least a minute, and at most an hour. Default: 10 minutes.
     pub fn access_token_lifetime(mut self, lifetime: Duration) -> Self {
         self.options.access_token_lifetime = lifetime.clamp(*ACCESS_TOKENS.start(), *ACCESS_TOKENS.end());
@@ -278,8 +294,8 @@ impl AuthorizationServerBuilder {
     /// Sets the time after which a grant ends that its client does not refresh. Default: `None`, so that it ends with the
     /// [login](Self::login_lifetime). A client refreshes when it needs an access token, so the time should be longer than
     /// the [lifetime](Self::access_token_lifetime) of these.
-    pub fn max_idle(mut self, time: impl Into<Option<Duration>>) -> Self {
-        self.options.max_idle = time.into();
+    pub fn grant_idle_timeout(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.options.grant_idle_timeout = time.into();
         self
     }
 
@@ -330,6 +346,10 @@ impl AuthorizationServerBuilder {
     pub async fn build(self) -> Result<AuthorizationServer, Error> {
         let Self { options, upstream, records, mut secrets, clients, documents, clock } = self;
         options.endpoints.check()?;
+        if options.identity_assertions && !upstream.has_issuer() {
+            let why = "identity assertions cannot be verified\nhelp: use `Upstream::discover` for the provider";
+            return Err(Error::options(why));
+        }
         match (&records, secrets.is_empty()) {
             (Some(_), true) => {
                 let why = "records without a secret\nhelp: set one with `AuthorizationServerBuilder::with_secret`";
@@ -347,6 +367,8 @@ impl AuthorizationServerBuilder {
             configured: clients.into_iter().map(|client| client.0).collect(),
             documents: Documents::new(Fetcher::public(MAX_DOCUMENT), clock.clone(), documents),
             store: store.clone(),
+            clock: clock.clone(),
+            issuer: options.issuer.clone(),
             is_https: options.origin.starts_with("https:"),
         };
         let (issuer, resource) = (options.issuer.clone(), options.resource.clone());

@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use mcp_runtime::backend::RecordCondition;
+use mcp_runtime::backend::{BackendError, RecordCondition};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
     account, approvals,
     audit::Event,
-    authorize::{BROWSER, Pending, check_page, continue_or_fail, cookie_of, refuse},
+    authorize::{ACCOUNT_LOGIN, BROWSER, Pending, check_page, continue_or_fail, cookie_of, refuse},
     client::{Client, ClientSource},
     codes::{self, AuthorizationRequest, Code},
     inner::Inner,
-    login::{Login, UpstreamError},
+    login::{Login, UpstreamError, session_of},
+    logout,
     oauth_error::OAuthError,
     page::{self, FormPage},
     parameters::{Parameters, Sender, with_parameters},
@@ -50,12 +51,12 @@ pub(super) async fn handle(server: &Inner, query: &str, sender: Sender<'_>) -> R
         None => {
             let login = log_in_once(server, &parameters, &pending).await;
             let mut response = account::show(server, login, &pending.browser, sender).await;
-            server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), "", 0);
+            server.cookies.set(&mut response, &pending.cookie(), "", 0);
             response
         }
         Some(_) if !server.cookies.is_secure && parameters.get("error").is_some() => {
             let mut response = refuse("The login at the provider has failed.");
-            server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), "", 0);
+            server.cookies.set(&mut response, &pending.cookie(), "", 0);
             response
         }
         // A page of another port may have set the cookies of a login that was approved elsewhere.
@@ -112,12 +113,20 @@ pub(super) async fn confirm(
     }
     let Ok(parameters) = Parameters::parse(query.as_bytes()) else { return refuse("The response is malformed.") };
     match pending(server, &parameters, sender) {
-        Ok(Pending { request: Some(request), .. }) if form.get("decision") != Some("approve") => {
-            let error = OAuthError::new("access_denied", "the user has refused");
-            continue_or_fail(server, &request, Err(error), sender.peer)
-        }
         Ok(pending) => match &pending.request {
-            Some(request) => complete(server, &parameters, &pending, request, sender).await,
+            Some(request) if form.get("decision") == Some("approve") => {
+                complete(server, &parameters, &pending, request, sender).await
+            }
+            Some(request) => {
+                // A page of another port may have set the cookies, and could set them again.
+                let error = match end(server, &pending).await {
+                    Ok(_) => OAuthError::new("access_denied", "the user has refused"),
+                    Err(error) => error.into(),
+                };
+                let mut response = continue_or_fail(server, request, Err(error), sender.peer);
+                server.cookies.set(&mut response, &pending.cookie(), "", 0);
+                response
+            }
             None => refuse("The answer is malformed."),
         },
         Err(why) => refuse(why),
@@ -131,7 +140,8 @@ pub(super) async fn confirm(
 /// Returns why there is none.
 fn pending(server: &Inner, parameters: &Parameters<'_>, sender: Sender<'_>) -> Result<Pending, &'static str> {
     let state = parameters.get("state").ok_or("The response is of no login.")?;
-    let cookie = server.cookies.get(sender.headers, &cookie_of(state));
+    let get = |name: &str| server.cookies.get(sender.headers, name);
+    let cookie = get(&cookie_of(state)).or_else(|| get(ACCOUNT_LOGIN));
     let pending: Option<Pending> = cookie.and_then(|sealed| server.sealer.open_text(Purpose::Login, sealed));
     let pending = pending.filter(|pending| pending.attempt.state == state);
     let pending = pending.ok_or("The login was not started in this browser, or it has ended already.")?;
@@ -154,7 +164,7 @@ async fn complete(
 ) -> Response<Bytes> {
     let result = finish(server, parameters, pending, request, sender).await;
     let mut response = continue_or_fail(server, request, result, sender.peer);
-    server.cookies.set(&mut response, &cookie_of(&pending.attempt.state), "", 0);
+    server.cookies.set(&mut response, &pending.cookie(), "", 0);
     response
 }
 
@@ -162,11 +172,16 @@ async fn complete(
 async fn log_in_once(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) -> Result<Login, OAuthError> {
     let login = log_in(server, parameters, pending).await?;
     // The provider accepts a code once, so only a login that succeeded needs to be remembered.
-    let state = random::hash(&pending.attempt.state);
-    if server.store.set("login", &state, RecordCondition::Absent, &(), USED_LIFETIME).await? {
+    if end(server, pending).await? {
         return Ok(login);
     }
     Err(OAuthError::new("invalid_request", "the login has ended already"))
+}
+
+/// Marks a login as ended. Returns `false` if it has ended already.
+async fn end(server: &Inner, pending: &Pending) -> Result<bool, BackendError> {
+    let state = random::hash(&pending.attempt.state);
+    server.store.set("login", &state, RecordCondition::Absent, &(), USED_LIFETIME).await
 }
 
 async fn finish(
@@ -207,6 +222,9 @@ async fn finish(
             server.clients.shorten(&oldest, &login.subject).await?;
         }
     }
+    if let Some(session) = session_of(&login.claims) {
+        logout::add_session(server, session, &login.subject).await?;
+    }
     let code = random::token()?;
     let expires = server.clock.unix() + codes::CODE_LIFETIME.as_secs_f64();
     let Login { subject, claims, tokens } = login;
@@ -243,7 +261,7 @@ async fn log_in(server: &Inner, parameters: &Parameters<'_>, pending: &Pending) 
             UpstreamError::Unavailable(_) => OAuthError::new("temporarily_unavailable", "the provider is unavailable"),
         }
     })?;
-    if login.subject.len() > 255 || login.subject.starts_with(codes::MACHINE) {
+    if !codes::is_user(&login.subject) {
         return Err(OAuthError::new("server_error", "the name of the user is not usable"));
     }
     Ok(login)

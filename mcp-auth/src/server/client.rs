@@ -1,10 +1,12 @@
 //! Clients, and their metadata.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{oauth_error::OAuthError, random, redirect_uri};
-use crate::Error;
+use crate::{Error, JwkSet, jose::Algorithm, url::SecureUrl};
 
 /// The maximum number of redirect URIs of a client.
 const MAX_REDIRECT_URIS: usize = 10;
@@ -19,14 +21,38 @@ pub(super) struct Client {
     /// The name as the client states it, which proves nothing.
     pub(super) name: Option<String>,
     pub(super) redirect_uris: Vec<String>,
-    /// The SHA-256 hash of the secret of a confidential client.
-    pub(super) secret_hash: Option<String>,
+    #[serde(default)]
+    pub(super) authentication: Authentication,
     pub(super) wants_refresh_tokens: bool,
     /// The scopes of a machine, which obtains tokens without a user.
     pub(super) machine_scopes: Option<Vec<String>>,
     pub(super) source: ClientSource,
     #[serde(default)]
     pub(super) approvers: Approvers,
+}
+
+/// How a client authenticates.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Authentication {
+    #[default]
+    None,
+    /// With a secret that has this SHA-256 hash.
+    Secret(String),
+    /// With assertions that it signs. Registered clients cannot choose it, so it is not stored.
+    #[serde(skip)]
+    Keys {
+        keys: ClientKeys,
+        /// The only algorithm, if the client has chosen one.
+        algorithm: Option<Algorithm>,
+    },
+}
+
+/// The public keys of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ClientKeys {
+    Fixed(Arc<JwkSet>),
+    /// The client publishes them, and may replace them.
+    At(SecureUrl),
 }
 
 /// The users who have approved a registered client.
@@ -100,7 +126,7 @@ impl ConfiguredClient {
             id: id.into(),
             name: Some(name.into()),
             redirect_uris,
-            secret_hash: None,
+            authentication: Authentication::None,
             wants_refresh_tokens: true,
             machine_scopes: None,
             source: ClientSource::Configured,
@@ -120,7 +146,7 @@ impl ConfiguredClient {
         redirect_uris: impl IntoIterator<Item = impl Into<String>>,
     ) -> Result<Self, Error> {
         let mut client = Self::public(id, name, redirect_uris)?;
-        client.0.secret_hash = Some(random::hash(secret));
+        client.0.authentication = Authentication::Secret(random::hash(secret));
         Ok(client)
     }
 
@@ -129,11 +155,44 @@ impl ConfiguredClient {
     ///
     /// The secret should have 32 random bytes: it is compared by its hash.
     pub fn machine(id: impl Into<String>, secret: &str, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::machine_with(id.into(), Authentication::Secret(random::hash(secret)), scopes)
+    }
+
+    /// Like [`machine`](Self::machine), for a program that signs assertions with one of its keys instead of sending a
+    /// secret (`private_key_jwt`).
+    ///
+    /// `iss` and `sub` of an assertion are the identifier of the client, and `aud` is the issuer of the server, alone. It
+    /// has a `jti`, is accepted once, and expires within 10 minutes.
+    ///
+    /// ```
+    /// let keys: mcp_auth::JwkSet = r#"{"keys": [{
+    ///     "kty": "OKP", "crv": "Ed25519", "kid": "2026", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
+    /// }]}"#.parse()?;
+    /// let robot = mcp_auth::ConfiguredClient::machine_with_keys("robot", keys, ["notes:read"]);
+    /// # Ok::<(), mcp_auth::Error>(())
+    /// ```
+    ///
+    /// See [RFC 7523, 3](https://www.rfc-editor.org/rfc/rfc7523#section-3) and its
+    /// [update](https://datatracker.ietf.org/doc/draft-ietf-oauth-rfc7523bis/).
+    pub fn machine_with_keys(
+        id: impl Into<String>,
+        keys: JwkSet,
+        scopes: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let keys = ClientKeys::Fixed(Arc::new(keys));
+        Self::machine_with(id.into(), Authentication::Keys { keys, algorithm: None }, scopes)
+    }
+
+    fn machine_with(
+        id: String,
+        authentication: Authentication,
+        scopes: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
         Self(Client {
-            id: id.into(),
+            id,
             name: None,
             redirect_uris: Vec::new(),
-            secret_hash: Some(random::hash(secret)),
+            authentication,
             wants_refresh_tokens: false,
             machine_scopes: Some(scopes.into_iter().map(Into::into).collect()),
             source: ClientSource::Configured,

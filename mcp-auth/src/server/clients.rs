@@ -1,6 +1,6 @@
 //! Clients: configured by the operator, registered, or described by a metadata document.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::{HeaderMap, header::AUTHORIZATION};
@@ -8,14 +8,15 @@ use mcp_runtime::backend::RecordCondition;
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    client::{Approvers, Client},
+    assertions::Assertion,
+    client::{Approvers, Authentication, Client},
     documents::Documents,
     oauth_error::OAuthError,
     parameters::{Parameters, Sender},
     random,
     store::Store,
 };
-use crate::shares::Peer;
+use crate::{clock::Clock, shares::Peer};
 
 /// The time after which a registration expires that no user has approved.
 const UNUSED_LIFETIME: Duration = Duration::from_secs(60 * 60);
@@ -28,6 +29,9 @@ pub(super) struct Clients {
     pub(super) configured: Vec<Client>,
     pub(super) documents: Documents,
     pub(super) store: Store,
+    pub(super) clock: Clock,
+    /// The issuer of the server, for which clients sign assertions.
+    pub(super) issuer: String,
     /// Whether the server has an `https` URL, and so a proxy in front of it.
     pub(super) is_https: bool,
 }
@@ -53,6 +57,15 @@ impl Clients {
         }
         let found = self.store.get::<Client>("client", id).await?;
         found.map(|(client, _)| client).ok_or_else(unknown)
+    }
+
+    /// Returns the account by which the requests of a sender are counted. A sender that can only be the proxy of the server
+    /// has none.
+    pub(super) fn account_of(&self, peer: Peer) -> String {
+        match peer.network().filter(|network| !(self.is_https && is_internal(*network))) {
+            None if self.is_https => String::new(),
+            sender => random::hash(&sender.map_or_else(String::new, |network| network.to_string())),
+        }
     }
 
     /// Stores a new registration.
@@ -88,7 +101,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Finds the client that sends a request, and verifies its secret if it has one.
+    /// Finds the client that sends a request, and verifies its secret or assertion if it has one.
     ///
     /// See [RFC 6749, 2.3](https://www.rfc-editor.org/rfc/rfc6749#section-2.3).
     ///
@@ -97,12 +110,15 @@ impl Clients {
     /// Returns an error if the client is unknown or its credentials are wrong.
     pub(super) async fn authenticate(&self, sender: Sender<'_>, form: &Parameters<'_>) -> Result<Client, OAuthError> {
         let basic = basic_credentials(sender.headers)?;
-        if basic.is_some() && form.get("client_secret").is_some() {
+        let assertion = Assertion::of(form)?;
+        let used = [basic.is_some(), form.get("client_secret").is_some(), assertion.is_some()];
+        if used.into_iter().filter(|is_used| *is_used).count() > 1 {
             return Err(OAuthError::new("invalid_request", "the client authenticates in two ways"));
         }
-        let (id, secret) = match &basic {
-            Some((id, secret)) => (id.as_str(), Some(secret.as_str())),
-            None => (form.get("client_id").unwrap_or_default(), form.get("client_secret")),
+        let (id, secret) = match (&basic, &assertion) {
+            (Some((id, secret)), _) => (id.as_str(), Some(secret.as_str())),
+            (None, Some(assertion)) => (assertion.client(), None),
+            (None, None) => (form.get("client_id").unwrap_or_default(), form.get("client_secret")),
         };
         if form.get("client_id").is_some_and(|named| named != id) {
             return Err(OAuthError::new("invalid_request", "the request names two clients"));
@@ -111,12 +127,33 @@ impl Clients {
             return Err(OAuthError::invalid_client("the client is not named"));
         }
         let client = self.find(id, sender.peer).await?;
-        let is_valid = match (&client.secret_hash, secret.filter(|secret| !secret.is_empty())) {
-            (Some(hash), Some(secret)) => bool::from(random::hash(secret).as_bytes().ct_eq(hash.as_bytes())),
-            (None, None) => true,
+        let secret = secret.filter(|secret| !secret.is_empty());
+        let is_valid = match (&client.authentication, secret, assertion) {
+            (Authentication::None, None, None) => true,
+            (Authentication::Secret(hash), Some(secret), None) => {
+                bool::from(random::hash(secret).as_bytes().ct_eq(hash.as_bytes()))
+            }
+            (Authentication::Keys { keys, algorithm }, None, Some(assertion)) => {
+                assertion.verify(self, &client, keys, *algorithm, sender.peer).await?;
+                true
+            }
             _ => false,
         };
         if is_valid { Ok(client) } else { Err(OAuthError::invalid_client("the credentials of the client are wrong")) }
+    }
+
+    /// Returns whether there may be clients that authenticate with assertions.
+    pub(super) fn accepts_assertions(&self) -> bool {
+        let has_keys = |client: &Client| matches!(client.authentication, Authentication::Keys { .. });
+        self.documents.is_enabled() || self.configured.iter().any(has_keys)
+    }
+}
+
+/// Returns whether an address is of this machine or of a private network.
+fn is_internal(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
     }
 }
 

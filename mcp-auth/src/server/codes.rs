@@ -21,6 +21,11 @@ const REUSE: &str = "a code was used twice";
 /// The beginning of the subject of a machine, which no user has.
 pub(super) const MACHINE: &str = "client:";
 
+/// Returns whether a subject of the provider can name a user.
+pub(super) fn is_user(subject: &str) -> bool {
+    subject.len() <= 255 && !subject.starts_with(MACHINE)
+}
+
 /// A request whose client and redirect URI are valid.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct AuthorizationRequest {
@@ -54,8 +59,9 @@ impl Code {
 enum StoredCode {
     Valid(Box<Code>),
     Used {
-        /// The grant for which it was exchanged.
+        /// The grant for which it was exchanged, and its user.
         grant: String,
+        subject: String,
         request: Box<AuthorizationRequest>,
     },
 }
@@ -92,9 +98,9 @@ pub(super) async fn find(
     let code = match stored {
         StoredCode::Valid(code) if code.expires <= server.clock.unix() => return Err(invalid()),
         StoredCode::Valid(code) => *code,
-        StoredCode::Used { grant, request } => {
+        StoredCode::Used { grant, subject, request } => {
             is_valid(&request)?;
-            reuse(server, &request, &grant, peer).await?;
+            reuse(server, &request, &subject, &grant, peer).await?;
             return Err(invalid());
         }
     };
@@ -112,15 +118,17 @@ pub(super) async fn mark_used(
     key: &str,
     version: RecordVersion,
     grant: &str,
+    subject: &str,
     request: AuthorizationRequest,
     peer: Peer,
 ) -> Result<(), OAuthError> {
-    let used = StoredCode::Used { grant: grant.to_owned(), request: Box::new(request.clone()) };
+    let (grant_id, subject_id, shared) = (grant.to_owned(), subject.to_owned(), Box::new(request.clone()));
+    let used = StoredCode::Used { grant: grant_id, subject: subject_id, request: shared };
     let condition = RecordCondition::Version(version);
     if server.store.set("code", key, condition, &used, USED_LIFETIME).await? {
         return Ok(());
     }
-    reuse(server, &request, grant, peer).await?;
+    reuse(server, &request, subject, grant, peer).await?;
     if let Some((StoredCode::Used { grant: other, .. }, _)) = server.store.get::<StoredCode>("code", key).await? {
         end(server, &other, peer, REUSE).await?;
     }
@@ -128,8 +136,15 @@ pub(super) async fn mark_used(
 }
 
 /// Ends the grant of a code that was used twice.
-async fn reuse(server: &Inner, request: &AuthorizationRequest, grant: &str, peer: Peer) -> Result<(), BackendError> {
-    Event::new("reuse", peer).client(request.client.as_str()).reason(REUSE).record();
+async fn reuse(
+    server: &Inner,
+    request: &AuthorizationRequest,
+    subject: &str,
+    grant: &str,
+    peer: Peer,
+) -> Result<(), BackendError> {
+    let event = Event::new("reuse", peer).principal(&server.options.issuer, subject);
+    event.client(request.client.as_str()).reason(REUSE).record();
     end(server, grant, peer, REUSE).await
 }
 

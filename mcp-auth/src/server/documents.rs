@@ -1,4 +1,4 @@
-//! The metadata documents of clients that are identified by a URL.
+//! The metadata documents of clients that are identified by a URL, and the keys that such clients publish.
 //!
 //! See [Client ID metadata documents](https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration).
 
@@ -13,22 +13,24 @@ use lru::LruCache;
 use serde_json::{Map, Value};
 
 use super::{
-    client::{self, Approvers, Client, ClientSource, MAX_NAME},
+    client::{self, Approvers, Authentication, Client, ClientKeys, ClientSource, MAX_NAME},
     oauth_error::OAuthError,
 };
 use crate::{
+    JwkSet,
     clock::Clock,
     fetch::{FetchError, Fetcher},
+    jose::Algorithm,
     json::{excerpt, parse_object},
     shares::{Peer, Shares},
     url::SecureUrl,
 };
 
-/// The maximum size of a document in bytes.
+/// The maximum size of a document or of a key set in bytes.
 pub(super) const MAX_DOCUMENT: usize = 16 << 10;
 
-/// The maximum number of cached documents, and of remembered failures. Those that were not used for the longest time are
-/// evicted.
+/// The maximum number of cached documents, of cached key sets, and of remembered failures of each. Those that were not used
+/// for the longest time are evicted.
 const MAX_CACHED: NonZeroUsize = NonZeroUsize::new(1000).unwrap();
 
 /// The maximum number of requests that wait for documents, of which each peer has a share. Further ones are refused, and
@@ -46,11 +48,15 @@ const DEFAULT_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// The time for which a failure is remembered, so that requests do not become a flood towards another host.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 
-/// Fetches and caches metadata documents, one request at a time for each of them.
+/// The minimum age of keys that are fetched again because an assertion names another one.
+const MIN_KEY_AGE: Duration = Duration::from_secs(60);
+
+/// Fetches and caches metadata documents and keys, one request at a time for each of them.
 pub(super) struct Documents {
     fetcher: Fetcher,
     clock: Clock,
-    state: Mutex<State>,
+    clients: Cache<Client>,
+    keys: Cache<Arc<JwkSet>>,
     waiting: Shares,
     /// Absent if documents are not accepted.
     policy: Option<Box<Policy>>,
@@ -59,26 +65,34 @@ pub(super) struct Documents {
 /// Decides whether the client with this document may use the server.
 pub(super) type Policy = dyn Fn(&str) -> bool + Send + Sync;
 
-struct State {
-    known: LruCache<String, Known>,
+/// What was fetched, by URL.
+struct Cache<T> {
+    state: Mutex<State<T>>,
+    /// The error for clients if what is at a URL is unusable.
+    unusable: &'static str,
+}
+
+struct State<T> {
+    known: LruCache<String, Known<T>>,
     /// Separate, so that invented clients do not evict documents: errors, and until when they are remembered.
     failed: LruCache<String, (OAuthError, f64)>,
     /// Held by the request that fetches a document.
     turns: HashMap<String, Weak<tokio::sync::Mutex<()>>>,
 }
 
-struct Known {
-    client: Client,
+struct Known<T> {
+    value: T,
     /// Seconds since the Unix epoch.
+    fetched: f64,
     until: f64,
 }
 
 impl Documents {
     /// `fetcher` must refuse addresses that are not public.
     pub(super) fn new(fetcher: Fetcher, clock: Clock, policy: Option<Box<Policy>>) -> Self {
-        let state =
-            State { known: LruCache::new(MAX_CACHED), failed: LruCache::new(MAX_CACHED), turns: HashMap::new() };
-        Self { fetcher, clock, state: Mutex::new(state), waiting: Shares::new(MAX_WAITING), policy }
+        let clients = Cache::new("the metadata document of the client is unusable");
+        let keys = Cache::new("the keys of the client are unusable");
+        Self { fetcher, clock, clients, keys, waiting: Shares::new(MAX_WAITING), policy }
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -94,71 +108,105 @@ impl Documents {
         let Some(admits) = &self.policy else {
             return Err(OAuthError::invalid_client("clients with metadata documents are not accepted"));
         };
-        // In tests, documents are on the loopback interface.
-        let url = document_url(id, cfg!(test)).map_err(OAuthError::invalid_client)?;
+        let url = document_url(id, ALLOWS_ADDRESSES).map_err(OAuthError::invalid_client)?;
         if !admits(id) {
             return Err(OAuthError::invalid_client("the operator does not accept the client"));
         }
-        if let Some(cached) = self.lock().cached(id, self.clock.unix()) {
+        self.get(&self.clients, &url, peer, |body| describe(id, &parse_object(body)?)).await
+    }
+
+    /// Returns the keys that a client publishes. While their host does not respond, the last ones remain in use.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if they are not available, or if none can verify an assertion.
+    pub(super) async fn keys(&self, url: &SecureUrl, peer: Peer) -> Result<Arc<JwkSet>, OAuthError> {
+        self.get(&self.keys, url, peer, |body| JwkSet::parse(body).map(Arc::new)).await
+    }
+
+    /// Lets keys be fetched again that do not verify an assertion. Returns `false` if they were fetched a moment ago.
+    pub(super) fn renew_keys(&self, url: &SecureUrl) -> bool {
+        let now = self.clock.unix();
+        let mut state = self.keys.lock();
+        let known = state.known.get_mut(url.as_str());
+        let known = known.filter(|known| known.fetched + MIN_KEY_AGE.as_secs_f64() <= now);
+        known.map(|known| known.until = known.until.min(now)).is_some()
+    }
+
+    async fn get<T: Clone>(
+        &self,
+        cache: &Cache<T>,
+        url: &SecureUrl,
+        peer: Peer,
+        parse: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<T, OAuthError> {
+        let id = url.as_str();
+        if let Some(cached) = cache.lock().cached(id, self.clock.unix()) {
             return cached;
         }
         // An old document is no substitute here: its host may respond, and the document may have changed.
         let Some(_waiting) = self.waiting.try_acquire(peer) else { return Err(OAuthError::unavailable()) };
-        let turn = self.lock().turn(id);
+        let turn = cache.lock().turn(id);
         let _turn = turn.lock().await;
-        if let Some(cached) = self.lock().cached(id, self.clock.unix()) {
+        if let Some(cached) = cache.lock().cached(id, self.clock.unix()) {
             return cached;
         }
-        let fetched = self.fetch(id, &url).await;
+        let fetched = self.fetcher.get(url).await;
+        let fetched = fetched.and_then(|response| {
+            let value = parse(&response.body).map_err(FetchError::unusable)?;
+            Ok((value, response.max_age.unwrap_or(DEFAULT_LIFETIME).clamp(MIN_LIFETIME, MAX_LIFETIME)))
+        });
         let now = self.clock.unix();
-        let mut state = self.lock();
+        let mut state = cache.lock();
         match fetched {
-            Ok((client, lifetime)) => {
+            Ok((value, lifetime)) => {
                 state.failed.pop(id);
-                state.known.put(id.to_owned(), Known { client: client.clone(), until: now + lifetime.as_secs_f64() });
-                Ok(client)
+                let known = Known { value: value.clone(), fetched: now, until: now + lifetime.as_secs_f64() };
+                state.known.put(id.to_owned(), known);
+                Ok(value)
             }
             Err(error) => {
-                let (client, reason) = (excerpt(&Value::from(id)), excerpt(&Value::String(error.reason)));
-                tracing::info!(client, reason, "a metadata document is unusable");
+                let (url, reason) = (excerpt(&Value::from(id)), excerpt(&Value::String(error.reason)));
+                tracing::info!(url, reason, "a document of a client is unusable");
                 let unusable = if error.is_outage {
                     OAuthError::unavailable()
                 } else {
                     state.known.pop(id);
-                    OAuthError::invalid_client("the metadata document of the client is unusable")
+                    OAuthError::invalid_client(cache.unusable)
                 };
                 state.failed.put(id.to_owned(), (unusable.clone(), now + FAILURE_LIFETIME.as_secs_f64()));
                 state.stale(id, now).ok_or(unusable)
             }
         }
     }
+}
 
-    async fn fetch(&self, id: &str, url: &SecureUrl) -> Result<(Client, Duration), FetchError> {
-        let response = self.fetcher.get(url).await?;
-        let document = parse_object(&response.body).map_err(FetchError::unusable)?;
-        let client = describe(id, &document).map_err(FetchError::unusable)?;
-        Ok((client, response.max_age.unwrap_or(DEFAULT_LIFETIME).clamp(MIN_LIFETIME, MAX_LIFETIME)))
+impl<T> Cache<T> {
+    fn new(unusable: &'static str) -> Self {
+        let state =
+            State { known: LruCache::new(MAX_CACHED), failed: LruCache::new(MAX_CACHED), turns: HashMap::new() };
+        Self { state: Mutex::new(state), unusable }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// Returns what is known about a client, unless its document is to be fetched.
-    fn cached(&mut self, id: &str, now: f64) -> Option<Result<Client, OAuthError>> {
+impl<T: Clone> State<T> {
+    /// Returns what is known, unless it is to be fetched.
+    fn cached(&mut self, id: &str, now: f64) -> Option<Result<T, OAuthError>> {
         if let Some(known) = self.known.get(id).filter(|known| now < known.until) {
-            return Some(Ok(known.client.clone()));
+            return Some(Ok(known.value.clone()));
         }
         let (error, _) = self.failed.get(id).filter(|(_, until)| now < *until)?.clone();
         Some(self.stale(id, now).ok_or(error))
     }
 
-    /// Returns the client of a document that is to be fetched again, but not too old.
-    fn stale(&mut self, id: &str, now: f64) -> Option<Client> {
+    /// Returns what is to be fetched again, but not too old.
+    fn stale(&mut self, id: &str, now: f64) -> Option<T> {
         let known = self.known.get(id).filter(|known| now < known.until + MAX_STALE.as_secs_f64())?;
-        Some(known.client.clone())
+        Some(known.value.clone())
     }
 
     fn turn(&mut self, id: &str) -> Arc<tokio::sync::Mutex<()>> {
@@ -169,9 +217,12 @@ impl State {
     }
 }
 
+/// In tests, documents are on the loopback interface.
+const ALLOWS_ADDRESSES: bool = cfg!(test);
+
 /// Parses the URL of a document: `https`, with a host name, a path without `.` and `..`, and without a query.
 fn document_url(id: &str, allows_addresses: bool) -> Result<SecureUrl, &'static str> {
-    let url = SecureUrl::parse(id).map_err(|_| "the client is not identified by a secure URL")?;
+    let url = SecureUrl::parse(id).map_err(|_| "the URL of the client is not secure")?;
     let host = url.uri().host().unwrap_or_default();
     let is_address = host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok();
     if (!url.is_https() || is_address) && !allows_addresses {
@@ -193,21 +244,36 @@ fn describe(id: &str, document: &Map<String, Value>) -> Result<Client, String> {
     if document.contains_key("client_secret") {
         return Err("the document contains a secret".to_owned());
     }
-    if text("token_endpoint_auth_method").is_some_and(|method| method != "none") {
-        return Err("the client authenticates in a way that is not supported".to_owned());
-    }
+    let authentication = match text("token_endpoint_auth_method") {
+        None | Some("none") => Authentication::None,
+        Some("private_key_jwt") => {
+            let algorithm = text("token_endpoint_auth_signing_alg")
+                .map(|name| Algorithm::from_name(name).ok_or("`token_endpoint_auth_signing_alg` is not supported"));
+            Authentication::Keys { keys: keys(document)?, algorithm: algorithm.transpose()? }
+        }
+        Some(_) => return Err("the client authenticates in a way that is not supported".to_owned()),
+    };
     let name = text("client_name").filter(|name| !name.trim().is_empty()).ok_or("the document has no `client_name`")?;
     let redirect_uris = client::redirect_uris(document).map_err(|error| error.description.into_owned())?;
     Ok(Client {
         id: id.to_owned(),
         name: Some(name.chars().take(MAX_NAME).collect()),
         redirect_uris,
-        secret_hash: None,
+        authentication,
         wants_refresh_tokens: client::wants_refresh_tokens(document),
         machine_scopes: None,
         source: ClientSource::Document,
         approvers: Approvers::None,
     })
+}
+
+/// Returns the keys of a document: either a key set, or its URL.
+fn keys(document: &Map<String, Value>) -> Result<ClientKeys, String> {
+    match (document.get("jwks"), document.get("jwks_uri")) {
+        (Some(keys), None) => Ok(ClientKeys::Fixed(Arc::new(JwkSet::parse(keys.to_string().as_bytes())?))),
+        (None, Some(Value::String(url))) => Ok(ClientKeys::At(document_url(url, ALLOWS_ADDRESSES)?)),
+        _ => Err("the document has not exactly one of `jwks` and `jwks_uri`".to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -219,6 +285,11 @@ mod tests {
     #[test]
     fn a_document_describes_the_client_at_its_url() {
         let id = "https://app.example/client.json";
+        let key = json!({"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"});
+        let signed = |mut changes: Value| {
+            changes["token_endpoint_auth_method"] = json!("private_key_jwt");
+            changes
+        };
         let valid = json!({"client_id": id, "client_name": "App", "redirect_uris": ["https://app.example/callback"]});
         for (changes, problem) in [
             (json!({}), None),
@@ -228,7 +299,21 @@ mod tests {
             (json!({"client_secret": "x"}), Some("contains a secret")),
             (json!({"client_name": null}), Some("no `client_name`")),
             (json!({"client_name": " "}), Some("no `client_name`")),
-            (json!({"token_endpoint_auth_method": "private_key_jwt"}), Some("not supported")),
+            (json!({"token_endpoint_auth_method": "client_secret_jwt"}), Some("not supported")),
+            (json!({"token_endpoint_auth_method": "private_key_jwt"}), Some("exactly one of `jwks` and `jwks_uri`")),
+            (signed(json!({"jwks": {"keys": [key]}})), None),
+            (signed(json!({"jwks_uri": "https://keys.example/jwks"})), None),
+            (
+                signed(json!({"jwks_uri": "https://keys.example/jwks", "jwks": {"keys": [key]}})),
+                Some("exactly one of `jwks` and `jwks_uri`"),
+            ),
+            (signed(json!({"jwks_uri": "http://keys.example/jwks"})), Some("is not secure")),
+            (signed(json!({"jwks": {"keys": []}})), Some("none of 0 keys")),
+            (signed(json!({"jwks": {"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}})), Some("none of 1 keys")),
+            (
+                signed(json!({"jwks": {"keys": [key]}, "token_endpoint_auth_signing_alg": "HS256"})),
+                Some("`token_endpoint_auth_signing_alg` is not supported"),
+            ),
             (json!({"redirect_uris": []}), Some("redirect_uris")),
             (json!({"redirect_uris": ["http://app.example/"]}), Some("redirect URI")),
             (json!({"redirect_uris": "https://app.example/callback"}), Some("redirect_uris")),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use lru::LruCache;
-use mcp_runtime::backend::BackendError;
+use mcp_runtime::backend::{BackendError, Insertion};
 
 use super::{
     keys::SigningKeys,
@@ -20,7 +20,7 @@ use crate::{Error, claims::MAX_LEEWAY, clock::Clock};
 /// ones are not announced to other processes: their access tokens are accepted until they expire.
 const MAX_ENDED: usize = 10_000;
 
-/// The maximum number of withdrawn signing keys, which are announced although that many grants have ended.
+/// The maximum number of revoked signing keys, which are announced although that many grants have ended.
 const MAX_KEYS: usize = 100;
 
 /// The maximum number of entries of a user or of a machine in the store.
@@ -36,7 +36,7 @@ const KIND: &str = "ended";
 /// The beginning of the entry of a signing key.
 const KEY: &str = "key/";
 
-/// The identifiers of grants and of tokens of machines that have ended, and of signing keys that were withdrawn, by any of
+/// The identifiers of grants and of tokens of machines that have ended, and of signing keys that were revoked, by any of
 /// the processes that share the store.
 pub(super) struct Ended {
     known: Mutex<LruCache<String, ()>>,
@@ -65,7 +65,7 @@ impl Ended {
         self.insert(id);
         let window = self.lifetime + MAX_LEEWAY;
         let limits = Limits { per_account: MAX_OF_SUBJECT, total: MAX_ENDED, window };
-        if !self.store.insert(KIND, id, &random::hash(subject), limits).await? {
+        if let Insertion::Full { .. } = self.store.insert(KIND, id, &random::hash(subject), limits).await? {
             tracing::warn!(
                 "too many grants have ended to announce this one: other processes accept its access tokens until they expire"
             );
@@ -78,11 +78,13 @@ impl Ended {
     ///
     /// # Errors
     ///
-    /// Returns an error if the store is not available, or if too many keys were withdrawn.
+    /// Returns an error if the store is not available, or if too many keys were revoked.
     pub(super) async fn add_key(&self, id: &str, lifetime: Duration) -> Result<(), BackendError> {
         let limits = Limits { per_account: MAX_KEYS, total: MAX_ENDED + MAX_KEYS, window: lifetime };
-        let is_announced = self.store.insert(KIND, &format!("{KEY}{id}"), "", limits).await?;
-        if is_announced { Ok(()) } else { Err(BackendError::Full) }
+        match self.store.insert(KIND, &format!("{KEY}{id}"), "", limits).await? {
+            Insertion::Full { .. } => Err(BackendError::Full),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the entries of other processes, if it is time. While the store fails, the known ones remain in use.

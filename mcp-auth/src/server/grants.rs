@@ -78,7 +78,7 @@ impl Grant {
 
     /// Returns whether the grant has ended by its lifetime, or because it was not refreshed.
     pub(super) fn has_expired(&self, server: &Inner, now: f64) -> bool {
-        let is_idle = server.options.max_idle.is_some_and(|max| self.used + max.as_secs_f64() <= now);
+        let is_idle = server.options.grant_idle_timeout.is_some_and(|max| self.used + max.as_secs_f64() <= now);
         is_idle || self.expires <= now
     }
 
@@ -125,7 +125,7 @@ pub(super) async fn replace(
 /// Returns the remaining time of a grant, unless it is refreshed.
 pub(super) fn lifetime(server: &Inner, grant: &Grant) -> Duration {
     let now = server.clock.unix();
-    let idle = server.options.max_idle.map_or(f64::INFINITY, |max| grant.used + max.as_secs_f64());
+    let idle = server.options.grant_idle_timeout.map_or(f64::INFINITY, |max| grant.used + max.as_secs_f64());
     Duration::from_secs_f64((grant.expires.min(idle) - now).max(0.0))
 }
 
@@ -206,14 +206,30 @@ pub(super) async fn end(server: &Inner, id: &str, peer: Peer, reason: &str) -> R
     Ok(())
 }
 
-/// Signs an access token.
+/// Returns the requested scopes, which must be granted, or else all of them.
+pub(super) fn narrowed(granted: &[String], requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
+    let Some(requested) = requested else { return Ok(granted.to_vec()) };
+    let requested: Vec<String> = requested.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect();
+    if requested.iter().all(|scope| granted.contains(scope)) {
+        return Ok(requested);
+    }
+    Err(OAuthError::new("invalid_scope", "a scope was not granted"))
+}
+
+/// The claims of an access token that name what it ends with: a grant, what was issued to a user for identity assertions,
+/// and itself.
+pub(super) const BINDINGS: [&str; 3] = [GRANT, ASSERTIONS, "jti"];
+pub(super) const GRANT: &str = "grant";
+pub(super) const ASSERTIONS: &str = "assertions";
+
+/// Signs an access token, which is bound by a claim with an identifier.
 pub(super) async fn access_token(
     server: &Inner,
     subject: &str,
     client: &Client,
     scopes: &[String],
     claims: &Map<String, Value>,
-    grant: Option<&str>,
+    bound: Option<(&str, &str)>,
 ) -> Result<String, OAuthError> {
     let (options, now) = (&server.options, server.clock.unix().floor());
     let mut token = claims.clone();
@@ -229,8 +245,8 @@ pub(super) async fn access_token(
         "jti": random::token()?,
     });
     token.extend(own.as_object().cloned().unwrap_or_default());
-    if let Some(grant) = grant {
-        token.insert("grant".to_owned(), json!(grant));
+    if let Some((claim, id)) = bound {
+        token.insert(claim.to_owned(), json!(id));
     }
     Ok(server.keys.sign(&Value::Object(token)).await)
 }

@@ -134,10 +134,10 @@ impl SigningKeys {
 
     /// Replaces all keys by a new one, so that no token that was signed before is valid. Returns the identifiers of the
     /// keys, and the time for which other processes may know them.
-    pub(super) async fn withdraw(&self) -> Result<(Vec<String>, Duration), Error> {
-        let (state, withdrawn) = read(&self.store, &self.clock, true).await?;
+    pub(super) async fn revoke(&self) -> Result<(Vec<String>, Duration), Error> {
+        let (state, revoked) = read(&self.store, &self.clock, true).await?;
         self.replace(state);
-        Ok((withdrawn, ROTATION + OVERLAP))
+        Ok((revoked, ROTATION + OVERLAP))
     }
 
     fn replace(&self, new: State) {
@@ -211,8 +211,8 @@ fn is_due(created: f64, clock: &Clock) -> bool {
 }
 
 /// Reads the keys, and replaces the newest if it is due, or all of them. Of several processes that do so, one succeeds.
-/// Returns the identifiers of the keys that were withdrawn.
-async fn read(store: &Store, clock: &Clock, withdraws: bool) -> Result<(State, Vec<String>), Error> {
+/// Returns the identifiers of the keys that were revoked.
+async fn read(store: &Store, clock: &Clock, revokes: bool) -> Result<(State, Vec<String>), Error> {
     clock.follow(store.records()).await.map_err(Error::records)?;
     for _ in 0..ATTEMPTS {
         let found = store.get::<StoredKeys>("keys", "signing").await.map_err(Error::records)?;
@@ -221,17 +221,17 @@ async fn read(store: &Store, clock: &Clock, withdraws: bool) -> Result<(State, V
             None => (StoredKeys::default(), RecordCondition::Absent),
         };
         keys.remove_ended(clock);
-        let mut withdrawn = Vec::new();
-        if withdraws {
-            withdrawn = keys.0.drain(..).map(|key| key.id).collect();
+        let mut revoked = Vec::new();
+        if revokes {
+            revoked = keys.0.drain(..).map(|key| key.id).collect();
         } else if keys.0.last().is_some_and(|newest| !is_due(newest.created, clock)) {
-            return Ok((state_of(keys, clock)?, withdrawn));
+            return Ok((state_of(keys, clock)?, revoked));
         }
         keys.0.push(generate(clock)?);
         let lifetime = (ROTATION + OVERLAP) * 100;
         let written = store.set("keys", "signing", condition, &keys, lifetime).await.map_err(Error::records)?;
         if written {
-            return Ok((state_of(keys, clock)?, withdrawn));
+            return Ok((state_of(keys, clock)?, revoked));
         }
         random::pause(MAX_PAUSE).await;
     }

@@ -68,6 +68,8 @@ pub enum UpstreamTokenError {
     Ended,
     /// The provider or the store does not respond.
     Unavailable,
+    /// The provider does not exchange the token of the user for this service and these scopes.
+    Refused,
 }
 
 impl fmt::Display for UpstreamTokenError {
@@ -76,6 +78,7 @@ impl fmt::Display for UpstreamTokenError {
             Self::NoLogin => "the caller has not logged in at the provider",
             Self::Ended => "the login at the provider has ended: authorize again",
             Self::Unavailable => "the token of the provider is temporarily unavailable",
+            Self::Refused => "the provider issues no token for this service",
         })
     }
 }
@@ -87,6 +90,11 @@ impl From<BackendError> for UpstreamTokenError {
         tracing::error!(%error, "the token of a user at the provider cannot be read");
         Self::Unavailable
     }
+}
+
+/// Returns the session at the provider that an identity token states.
+pub(super) fn session_of(claims: &Map<String, Value>) -> Option<&str> {
+    claims.get("sid").and_then(Value::as_str)
 }
 
 impl Attempt {

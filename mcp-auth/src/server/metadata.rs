@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::{Response, StatusCode, header};
 use serde_json::json;
 
-use super::{inner::Inner, reply};
+use super::{identity_assertions, inner::Inner, reply};
+use crate::jose::Algorithm;
 
 /// The path at which the metadata is served, alone or followed by the path of the issuer or of the resource.
 const WELL_KNOWN: &str = "/.well-known/oauth-authorization-server";
@@ -31,22 +32,40 @@ pub(super) fn respond(server: &Inner) -> Response<Bytes> {
     if has_machines {
         grants.push("client_credentials");
     }
-    let methods = ["none", "client_secret_basic", "client_secret_post"];
+    if options.identity_assertions {
+        grants.push(identity_assertions::GRANT_TYPE);
+    }
+    let mut methods = vec!["none", "client_secret_basic", "client_secret_post"];
+    let accepts_assertions = server.clients.accepts_assertions();
+    if accepts_assertions {
+        methods.push("private_key_jwt");
+    }
     let mut metadata = json!({
         "issuer": options.issuer,
         "authorization_endpoint": options.url(&endpoints.authorization),
         "token_endpoint": options.url(&endpoints.token),
         "revocation_endpoint": options.url(&endpoints.revocation),
+        "introspection_endpoint": options.url(&endpoints.introspection),
+        "pushed_authorization_request_endpoint": options.url(&endpoints.pushed_authorization),
         "response_types_supported": ["code"],
         "response_modes_supported": ["query"],
         "grant_types_supported": grants,
         "token_endpoint_auth_methods_supported": methods,
         "revocation_endpoint_auth_methods_supported": methods,
+        "introspection_endpoint_auth_methods_supported": methods[1..],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
         "client_id_metadata_document_supported": server.clients.documents.is_enabled(),
         "protected_resources": [options.resource],
     });
+    if accepts_assertions {
+        for endpoint in ["token", "revocation", "introspection"] {
+            metadata[format!("{endpoint}_endpoint_auth_signing_alg_values_supported")] = json!(Algorithm::names());
+        }
+    }
+    if options.identity_assertions {
+        metadata["authorization_grant_profiles_supported"] = json!([identity_assertions::PROFILE]);
+    }
     if options.registration {
         metadata["registration_endpoint"] = json!(options.url(&endpoints.registration));
     }

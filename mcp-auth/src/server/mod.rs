@@ -2,6 +2,7 @@
 
 mod account;
 mod approvals;
+mod assertions;
 mod audit;
 mod authorize;
 mod builder;
@@ -13,14 +14,18 @@ mod cookies;
 mod documents;
 mod ended;
 mod grants;
+mod identity_assertions;
 mod inner;
+mod introspection;
 mod keys;
 mod login;
+mod logout;
 mod metadata;
 mod oauth_error;
 mod options;
 mod page;
 mod parameters;
+mod pushed;
 mod random;
 mod redirect_uri;
 mod registration;

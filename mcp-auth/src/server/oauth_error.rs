@@ -25,7 +25,7 @@ impl OAuthError {
         Self { status: StatusCode::BAD_REQUEST, code, description: description.into(), client: None }
     }
 
-    pub(super) fn invalid_client(description: &'static str) -> Self {
+    pub(super) fn invalid_client(description: impl Into<Cow<'static, str>>) -> Self {
         Self { status: StatusCode::UNAUTHORIZED, ..Self::new("invalid_client", description) }
     }
 
@@ -70,7 +70,7 @@ impl From<UpstreamTokenError> for OAuthError {
     fn from(error: UpstreamTokenError) -> Self {
         match error {
             UpstreamTokenError::Unavailable => Self::unavailable(),
-            UpstreamTokenError::Ended | UpstreamTokenError::NoLogin => {
+            UpstreamTokenError::Ended | UpstreamTokenError::NoLogin | UpstreamTokenError::Refused => {
                 Self::new("invalid_grant", "the login at the provider has ended")
             }
         }

@@ -33,9 +33,10 @@ pub(super) struct Options {
     pub(super) scopes: Vec<(String, String)>,
     pub(super) claims: Vec<String>,
     pub(super) registration: bool,
+    pub(super) identity_assertions: bool,
     pub(super) access_token_lifetime: Duration,
     pub(super) login_lifetime: Duration,
-    pub(super) max_idle: Option<Duration>,
+    pub(super) grant_idle_timeout: Option<Duration>,
     pub(super) admission: Option<Box<Admission>>,
     pub(super) page: Option<Box<Page>>,
     pub(super) style: Option<String>,
@@ -50,6 +51,9 @@ pub(super) struct Endpoints {
     pub(super) token: String,
     pub(super) registration: String,
     pub(super) revocation: String,
+    pub(super) introspection: String,
+    pub(super) pushed_authorization: String,
+    pub(super) backchannel_logout: String,
 }
 
 /// An endpoint of an [`AuthorizationServer`](crate::AuthorizationServer).
@@ -69,6 +73,13 @@ pub enum Endpoint {
     Registration,
     /// The endpoint at which clients revoke tokens. Default: `/revoke`.
     Revocation,
+    /// The endpoint at which clients with credentials ask about their own tokens. Default: `/introspect`.
+    Introspection,
+    /// The endpoint to which clients push authorization requests. Default: `/par`.
+    PushedAuthorization,
+    /// The endpoint to which the provider sends logout tokens, at which this URL may be registered. Default:
+    /// `/authorize/backchannel-logout`.
+    BackchannelLogout,
 }
 
 impl Options {
@@ -87,9 +98,10 @@ impl Options {
             scopes: Vec::new(),
             claims: Vec::new(),
             registration: true,
+            identity_assertions: false,
             access_token_lifetime: Duration::from_secs(10 * 60),
             login_lifetime: Duration::from_secs(30 * 24 * 60 * 60),
-            max_idle: None,
+            grant_idle_timeout: None,
             admission: None,
             page: None,
             style: None,
@@ -159,6 +171,9 @@ impl Endpoints {
             token: format!("{path}/token"),
             registration: format!("{path}/register"),
             revocation: format!("{path}/revoke"),
+            introspection: format!("{path}/introspect"),
+            pushed_authorization: format!("{path}/par"),
+            backchannel_logout: format!("{path}/authorize/backchannel-logout"),
         }
     }
 
@@ -170,12 +185,27 @@ impl Endpoints {
             Endpoint::Token => &mut self.token,
             Endpoint::Registration => &mut self.registration,
             Endpoint::Revocation => &mut self.revocation,
+            Endpoint::Introspection => &mut self.introspection,
+            Endpoint::PushedAuthorization => &mut self.pushed_authorization,
+            Endpoint::BackchannelLogout => &mut self.backchannel_logout,
         } = path;
     }
 
     /// Returns all paths.
-    pub(super) fn all(&self) -> [&String; 6] {
-        [&self.authorization, &self.callback, &self.account, &self.token, &self.revocation, &self.registration]
+    pub(super) fn all(&self) -> [&String; 9] {
+        let Self { authorization, callback, account, token, registration, .. } = self;
+        let Self { revocation, introspection, pushed_authorization, backchannel_logout, .. } = self;
+        [
+            authorization,
+            callback,
+            account,
+            token,
+            registration,
+            revocation,
+            introspection,
+            pushed_authorization,
+            backchannel_logout,
+        ]
     }
 
     /// Checks that the paths are absolute and differ.

@@ -2,46 +2,26 @@
 //!
 //! See [RFC 7591](https://www.rfc-editor.org/rfc/rfc7591).
 
-use std::{net::IpAddr, sync::Once, time::Duration};
+use std::{sync::Once, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, StatusCode, header};
-use mcp_runtime::backend::BackendError;
 use serde_json::{Map, Value, json};
 
 use super::{
     audit::Event,
-    client::{self, Approvers, Client, ClientSource, MAX_NAME, list, wants_refresh_tokens},
+    client::{self, Approvers, Authentication, Client, ClientSource, MAX_NAME, list, wants_refresh_tokens},
     inner::Inner,
     oauth_error::OAuthError,
     parameters::Sender,
     random, reply,
-    store::{Limits, Store},
+    store::Limits,
 };
-use crate::{json::parse_object, shares::Peer};
+use crate::json::parse_object;
 
 /// The maximum number of registrations of one address and in total, within the time after which an unused registration
 /// expires.
 const LIMITS: Limits = Limits { per_account: 20, total: 1000, window: Duration::from_secs(60 * 60) };
-
-/// Counts a registration. Returns `false` if there are too many. A sender that can only be the proxy of the server counts
-/// in total.
-async fn admit(store: &Store, peer: Peer, is_https: bool) -> Result<bool, BackendError> {
-    let sender = peer.network().filter(|network| !(is_https && is_internal(*network)));
-    let account = match sender {
-        None if is_https => String::new(),
-        sender => random::hash(&sender.map_or_else(String::new, |network| network.to_string())),
-    };
-    store.count("registrations", &account, LIMITS).await
-}
-
-/// Returns whether an address is of this machine or of a private network.
-fn is_internal(address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
-        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
-    }
-}
 
 /// Registers a client.
 pub(super) async fn register(server: &Inner, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
@@ -55,7 +35,7 @@ pub(super) async fn register(server: &Inner, body: &[u8], sender: Sender<'_>) ->
     let clients = &server.clients;
     let metadata = parse_object(body).map_err(|_| invalid("expected a JSON object with unique names"))?;
     let (client, secret) = describe(&metadata)?;
-    if !admit(&clients.store, sender.peer, clients.is_https).await? {
+    if !clients.store.count("registrations", &clients.account_of(sender.peer), LIMITS).await? {
         let error = OAuthError::new("temporarily_unavailable", "too many clients were registered within an hour");
         return Err(OAuthError { status: StatusCode::TOO_MANY_REQUESTS, ..error });
     }
@@ -113,7 +93,9 @@ fn describe(metadata: &Map<String, Value>) -> Result<(Client, Option<String>), O
         id: random::token()?,
         name,
         redirect_uris,
-        secret_hash: secret.as_deref().map(random::hash),
+        authentication: secret
+            .as_deref()
+            .map_or(Authentication::None, |secret| Authentication::Secret(random::hash(secret))),
         wants_refresh_tokens: wants_refresh_tokens(metadata),
         machine_scopes: None,
         source: ClientSource::Registered,

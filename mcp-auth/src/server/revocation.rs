@@ -22,7 +22,7 @@ use crate::{jose::Jws, jwt::KeySource as _};
 /// Why a grant ends that its client has revoked.
 const REASON: &str = "the client has revoked it";
 
-/// Ends the grant of a refresh or access token, or the access token of a machine. Unknown tokens need no revocation, so they
+/// Ends the grant of a refresh or access token, or an access token without a grant. Unknown tokens need no revocation, so they
 /// are no errors.
 pub(super) async fn revoke(server: &Inner, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
     let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
@@ -37,10 +37,11 @@ pub(super) async fn revoke(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
     } else if let Some(claims) = verified_claims(server, token).await {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         check(&client, text("client_id")).map_err(of_client)?;
-        match (text("grant"), text("jti")) {
+        let is_machine = text("sub").and_then(|sub| sub.strip_prefix(MACHINE)) == Some(client.id.as_str());
+        match (text(grants::GRANT), text("jti")) {
             (Some(grant), _) => grants::end(server, grant, sender.peer, REASON).await?,
-            // The token of a machine, which states its client twice.
-            (None, Some(id)) if text("sub").and_then(|sub| sub.strip_prefix(MACHINE)) == Some(client.id.as_str()) => {
+            // The token of a machine, which states its client twice, or one that was issued for an identity assertion.
+            (None, Some(id)) if is_machine || text(grants::ASSERTIONS).is_some() => {
                 let subject = text("sub").unwrap_or_default();
                 server.ended.add(id, subject).await?;
                 let event = Event::new("revocation", sender.peer)
@@ -64,7 +65,8 @@ fn check(client: &Client, owner: Option<&str>) -> Result<(), OAuthError> {
     Err(OAuthError::new("invalid_grant", "the token was issued to another client"))
 }
 
-async fn verified_claims(server: &Inner, token: &str) -> Option<Map<String, Value>> {
+/// Returns the claims of a token that this server has signed.
+pub(super) async fn verified_claims(server: &Inner, token: &str) -> Option<Map<String, Value>> {
     let token = Jws::parse(token).ok()?;
     server.keys.verify(&token).await.ok()?;
     token.claims().ok()

@@ -7,8 +7,8 @@ use http::{Method, Request, Response};
 use mcp_runtime::auth::{AuthorizationRoutes, RouteFuture};
 
 use super::{
-    account, authorize, callback, inner::Inner, metadata, oauth_error::OAuthError, parameters::Sender, registration,
-    reply, revocation, token,
+    account, authorize, callback, inner::Inner, introspection, logout, metadata, oauth_error::OAuthError,
+    parameters::Sender, pushed, registration, reply, revocation, token,
 };
 
 /// The endpoints of an authorization server.
@@ -21,8 +21,8 @@ impl Routes {
         let (query, sender) = (request.uri().query().unwrap_or_default(), Sender::of(request));
         let is_callback = request.uri().path() == self.0.options.endpoints.callback;
         match *request.method() {
-            // It would use up the code of the provider.
-            Method::HEAD if is_callback => reply::method_not_allowed("GET"),
+            // It would use up the code of the provider, or a pushed request.
+            Method::HEAD if is_callback || query.contains("request_uri=") => reply::method_not_allowed("GET"),
             Method::GET if is_callback => callback::handle(&self.0, query, sender).await,
             Method::GET | Method::HEAD => authorize::start(&self.0, query, sender).await,
             Method::POST if !is_callback => match authorize::form(&self.0, request.body(), sender) {
@@ -73,6 +73,12 @@ impl Routes {
             token::issue(&self.0, body, sender).await
         } else if path == endpoints.revocation {
             revocation::revoke(&self.0, body, sender).await
+        } else if path == endpoints.introspection {
+            introspection::introspect(&self.0, body, sender).await
+        } else if path == endpoints.pushed_authorization {
+            pushed::push(&self.0, body, sender).await
+        } else if path == endpoints.backchannel_logout {
+            logout::handle(&self.0, body, sender).await
         } else {
             registration::register(&self.0, body, sender).await
         }
@@ -82,7 +88,10 @@ impl Routes {
 impl AuthorizationRoutes for Routes {
     fn serves(&self, path: &str) -> bool {
         let endpoints = &self.0.options.endpoints;
-        let is_served = |own: &&String| self.0.options.registration || **own != endpoints.registration;
+        let is_served = |own: &&String| {
+            (self.0.options.registration || **own != endpoints.registration)
+                && (self.0.upstream.has_issuer() || **own != endpoints.backchannel_logout)
+        };
         endpoints.all().into_iter().filter(is_served).any(|own| own == path) || metadata::serves(&self.0, path)
     }
 

@@ -68,9 +68,12 @@ impl Store {
         kind: &str,
         id: &str,
     ) -> Result<Option<(T, RecordVersion)>, BackendError> {
-        let key = self.key(kind, id);
-        let Some(record) = self.records.get(&key).await? else { return Ok(None) };
-        let value = self.sealer.open(Purpose::Record(&key), &record.value);
+        self.get_at(&self.key(kind, id)).await
+    }
+
+    async fn get_at<T: DeserializeOwned>(&self, key: &str) -> Result<Option<(T, RecordVersion)>, BackendError> {
+        let Some(record) = self.records.get(key).await? else { return Ok(None) };
+        let value = self.sealer.open(Purpose::Record(key), &record.value);
         let unreadable = || BackendError::Unavailable(format!("`{key}` was written with another secret"));
         Ok(Some((value.ok_or_else(unreadable)?, record.version)))
     }
@@ -119,22 +122,65 @@ impl Store {
     /// Counts an event of an account, as an empty record that expires. Returns `false` if there are too many within the
     /// window.
     pub(super) async fn count(&self, kind: &str, account: &str, limits: Limits) -> Result<bool, BackendError> {
-        self.insert(kind, &random::token().map_err(unavailable)?, account, limits).await
+        let inserted = self.insert(kind, &random::token().map_err(unavailable)?, account, limits).await?;
+        Ok(!matches!(inserted, Insertion::Full { .. }))
     }
 
-    /// Adds a name to a kind, as an empty record that expires. Returns `false` if there are too many.
+    /// Adds a name to a kind, as an empty record that expires.
     pub(super) async fn insert(
         &self,
         kind: &str,
         name: &str,
         account: &str,
         limits: Limits,
-    ) -> Result<bool, BackendError> {
+    ) -> Result<Insertion, BackendError> {
+        self.insert_record(kind, name, Vec::new(), account, limits).await
+    }
+
+    /// Adds a value to a kind, which expires.
+    pub(super) async fn insert_value(
+        &self,
+        kind: &str,
+        name: &str,
+        value: &impl Serialize,
+        account: &str,
+        limits: Limits,
+    ) -> Result<Insertion, BackendError> {
+        let key = self.member(kind, name);
+        let sealed = self.sealer.seal(Purpose::Record(&key), value).map_err(unavailable)?;
+        self.insert_record(kind, name, sealed, account, limits).await
+    }
+
+    async fn insert_record(
+        &self,
+        kind: &str,
+        name: &str,
+        value: Vec<u8>,
+        account: &str,
+        limits: Limits,
+    ) -> Result<Insertion, BackendError> {
         let Limits { per_account, total, window } = limits;
         let quota = RecordQuota { account, per_account, total };
-        let group = format!("{}/{kind}", self.prefix);
-        let inserted = self.records.insert(&group, name, Vec::new(), window, quota).await?;
-        Ok(!matches!(inserted, Insertion::Full { .. }))
+        self.records.insert(&format!("{}/{kind}", self.prefix), name, value, window, quota).await
+    }
+
+    /// Returns the key of a member of a kind.
+    fn member(&self, kind: &str, name: &str) -> String {
+        format!("{}/{kind}:{name}", self.prefix)
+    }
+
+    /// Removes a value that was added to a kind, if it is accepted. Of several requests that do so, one gets it.
+    pub(super) async fn take<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        name: &str,
+        accepts: impl FnOnce(&T) -> bool,
+    ) -> Result<Option<T>, BackendError> {
+        let key = self.member(kind, name);
+        let found = self.get_at::<T>(&key).await?.filter(|(value, _)| accepts(value));
+        let Some((value, version)) = found else { return Ok(None) };
+        let is_taken = self.records.delete(&key, RecordCondition::Version(version)).await?;
+        Ok(is_taken.then_some(value))
     }
 
     /// Returns the names that were added to a kind.

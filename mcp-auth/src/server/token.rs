@@ -12,10 +12,12 @@ use serde_json::{Map, Value, json};
 use super::{
     audit::Event,
     authorize::check_resource,
-    client::Client,
+    client::{Authentication, Client},
     codes::{self, Code, MACHINE, ValidCode},
-    grants::{self, Grant, RefreshToken},
+    grants::{self, Grant, RefreshToken, narrowed},
+    identity_assertions,
     inner::Inner,
+    logout,
     oauth_error::OAuthError,
     parameters::{Parameters, Sender},
     random, reply,
@@ -41,6 +43,10 @@ async fn tokens(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>, pee
         Some("authorization_code") => exchange(server, client, form, peer).await,
         Some("refresh_token") => refresh(server, client, form, peer).await,
         Some("client_credentials") => for_machine(server, client, form, peer).await,
+        Some(identity_assertions::GRANT_TYPE) if server.options.identity_assertions => {
+            let (token, scopes) = identity_assertions::exchange(server, client, form, peer).await?;
+            Ok(response(server, &token, &scopes))
+        }
         Some(_) => Err(OAuthError::new("unsupported_grant_type", "the grant type is not supported")),
         None => Err(OAuthError::new("invalid_request", "`grant_type` is missing")),
     }
@@ -93,10 +99,11 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: 
     let grant_id = random::token()?;
     let lifetime = grants::lifetime(server, &grant);
     server.store.set("grant", &grant_id, RecordCondition::Absent, &grant, lifetime).await?;
-    codes::mark_used(server, &key, version, &grant_id, request, peer).await?;
-    if !users::add_grant(server, &grant.subject, &grant_id, issued).await? {
-        grants::end(server, &grant_id, peer, "the logins of the user were ended").await?;
-        return Err(OAuthError::new("invalid_grant", "the logins of the user were ended"));
+    codes::mark_used(server, &key, version, &grant_id, &grant.subject, request, peer).await?;
+    let is_valid = users::add_grant(server, &grant.subject, &grant_id, issued).await?;
+    if !is_valid || logout::has_ended(server, &grant.claims, issued).await? {
+        grants::end(server, &grant_id, peer, "the grants of the user were ended").await?;
+        return Err(OAuthError::new("invalid_grant", "the grants of the user were ended"));
     }
     let tokens = respond(server, client, &grant, &grant_id, &grant.scopes, is_refreshed).await?;
     Event::new("issuance", peer).principal(&server.options.issuer, &grant.subject).client(client.id.as_str()).record();
@@ -175,7 +182,7 @@ async fn replace(
 
 /// Issues a token to a machine, in its own name.
 async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
-    let (Some(scopes), Some(_)) = (&client.machine_scopes, &client.secret_hash) else {
+    let Some(scopes) = client.machine_scopes.as_ref().filter(|_| client.authentication != Authentication::None) else {
         return Err(OAuthError::new("unauthorized_client", "the client may act only for users"));
     };
     let scopes = narrowed(scopes, form.get("scope"))?;
@@ -183,16 +190,6 @@ async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>, pee
     let token = grants::access_token(server, &subject, client, &scopes, &Map::new(), None).await?;
     Event::new("issuance", peer).principal(&server.options.issuer, &subject).client(client.id.as_str()).record();
     Ok(response(server, &token, &scopes))
-}
-
-/// Returns the requested scopes, which must be granted, or else all of them.
-fn narrowed(granted: &[String], requested: Option<&str>) -> Result<Vec<String>, OAuthError> {
-    let Some(requested) = requested else { return Ok(granted.to_vec()) };
-    let requested: Vec<String> = requested.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned).collect();
-    if requested.iter().all(|scope| granted.contains(scope)) {
-        return Ok(requested);
-    }
-    Err(OAuthError::new("invalid_scope", "a scope was not granted"))
 }
 
 async fn respond(
@@ -204,7 +201,8 @@ async fn respond(
     is_refreshed: bool,
 ) -> Result<Value, OAuthError> {
     let claims = server.options.copied_claims(&grant.all_claims());
-    let token = grants::access_token(server, &grant.subject, client, scopes, &claims, Some(id)).await?;
+    let token =
+        grants::access_token(server, &grant.subject, client, scopes, &claims, Some((grants::GRANT, id))).await?;
     let mut response = response(server, &token, scopes);
     if is_refreshed {
         response["refresh_token"] = json!(grants::refresh_token(server, id, grant.generation)?);

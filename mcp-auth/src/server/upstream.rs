@@ -1,15 +1,17 @@
 use std::{fmt, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header::AUTHORIZATION};
+use mcp_runtime::auth::AuthenticationError;
 use serde_json::{Map, Value};
 
 use super::{
-    login::{Attempt, Login, Tokens, UpstreamError},
+    login::{Attempt, Login, Tokens, UpstreamError, session_of},
     parameters::{form, with_parameters},
     random,
 };
 use crate::{
     ClientCredentials, Error,
+    audience::Audience,
     claims::ClaimRules,
     clock::Clock,
     discovery::Metadata,
@@ -22,6 +24,23 @@ use crate::{
 
 /// The maximum size of the description of a user in bytes, which is stored with each grant.
 const MAX_USER: usize = 32 << 10;
+
+/// The errors of a provider that refuses a code or a refresh token.
+const REFUSALS: [&str; 3] = ["invalid_grant", "bad_verification_code", "bad_refresh_token"];
+
+/// The errors of a provider that refuses to exchange a token.
+const EXCHANGE_REFUSALS: [&str; 7] = [
+    "invalid_grant",
+    "invalid_request",
+    "invalid_target",
+    "invalid_scope",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "access_denied",
+];
+
+/// The type of access tokens in an exchange.
+const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 
 /// The identity provider at which users log in, of which an [`AuthorizationServer`](crate::AuthorizationServer) is a
 /// client.
@@ -228,7 +247,7 @@ impl Upstream {
             ("redirect_uri", callback),
             ("code_verifier", &attempt.verifier),
         ];
-        let response = self.request_tokens(&parameters).await?;
+        let response = self.request_tokens(&parameters, &REFUSALS).await?;
         let tokens = tokens(&response, None, now)?;
         let claims = match &self.issuer {
             Some(issuer) => {
@@ -238,11 +257,9 @@ impl Upstream {
             }
             None => self.user(&tokens.access).await?,
         };
-        let subject = match claims.get(&self.subject) {
-            Some(Value::String(subject)) if !subject.is_empty() => subject.clone(),
-            Some(Value::Number(subject)) => subject.to_string(),
-            _ => return Err(UpstreamError::Unavailable(format!("the user has no `{}`", self.subject))),
-        };
+        let subject = self.subject_of(&claims);
+        let subject =
+            subject.ok_or_else(|| UpstreamError::Unavailable(format!("the user has no `{}`", self.subject)))?;
         Ok(Login { subject, claims, tokens })
     }
 
@@ -250,9 +267,38 @@ impl Upstream {
     /// token, the tokens stay as they are.
     pub(super) async fn refresh(&self, old: &Tokens, now: f64) -> Result<(Tokens, Option<String>), UpstreamError> {
         let Some(refresh) = &old.refresh else { return Ok((old.clone(), None)) };
-        let response = self.request_tokens(&[("grant_type", "refresh_token"), ("refresh_token", refresh)]).await?;
+        let parameters = [("grant_type", "refresh_token"), ("refresh_token", refresh)];
+        let response = self.request_tokens(&parameters, &REFUSALS).await?;
         let identity = response.get("id_token").and_then(Value::as_str).map(str::to_owned);
         Ok((tokens(&response, Some(refresh), now)?, identity))
+    }
+
+    /// Exchanges the access token of a user for one with which another service can be called in the name of the user.
+    ///
+    /// See [RFC 8693](https://www.rfc-editor.org/rfc/rfc8693).
+    pub(super) async fn exchange_token(
+        &self,
+        token: &str,
+        audience: &str,
+        scope: &str,
+    ) -> Result<String, UpstreamError> {
+        let mut parameters = vec![
+            ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+            ("subject_token", token),
+            ("subject_token_type", ACCESS_TOKEN),
+            ("requested_token_type", ACCESS_TOKEN),
+            ("audience", audience),
+        ];
+        if !scope.is_empty() {
+            parameters.push(("scope", scope));
+        }
+        let response = self.request_tokens(&parameters, &EXCHANGE_REFUSALS).await?;
+        let text = |name: &str| response.get(name).and_then(Value::as_str).unwrap_or_default();
+        // A token of another type may be a token of the user for anything else.
+        if text("issued_token_type") != ACCESS_TOKEN || !text("token_type").eq_ignore_ascii_case("bearer") {
+            return Err(UpstreamError::Unavailable("the issued token is of another type".to_owned()));
+        }
+        Ok(tokens(&response, None, 0.0)?.access)
     }
 
     /// Returns the current claims of a user: those of the last identity token, and those of the user endpoint, which take
@@ -270,7 +316,12 @@ impl Upstream {
     ) -> Result<(Map<String, Value>, Map<String, Value>), UpstreamError> {
         let (claims, user) = match (&self.issuer, identity) {
             (Some(issuer), Some(token)) => {
-                (issuer.verify(&token, None, self.credentials.id(), &self.clock).await?, Map::new())
+                let mut claims = issuer.verify(&token, None, self.credentials.id(), &self.clock).await?;
+                // It need not state the session again.
+                if let Some(session) = session_of(known) {
+                    claims.entry("sid").or_insert_with(|| session.into());
+                }
+                (claims, Map::new())
             }
             (Some(_), None) => (known.clone(), self.user(access).await?),
             (None, _) => (self.user(access).await?, Map::new()),
@@ -287,11 +338,52 @@ impl Upstream {
         self.issuer.as_ref().map_or_else(|| self.token.as_str(), |issuer| &*issuer.rules.issuer)
     }
 
+    /// Returns the subject that claims describe.
+    pub(super) fn subject_of(&self, claims: &Map<String, Value>) -> Option<String> {
+        match claims.get(&self.subject)? {
+            Value::String(subject) if !subject.is_empty() => Some(subject.clone()),
+            Value::Number(subject) => Some(subject.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the provider issues identity tokens, and so may send logout tokens.
+    pub(super) fn has_issuer(&self) -> bool {
+        self.issuer.is_some()
+    }
+
+    /// Returns whether `sub` identifies users.
+    pub(super) fn identifies_by_sub(&self) -> bool {
+        self.subject == "sub"
+    }
+
+    /// Verifies that the provider has signed a token for this server as its client or, if there is one, for an audience, and
+    /// that it has not expired. Returns its claims.
+    ///
+    /// # Errors
+    ///
+    /// Returns what is wrong with the token.
+    pub(super) async fn verify(
+        &self,
+        token: &Jws<'_>,
+        audience: Option<&Audience>,
+    ) -> Result<Map<String, Value>, AuthenticationError> {
+        match &self.issuer {
+            Some(issuer) => issuer.verify_token(token, audience, &self.clock).await,
+            None => Err(AuthenticationError::invalid("the provider has no keys")),
+        }
+    }
+
     pub(super) fn has_users(&self) -> bool {
         self.userinfo.is_some()
     }
 
-    async fn request_tokens(&self, parameters: &[(&str, &str)]) -> Result<Map<String, Value>, UpstreamError> {
+    /// Sends a request to the token endpoint. `refusals` are the errors after which a repetition is useless.
+    async fn request_tokens(
+        &self,
+        parameters: &[(&str, &str)],
+        refusals: &[&str],
+    ) -> Result<Map<String, Value>, UpstreamError> {
         let (headers, form) = self.credentials.authenticate(form(parameters));
         let (status, response) = self.fetcher.post(&self.token, headers, form).await?;
         let response = parse_object(&response.body).map_err(UpstreamError::Unavailable)?;
@@ -299,9 +391,7 @@ impl Upstream {
         match (status, error) {
             // Some providers report errors with status 200.
             (StatusCode::OK, None) => Ok(response),
-            (_, Some(error)) if ["invalid_grant", "bad_verification_code", "bad_refresh_token"].contains(&&*error) => {
-                Err(UpstreamError::Refused(error))
-            }
+            (_, Some(error)) if refusals.contains(&&*error) => Err(UpstreamError::Refused(error)),
             (status, error) => {
                 let error = error.unwrap_or_default();
                 Err(UpstreamError::Unavailable(format!("the response has the status {status} {error}")))
@@ -338,6 +428,23 @@ fn tokens(response: &Map<String, Value>, refresh: Option<&str>, now: f64) -> Res
 }
 
 impl Issuer {
+    /// Verifies signature, issuer, audience and times of a token. Returns its claims.
+    async fn verify_token(
+        &self,
+        token: &Jws<'_>,
+        audience: Option<&Audience>,
+        clock: &Clock,
+    ) -> Result<Map<String, Value>, AuthenticationError> {
+        let claims = token.claims().map_err(AuthenticationError::invalid)?;
+        self.rules.check_issuer(&claims)?;
+        self.keys.verify(token).await?;
+        audience.unwrap_or(&self.rules.audience).check(claims.get("aud"))?;
+        match self.rules.check_times(&claims, clock)? {
+            Some(_) => Ok(claims),
+            None => Err(AuthenticationError::invalid("it does not expire")),
+        }
+    }
+
     /// Verifies an identity token. After a refresh, it has no nonce.
     ///
     /// See [OpenID Connect Core, 3.1.3.7](https://openid.net/specs/openid-connect-core-1_0.html#IDTokenValidation).
@@ -350,16 +457,7 @@ impl Issuer {
     ) -> Result<Map<String, Value>, UpstreamError> {
         let invalid = |reason: &str| UpstreamError::Unavailable(format!("the identity token is invalid: {reason}"));
         let token = Jws::parse(token).map_err(invalid)?;
-        let claims = token.claims().map_err(invalid)?;
-        let check =
-            |result: Result<(), mcp_runtime::auth::AuthenticationError>| result.map_err(|e| invalid(e.message()));
-        check(self.rules.check_issuer(&claims))?;
-        check(self.keys.verify(&token).await.map(|_| ()))?;
-        check(self.rules.audience.check(claims.get("aud")))?;
-        let expiry = self.rules.check_times(&claims, clock).map_err(|error| invalid(error.message()))?;
-        if expiry.is_none() {
-            return Err(invalid("it does not expire"));
-        }
+        let claims = self.verify_token(&token, None, clock).await.map_err(|error| invalid(error.message()))?;
         if nonce.is_some() && claims.get("nonce").and_then(Value::as_str) != nonce {
             return Err(invalid("it is of another login"));
         }

@@ -5,7 +5,7 @@ use mcp_runtime::Context;
 use super::{
     grants::{self, Grant},
     inner::Inner,
-    login::UpstreamTokenError,
+    login::{UpstreamError, UpstreamTokenError},
     random,
 };
 use crate::shares::Peer;
@@ -53,6 +53,47 @@ impl UpstreamTokens {
         }
         let (server, id, peer) = (Arc::clone(&self.0), grant.to_owned(), Peer::from(ctx.peer_addr()));
         grants::exclusively(&self.0, grant, async move { renewed(&server, &id, peer).await }).await?
+    }
+
+    /// Exchanges the access token of the caller for one with which another service can be called in the name of the caller:
+    /// `audience` is the service as the provider knows it, and the token has these scopes there. Without scopes, the provider
+    /// chooses them.
+    ///
+    /// Each call is a request to the provider, which must allow this server to exchange tokens.
+    ///
+    /// ```no_run
+    /// # async fn exchange(tokens: &mcp_auth::UpstreamTokens, ctx: &mcp_runtime::Context) -> Result<(), mcp_auth::UpstreamTokenError> {
+    /// let token = tokens.exchange(ctx, "https://calendar.example.com", ["events:read"]).await?;
+    /// // … a request to this service with `Authorization: Bearer {token}`
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// See [RFC 8693](https://www.rfc-editor.org/rfc/rfc8693).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the caller has no token, or if the provider refuses or does not respond.
+    pub async fn exchange(
+        &self,
+        ctx: &Context,
+        audience: &str,
+        scopes: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Result<String, UpstreamTokenError> {
+        let mut scope = String::new();
+        for name in scopes {
+            scope.push_str(if scope.is_empty() { "" } else { " " });
+            scope.push_str(name.as_ref());
+        }
+        let token = self.of(ctx).await?;
+        let exchanged = self.0.upstream.exchange_token(&token, audience, &scope).await;
+        exchanged.map_err(|error| {
+            tracing::warn!(%error, audience, "the token of a user cannot be exchanged");
+            match error {
+                UpstreamError::Refused(_) => UpstreamTokenError::Refused,
+                UpstreamError::Unavailable(_) => UpstreamTokenError::Unavailable,
+            }
+        })
     }
 }
 

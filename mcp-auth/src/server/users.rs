@@ -6,8 +6,11 @@ use mcp_runtime::backend::BackendError;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    audit::Event,
     grants::{self, Grant},
     inner::Inner,
+    login::session_of,
+    oauth_error::OAuthError,
     random,
 };
 use crate::shares::Peer;
@@ -36,8 +39,11 @@ struct User {
     browsers: Vec<String>,
     /// The identifiers of registered clients, and the times at which their registrations expire.
     clients: Vec<(String, f64)>,
-    /// The time at which all logins were ended: codes that are older create no grants.
+    /// The time at which all grants were ended: codes that are older create no grants.
     ended: f64,
+    /// The identifier of what was issued for identity assertions, which ends together.
+    #[serde(default)]
+    assertions: Option<String>,
 }
 
 /// Counts a login. Returns `false` if the user has logged in too often.
@@ -56,7 +62,7 @@ pub(super) async fn admit_login(server: &Inner, subject: &str) -> Result<bool, B
 }
 
 /// Adds a grant for a code that was issued at this time, and ends the oldest one if the user has too many. Returns `false`
-/// if all logins of the user were ended since.
+/// if all grants of the user were ended since.
 pub(super) async fn add_grant(server: &Inner, subject: &str, grant: &str, issued: f64) -> Result<bool, BackendError> {
     let (mut excess, mut is_valid) = (None, false);
     update(server, subject, |user| {
@@ -91,14 +97,20 @@ pub(super) async fn grants(server: &Inner, subject: &str) -> Result<Vec<(String,
 }
 
 /// Ends all grants of a user, and forgets all approvals. Returns the number of grants.
-pub(super) async fn end_logins(server: &Inner, subject: &str, peer: Peer, reason: &str) -> Result<usize, BackendError> {
+pub(super) async fn revoke_grants(
+    server: &Inner,
+    subject: &str,
+    peer: Peer,
+    reason: &str,
+) -> Result<usize, BackendError> {
     let now = server.clock.unix();
-    let (mut ids, mut browsers) = (Vec::new(), Vec::new());
+    let (mut ids, mut browsers, mut assertions) = (Vec::new(), Vec::new(), None);
     update(server, subject, |user| {
-        (ids, browsers) = (user.grants.clone(), user.browsers.clone());
+        (ids, browsers, assertions) = (user.grants.clone(), user.browsers.clone(), user.assertions.clone());
         user.ended = now;
     })
     .await?;
+    end_assertions(server, subject, assertions, peer, reason).await?;
     for browser in browsers {
         forget_browser(server, &browser).await?;
     }
@@ -110,6 +122,59 @@ pub(super) async fn end_logins(server: &Inner, subject: &str, peer: Peer, reason
         }
     }
     Ok(count)
+}
+
+/// Returns the identifier of what is issued to a user for identity assertions. Returns `None` for an assertion that was
+/// issued, in seconds since the Unix epoch, before everything that the user had allowed was ended.
+pub(super) async fn assertions(server: &Inner, subject: &str, issued: f64) -> Result<Option<String>, OAuthError> {
+    let (new, mut found) = (random::token()?, None);
+    update(server, subject, |user| {
+        let id = (user.ended <= issued).then(|| user.assertions.get_or_insert_with(|| new.clone()));
+        found = id.cloned();
+    })
+    .await?;
+    Ok(found)
+}
+
+/// Ends what was issued to a user for identity assertions.
+async fn end_assertions(
+    server: &Inner,
+    subject: &str,
+    assertions: Option<String>,
+    peer: Peer,
+    reason: &str,
+) -> Result<(), BackendError> {
+    let Some(id) = assertions else { return Ok(()) };
+    server.ended.add(&id, subject).await?;
+    Event::new("revocation", peer).principal(&server.options.issuer, subject).reason(reason).record();
+    update(server, subject, |user| user.assertions = user.assertions.take().filter(|current| *current != id)).await
+}
+
+/// Ends the grants of a user that were created until a time, in seconds since the Unix epoch: those of one session at the
+/// provider, or all, and then codes that were issued until then create no grants.
+pub(super) async fn end_until(
+    server: &Inner,
+    subject: &str,
+    session: Option<&str>,
+    until: f64,
+    peer: Peer,
+    reason: &str,
+) -> Result<(), BackendError> {
+    let found = grants(server, subject).await?;
+    if session.is_none() && server.store.get::<User>("user", &random::hash(subject)).await?.is_some() {
+        let mut assertions = None;
+        update(server, subject, |user| {
+            assertions = user.assertions.clone();
+            user.ended = user.ended.max(until);
+        })
+        .await?;
+        end_assertions(server, subject, assertions, peer, reason).await?;
+    }
+    let is_meant = |grant: &Grant| session.is_none() || session_of(&grant.claims) == session;
+    for (id, _) in found.into_iter().filter(|(_, grant)| grant.created <= until && is_meant(grant)) {
+        grants::end(server, &id, peer, reason).await?;
+    }
+    Ok(())
 }
 
 /// Adds a browser, and forgets what was approved in the one that the user has used first if there are too many.

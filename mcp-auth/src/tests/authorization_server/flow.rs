@@ -10,6 +10,8 @@ use crate::tests::bearer;
 async fn metadata_is_found_by_clients_of_every_revision() {
     let world = World::new().await;
     let well_known = "/.well-known/oauth-authorization-server";
+    let algorithms = ["ES256", "ES384", "EdDSA", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"];
+    let methods = ["none", "client_secret_basic", "client_secret_post", "private_key_jwt"];
     for path in [well_known.to_owned(), format!("{well_known}/mcp"), format!("{well_known}/mcp/")] {
         let response = world.send("GET", &path, &[("origin", "https://inspector.example")], "").await;
         assert_eq!((response.status, response.header("access-control-allow-origin")), (200, "*"), "{path}");
@@ -20,12 +22,18 @@ async fn metadata_is_found_by_clients_of_every_revision() {
                 "authorization_endpoint": format!("{ISSUER}/authorize"),
                 "token_endpoint": format!("{ISSUER}/token"),
                 "revocation_endpoint": format!("{ISSUER}/revoke"),
+                "introspection_endpoint": format!("{ISSUER}/introspect"),
+                "pushed_authorization_request_endpoint": format!("{ISSUER}/par"),
                 "registration_endpoint": format!("{ISSUER}/register"),
                 "response_types_supported": ["code"],
                 "response_modes_supported": ["query"],
                 "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
-                "token_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
-                "revocation_endpoint_auth_methods_supported": ["none", "client_secret_basic", "client_secret_post"],
+                "token_endpoint_auth_methods_supported": methods,
+                "token_endpoint_auth_signing_alg_values_supported": algorithms,
+                "revocation_endpoint_auth_methods_supported": methods,
+                "revocation_endpoint_auth_signing_alg_values_supported": algorithms,
+                "introspection_endpoint_auth_methods_supported": methods[1..],
+                "introspection_endpoint_auth_signing_alg_values_supported": algorithms,
                 "code_challenge_methods_supported": ["S256"],
                 "authorization_response_iss_parameter_supported": true,
                 "client_id_metadata_document_supported": true,
@@ -45,7 +53,7 @@ async fn metadata_is_found_by_clients_of_every_revision() {
 async fn an_issuer_with_a_path_has_its_endpoints_below_it() {
     let world = World::with(|builder| {
         let builder = builder.issuer("https://mcp.example.com/auth").unwrap();
-        builder.endpoint(crate::Endpoint::Token, "/oauth/token").registration(false)
+        builder.endpoint(crate::Endpoint::Token, "/oauth/token").registration(false).client_documents(false)
     })
     .await;
     let metadata = world.send("GET", "/.well-known/oauth-authorization-server/auth", &[], "").await.json();
@@ -53,6 +61,9 @@ async fn an_issuer_with_a_path_has_its_endpoints_below_it() {
     assert_eq!(metadata["authorization_endpoint"], "https://mcp.example.com/auth/authorize");
     assert_eq!(metadata["token_endpoint"], "https://mcp.example.com/oauth/token");
     assert_eq!(metadata.get("registration_endpoint"), None);
+    let methods = ["none", "client_secret_basic", "client_secret_post"];
+    assert_eq!(metadata["token_endpoint_auth_methods_supported"], json!(methods), "no client has keys");
+    assert_eq!(metadata.get("token_endpoint_auth_signing_alg_values_supported"), None);
     assert!(!world.server.routes().remove(0).serves("/auth/register"));
 }
 
@@ -132,6 +143,7 @@ async fn resources_are_named_in_any_equivalent_form() {
 #[tokio::test]
 async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
     let world = World::new().await;
+    world.provider(|provider| provider.claims = json!({"sid": "upstream-session"}));
     let tokens = world.tokens().await;
     assert!(!tokens.to_string().contains("upstream"), "{tokens}");
     let payload = tokens["access_token"].as_str().unwrap().split('.').nth(1).unwrap();
@@ -139,7 +151,7 @@ async fn what_is_stored_and_what_clients_get_reveals_nothing_of_the_provider() {
     assert!(!String::from_utf8(payload).unwrap().contains("upstream"));
     let stored = stored(&world.records).await;
     let kinds: Vec<&str> = stored.iter().filter_map(|(key, _)| key.split('/').nth(3)).collect();
-    assert_eq!(kinds, ["browser", "code", "grant", "keys", "login", "user"]);
+    assert_eq!(kinds, ["browser", "code", "grant", "keys", "login", "session", "user"]);
     for (key, record) in &stored {
         let text = String::from_utf8_lossy(&record.value);
         assert!(!text.contains("upstream") && !text.contains("ada") && !text.contains("app"), "{key}");

@@ -1,12 +1,16 @@
 //! The authorization server with an identity provider on the loopback interface.
 
+mod assertions;
 mod attacks;
 mod audit;
 mod clients;
 mod consent;
 mod flow;
+mod identity_assertions;
+mod logout;
 mod operations;
 mod provider;
+mod pushed;
 pub(crate) mod records;
 mod refresh;
 mod store;
@@ -38,6 +42,7 @@ pub(super) const JSON: (&str, &str) = ("content-type", "application/json");
 /// The next action of the provider.
 #[derive(Clone)]
 struct Provider {
+    signer: Arc<Signer>,
     subject: String,
     nonce: String,
     /// Replaces the response of the token endpoint.
@@ -128,9 +133,9 @@ impl World {
         secret: [u8; 32],
         configure: impl FnOnce(AuthorizationServerBuilder) -> AuthorizationServerBuilder,
     ) -> Self {
-        let signer = Signer::p256("key");
         let issuer = TestIssuer::start().await;
         let provider = Provider {
+            signer: Arc::new(Signer::p256("key")),
             subject: "ada".to_owned(),
             nonce: String::new(),
             token: None,
@@ -142,7 +147,7 @@ impl World {
             is_openid: true,
         };
         let provider = Arc::new(Mutex::new(provider));
-        respond(&issuer, signer, Arc::clone(&provider));
+        respond(&issuer, Arc::clone(&provider));
         Self::serve(issuer, provider, Arc::default(), resource, secret, configure).await
     }
 
@@ -360,10 +365,11 @@ fn replaced<'a>(valid: &[(&'a str, &'a str)], changes: &[(&'a str, &'a str)]) ->
 }
 
 /// Serves the endpoints of the provider.
-fn respond(issuer: &TestIssuer, signer: Signer, provider: Arc<Mutex<Provider>>) {
+fn respond(issuer: &TestIssuer, provider: Arc<Mutex<Provider>>) {
     let url = issuer.url.clone();
     issuer.respond(move |path| {
         let provider = provider.lock().unwrap().clone();
+        let signer = Arc::clone(&provider.signer);
         match path {
             "/.well-known/openid-configuration" => Reply::Json(json!({
                 "issuer": url,

@@ -57,7 +57,7 @@ async fn what_ends_at_one_process_ends_at_the_others_within_a_second() {
     two.clock.advance(SECOND);
     assert_eq!(accepted(&two, &all).await, [false, true, false]);
     two.records.set_down(false);
-    one.server.end_logins("ada").await.unwrap();
+    one.server.revoke_grants("ada").await.unwrap();
     assert_eq!(accepted(&two, &all).await, [false, true, false]);
     two.clock.advance(5 * SECOND);
     assert_eq!(accepted(&two, &all).await, [false, false, false]);
@@ -68,7 +68,7 @@ async fn withdrawn_signing_keys_verify_nothing_at_any_process() {
     let (one, two) = replicas().await;
     let tokens = one.tokens().await;
     assert_eq!((accepted(&one, &[&tokens]).await, accepted(&two, &[&tokens]).await), (vec![true], vec![true]));
-    one.server.withdraw_keys().await.unwrap();
+    one.server.revoke_signing_keys().await.unwrap();
     assert_eq!(accepted(&one, &[&tokens]).await, [false]);
     two.clock.advance(SECOND);
     assert_eq!(accepted(&two, &[&tokens]).await, [false]);
@@ -81,7 +81,7 @@ async fn withdrawn_signing_keys_verify_nothing_at_any_process() {
 async fn an_idle_process_reads_the_signing_keys_before_it_trusts_an_old_one() {
     let (one, two) = replicas().await;
     let tokens = one.tokens().await;
-    one.server.withdraw_keys().await.unwrap();
+    one.server.revoke_signing_keys().await.unwrap();
     super::records::age_records(27 * HOUR).await;
     two.clock.advance(27 * HOUR);
     let error = crate::tests::bearer(&two.server, tokens["access_token"].as_str().unwrap()).await.unwrap_err();
@@ -111,13 +111,13 @@ async fn all_logins_of_a_user_end_and_codes_and_approvals_with_them() {
     world.provider(|provider| provider.subject = "bob".to_owned());
     let other = world.tokens().await;
     world.clock.advance(SECOND);
-    assert_eq!(world.server.end_logins("ada").await.unwrap(), 1);
+    assert_eq!(world.server.revoke_grants("ada").await.unwrap(), 1);
     assert_eq!(accepted(&world, &[&tokens, &other]).await, [false, true]);
     assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.json()["error"], "invalid_grant");
     assert_eq!(world.exchange(&code, &[]).await.json()["error"], "invalid_grant");
     assert_eq!(world.authorize(&mut browser, &[]).await.status, 200, "the user is asked again");
-    assert_eq!(world.server.end_logins("ada").await.unwrap(), 0);
-    assert_eq!(world.server.end_logins("unknown").await.unwrap(), 0);
+    assert_eq!(world.server.revoke_grants("ada").await.unwrap(), 0);
+    assert_eq!(world.server.revoke_grants("unknown").await.unwrap(), 0);
     // The user may come back.
     world.provider(|provider| provider.subject = "ada".to_owned());
     world.clock.advance(SECOND);
@@ -127,8 +127,8 @@ async fn all_logins_of_a_user_end_and_codes_and_approvals_with_them() {
 
 #[tokio::test]
 async fn a_grant_ends_that_is_not_refreshed() {
-    for (max_idle, status) in [(None, 200), (Some(HOUR), 400)] {
-        let world = World::with(|builder| builder.max_idle(max_idle)).await;
+    for (grant_idle_timeout, status) in [(None, 200), (Some(HOUR), 400)] {
+        let world = World::with(|builder| builder.grant_idle_timeout(grant_idle_timeout)).await;
         let mut tokens = world.tokens().await;
         for _ in 0..3 {
             world.clock.advance(HOUR * 9 / 10);
@@ -136,7 +136,11 @@ async fn a_grant_ends_that_is_not_refreshed() {
             assert_eq!(accepted(&world, &[&tokens]).await, [true]);
         }
         world.clock.advance(HOUR);
-        assert_eq!(world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status, status, "{max_idle:?}");
+        assert_eq!(
+            world.refresh(tokens["refresh_token"].as_str().unwrap()).await.status,
+            status,
+            "{grant_idle_timeout:?}"
+        );
     }
 }
 
@@ -253,6 +257,42 @@ async fn forged_forms_of_the_account_page_are_rejected() {
     assert_eq!(world.send("POST", "/authorize/account", &headers, &body).await.status, 400, "the page has expired");
 }
 
+/// A page of another port may have set the cookies, and may set them again.
+#[tokio::test]
+async fn without_tls_a_login_that_the_user_has_refused_has_ended() {
+    let world = World::start("http://localhost:3000/mcp", [7; 32], |builder| builder).await;
+    let own = [("origin", "http://localhost:3000")];
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[("resource", "")]).await;
+    let answer = form(&[("request", &page.sealed()), ("decision", "approve"), ("scope-0", "yes")]);
+    let login = world.visit_with(&mut browser, "POST", "/authorize", &own, &answer).await;
+    let page = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    let confirm = |decision| form(&[("response", &page.hidden("response")), ("decision", decision)]);
+    let mut planted = browser.clone();
+    let response = world.visit_with(&mut browser, "POST", "/authorize", &own, &confirm("deny")).await;
+    assert_eq!(response.parameter("error").as_deref(), Some("access_denied"), "{response:?}");
+    assert_eq!(browser.0.keys().collect::<Vec<_>>(), ["mcp-browser"], "the cookie of the login is deleted");
+    for browser in [&mut browser, &mut planted] {
+        let response = world.visit_with(browser, "POST", "/authorize", &own, &confirm("approve")).await;
+        assert_eq!(response.parameter("code"), None, "{response:?}");
+    }
+}
+
+/// Any website can open the account page.
+#[tokio::test]
+async fn the_account_page_ends_no_login_of_a_client() {
+    let world = World::new().await;
+    let mut browser = Browser::default();
+    let page = world.authorize(&mut browser, &[]).await;
+    let login = world.answer(&mut browser, &page, "approve").await;
+    for _ in 0..40 {
+        world.visit(&mut browser, "GET", "/authorize/account", "").await;
+    }
+    assert_eq!(account(&world, &mut browser).await.status, 200);
+    let response = world.return_with(&mut browser, &login, &[("code", "x")]).await;
+    assert!(response.parameter("code").is_some(), "{response:?}");
+}
+
 /// Without TLS, a page of another port can set the cookies of a login that an attacker has approved elsewhere. The user
 /// sees the client before it gets a code.
 #[tokio::test]
@@ -281,8 +321,6 @@ async fn without_tls_the_user_confirms_the_login() {
     let mut other = Browser::default();
     let response = world.visit_with(&mut other, "POST", "/authorize", &origin(LOCAL), &confirm("approve")).await;
     assert_eq!(response.status, 400, "{response:?}");
-    let response = world.visit_with(&mut browser.clone(), "POST", "/authorize", &origin(LOCAL), &confirm("deny")).await;
-    assert_eq!(response.parameter("error").as_deref(), Some("access_denied"), "{response:?}");
     let response = world.visit_with(&mut browser, "POST", "/authorize", &origin(LOCAL), &confirm("approve")).await;
     assert!(response.parameter("code").is_some(), "{response:?}");
     // An error does not take the user to the client either.

@@ -72,6 +72,73 @@ async fn a_machine_revokes_its_token() {
     assert_eq!((world.accepts(&revoked).await, world.accepts(&other).await), (false, true));
 }
 
+/// No client finds out whether a token of another one is valid.
+#[tokio::test]
+async fn a_client_with_credentials_asks_about_its_own_tokens() {
+    let world = World::new().await;
+    let (web, robot) = (("web", "a web secret"), ("robot", "a robot secret"));
+    let own = [("client_id", web.0), ("client_secret", web.1)];
+    let code = world.code(&own[..1]).await;
+    let first = world.exchange(&code, &own).await.json();
+    let refresh = |tokens: &Value| tokens["refresh_token"].as_str().unwrap().to_owned();
+    let parameters = [("grant_type", "refresh_token"), own[0], own[1]];
+    let second = world.token(&[&parameters[..], &[("refresh_token", &refresh(&first))]].concat()).await.json();
+    let machine = [("grant_type", "client_credentials"), ("client_id", robot.0), ("client_secret", robot.1)];
+    let machine = world.token(&machine).await.json();
+    let of_app = world.tokens().await;
+    let access = |tokens: &Value| tokens["access_token"].as_str().unwrap().to_owned();
+    let ask = async |(client, secret): (&str, &str), token: &str| {
+        let body = form(&[("client_id", client), ("client_secret", secret), ("token", token)]);
+        world.send("POST", "/introspect", &[], &body).await
+    };
+    let own_access = ask(web, &access(&second)).await;
+    assert_eq!((own_access.status, own_access.header("cache-control")), (200, "no-store"));
+    let described = own_access.json();
+    for (name, expected) in [
+        ("active", json!(true)),
+        ("iss", json!(ISSUER)),
+        ("sub", json!("ada")),
+        ("aud", json!(crate::tests::RESOURCE)),
+        ("client_id", json!("web")),
+        ("scope", json!("notes:read")),
+        ("token_type", json!("Bearer")),
+        ("email", Value::Null),
+    ] {
+        assert_eq!(described[name], expected, "{name}");
+    }
+    let lifetime = described["exp"].as_u64().unwrap() - described["iat"].as_u64().unwrap();
+    assert_eq!(lifetime, 600);
+    for (client, token, active) in [
+        (web, access(&first), true),
+        (web, refresh(&second), true),
+        (web, refresh(&first), false),
+        (robot, access(&machine), true),
+        (robot, access(&second), false),
+        (robot, refresh(&second), false),
+        (web, access(&machine), false),
+        (web, access(&of_app), false),
+        (web, refresh(&of_app), false),
+        (web, "unknown".to_owned(), false),
+    ] {
+        let response = ask(client, &token).await.json();
+        assert_eq!(response["active"], active, "{client:?} {response}");
+        assert!(active || response == json!({"active": false}), "{response}");
+    }
+    // Asking about a refresh token that was replaced is no attempt to use it.
+    assert_eq!(ask(web, &refresh(&second)).await.json()["active"], true);
+    for (client, token, status) in
+        [(("app", ""), access(&of_app), 401), (("web", "wrong"), access(&second), 401), (web, String::new(), 400)]
+    {
+        assert_eq!(ask(client, &token).await.status, status, "{client:?}");
+    }
+    world.send("POST", "/revoke", &[], &form(&[own[0], own[1], ("token", &access(&first))])).await;
+    for token in [access(&first), access(&second), refresh(&second)] {
+        assert_eq!(ask(web, &token).await.json(), json!({"active": false}));
+    }
+    world.clock.advance(Duration::from_secs(600));
+    assert_eq!(ask(robot, &access(&machine)).await.json(), json!({"active": false}));
+}
+
 #[tokio::test]
 async fn tokens_and_logins_expire_and_keys_rotate() {
     let world = World::with(|builder| builder.login_lifetime(Duration::from_secs(3 * 24 * 3600))).await;
@@ -118,6 +185,60 @@ async fn the_oldest_grant_of_a_user_ends_if_there_are_too_many() {
         world.tokens().await;
     }
     assert!(!world.accepts(&first["access_token"]).await);
+}
+
+/// Return a token with which a calendar can be called for the caller.
+#[tool]
+async fn calendar_token(tokens: &UpstreamTokens, ctx: &Context) -> Result<String, String> {
+    let token = tokens.exchange(ctx, "https://calendar.example", ["events:read", "events:write"]).await;
+    token.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn functions_exchange_the_token_of_the_provider_for_one_of_another_service() {
+    let world = World::new().await;
+    let tokens = world.tokens().await;
+    let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap().0.clone();
+    let call = async |identity: Identity| {
+        let server = Server::empty("notes", "1.0.0").with::<calendar_token>();
+        let server = server.with_state(world.server.upstream_tokens()).stdio_identity(identity);
+        server.test_client(Revision::V2026_07_28).call("calendar_token", ()).await.unwrap().text().to_owned()
+    };
+    let access = "urn:ietf:params:oauth:token-type:access_token";
+    let issued =
+        |kind: &str, scheme: &str| json!({"access_token": "x", "issued_token_type": kind, "token_type": scheme});
+    let (refused, unavailable) =
+        ("the provider issues no token for this service", "the token of the provider is temporarily unavailable");
+    for (status, response, expected) in [
+        (200, issued(access, "Bearer"), "x"),
+        (200, issued(access, "bearer"), "x"),
+        (200, issued(access, "DPoP"), unavailable),
+        (200, issued("urn:ietf:params:oauth:token-type:refresh_token", "N_A"), unavailable),
+        (200, json!({"access_token": "x", "token_type": "Bearer"}), unavailable),
+        (400, json!({"error": "invalid_target"}), refused),
+        (400, json!({"error": "invalid_grant"}), refused),
+        (403, json!({"error": "access_denied"}), refused),
+        (401, json!({"error": "invalid_client"}), unavailable),
+        (503, json!({}), unavailable),
+    ] {
+        world.provider(|provider| provider.token = Some((status, response.clone())));
+        assert_eq!(call(identity.clone()).await, expected, "{response}");
+    }
+    let sent = world.issuer.received("/token");
+    let sent: std::collections::BTreeMap<_, _> = form_urlencoded::parse(sent[1].body.as_bytes()).collect();
+    for (name, value) in [
+        ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange"),
+        ("subject_token", "upstream-access"),
+        ("subject_token_type", access),
+        ("requested_token_type", access),
+        ("audience", "https://calendar.example"),
+        ("scope", "events:read events:write"),
+    ] {
+        assert_eq!(sent.get(name).map(|value| &**value), Some(value), "{name}");
+    }
+    assert!(world.accepts(&tokens["access_token"]).await, "a refusal ends nothing");
+    let machine = Identity::new("x").with_claims(json!({"iss": ISSUER, "sub": "client:robot"}));
+    assert_eq!(call(machine).await, "the caller has not logged in at the provider");
 }
 
 /// Return the token of the caller at the provider.

@@ -1,0 +1,156 @@
+//! Assertions with which clients authenticate: `private_key_jwt`.
+//!
+//! See [RFC 7523, 3](https://www.rfc-editor.org/rfc/rfc7523#section-3) and its
+//! [update](https://datatracker.ietf.org/doc/draft-ietf-oauth-rfc7523bis/), which pins the audience.
+
+use std::time::Duration;
+
+use mcp_runtime::{auth::AuthenticationError, backend::Insertion};
+use serde_json::{Map, Value};
+
+use super::{
+    client::{Client, ClientKeys, ClientSource},
+    clients::Clients,
+    oauth_error::OAuthError,
+    parameters::Parameters,
+    random,
+    store::Limits,
+};
+use crate::{
+    claims::ClaimRules,
+    jose::{Algorithm, Jws},
+    shares::Peer,
+};
+
+/// The value of `client_assertion_type`.
+const TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// The types of the tokens. Others, such as access tokens, are signed for another purpose.
+const TOKEN_TYPES: [Option<&str>; 3] = [None, Some("jwt"), Some("client-authentication+jwt")];
+
+/// The maximum time until an assertion expires.
+const MAX_LIFETIME: Duration = Duration::from_secs(10 * 60);
+
+/// How much the clocks of client and server may differ.
+const LEEWAY: Duration = Duration::from_secs(60);
+
+/// The maximum number of assertions that are remembered until they expire: of clients with metadata documents by the address
+/// of the sender, since strangers invent any number of such clients, and separately of configured clients by client.
+const MAX_REMEMBERED: usize = if cfg!(test) { 200 } else { 20_000 };
+const MAX_OF_ACCOUNT: usize = MAX_REMEMBERED / 4 * 3;
+
+/// An assertion whose signature has not been verified.
+pub(super) struct Assertion<'a> {
+    token: Jws<'a>,
+    claims: Map<String, Value>,
+}
+
+impl<'a> Assertion<'a> {
+    /// Returns the assertion of a request, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it is not such an assertion.
+    pub(super) fn of(form: &'a Parameters<'_>) -> Result<Option<Self>, OAuthError> {
+        let text = match (form.get("client_assertion_type"), form.get("client_assertion")) {
+            (None, None) => return Ok(None),
+            (Some(TYPE), Some(text)) => text,
+            _ => return Err(invalid("it is missing, or its type is unknown")),
+        };
+        let token = Jws::parse(text).map_err(invalid)?;
+        if !TOKEN_TYPES.contains(&token.kind().as_deref()) {
+            return Err(invalid("it is a token for another purpose"));
+        }
+        let claims = token.claims().map_err(invalid)?;
+        Ok(Some(Self { token, claims }))
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.claims.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Returns the client as the assertion states it.
+    pub(super) fn client(&self) -> &str {
+        self.text("sub")
+    }
+
+    /// Verifies that the client has signed the assertion for this server, and that it was not used before.
+    pub(super) async fn verify(
+        &self,
+        clients: &Clients,
+        client: &Client,
+        keys: &ClientKeys,
+        algorithm: Option<Algorithm>,
+        peer: Peer,
+    ) -> Result<(), OAuthError> {
+        let expiry = self.check_claims(clients, client)?;
+        if algorithm.is_some_and(|only| only != self.token.algorithm()) {
+            return Err(invalid("its algorithm is not that of the client"));
+        }
+        self.verify_signature(clients, keys, peer).await?;
+        self.remember(clients, client, expiry, peer).await
+    }
+
+    /// Returns the time at which the assertion expires.
+    fn check_claims(&self, clients: &Clients, client: &Client) -> Result<f64, OAuthError> {
+        let rules = ClaimRules::new(client.id.as_str().into(), String::new());
+        let of_token = |error: AuthenticationError| invalid(error.message());
+        rules.check_issuer(&self.claims).map_err(|_| invalid("`iss` is not the client"))?;
+        let audience = match self.claims.get("aud") {
+            Some(Value::Array(values)) if values.len() == 1 => values.first(),
+            audience => audience,
+        };
+        // Not the URL of an endpoint: the metadata of another server may state it as its own.
+        if audience.is_none_or(|audience| *audience != *clients.issuer) {
+            return Err(invalid("`aud` is not the issuer of this server alone"));
+        }
+        if self.text("jti").is_empty() {
+            return Err(invalid("it has no `jti`"));
+        }
+        let expiry = rules.check_times(&self.claims, &clients.clock).map_err(of_token)?;
+        let expiry = expiry.ok_or_else(|| invalid("it does not expire"))?;
+        if expiry > clients.clock.unix() + (MAX_LIFETIME + LEEWAY).as_secs_f64() {
+            return Err(invalid("it expires later than in 10 minutes"));
+        }
+        Ok(expiry)
+    }
+
+    async fn verify_signature(&self, clients: &Clients, keys: &ClientKeys, peer: Peer) -> Result<(), OAuthError> {
+        let result = match keys {
+            ClientKeys::Fixed(keys) => keys.verify(&self.token),
+            ClientKeys::At(url) => {
+                let result = clients.documents.keys(url, peer).await?.verify(&self.token);
+                // The client may have replaced its keys, unless the token names a known one.
+                let is_final = matches!(result, Some(Ok(()))) || (result.is_some() && self.token.key_id().is_some());
+                if !is_final && clients.documents.renew_keys(url) {
+                    clients.documents.keys(url, peer).await?.verify(&self.token)
+                } else {
+                    result
+                }
+            }
+        };
+        result.unwrap_or(Err("its key is unknown")).map_err(invalid)
+    }
+
+    async fn remember(&self, clients: &Clients, client: &Client, expiry: f64, peer: Peer) -> Result<(), OAuthError> {
+        let (kind, account) = match client.source {
+            ClientSource::Document => ("document-assertions", clients.account_of(peer)),
+            _ => ("assertions", random::hash(&client.id)),
+        };
+        let left = Duration::from_secs_f64((expiry - clients.clock.unix()).max(0.0)) + LEEWAY;
+        let limits = Limits { per_account: MAX_OF_ACCOUNT, total: MAX_REMEMBERED, window: left };
+        let name = random::hash(&format!("{} {}", random::hash(&client.id), self.text("jti")));
+        match clients.store.insert(kind, &name, &account, limits).await? {
+            Insertion::Inserted(_) => Ok(()),
+            Insertion::Exists => Err(invalid("it was used before")),
+            Insertion::Full { .. } => {
+                tracing::warn!(kind, "too many assertions of clients to remember another one");
+                Err(OAuthError::unavailable())
+            }
+        }
+    }
+}
+
+fn invalid(why: &str) -> OAuthError {
+    OAuthError::invalid_client(format!("the assertion of the client is not accepted: {why}"))
+}

@@ -1,0 +1,64 @@
+//! Authorization requests that clients push before they send the user.
+//!
+//! See [RFC 9126](https://www.rfc-editor.org/rfc/rfc9126).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use mcp_runtime::backend::Insertion;
+use serde_json::json;
+
+use super::{
+    authorize,
+    client::Client,
+    codes::AuthorizationRequest,
+    inner::Inner,
+    oauth_error::OAuthError,
+    parameters::{Parameters, Sender},
+    random, reply,
+    store::Limits,
+};
+
+/// The beginning of the `request_uri` of a pushed request.
+pub(super) const PREFIX: &str = "urn:ietf:params:oauth:request_uri:";
+
+/// The maximum number of requests that wait for their users, of an address and in total, and the time for which they do.
+const LIMITS: Limits = Limits { per_account: 100, total: 1000, window: Duration::from_secs(60) };
+
+/// The kind of the records.
+const KIND: &str = "pushed";
+
+/// Checks and stores a request of a client.
+pub(super) async fn push(server: &Inner, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
+    let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
+    let client = server.clients.authenticate(sender, &form).await?;
+    let of_client = |error: OAuthError| error.of_client(&client.id);
+    if form.get("request_uri").is_some() {
+        return Err(of_client(OAuthError::new("invalid_request", "`request_uri` cannot be pushed")));
+    }
+    let checked = authorize::check_request(server, &client, &form);
+    let (request, _) = checked.map_err(|rejection| of_client(rejection.into_error()))?;
+    let (id, account) = (random::token()?, server.clients.account_of(sender.peer));
+    let inserted = server.store.insert_value(KIND, &random::hash(&id), &request, &account, LIMITS).await?;
+    if let Insertion::Full { .. } = inserted {
+        let error = OAuthError::new("temporarily_unavailable", "too many requests were pushed within a minute");
+        return Err(of_client(OAuthError { status: StatusCode::TOO_MANY_REQUESTS, ..error }));
+    }
+    let response = json!({"request_uri": format!("{PREFIX}{id}"), "expires_in": LIMITS.window.as_secs()});
+    Ok(reply::json(StatusCode::CREATED, &response))
+}
+
+/// Returns the request of a client with this `request_uri`, once.
+///
+/// # Errors
+///
+/// Returns an error if there is none, or if the client may no longer send users to its redirect URI.
+pub(super) async fn take(server: &Inner, uri: &str, client: &Client) -> Result<AuthorizationRequest, OAuthError> {
+    let name = random::hash(uri.strip_prefix(PREFIX).unwrap_or_default());
+    let is_own = |request: &AuthorizationRequest| request.client == client.id;
+    let request = server.store.take(KIND, &name, is_own).await?;
+    request.filter(|request| client.allows_redirect(&request.redirect_uri)).ok_or_else(|| {
+        OAuthError::new("invalid_request_uri", "The request of the client was opened before, or it has expired.")
+    })
+}

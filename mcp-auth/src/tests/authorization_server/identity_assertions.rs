@@ -1,0 +1,166 @@
+//! Enterprise-managed authorization: clients present identity assertions of the provider.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{ISSUER, Reaction, World, form};
+use crate::{
+    AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, Upstream,
+    tests::{RESOURCE, Signer, bearer, signer::now},
+};
+
+const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// Returns the claims of a valid assertion with changes. `null` removes a claim.
+fn claims(world: &World, changes: &Value) -> Value {
+    let mut claims = json!({
+        "iss": world.issuer.url, "sub": "ada", "aud": ISSUER, "resource": RESOURCE, "client_id": "web", "jti": "1",
+        "iat": now(), "exp": now() + 300, "scope": "notes:read notes:write", "email": "ada@example.com",
+    });
+    for (name, value) in changes.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    claims
+}
+
+fn sign(world: &World, changes: &Value) -> String {
+    let signer = world.provider.lock().unwrap().signer.clone();
+    signer.token_with(json!({"typ": "oauth-id-jag+jwt"}), &claims(world, changes))
+}
+
+async fn present(world: &World, assertion: &str, changes: &[(&str, &str)]) -> Reaction {
+    let own =
+        [("grant_type", GRANT_TYPE), ("client_id", "web"), ("client_secret", "a web secret"), ("assertion", assertion)];
+    world.token(&super::replaced(&own, changes)).await
+}
+
+fn enabled(builder: AuthorizationServerBuilder) -> AuthorizationServerBuilder {
+    builder.identity_assertions(true)
+}
+
+#[tokio::test]
+async fn a_client_gets_tokens_for_an_assertion_of_the_provider() {
+    let world = World::with(enabled).await;
+    let metadata = world.send("GET", "/.well-known/oauth-authorization-server", &[], "").await.json();
+    assert!(metadata["grant_types_supported"].as_array().unwrap().contains(&json!(GRANT_TYPE)), "{metadata}");
+    let assertion = sign(&world, &json!({}));
+    let tokens = present(&world, &assertion, &[]).await;
+    assert_eq!(tokens.status, 200, "{tokens:?}");
+    let tokens = tokens.json();
+    assert_eq!((&tokens["scope"], tokens.get("refresh_token")), (&json!("notes:read notes:write"), None));
+    let identity = bearer(&world.server, tokens["access_token"].as_str().unwrap()).await.unwrap();
+    assert_eq!(identity.principal(), format!("{ISSUER}#ada"));
+    assert_eq!(identity.claim("email"), Some(&json!("ada@example.com")));
+    assert_eq!(identity.claim("client_id"), Some(&json!("web")));
+    // The same client may present it again while it is valid.
+    assert_eq!(present(&world, &assertion, &[("scope", "notes:read")]).await.json()["scope"], "notes:read");
+    for (scope, requested, granted) in [
+        (json!("notes:read"), "", json!("notes:read")),
+        (json!("notes:read openid"), "", json!("notes:read")),
+        (Value::Null, "", json!("notes:read notes:write")),
+        (json!("notes:read"), "notes:write", json!("invalid_scope")),
+        (json!("openid"), "", json!("invalid_scope")),
+    ] {
+        let response = present(&world, &sign(&world, &json!({"scope": scope})), &[("scope", requested)]).await.json();
+        let found = response.get("scope").or(response.get("error"));
+        assert_eq!(found, Some(&granted), "{scope} {requested}");
+    }
+}
+
+#[tokio::test]
+async fn each_refusal_of_an_assertion_says_why() {
+    let world = World::with(|builder| enabled(builder).admit(|claims| claims["email"] != "eve@example.com")).await;
+    let valid = |changes: Value| sign(&world, &changes);
+    let signer = world.provider.lock().unwrap().signer.clone();
+    let typed = |kind: &str| signer.token_with(json!({"typ": kind}), &claims(&world, &json!({})));
+    let purpose = "it is a token for another purpose";
+    let stranger = Signer::p256("key").token_with(json!({"typ": "oauth-id-jag+jwt"}), &claims(&world, &json!({})));
+    for (name, assertion, expected) in [
+        ("no token", "x".to_owned(), "the token is not a signed JWT"),
+        ("an identity token", typed("JWT"), purpose),
+        ("an access token", typed("at+jwt"), purpose),
+        ("another key", stranger, "the signature of the token is invalid"),
+        ("another issuer", valid(json!({"iss": "https://other.example"})), "the token is of another issuer"),
+        ("another server", valid(json!({"aud": "https://other.example"})), "the token was not issued for this server"),
+        ("our client", valid(json!({"aud": "notes"})), "the token was not issued for this server"),
+        ("several servers", valid(json!({"aud": [ISSUER, "https://other.example"]})), "it is for several servers"),
+        ("another resource", valid(json!({"resource": "https://other.example"})), "it is for another resource"),
+        ("no resource", valid(json!({"resource": null})), "it is for another resource"),
+        ("another client", valid(json!({"client_id": "robot"})), "it was issued to another client"),
+        ("no client", valid(json!({"client_id": null})), "it was issued to another client"),
+        ("no identifier", valid(json!({"jti": null})), "it has no `jti`"),
+        ("no time", valid(json!({"iat": null})), "it has no `iat`"),
+        ("no expiry", valid(json!({"exp": null})), "it does not expire"),
+        ("expired", valid(json!({"exp": now() - 61})), "the token has expired"),
+        ("too long", valid(json!({"exp": now() + 4000})), "it expires later than in an hour"),
+        ("no user", valid(json!({"sub": null})), "it names no user"),
+        ("a machine", valid(json!({"sub": "client:robot"})), "it names no user"),
+        ("scopes in a list", valid(json!({"scope": ["notes:read"]})), "`scope` is not a string"),
+        ("not admitted", valid(json!({"email": "eve@example.com"})), "the user may not use this server"),
+    ] {
+        let response = present(&world, &assertion, &[]).await;
+        let description = format!("the assertion is not accepted: {expected}");
+        assert_eq!((response.status, &response.json()["error_description"]), (400, &json!(description)), "{name}");
+        assert_eq!(response.json()["error"], "invalid_grant", "{name}");
+    }
+    let assertion = valid(json!({"client_id": "app"}));
+    for (changes, status, error) in [
+        (&[("client_secret", "wrong")] as &[(&str, &str)], 401, "invalid_client"),
+        (&[("client_id", "app"), ("client_secret", "")], 400, "unauthorized_client"),
+        (&[("assertion", "")], 400, "invalid_request"),
+        (&[("resource", "https://other.example")], 400, "invalid_target"),
+    ] {
+        let response = present(&world, &assertion, changes).await;
+        assert_eq!((response.status, &response.json()["error"]), (status, &json!(error)), "{changes:?}");
+    }
+}
+
+#[tokio::test]
+async fn assertions_are_accepted_only_if_the_operator_says_so_and_the_provider_has_keys() {
+    let world = World::new().await;
+    let response = present(&world, &sign(&world, &json!({})), &[]).await;
+    assert_eq!(response.json()["error"], "unsupported_grant_type");
+    let url = "https://id.example.com/oauth";
+    let upstream = Upstream::endpoints(url, url, url, ClientCredentials::basic("notes", "a secret")).unwrap();
+    let error = enabled(AuthorizationServer::builder(RESOURCE, upstream).unwrap()).build().await.unwrap_err();
+    assert!(error.to_string().starts_with("identity assertions cannot be verified"), "{error}");
+}
+
+#[tokio::test]
+async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_its_client() {
+    let one = World::with(enabled).await;
+    let two = one.replica(RESOURCE, [7; 32], enabled).await;
+    let assertion = sign(&one, &json!({}));
+    let get = async |assertion: &str| present(&one, assertion, &[]).await.json()["access_token"].clone();
+    let (first, second) = (get(&assertion).await, get(&assertion).await);
+    let other = get(&sign(&one, &json!({"sub": "bob"}))).await;
+    let revoke = async |client: &[(&str, &str)]| {
+        let body = form(&[client, &[("token", first.as_str().unwrap())]].concat());
+        one.send("POST", "/revoke", &[], &body).await.status
+    };
+    assert_eq!(revoke(&[("client_id", "app")]).await, 400);
+    assert!(one.accepts(&first).await);
+    assert_eq!(revoke(&[("client_id", "web"), ("client_secret", "a web secret")]).await, 200);
+    assert_eq!((one.accepts(&first).await, one.accepts(&second).await), (false, true));
+    one.clock.advance(Duration::from_secs(2));
+    one.server.revoke_grants("ada").await.unwrap();
+    two.clock.advance(Duration::from_secs(2));
+    for world in [&one, &two] {
+        assert_eq!((world.accepts(&second).await, world.accepts(&other).await), (false, true));
+    }
+    let refused = present(&two, &assertion, &[]).await.json();
+    assert!(refused["error_description"].as_str().unwrap().contains("were ended after it was issued"), "{refused}");
+    let later = get(&sign(&one, &json!({"iat": now() + 3}))).await;
+    assert!(one.accepts(&later).await);
+    // A logout of the user at the provider ends it, too.
+    let event = json!({"http://schemas.openid.net/event/backchannel-logout": {}});
+    let signer = one.provider.lock().unwrap().signer.clone();
+    let logout = json!({
+        "iss": one.issuer.url, "aud": "notes", "sub": "ada", "iat": now() + 3, "exp": now() + 120, "jti": "1", "events": event,
+    });
+    let logout = signer.token_with(json!({"typ": "logout+jwt"}), &logout);
+    let response = one.send("POST", "/authorize/backchannel-logout", &[], &form(&[("logout_token", &logout)])).await;
+    assert_eq!((response.status, one.accepts(&later).await), (200, false), "{response:?}");
+}

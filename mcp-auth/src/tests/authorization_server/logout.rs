@@ -1,0 +1,144 @@
+//! Logout at the provider.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Browser, Reaction, World, form};
+use crate::tests::{RESOURCE, Signer, signer::now};
+
+const PATH: &str = "/authorize/backchannel-logout";
+
+/// Returns the claims of a valid logout token with changes. `null` removes a claim.
+fn claims(world: &World, changes: &Value) -> Value {
+    let event = json!({"http://schemas.openid.net/event/backchannel-logout": {}});
+    let mut claims = json!({
+        "iss": world.issuer.url, "aud": "notes", "iat": now(), "exp": now() + 120, "jti": "1", "events": event,
+        "sub": "ada", "sid": "first",
+    });
+    for (name, value) in changes.as_object().unwrap() {
+        claims[name] = value.clone();
+    }
+    claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    claims
+}
+
+fn sign(world: &World, kind: &str, changes: &Value) -> String {
+    let signer = world.provider.lock().unwrap().signer.clone();
+    signer.token_with(json!({"typ": kind}), &claims(world, changes))
+}
+
+async fn send(world: &World, token: &str) -> Reaction {
+    world.send("POST", PATH, &[], &form(&[("logout_token", token)])).await
+}
+
+/// Lets a user log in, in this session at the provider.
+async fn tokens(world: &World, subject: &str, session: &str) -> Value {
+    world.provider(|provider| {
+        (provider.subject, provider.claims) = (subject.to_owned(), json!({"sid": session}));
+    });
+    world.tokens().await
+}
+
+#[tokio::test]
+async fn a_logout_at_the_provider_ends_the_grants_of_the_session_or_of_the_user_at_every_process() {
+    for (changes, expected) in [
+        (json!({"sub": null}), [false, true, true]),
+        (json!({}), [false, true, true]),
+        (json!({"sid": null}), [false, false, true]),
+        (json!({"sid": "unknown"}), [true, true, true]),
+        (json!({"sid": null, "sub": "unknown"}), [true, true, true]),
+    ] {
+        let one = World::new().await;
+        let two = one.replica(RESOURCE, [7; 32], |builder| builder).await;
+        let all = [
+            tokens(&one, "ada", "first").await,
+            tokens(&two, "ada", "second").await,
+            tokens(&one, "bob", "third").await,
+        ];
+        let response = send(&two, &sign(&one, "logout+jwt", &changes)).await;
+        assert_eq!((response.status, response.header("cache-control")), (200, "no-store"), "{response:?}");
+        one.clock.advance(Duration::from_secs(1));
+        for ((tokens, expected), user) in all.iter().zip(expected).zip(["ada", "ada", "bob"]) {
+            one.provider(|provider| provider.subject = user.to_owned());
+            assert_eq!(two.accepts(&tokens["access_token"]).await, expected, "{changes}");
+            assert_eq!(one.accepts(&tokens["access_token"]).await, expected, "{changes}");
+            let refreshed = one.refresh(tokens["refresh_token"].as_str().unwrap()).await;
+            assert_eq!(refreshed.status == 200, expected, "{changes} {refreshed:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn codes_of_a_login_that_has_ended_create_no_grants_and_later_logins_do() {
+    for changes in [json!({}), json!({"sid": null})] {
+        let world = World::new().await;
+        world.provider(|provider| provider.claims = json!({"sid": "first"}));
+        let response = world.log_in(&mut Browser::default(), &[]).await;
+        let token = sign(&world, "JWT", &changes);
+        assert_eq!(send(&world, &token).await.status, 200);
+        let exchanged = world.exchange(&response.parameter("code").unwrap(), &[]).await;
+        assert_eq!(exchanged.json()["error"], "invalid_grant", "{changes} {exchanged:?}");
+        world.clock.advance(Duration::from_secs(61));
+        let later = tokens(&world, "ada", "first").await;
+        // A provider repeats a token that it could not deliver, and an attacker one that was seen.
+        assert_eq!(send(&world, &token).await.status, 200);
+        assert!(world.accepts(&later["access_token"]).await, "{changes}");
+    }
+}
+
+#[tokio::test]
+async fn each_refusal_of_a_logout_token_says_why() {
+    let world = World::new().await;
+    let kept = tokens(&world, "ada", "first").await;
+    let valid = |changes: Value| sign(&world, "logout+jwt", &changes);
+    let purpose = "it is a token for another purpose";
+    let stranger = Signer::p256("key").token_with(json!({"typ": "logout+jwt"}), &claims(&world, &json!({})));
+    let access = kept["access_token"].as_str().unwrap().to_owned();
+    for (name, token, expected) in [
+        ("none", String::new(), "the token is not a signed JWT"),
+        ("another type", sign(&world, "at+jwt", &json!({})), purpose),
+        ("our own access token", access, purpose),
+        ("no event", valid(json!({"events": null})), purpose),
+        ("another event", valid(json!({"events": {"x": {}}})), purpose),
+        ("an identity token", valid(json!({"nonce": "x"})), purpose),
+        ("no identifier", valid(json!({"jti": null})), purpose),
+        ("another issuer", valid(json!({"iss": "https://other.example"})), "the token is of another issuer"),
+        ("another client", valid(json!({"aud": "other"})), "the token was not issued for this server"),
+        ("expired", valid(json!({"exp": now() - 61})), "the token has expired"),
+        ("no expiry", valid(json!({"exp": null})), "it does not expire"),
+        ("no time", valid(json!({"iat": null})), "it has no `iat`"),
+        ("another key", stranger, "the signature of the token is invalid"),
+        ("nothing", valid(json!({"sub": null, "sid": null})), "it names no session and no user"),
+        ("another user", valid(json!({"sub": "bob"})), "its session is of another user"),
+    ] {
+        let response = send(&world, &token).await;
+        let description = format!("the logout token is not accepted: {expected}");
+        assert_eq!((response.status, &response.json()["error_description"]), (400, &json!(description)), "{name}");
+    }
+    assert!(world.accepts(&kept["access_token"]).await);
+    world.records.set_down(true);
+    assert_eq!(send(&world, &valid(json!({}))).await.status, 503, "the provider may try again");
+    assert_eq!(world.send("GET", PATH, &[], "").await.status, 405);
+}
+
+/// Identity tokens of refreshes need not state the session.
+#[tokio::test]
+async fn a_grant_belongs_to_its_session_after_a_refresh() {
+    let world = World::new().await;
+    let first = tokens(&world, "ada", "first").await;
+    world.provider(|provider| provider.claims = json!({}));
+    let refreshed = world.refresh(first["refresh_token"].as_str().unwrap()).await.json();
+    assert!(world.accepts(&refreshed["access_token"]).await);
+    assert_eq!(send(&world, &sign(&world, "logout+jwt", &json!({}))).await.status, 200);
+    assert!(!world.accepts(&refreshed["access_token"]).await);
+}
+
+/// Without identity tokens, the provider has no keys.
+#[tokio::test]
+async fn other_providers_have_no_logout_tokens() {
+    let world = World::new().await;
+    world.provider(|provider| provider.is_openid = false);
+    let other = world.replica(RESOURCE, [7; 32], |builder| builder).await;
+    assert!(world.routes.serves(PATH) && !other.routes.serves(PATH));
+}
