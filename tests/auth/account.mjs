@@ -44,6 +44,15 @@ const status = async () => {
 };
 assert.notEqual(await status(), 401);
 
+const attacked = JSON.parse(await user(`?attack=${encodeURIComponent(authorize)}`, endpoint('/authorize/account')));
+for (const host of ['127.0.0.1', 'localhost']) {
+    assert.equal(attacked[`account ${host}`], 403, JSON.stringify(attacked));
+    assert.equal(attacked[`consent ${host}`], 403, JSON.stringify(attacked));
+    assert.equal(attacked[`read ${host}`], 'refused', JSON.stringify(attacked));
+    assert.equal(attacked[`buttons ${host}`], 0, JSON.stringify(attacked));
+}
+assert.notEqual(await status(), 401, 'pages of other origins end nothing');
+
 const { before, after } = JSON.parse(await user(`?account=${encodeURIComponent(NAME)}`, endpoint('/authorize/account')));
 assert.ok(before.includes(NAME) && before.includes(client_id) && before.includes('Read your notes'), before);
 assert.ok(!after.includes(client_id), after);

@@ -8,7 +8,9 @@
 // provider, gives consent there, and confirms the login, since the server has no TLS. The response is the URL to which the browser is
 // redirected. With the query parameter `refuse`, the user does not approve the client. With the parameter `account`, the URL is that of
 // the account page: the user logs in, ends the access of the application with this name, and the response is the text of the page
-// before and after that, as JSON. The pages of the server are stored as images, SCREENSHOT and one beside it.
+// before and after that, as JSON. With the parameter `attack`, which is the URL of an authorization request, the user opens that and the
+// account page, and then pages of other origins that try to answer them, to frame them and to read them; the response says how that
+// ended. The pages of the server are answered with the keyboard only, and stored as images, light and dark, SCREENSHOT and beside it.
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { exportJWK, generateKeyPair } from 'jose';
@@ -59,7 +61,8 @@ async function user(request, response) {
         for await (const chunk of request) url += chunk;
         const options = new URL(request.url, issuer).searchParams;
         const application = options.get('account');
-        response.end(application ? await endAccess(url, application) : await authorize(url, options.has('refuse')));
+        if (options.has('attack')) response.end(await attack(url, options.get('attack')));
+        else response.end(application ? await endAccess(url, application) : await authorize(url, options.has('refuse')));
     } catch (error) {
         console.error(error);
         response.writeHead(500).end(String(error));
@@ -81,15 +84,33 @@ async function authorize(url, refuses) {
         const opened = page.goto(url).then(() => undefined, error => error);
         const error = await Promise.race([redirected, opened]); // redirected at once if the request is invalid
         if (error) return await redirected;
-        if (screenshot) await page.screenshot({ path: screenshot });
-        await page.click(`button[name=decision][value=${refuses ? 'deny' : 'approve'}]`, { noWaitAfter: true });
+        if (screenshot) await pictures(page, screenshot);
+        await press(page, `button[name=decision][value=${refuses ? 'deny' : 'approve'}]`);
         if (refuses) return await redirected;
         await logIn(page);
-        await page.click('button[name=decision][value=approve]', { noWaitAfter: true });
+        await page.waitForSelector('button[name=decision][value=approve]');
+        await press(page, 'button[name=decision][value=approve]');
         return await redirected;
     } finally {
         await context.close();
     }
+}
+
+// Activates an element with the keyboard only.
+async function press(page, selector) {
+    for (let steps = 0; steps < 50; steps++) {
+        if (await page.locator(`${selector}:focus`).count()) return await page.keyboard.press('Enter');
+        await page.keyboard.press('Tab');
+    }
+    throw new Error(`${selector} cannot be reached with the keyboard`);
+}
+
+async function pictures(page, path) {
+    const light = await page.screenshot({ path, fullPage: true });
+    await page.emulateMedia({ colorScheme: 'dark' });
+    const dark = await page.screenshot({ path: `${path}.dark.png`, fullPage: true });
+    await page.emulateMedia({ colorScheme: 'light' });
+    if (light.equals(dark)) throw new Error('the page is not dark');
 }
 
 // Logs in at the provider and gives consent there.
@@ -108,17 +129,76 @@ async function endAccess(url, application) {
         page.setDefaultTimeout(15_000);
         await page.goto(url);
         await logIn(page);
-        const button = page.locator(`button:has-text("End access of ${application}")`).first();
+        const selector = `button:has-text("End access of ${application}")`;
+        const button = page.locator(selector).first();
         await button.waitFor();
-        if (screenshot) await page.screenshot({ path: `${screenshot}.account.png`, fullPage: true });
+        if (screenshot) await pictures(page, `${screenshot}.account.png`);
         const before = await page.textContent('main');
-        // With the keyboard only.
-        await button.focus();
-        await page.keyboard.press('Enter');
+        await press(page, selector);
         await button.waitFor({ state: 'detached' });
         return JSON.stringify({ before, after: await page.textContent('main') });
     } finally {
         await context.close();
+    }
+}
+
+// Opens both pages of the server, and then pages of another port and of another site, which know everything that is in the pages.
+async function attack(account, authorization) {
+    const attacker = createServer((request, response) => response.setHeader('content-type', 'text/html').end('<body></body>'));
+    attacker.listen(0);
+    await once(attacker, 'listening');
+    const context = await browser.newContext();
+    try {
+        const [one, two] = [await context.newPage(), await context.newPage()];
+        await one.goto(account);
+        await logIn(one);
+        const opened = await one.getAttribute('input[name=account]', 'value');
+        await two.goto(authorization);
+        const request = await two.getAttribute('input[name=request]', 'value');
+        const forms = {
+            account: [account, { account: opened, end: 'all' }],
+            consent: [`${authorizationServer}/authorize`, { request, decision: 'approve', 'scope-0': 'yes', 'scope-1': 'yes' }],
+        };
+        const outcomes = {};
+        for (const host of ['127.0.0.1', 'localhost']) {
+            const origin = `http://${host}:${attacker.address().port}/`;
+            const visit = async () => {
+                const page = await context.newPage();
+                page.setDefaultTimeout(15_000);
+                await page.goto(origin);
+                return page;
+            };
+            for (const [name, [action, fields]] of Object.entries(forms)) {
+                const page = await visit();
+                const answered = page.waitForResponse(response => response.request().method() === 'POST');
+                await page.evaluate(([action, fields]) => {
+                    const form = Object.assign(document.createElement('form'), { action, method: 'post' });
+                    for (const [name, value] of Object.entries(fields)) form.append(Object.assign(document.createElement('input'), { name, value }));
+                    document.body.append(form);
+                    form.submit();
+                }, [action, fields]);
+                outcomes[`${name} ${host}`] = (await answered).status();
+            }
+            const page = await visit();
+            const read = await page.evaluate(
+                url => fetch(url, { credentials: 'include', signal: AbortSignal.timeout(10_000) }).then(
+                    response => response.status,
+                    error => (error.name === 'TimeoutError' ? 'late' : 'refused'),
+                ),
+                authorization,
+            );
+            const frame = page.waitForResponse(authorization);
+            await page.evaluate(src => document.body.append(Object.assign(document.createElement('iframe'), { src })), authorization);
+            await frame;
+            await page.waitForTimeout(500);
+            const framed = await Promise.all(page.frames().slice(1).map(frame => frame.locator('button').count()));
+            outcomes[`read ${host}`] = read;
+            outcomes[`buttons ${host}`] = framed.reduce((sum, count) => sum + count, 0);
+        }
+        return JSON.stringify(outcomes);
+    } finally {
+        await context.close();
+        attacker.close();
     }
 }
 

@@ -42,7 +42,12 @@ struct Session {
 
 /// Remembers the user of a session, since a logout token may state the session only.
 pub(super) async fn add_session(server: &Inner, session: &str, subject: &str) -> Result<(), BackendError> {
-    update(server, session, |stored| subject.clone_into(&mut stored.subject)).await
+    let id = random::hash(session);
+    update(server, &id, |stored| subject.clone_into(&mut stored.subject)).await?;
+    if let Some(oldest) = users::add_session(server, subject, &id).await? {
+        server.store.delete("session", &oldest).await?;
+    }
+    Ok(())
 }
 
 /// Returns whether the session of a login has ended since a code was issued for it.
@@ -52,8 +57,8 @@ pub(super) async fn has_ended(server: &Inner, claims: &Map<String, Value>, issue
     Ok(found.is_some_and(|(session, _)| issued <= session.ended))
 }
 
-async fn update(server: &Inner, session: &str, change: impl FnMut(&mut Session)) -> Result<(), BackendError> {
-    server.store.update("session", &random::hash(session), server.options.login_lifetime, change).await
+async fn update(server: &Inner, id: &str, change: impl FnMut(&mut Session)) -> Result<(), BackendError> {
+    server.store.update("session", id, server.options.login_lifetime, change).await
 }
 
 /// Ends the grants of a session or, if the token names none, of a user. A token that is repeated ends nothing that was
@@ -64,19 +69,21 @@ pub(super) async fn handle(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
     let text = |name: &str| claims.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let issued = claims.get("iat").and_then(Value::as_f64).ok_or_else(|| invalid("it has no `iat`"))?;
     let until = (issued + LEEWAY).min(server.clock.unix());
-    let subject = text("sub").filter(|_| server.upstream.identifies_by_sub());
-    match (text("sid"), subject) {
-        (Some(session), subject) => {
-            let found = server.store.get::<Session>("session", &random::hash(session)).await?;
-            let Some((stored, _)) = found else { return Ok(done()) };
-            if subject.is_some_and(|subject| subject != stored.subject) {
-                return Err(invalid("its session is of another user"));
+    let subject = text("sub").filter(|_| server.upstream.identifies_by_sub()).map(str::to_owned);
+    let mut users = Vec::from_iter(subject);
+    if let Some(session) = text("sid") {
+        let id = random::hash(session);
+        if let Some((stored, _)) = server.store.get::<Session>("session", &id).await? {
+            update(server, &id, |stored| stored.ended = stored.ended.max(until)).await?;
+            if users.is_empty() {
+                users.push(stored.subject);
             }
-            update(server, session, |stored| stored.ended = stored.ended.max(until)).await?;
-            users::end_until(server, &stored.subject, Some(session), until, sender.peer, REASON).await?;
         }
-        (None, Some(subject)) => users::end_until(server, subject, None, until, sender.peer, REASON).await?,
-        (None, None) => return Err(invalid("it names no session and no user")),
+    } else if users.is_empty() {
+        return Err(invalid("it names no session and no user"));
+    }
+    for subject in users {
+        users::end_until(server, &subject, text("sid"), until, sender.peer, REASON).await?;
     }
     Ok(done())
 }

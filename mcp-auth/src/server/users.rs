@@ -26,6 +26,9 @@ const MAX_GRANTS: usize = 50;
 /// forgotten first.
 const MAX_BROWSERS: usize = 10;
 
+/// The maximum number of sessions at the provider by which a user is found. The oldest is forgotten first.
+const MAX_SESSIONS: usize = 50;
+
 /// The maximum number of clients whose registrations live on because a user has approved them.
 const MAX_CLIENTS: usize = 50;
 
@@ -44,6 +47,9 @@ struct User {
     /// The identifier of what was issued for identity assertions, which ends together.
     #[serde(default)]
     assertions: Option<String>,
+    /// The hashes of sessions at the provider, the oldest one first.
+    #[serde(default)]
+    sessions: Vec<String>,
 }
 
 /// Counts a login. Returns `false` if the user has logged in too often.
@@ -190,6 +196,18 @@ pub(super) async fn add_browser(server: &Inner, subject: &str, browser: &str) ->
         Some(oldest) => forget_browser(server, &oldest).await,
         None => Ok(()),
     }
+}
+
+/// Adds a session at the provider. Returns the oldest one if there are too many.
+pub(super) async fn add_session(server: &Inner, subject: &str, session: &str) -> Result<Option<String>, BackendError> {
+    let mut excess = None;
+    update(server, subject, |user| {
+        user.sessions.retain(|other| other != session);
+        excess = (user.sessions.len() >= MAX_SESSIONS).then(|| user.sessions.remove(0));
+        user.sessions.push(session.to_owned());
+    })
+    .await?;
+    Ok(excess)
 }
 
 /// Forgets what was approved in a browser.

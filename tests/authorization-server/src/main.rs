@@ -4,11 +4,17 @@
 //! authorization-server --http 127.0.0.1:8080 --provider https://id.example.com --client-id notes --client-secret … \
 //!     --resource http://127.0.0.1:8080/mcp
 //! ```
+//!
+//! With `--backend redis://…`, replicas share the state of the authorization server, too.
 
 use std::sync::{Mutex, PoisonError};
 
 use mcp_auth::{AuthorizationServer, ClientCredentials, Upstream, UpstreamTokens};
+use mcp_redis::Redis;
 use mcp_runtime::{Context, Server, server, tool};
+
+/// The secret of the records, which are deleted with the test.
+const SECRET: [u8; 32] = [7; 32];
 
 /// The maximum number of notes.
 const MAX_NOTES: usize = 1000;
@@ -53,11 +59,18 @@ async fn main(
     client_secret: String,
     /// The URL at which clients reach this server.
     resource: String,
-) -> Result<Server, mcp_auth::Error> {
+    /// The Redis server that replicas share.
+    #[arg(env = "MCP_BACKEND")]
+    records: Option<String>,
+) -> Result<Server, Box<dyn std::error::Error>> {
     let credentials = ClientCredentials::basic(client_id, client_secret);
     let upstream = Upstream::discover(provider, credentials).await?;
     let upstream = upstream.scopes(["openid", "offline_access"]).with_parameter("prompt", "consent");
-    let authorization = AuthorizationServer::builder(&resource, upstream)?
+    let mut authorization = AuthorizationServer::builder(&resource, upstream)?;
+    if let Some(url) = records {
+        authorization = authorization.records(Redis::connect(&url).await?).with_secret(SECRET);
+    }
+    let authorization = authorization
         .service_name("Notes")
         .with_scope("notes:read", "Read your notes")
         .with_scope("notes:write", "Change your notes")
