@@ -83,7 +83,8 @@ impl Otel {
         self
     }
 
-    /// Sets metrics for Prometheus, which the application serves itself.
+    /// Sets metrics for Prometheus, which the application serves itself. If several servers share them, the gauges and
+    /// counters are those of the first one that is built.
     #[cfg(feature = "prometheus")]
     #[must_use]
     pub fn with_prometheus(mut self, prometheus: &Prometheus) -> Self {

@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import install
-from client import STATELESS, Context, Http
+from client import STATELESS, Context, Http, Stdio
 from http_server import HttpServer
 from receiver import Receiver
 from spans import HERE, environment
@@ -59,6 +59,26 @@ def run(program):
             same = trace == call["trace"] and parent == span.id and call["text"] == "3.50"
             yield "the service continues the same trace", [] if same else [f"{headers['traceparent']}, expected {span}"]
             yield "the log names the trace", log_names_trace(server, receiver)
+
+
+def flush(program):
+    """Spans and metrics that wait for their interval are sent when the server ends, over stdio and HTTP."""
+    slow = {"OTEL_BSP_SCHEDULE_DELAY": "600000", "OTEL_METRIC_EXPORT_INTERVAL": "600000"}
+    with Receiver() as receiver:
+        clients = [Stdio(STATELESS, [program], environment(receiver, **slow))]
+        with HttpServer([program, "--http", "127.0.0.1:0"], environment(receiver, **slow)) as server:
+            clients.append(Http(STATELESS, server.url))
+            for client in clients:
+                meta = Context()
+                client.request("tools/call", {"name": "deliver", "arguments": {"luck": "good"}}, meta)
+                client.close()
+                early = [f"{span}" for span in receiver.spans_of(meta.trace) if client.transport == "tcp"]
+                problem = server.stop() if client.transport == "tcp" else None
+                sent = any(span.kind == "server" for span in receiver.spans_of(meta.trace))
+                sent = sent and "mcp.server.operation.duration" in receiver.metrics
+                receiver.metrics.clear()
+                problems = early + ([problem] if problem else []) + ([] if sent else ["nothing arrived"])
+                yield f"a server over {client.transport} sends everything when it ends", problems
 
 
 def log_names_trace(server, receiver):
