@@ -55,9 +55,11 @@ pub(crate) fn install(as_json: bool) {
     let stderr = if as_json { stderr.json().boxed() } else { stderr.boxed() };
     // Nothing forwards spans, which cost nothing if no layer wants them.
     let forwarded = forwarded.and(filter_fn(|metadata| metadata.is_event()));
-    let subscriber = tracing_subscriber::registry().with(TelemetryLayer::create_all()).with(stderr.with_filter(filter));
+    let mut layers = vec![stderr.with_filter(filter).boxed(), forward_log_layer().with_filter(forwarded).boxed()];
+    // An `Option` of a layer would enable every span if it is `None`.
+    layers.extend(TelemetryLayer::create_all());
     // Fails if the program has installed another subscriber, which takes precedence.
-    let _ = subscriber.with(forward_log_layer().with_filter(forwarded)).try_init();
+    let _ = tracing_subscriber::registry().with(layers).try_init();
     if let Some(error) = invalid {
         tracing::warn!(%error, "ignoring invalid `RUST_LOG`, expected `level` or `target=level`, separated by commas");
     }

@@ -391,9 +391,8 @@ impl TelemetryLayer {
         Self { create }
     }
 
-    /// Creates the layers of the program. Returns `None` if there are none.
-    pub(crate) fn create_all() -> Option<Vec<BoxedLayer>> {
-        let layers: Vec<_> = inventory::iter::<Self>().map(|layer| (layer.create)()).collect();
-        (!layers.is_empty()).then_some(layers)
+    /// Creates the layers of the program.
+    pub(crate) fn create_all() -> impl Iterator<Item = BoxedLayer> {
+        inventory::iter::<Self>().map(|layer| (layer.create)())
     }
 }

@@ -1,11 +1,15 @@
 //! The gauges and counters of a server, collected when they are read.
 
-use std::sync::{Arc, PoisonError, Weak};
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, Weak},
+};
 
 use super::server::Engine;
 use crate::{
     counters::Counter::{self, *},
     handler::blocking_threads,
+    stderr,
     telemetry::{ReadStats, Stat, Stats},
 };
 
@@ -33,7 +37,7 @@ pub(crate) struct EndpointBuffers {
 }
 
 /// An HTTP endpoint, as a source of statistics.
-pub(crate) trait EndpointStats: Send + Sync + std::fmt::Debug {
+pub(crate) trait EndpointStats: fmt::Debug + Send + Sync {
     fn add_to(&self, buffers: &mut EndpointBuffers);
 }
 
@@ -60,42 +64,39 @@ impl Engine {
     }
 }
 
-/// The metrics of what the process counts: the name, the unit, the description, whether it is a counter, the attribute,
-/// and its values.
-type Table = (&'static str, &'static str, &'static str, bool, Option<&'static str>, &'static [(&'static str, Counter)]);
+const fn gauge(name: &'static str, unit: &'static str, description: &'static str) -> Stat {
+    Stat { name, unit, description, is_counter: false, attribute: None, value: 0 }
+}
 
-const TABLE: [Table; 8] = [
+const fn counter(name: &'static str, unit: &'static str, description: &'static str) -> Stat {
+    Stat { is_counter: true, ..gauge(name, unit, description) }
+}
+
+/// The metrics without an attribute that the process counts.
+const PLAIN: [(Stat, Counter); 5] = [
+    (gauge("mcp.server.calls.active", "{call}", "Calls that do not complete in place, and wait"), ActiveCalls),
+    (gauge("mcp.server.listeners", "{request}", "Open `subscriptions/listen` requests"), Listeners),
+    (gauge("mcp.server.questions", "{request}", "Requests to clients without an answer"), Questions),
     (
-        "mcp.server.calls.active",
-        "{call}",
-        "Calls that wait: those that complete in place are not counted",
-        false,
-        None,
-        &[("", ActiveCalls)],
+        counter("mcp.server.notifications.dropped", "{notification}", "Notifications to clients that read too slowly"),
+        DroppedNotifications,
     ),
-    ("mcp.server.listeners", "{request}", "Open `subscriptions/listen` requests", false, None, &[("", Listeners)]),
+    (counter("mcp.server.log.dropped", "By", "Output that stderr did not take"), DroppedLogBytes),
+];
+
+/// The values of an attribute, and what is counted for each.
+type Labels = &'static [(&'static str, Counter)];
+
+/// The metrics that the process counts with the name of an attribute, and each of its values.
+const LABELLED: [(Stat, &str, Labels); 3] = [
     (
-        "mcp.server.questions",
-        "{request}",
-        "Requests to clients that are not yet answered",
-        false,
-        None,
-        &[("", Questions)],
-    ),
-    (
-        "mcp.server.tasks",
-        "{task}",
-        "Tasks that this process runs",
-        false,
-        Some("mcp.task.status"),
+        gauge("mcp.server.tasks", "{task}", "Tasks that the process runs"),
+        "mcp.task.status",
         &[("working", WorkingTasks), ("input_required", InputRequiredTasks)],
     ),
     (
-        "mcp.server.refusals",
-        "{request}",
-        "Requests and connections that were refused because a limit was reached",
-        true,
-        Some("mcp.refusal.reason"),
+        counter("mcp.server.refusals", "{request}", "Requests and connections that were refused because of a limit"),
+        "mcp.refusal.reason",
         &[
             ("calls", RefusedCalls),
             ("connections", RefusedConnections),
@@ -108,11 +109,8 @@ const TABLE: [Table; 8] = [
         ],
     ),
     (
-        "mcp.server.authentications",
-        "{request}",
-        "Requests by the outcome of their authentication",
-        true,
-        Some("mcp.authentication.outcome"),
+        counter("mcp.server.authentications", "{request}", "Requests by the outcome of their authentication"),
+        "mcp.authentication.outcome",
         &[
             ("accepted", Authenticated),
             ("insufficient_scope", InsufficientScope),
@@ -121,59 +119,27 @@ const TABLE: [Table; 8] = [
             ("unavailable", AuthenticatorUnavailable),
         ],
     ),
-    (
-        "mcp.server.notifications.dropped",
-        "{notification}",
-        "Notifications that were dropped because the client reads too slowly",
-        true,
-        None,
-        &[("", DroppedNotifications)],
-    ),
-    (
-        "mcp.server.log.dropped",
-        "By",
-        "Output that was dropped because stderr is not read",
-        true,
-        None,
-        &[("", DroppedLogBytes)],
-    ),
 ];
 
 impl ReadStats for Engine {
     fn read_stats(&self) -> Vec<Stat> {
-        let mut stats = Vec::with_capacity(40);
-        let gauge = |name, unit, description, attribute, value: usize| Stat {
-            name,
-            description,
-            unit,
-            is_counter: false,
-            attribute,
-            value: value as u64,
-        };
-        for (name, unit, description, is_counter, attribute, values) in TABLE {
-            stats.extend(values.iter().map(|&(label, counter)| Stat {
-                name,
-                description,
-                unit,
-                is_counter,
-                attribute: attribute.map(|attribute| (attribute, label)),
-                value: counter.value(),
-            }));
+        let of = |stat: Stat, value: usize| Stat { value: value as u64, ..stat };
+        let sessions = gauge("mcp.server.sessions", "{session}", "Open sessions");
+        let mut stats = vec![of(sessions, self.open_sessions().count())];
+        stats.extend(PLAIN.map(|(stat, counter)| Stat { value: counter.value(), ..stat }));
+        for (stat, name, values) in LABELLED {
+            let value = |&(label, counter): &(_, Counter)| (Some((name, label)), counter.value());
+            stats.extend(values.iter().map(value).map(|(attribute, value)| Stat { attribute, value, ..stat }));
         }
-        stats.push(gauge("mcp.server.sessions", "{session}", "Open sessions", None, self.open_sessions().count()));
-        let (used, max) = blocking_threads();
-        let unit = "{thread}";
-        stats.push(gauge("mcp.server.blocking.active", unit, "Threads that run blocking functions", None, used));
-        stats.push(gauge(
-            "mcp.server.blocking.limit",
-            unit,
-            "The maximum of threads for blocking functions",
-            None,
-            max,
-        ));
+        let (active, limit) = blocking_threads();
+        let threads = [
+            (gauge("mcp.server.blocking.active", "{thread}", "Threads that run blocking functions"), active),
+            (gauge("mcp.server.blocking.limit", "{thread}", "The maximum of these threads"), limit),
+        ];
+        stats.extend(threads.map(|(stat, value)| of(stat, value)));
         let EndpointBuffers { requests, responses, streams } = self.endpoint_buffers();
         let (arguments, results) = self.tasks.buffered();
-        let log = Buffered { used: crate::stderr::writer().pending(), max: crate::stderr::MAX_PENDING_BYTES };
+        let log = Buffered { used: stderr::writer().pending(), max: stderr::MAX_PENDING_BYTES };
         let buffers = [
             ("requests", requests),
             ("responses", responses),
@@ -182,14 +148,11 @@ impl ReadStats for Engine {
             ("task_results", results),
             ("log", log),
         ];
-        stats.extend(buffers.iter().map(|&(label, Buffered { used, .. })| {
-            let attribute = Some(("mcp.buffer.name", label));
-            gauge("mcp.server.buffer.usage", "By", "Buffered bytes, by purpose", attribute, used)
-        }));
-        stats.extend(buffers.iter().map(|&(label, Buffered { max, .. })| {
-            let attribute = Some(("mcp.buffer.name", label));
-            gauge("mcp.server.buffer.limit", "By", "The maximum of buffered bytes, by purpose", attribute, max)
-        }));
+        let usage = gauge("mcp.server.buffer.usage", "By", "Buffered bytes");
+        let limit = gauge("mcp.server.buffer.limit", "By", "The maximum of buffered bytes");
+        let labelled = |stat, label, value| Stat { attribute: Some(("mcp.buffer.name", label)), ..of(stat, value) };
+        stats.extend(buffers.map(|(label, buffer)| labelled(usage, label, buffer.used)));
+        stats.extend(buffers.map(|(label, buffer)| labelled(limit, label, buffer.max)));
         stats
     }
 }

@@ -57,9 +57,9 @@ impl InFlight {
     /// # Errors
     ///
     /// Returns the listener if there is already one with its id.
-    pub(crate) fn listen(&self, id: Id, listener: Listener) -> Result<(), Listener> {
+    pub(crate) fn listen(&self, id: Id, listener: Listener) -> Result<(), Box<Listener>> {
         match self.listeners().entry(id) {
-            Entry::Occupied(_) => Err(listener),
+            Entry::Occupied(_) => Err(Box::new(listener)),
             Entry::Vacant(entry) => {
                 self.listener_count.fetch_add(1, Ordering::AcqRel);
                 entry.insert(listener);
