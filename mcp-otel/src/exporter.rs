@@ -1,7 +1,5 @@
 //! The exporters of OTLP. The SDK reads their endpoints, headers, time limits and compression from the environment.
 
-#[cfg(feature = "http")]
-use opentelemetry_otlp::WithHttpConfig as _;
 use opentelemetry_otlp::{MetricExporter, SpanExporter};
 
 use crate::{Error, config};
@@ -16,7 +14,12 @@ macro_rules! exporter {
                     $type::builder().with_tonic().build().map_err(Error::new)
                 }
                 #[cfg(feature = "http")]
-                false => $type::builder().with_http().with_http_client(client()?).build().map_err(Error::new),
+                false => {
+                    // For `https://`. Fails if the program has chosen another provider.
+                    #[cfg(feature = "tls")]
+                    let _ = rustls::crypto::ring::default_provider().install_default();
+                    $type::builder().with_http().build().map_err(Error::new)
+                }
                 #[cfg(not(all(feature = "grpc", feature = "http")))]
                 _ => Err(Error("OTLP needs one of the features `http` and `grpc`".to_owned())),
             }
@@ -26,19 +29,6 @@ macro_rules! exporter {
 
 exporter!(spans, SpanExporter, "TRACES");
 exporter!(metrics, MetricExporter, "METRICS");
-
-/// Returns an HTTP client. The threads of the SDK wait for it, so it needs no runtime.
-#[cfg(feature = "http")]
-fn client() -> Result<reqwest::blocking::Client, Error> {
-    // Fails if the program has chosen another provider.
-    #[cfg(feature = "tls")]
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    // The SDK counts its time limit around this one.
-    std::thread::spawn(|| reqwest::blocking::Client::builder().build())
-        .join()
-        .map_err(|_| Error("cannot create an HTTP client".to_owned()))?
-        .map_err(Error::new)
-}
 
 /// Returns the runtime of gRPC connections. That of the server starts later and ends earlier.
 #[cfg(feature = "grpc")]

@@ -76,6 +76,8 @@ pub(crate) enum Ending {
     Fault(Fault, Option<&'static str>),
 }
 
+const INITIALIZE: &str = "initialize";
+
 /// The codes that say that the client sent what the server cannot serve. By the conventions, they are no errors of the server.
 const CALLER_FAULTS: [i32; 5] = [-32700, -32600, -32601, -32602, -32002];
 
@@ -222,8 +224,8 @@ impl Operation {
     /// Records the dialect of the request.
     pub(crate) fn set_dialect(&self, dialect: &'static Dialect) {
         self.update(|measured| {
-            // The version of `initialize` is known once it is negotiated, and an exporter would show both.
-            if measured.method != "initialize" || measured.protocol_version.is_some() {
+            // The version of `initialize` is negotiated later, and exporters would show both.
+            if measured.method != INITIALIZE {
                 self.span.record("mcp.protocol.version", dialect.name());
             }
             measured.protocol_version = Some(dialect.name());
@@ -290,6 +292,9 @@ impl Operation {
     /// Ends the operation. Has no effect without telemetry, or if it has ended or was taken.
     pub(crate) fn end(&self, dialect: &Dialect, ending: &Ending) {
         let Some(measured) = self.measured.take() else { return };
+        if measured.method == INITIALIZE {
+            self.span.record("mcp.protocol.version", measured.protocol_version);
+        }
         let (error_type, code) = match ending {
             Ending::Complete => return measured.record(None, None),
             Ending::Failed(class) => (Cow::Borrowed(*class), None),
