@@ -22,8 +22,11 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 #[derive(Clone)]
 pub struct RecordContents {
     max_bytes: usize,
-    redact: Option<Arc<dyn Fn(&str, &str) -> String + Send + Sync>>,
+    redact: Option<Arc<Redact>>,
 }
+
+/// Returns what is recorded instead of a text of a tool.
+type Redact = dyn Fn(&str, &str) -> String + Send + Sync;
 
 impl RecordContents {
     /// Creates a layer that records at most `max_bytes` of the JSON of the arguments, and as much of the result.

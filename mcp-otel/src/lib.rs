@@ -19,9 +19,12 @@ mod trace;
 
 use std::fmt;
 
-use mcp_runtime::telemetry::{BackendOperation, Operation, SessionEnd, Stats, Telemetry};
 #[cfg(feature = "sdk")]
 use mcp_runtime::telemetry::{TraceCarrier, TraceContext};
+use mcp_runtime::{
+    Server,
+    telemetry::{BackendOperation, Operation, SessionEnd, Stats, Telemetry},
+};
 #[cfg(feature = "sdk")]
 use tracing::Span;
 
@@ -35,14 +38,14 @@ pub use prometheus::Prometheus;
 #[cfg(feature = "sdk")]
 pub use trace::{headers, layer};
 
-/// Connects a server to what the environment names; see the [documentation of the crate](crate).
+/// Creates the exporters that the environment names; see the [documentation of the crate](crate).
 ///
 /// ```
 /// use mcp_runtime::{Server, server};
 ///
 /// #[server]
 /// fn main(server: Server) -> Result<Server, mcp_otel::Error> {
-///     Ok(server.telemetry(mcp_otel::from_env()?))
+///     Ok(mcp_otel::from_env()?.observe(server))
 /// }
 /// ```
 ///
@@ -90,6 +93,23 @@ impl Otel {
     pub fn with_prometheus(mut self, prometheus: &Prometheus) -> Self {
         self.prometheus = Some(prometheus.clone());
         self
+    }
+
+    /// Connects a server. If nothing is exported, the server stays as it is, and pays for nothing.
+    pub fn observe(self, server: Server) -> Server {
+        if self.is_off() { server } else { server.telemetry(self) }
+    }
+
+    fn is_off(&self) -> bool {
+        #[cfg(feature = "sdk")]
+        if self.metrics.is_some() || !matches!(self.spans, trace::Spans::Off) {
+            return false;
+        }
+        #[cfg(feature = "prometheus")]
+        if self.prometheus.is_some() {
+            return false;
+        }
+        true
     }
 
     fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {

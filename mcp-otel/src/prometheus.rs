@@ -42,7 +42,7 @@ const MAX_HEAD: usize = 8 * 1024;
 ///
 /// fn observe(server: Server) -> Result<(Server, Router), Error> {
 ///     let metrics = Prometheus::new();
-///     let server = server.telemetry(mcp_otel::from_env()?.with_prometheus(&metrics));
+///     let server = mcp_otel::from_env()?.with_prometheus(&metrics).observe(server);
 ///     Ok((server, Router::new().route("/metrics", get(async move || metrics.text()))))
 /// }
 /// ```

@@ -115,7 +115,7 @@ struct Prices {
 #[server]
 fn main(server: Server) -> Result<Server, mcp_otel::Error> {
     let url = std::env::var("PRICES_URL").unwrap_or_else(|_| "http://127.0.0.1:8090".to_owned());
-    Ok(server
-        .telemetry(mcp_otel::from_env()?)
+    Ok(mcp_otel::from_env()?
+        .observe(server)
         .with_state(Prices { client: Client::builder(TokioExecutor::new()).build_http(), url }))
 }
