@@ -21,7 +21,7 @@ use crate::trace_context::{is_baggage, is_traceparent, is_tracestate};
 ///
 /// The methods are called on the path of a request, so they must neither block nor wait. A panic fails the request.
 ///
-/// ```no_run
+/// ```
 /// use std::sync::{Arc, Mutex};
 ///
 /// use mcp_runtime::{Revision, Server, telemetry::{Operation, Telemetry}, tool};

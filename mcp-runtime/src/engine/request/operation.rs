@@ -105,6 +105,8 @@ pub(crate) struct Operation {
     pub(crate) span: Span,
     /// `None` without telemetry, and once the operation has ended or was [taken](Self::take).
     measured: Cell<Option<Box<Measured>>>,
+    /// Whether there is telemetry. Without it, the methods return at once.
+    is_measured: bool,
 }
 
 /// The facts about an operation that telemetry records when it ends.
@@ -124,17 +126,28 @@ struct Measured {
 impl Operation {
     /// Creates an operation without a span, which is not measured.
     pub(crate) fn none() -> Self {
-        Self { span: Span::none(), measured: Cell::new(None) }
+        Self { span: Span::none(), measured: Cell::new(None), is_measured: false }
     }
 
     /// Starts the operation of a message of the client. A notification has no id.
     ///
     /// If there is no telemetry and no subscriber wants the span, this costs an atomic load: nothing is formatted.
+    #[inline]
     pub(crate) fn start(connection: &ConnectionContext, method: &str, params: &Params<'_>, id: Option<&Id>) -> Self {
-        let Some(telemetry) = &connection.engine.profile.telemetry else {
-            let span = message_span(connection, method, params, id, None);
-            return Self { span, measured: Cell::new(None) };
-        };
+        match &connection.engine.profile.telemetry {
+            None => Self::unmeasured(message_span(connection, method, params, id, None)),
+            Some(telemetry) => Self::start_measured(telemetry, connection, method, params, id),
+        }
+    }
+
+    #[inline(never)]
+    fn start_measured(
+        telemetry: &SharedTelemetry,
+        connection: &ConnectionContext,
+        method: &str,
+        params: &Params<'_>,
+        id: Option<&Id>,
+    ) -> Self {
         let network = network(connection);
         let span = message_span(connection, method, params, id, Some((&*telemetry.0, network)));
         if !span.is_disabled() {
@@ -202,7 +215,7 @@ impl Operation {
         );
         span.follows_from(Span::current());
         let Some(telemetry) = telemetry else {
-            return Self { span, measured: Cell::new(None) };
+            return Self::unmeasured(span);
         };
         let (meta, head) = (context.shared().meta.as_deref().map(RawJson::new), context.head());
         if !span.is_disabled() {
@@ -217,12 +230,25 @@ impl Operation {
         Self::measured(span, Measured { tool: Some(call.name), protocol_version, ..measured })
     }
 
+    #[inline]
+    fn unmeasured(span: Span) -> Self {
+        Self { span, measured: Cell::new(None), is_measured: false }
+    }
+
     fn measured(span: Span, measured: Measured) -> Self {
-        Self { span, measured: Cell::new(Some(Box::new(measured))) }
+        Self { span, measured: Cell::new(Some(Box::new(measured))), is_measured: true }
     }
 
     /// Records the dialect of the request.
+    #[inline]
     pub(crate) fn set_dialect(&self, dialect: &'static Dialect) {
+        if self.is_measured {
+            self.record_dialect(dialect);
+        }
+    }
+
+    #[inline(never)]
+    fn record_dialect(&self, dialect: &'static Dialect) {
         self.update(|measured| {
             // The version of `initialize` is negotiated later, and exporters would show both.
             if measured.method != INITIALIZE {
@@ -233,7 +259,15 @@ impl Operation {
     }
 
     /// Records the function that the request concerns.
+    #[inline]
     pub(crate) fn set_function(&self, function: &Function) {
+        if self.is_measured || !self.span.is_disabled() {
+            self.record_function(function);
+        }
+    }
+
+    #[inline(never)]
+    fn record_function(&self, function: &Function) {
         let name = function.name;
         let field = match function.kind() {
             EntryKind::Tool => "gen_ai.tool.name",
@@ -251,6 +285,17 @@ impl Operation {
                 self.span.record("otel.name", format!("{} {name}", measured.method));
             }
         });
+    }
+
+    /// Ends the operation unless it has ended, or was taken.
+    #[inline(never)]
+    fn record_cancellation(&self) {
+        // A second panic would abort the process, and telemetry is the author's code.
+        if let Some(measured) = self.measured.take().filter(|_| !std::thread::panicking()) {
+            self.span.record("error.type", CANCELLED);
+            self.span.record("otel.status_code", "error");
+            measured.record(Some(CANCELLED), None);
+        }
     }
 
     /// Records the id of a request to the client.
@@ -281,7 +326,7 @@ impl Operation {
 
     /// Moves the operation to code that responds later. The original no longer ends it.
     pub(crate) fn take(&self) -> Self {
-        Self { span: self.span.clone(), measured: Cell::new(self.measured.take()) }
+        Self { span: self.span.clone(), measured: Cell::new(self.measured.take()), is_measured: self.is_measured }
     }
 
     /// Takes an operation back that could not be passed on.
@@ -290,7 +335,15 @@ impl Operation {
     }
 
     /// Ends the operation. Has no effect without telemetry, or if it has ended or was taken.
+    #[inline]
     pub(crate) fn end(&self, dialect: &Dialect, ending: &Ending) {
+        if self.is_measured {
+            self.record_end(dialect, ending);
+        }
+    }
+
+    #[inline(never)]
+    fn record_end(&self, dialect: &Dialect, ending: &Ending) {
         let Some(measured) = self.measured.take() else { return };
         if measured.method == INITIALIZE {
             self.span.record("mcp.protocol.version", measured.protocol_version);
@@ -316,12 +369,10 @@ impl Operation {
 }
 
 impl Drop for Operation {
+    #[inline]
     fn drop(&mut self) {
-        // A second panic would abort the process, and telemetry is the author's code.
-        if let Some(measured) = self.measured.take().filter(|_| !std::thread::panicking()) {
-            self.span.record("error.type", CANCELLED);
-            self.span.record("otel.status_code", "error");
-            measured.record(Some(CANCELLED), None);
+        if self.is_measured {
+            self.record_cancellation();
         }
     }
 }
