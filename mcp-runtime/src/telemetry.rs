@@ -224,7 +224,7 @@ pub struct Operation<'a> {
     /// The transport of the message.
     pub network: Network,
     /// The class of the error (`error.type`): the code of a JSON-RPC error, `tool_error` for a result with `isError`, or
-    /// `cancelled`, `timeout` or `panic`. `None` if the operation has succeeded.
+    /// `cancelled`, `timeout` or `panic`. `None` if the operation has succeeded, or the error is a mistake of the client.
     pub error_type: Option<&'a str>,
     /// The code of the JSON-RPC error that was sent (`rpc.response.status_code`).
     pub status_code: Option<i32>,

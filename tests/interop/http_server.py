@@ -11,14 +11,19 @@ TIMEOUT = 15  # seconds to start listening, and to exit
 class HttpServer:
     """Context manager that runs a command which logs `listens on http://…`."""
 
-    def __init__(self, command: list[str]):
-        self.command = command
+    def __init__(self, command: list[str], environment: dict | None = None):
+        self.command, self.environment = command, environment
         self.url = ""
         self.output: list[str] = []
 
     def __enter__(self) -> "HttpServer":
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self.environment,
         )
         self.reader = threading.Thread(target=self._read_output, daemon=True)
         self.reader.start()

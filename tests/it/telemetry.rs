@@ -326,6 +326,10 @@ fn ending(result: &Result<Value, RpcError>) -> (String, String) {
     match result {
         Ok(result) if result["isError"] == true => ("tool_error".to_owned(), "-".to_owned()),
         Ok(_) => ("-".to_owned(), "-".to_owned()),
+        // A mistake of the client is no error of the server.
+        Err(error) if matches!(error.code, -32700 | -32602..=-32600 | -32002) => {
+            ("-".to_owned(), error.code.to_string())
+        }
         Err(error) => (error.code.to_string(), error.code.to_string()),
     }
 }
@@ -387,6 +391,8 @@ async fn every_request_has_a_span_and_a_measurement() {
             }
             if let Err(error) = &result {
                 field("rpc.response.status_code", &code);
+            }
+            if let Some(error) = result.as_ref().err().filter(|_| error != "-") {
                 field("otel.status_description", &error.message);
             }
             if let Some(session) = span.remove("mcp.session.id") {

@@ -20,7 +20,8 @@ pub(super) fn exists(test: &str, revisions: &[Revision]) -> bool {
         }),
         Some(("ui", case)) => folder.join("ui").join(format!("{case}.stderr")).is_file(),
         Some((
-            name @ ("mcp-runtime" | "mcp-auth" | "mcp-redis" | "mcp-macros" | "mcp-schema" | "mcp-uri-template"),
+            name @ ("mcp-runtime" | "mcp-auth" | "mcp-redis" | "mcp-otel" | "mcp-macros" | "mcp-schema"
+            | "mcp-uri-template"),
             test,
         )) => has_function(&folder.join("..").join(name).join("src"), test),
         Some(_) => false,

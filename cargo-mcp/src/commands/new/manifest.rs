@@ -9,8 +9,12 @@ use super::template::{Template, workspace};
 const RUNTIME: &str = "mcp-runtime";
 
 /// The packages that new servers depend on, and their folders next to the runtime in a checkout.
-const FAMILY: [(&str, Option<&str>); 3] =
-    [(RUNTIME, None), ("mcp-runtime-auth", Some("mcp-auth")), ("mcp-runtime-redis", Some("mcp-redis"))];
+const FAMILY: [(&str, Option<&str>); 4] = [
+    (RUNTIME, None),
+    ("mcp-runtime-auth", Some("mcp-auth")),
+    ("mcp-runtime-redis", Some("mcp-redis")),
+    ("mcp-runtime-otel", Some("mcp-otel")),
+];
 
 /// The source of the framework.
 #[derive(Clone, Debug)]

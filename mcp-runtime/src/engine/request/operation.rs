@@ -76,6 +76,11 @@ pub(crate) enum Ending {
     Fault(Fault, Option<&'static str>),
 }
 
+const INITIALIZE: &str = "initialize";
+
+/// The codes that say that the client sent what the server cannot serve. By the conventions, they are no errors of the server.
+const CALLER_FAULTS: [i32; 5] = [-32700, -32600, -32601, -32602, -32002];
+
 /// The class of a result with `isError`.
 pub(crate) const TOOL_ERROR: &str = "tool_error";
 /// The class of an operation that the client has cancelled, or whose client is gone.
@@ -108,6 +113,8 @@ pub(crate) struct Operation {
 struct Measured {
     telemetry: SharedTelemetry,
     record: fn(&dyn Telemetry, &telemetry::Operation<'_>),
+    /// Whether the server has sent the request.
+    is_sent: bool,
     method: &'static str,
     tool: Option<Cow<'static, str>>,
     prompt: Option<Cow<'static, str>>,
@@ -181,7 +188,7 @@ impl Operation {
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.client_operation(operation);
         let measured = Measured::new(telemetry, record, method, *network, Instant::now());
-        Self::measured(span, Measured { protocol_version: Some(version), ..measured })
+        Self::measured(span, Measured { protocol_version: Some(version), is_sent: true, ..measured })
     }
 
     /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
@@ -243,7 +250,10 @@ impl Operation {
     #[inline(never)]
     fn record_dialect(&self, dialect: &'static Dialect) {
         self.update(|measured| {
-            self.span.record("mcp.protocol.version", dialect.name());
+            // The version of `initialize` is negotiated later, and exporters would show both.
+            if measured.method != INITIALIZE {
+                self.span.record("mcp.protocol.version", dialect.name());
+            }
             measured.protocol_version = Some(dialect.name());
         });
     }
@@ -335,6 +345,9 @@ impl Operation {
     #[inline(never)]
     fn record_end(&self, dialect: &Dialect, ending: &Ending) {
         let Some(measured) = self.measured.take() else { return };
+        if measured.method == INITIALIZE {
+            self.span.record("mcp.protocol.version", measured.protocol_version);
+        }
         let (error_type, code) = match ending {
             Ending::Complete => return measured.record(None, None),
             Ending::Failed(class) => (Cow::Borrowed(*class), None),
@@ -342,6 +355,9 @@ impl Operation {
                 let code = dialect.code(fault);
                 let text = code.to_string();
                 self.span.record("rpc.response.status_code", &*text);
+                if !measured.is_sent && class.is_none() && CALLER_FAULTS.contains(&code) {
+                    return measured.record(None, Some(code));
+                }
                 self.span.record("otel.status_description", tracing::field::display(fault));
                 (class.map_or(Cow::Owned(text), Cow::Borrowed), Some(code))
             }
@@ -376,7 +392,8 @@ impl Measured {
         start: Instant,
     ) -> Self {
         let (tool, prompt, protocol_version) = (None, None, None);
-        Self { telemetry: telemetry.clone(), record, method, tool, prompt, protocol_version, network, start }
+        let is_sent = false;
+        Self { telemetry: telemetry.clone(), record, is_sent, method, tool, prompt, protocol_version, network, start }
     }
 
     fn record(&self, error_type: Option<&str>, status_code: Option<i32>) {
@@ -425,7 +442,8 @@ fn message_span(
         network.protocol.name = network.and_then(|network| network.protocol_name),
         network.protocol.version = network.and_then(|network| network.protocol_version),
         client.address = address.map(|address| address.ip().to_string()).as_deref(),
-        client.port = address.map(|address| address.port()),
+        // Layers convert signed numbers only.
+        client.port = address.map(|address| i64::from(address.port())),
     )
 }
 

@@ -1,0 +1,1 @@
+../../../examples/observability/prometheus.sh

@@ -1,0 +1,121 @@
+//! A shop whose calls can be watched: spans and metrics through OpenTelemetry, or metrics for Prometheus alone.
+//!
+//! ```text
+//! OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run -p observability -- --http 127.0.0.1:8080
+//! OTEL_TRACES_EXPORTER=none OTEL_METRICS_EXPORTER=prometheus cargo run -p observability -- --http 127.0.0.1:8080
+//! ```
+//!
+//! `prometheus.sh` starts Prometheus with the alert rules beside it (`prometheus.png` shows its page), and `dashboard.json` is for Grafana.
+
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::BodyExt as _;
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use mcp_runtime::{Context, Elicit, Fault, Handle, Server, ask::Answer, prompt, resource, server, tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::sleep;
+
+/// How a delivery goes.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Luck {
+    /// It arrives.
+    Good,
+    /// The address does not exist.
+    Bad,
+    /// It never arrives.
+    Late,
+    /// The van explodes.
+    Worst,
+}
+
+/// Deliver an order, with more or less luck: for dashboards to show something.
+#[tool(timeout = "500ms", destructive = false)]
+async fn deliver(luck: Luck) -> Result<&'static str, &'static str> {
+    sleep(Duration::from_millis(5)).await;
+    match luck {
+        Luck::Good => Ok("delivered"),
+        Luck::Bad => Err("the address does not exist"),
+        Luck::Late => std::future::pending().await,
+        Luck::Worst => panic!("the van exploded"),
+    }
+}
+
+/// Look up a price.
+///
+/// The request to the service of prices carries the trace.
+#[tool(read_only)]
+async fn price(prices: &Prices, item: String) -> Result<String, String> {
+    let mut request =
+        Request::get(format!("{}/{item}", prices.url)).body(String::new()).map_err(|error| error.to_string())?;
+    request.headers_mut().extend(mcp_otel::headers());
+    let response = prices.client.request(request).await.map_err(|_| "the service of prices does not respond")?;
+    let body = response.into_body().collect().await.map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
+}
+
+/// Confirmation of an order.
+#[derive(Elicit)]
+struct Confirm {
+    /// Tick this to order.
+    sure: bool,
+}
+
+/// Order an item, once the user has confirmed it.
+#[tool(destructive = false)]
+async fn order(ctx: &Context, handle: &Handle, item: String) -> Result<String, Fault> {
+    let answer = ctx.elicit::<Confirm>("confirm", format!("Order {item}?")).await?;
+    if !matches!(answer, Answer::Accept(Confirm { sure: true })) {
+        return Ok("no order".to_owned());
+    }
+    handle.resource_updated(format!("shop://stock/{item}"));
+    Ok(format!("ordered {item}"))
+}
+
+/// Count everything in stock.
+#[tool(task, read_only)]
+async fn take_stock() -> String {
+    sleep(Duration::from_millis(50)).await;
+    "42 items".to_owned()
+}
+
+/// The items that are in stock.
+#[resource("shop://stock/{item}", complete(item = items))]
+fn stock(item: String) -> Option<String> {
+    (item != "dodo").then(|| format!("7 × {item}"))
+}
+
+fn items(prefix: &str) -> Vec<String> {
+    ["apple", "apricot"].into_iter().filter(|item| item.starts_with(prefix)).map(str::to_owned).collect()
+}
+
+/// The opening hours.
+#[resource("shop://hours")]
+fn hours() -> &'static str {
+    "always"
+}
+
+/// Advise a customer.
+#[prompt]
+fn advise(taste: String) -> String {
+    format!("Recommend an item to a customer who likes {taste}.")
+}
+
+/// The service of prices.
+struct Prices {
+    client: Client<HttpConnector, String>,
+    url: String,
+}
+
+#[server]
+fn main(server: Server) -> Result<Server, mcp_otel::Error> {
+    let url = std::env::var("PRICES_URL").unwrap_or_else(|_| "http://127.0.0.1:8090".to_owned());
+    Ok(mcp_otel::from_env()?
+        .observe(server)
+        .with_state(Prices { client: Client::builder(TokioExecutor::new()).build_http(), url }))
+}

@@ -1,0 +1,99 @@
+//! The environment variables that the SDK does not read itself, by the
+//! [specification](https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
+
+use std::env;
+
+use crate::Error;
+
+/// The exporters of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Exporters {
+    pub(crate) otlp: bool,
+    pub(crate) prometheus: bool,
+    /// `none`.
+    pub(crate) none: bool,
+}
+
+impl Exporters {
+    /// Returns the exporters of `TRACES` or `METRICS`: none unless a variable names them, or an endpoint for OTLP.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for names that are unknown, or whose feature is not enabled.
+    pub(crate) fn of(signal: &str) -> Result<Self, Error> {
+        Self::parse(signal, |name| env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn parse(signal: &str, var: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        let mut exporters = Self::default();
+        if var("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return Ok(exporters);
+        }
+        let variable = format!("OTEL_{signal}_EXPORTER");
+        let Some(names) = var(&variable) else {
+            let endpoints = ["OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")];
+            exporters.otlp = cfg!(feature = "sdk") && endpoints.iter().any(|name| var(name).is_some());
+            return Ok(exporters);
+        };
+        for name in names.split(',').map(str::trim) {
+            match name {
+                "none" => exporters.none = true,
+                "otlp" if cfg!(feature = "sdk") => exporters.otlp = true,
+                "prometheus" if cfg!(feature = "prometheus") && signal == "METRICS" => exporters.prometheus = true,
+                _ => {
+                    let features = "features `http`, `grpc` and `prometheus` add exporters";
+                    return Err(Error(format!("`{variable}`: unknown exporter `{name}`\nhelp: {features}")));
+                }
+            }
+        }
+        Ok(exporters)
+    }
+}
+
+/// Returns whether OTLP uses gRPC for a signal.
+///
+/// # Errors
+///
+/// Returns an error for protocols that are unknown, or whose feature is not enabled.
+#[cfg(feature = "sdk")]
+pub(crate) fn uses_grpc(signal: &str) -> Result<bool, Error> {
+    let variables = [format!("OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"), "OTEL_EXPORTER_OTLP_PROTOCOL".to_owned()];
+    let named = variables.into_iter().find_map(|name| env::var(&name).ok().map(|value| (name, value)));
+    match named.as_ref().map(|(name, value)| (name, value.as_str())) {
+        None => Ok(cfg!(not(feature = "http"))),
+        Some((_, "grpc")) if cfg!(feature = "grpc") => Ok(true),
+        Some((_, "http/protobuf")) if cfg!(feature = "http") => Ok(false),
+        Some((name, value)) => {
+            let help = "`http/protobuf` needs the feature `http`, and `grpc` the feature `grpc`";
+            Err(Error(format!("`{name}`: unsupported protocol `{value}`\nhelp: {help}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(all(feature = "http", feature = "prometheus"))]
+    fn variables_choose_exporters() {
+        let (otlp, prometheus, none) = (1, 2, 4);
+        for (signal, variables, expected) in [
+            ("TRACES", &[][..], Some(0)),
+            ("TRACES", &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318")], Some(otlp)),
+            ("TRACES", &[("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://localhost:4318")], Some(0)),
+            ("TRACES", &[("OTEL_TRACES_EXPORTER", "none")], Some(none)),
+            ("TRACES", &[("OTEL_TRACES_EXPORTER", "otlp")], Some(otlp)),
+            ("TRACES", &[("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_SDK_DISABLED", "TRUE")], Some(0)),
+            ("TRACES", &[("OTEL_TRACES_EXPORTER", "prometheus")], None),
+            ("METRICS", &[("OTEL_METRICS_EXPORTER", "prometheus, otlp")], Some(otlp + prometheus)),
+            ("METRICS", &[("OTEL_METRICS_EXPORTER", "zipkin")], None),
+        ] {
+            let var = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+            let found = Exporters::parse(signal, var).ok().map(|found| {
+                u8::from(found.otlp) * otlp + u8::from(found.prometheus) * prometheus + u8::from(found.none) * none
+            });
+            assert_eq!(found, expected, "{variables:?}");
+        }
+    }
+}

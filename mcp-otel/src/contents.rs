@@ -1,0 +1,74 @@
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use mcp_runtime::layers::{Call, CallKind, Layer, LayerFuture, Next};
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+/// A layer that records the arguments and the result of tools in spans, as `gen_ai.tool.call.arguments` and
+/// `gen_ai.tool.call.result`.
+///
+/// They may contain confidential data. Nothing is recorded unless a server adds this layer, and nothing of failed calls
+/// but their arguments.
+///
+/// ```
+/// use mcp_otel::RecordContents;
+/// # use mcp_runtime::Server;
+///
+/// # fn configure(server: Server) -> Server {
+/// let contents = RecordContents::new(1024);
+/// server.layer(contents.redact(|tool, json| if tool == "log_in" { "{}".to_owned() } else { json.to_owned() }))
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RecordContents {
+    max_bytes: usize,
+    redact: Option<Arc<Redact>>,
+}
+
+/// Returns what is recorded instead of a text of a tool.
+type Redact = dyn Fn(&str, &str) -> String + Send + Sync;
+
+impl RecordContents {
+    /// Creates a layer that records at most `max_bytes` of the JSON of the arguments, and as much of the result.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, redact: None }
+    }
+
+    /// Sets the function that returns what is recorded instead of a text, from the name of the tool and the JSON of its
+    /// arguments or result.
+    #[must_use]
+    pub fn redact(mut self, redact: impl Fn(&str, &str) -> String + Send + Sync + 'static) -> Self {
+        self.redact = Some(Arc::new(redact));
+        self
+    }
+
+    fn record(&self, span: &Span, attribute: &'static str, tool: &str, json: &str) {
+        let json = self.redact.as_ref().map_or(Cow::Borrowed(json), |redact| redact(tool, json).into());
+        let end = (0..=self.max_bytes.min(json.len())).rev().find(|end| json.is_char_boundary(*end));
+        span.set_attribute(attribute, json[..end.unwrap_or_default()].to_owned());
+    }
+}
+
+impl Layer for RecordContents {
+    fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
+        Box::pin(async move {
+            let span = Span::current();
+            if call.kind() != CallKind::Tool || span.is_disabled() {
+                return next.run(call).await;
+            }
+            let tool = call.name().to_owned();
+            self.record(&span, "gen_ai.tool.call.arguments", &tool, call.arguments());
+            let outcome = next.run(call).await;
+            if let Some(json) = outcome.json() {
+                self.record(&span, "gen_ai.tool.call.result", &tool, json);
+            }
+            outcome
+        })
+    }
+}
+
+impl fmt::Debug for RecordContents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordContents").field("max_bytes", &self.max_bytes).finish_non_exhaustive()
+    }
+}

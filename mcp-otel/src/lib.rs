@@ -1,0 +1,208 @@
+#![doc = include_str!("../docs/crate.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(not(any(feature = "sdk", feature = "prometheus")), allow(dead_code, unused_variables))]
+
+mod attributes;
+mod config;
+#[cfg(feature = "sdk")]
+mod contents;
+#[cfg(feature = "sdk")]
+mod exporter;
+#[cfg(feature = "sdk")]
+mod metrics;
+#[cfg(feature = "prometheus")]
+mod prometheus;
+#[cfg(all(test, feature = "http"))]
+mod tests;
+#[cfg(feature = "sdk")]
+mod trace;
+
+use std::fmt;
+
+#[cfg(feature = "sdk")]
+use mcp_runtime::telemetry::{TraceCarrier, TraceContext};
+use mcp_runtime::{
+    Server,
+    telemetry::{BackendOperation, Operation, SessionEnd, Stats, Telemetry},
+};
+#[cfg(feature = "sdk")]
+use tracing::Span;
+
+use attributes::{Attributes, Duration};
+use config::Exporters;
+
+#[cfg(feature = "sdk")]
+pub use contents::RecordContents;
+#[cfg(feature = "prometheus")]
+pub use prometheus::Prometheus;
+#[cfg(feature = "sdk")]
+pub use trace::{headers, layer};
+
+/// Creates the exporters that the environment names; see the [documentation of the crate](crate).
+///
+/// ```
+/// use mcp_runtime::{Server, server};
+///
+/// #[server]
+/// fn main(server: Server) -> Result<Server, mcp_otel::Error> {
+///     Ok(mcp_otel::from_env()?.observe(server))
+/// }
+/// ```
+///
+/// # Errors
+///
+/// Returns an error if an environment variable is invalid, or names an exporter or protocol whose feature is not enabled,
+/// and if the address for Prometheus is not available.
+pub fn from_env() -> Result<Otel, Error> {
+    let exporters = Exporters::of("METRICS")?;
+    Ok(Otel {
+        names_users: false,
+        #[cfg(feature = "sdk")]
+        spans: trace::spans().clone()?,
+        #[cfg(feature = "sdk")]
+        metrics: exporters.otlp.then(metrics::Metrics::from_env).transpose()?,
+        #[cfg(feature = "prometheus")]
+        prometheus: exporters.prometheus.then(Prometheus::listen).transpose()?,
+    })
+}
+
+/// The telemetry of a server, which [`from_env`] creates. When the server ends, it sends what it has not yet sent.
+#[derive(Debug)]
+pub struct Otel {
+    names_users: bool,
+    #[cfg(feature = "sdk")]
+    spans: trace::Spans,
+    #[cfg(feature = "sdk")]
+    metrics: Option<metrics::Metrics>,
+    #[cfg(feature = "prometheus")]
+    prometheus: Option<Prometheus>,
+}
+
+impl Otel {
+    /// Records the [principal](mcp_runtime::Caller::principal) of the client in spans, as `enduser.id`.
+    #[must_use]
+    pub fn name_users(mut self) -> Self {
+        self.names_users = true;
+        self
+    }
+
+    /// Sets metrics for Prometheus, which the application serves itself. If several servers share them, the gauges and
+    /// counters are those of the first one that is built.
+    #[cfg(feature = "prometheus")]
+    #[must_use]
+    pub fn with_prometheus(mut self, prometheus: &Prometheus) -> Self {
+        self.prometheus = Some(prometheus.clone());
+        self
+    }
+
+    /// Connects a server. If nothing is exported, the server stays as it is, and pays for nothing.
+    pub fn observe(self, server: Server) -> Server {
+        if self.is_off() { server } else { server.telemetry(self) }
+    }
+
+    fn is_off(&self) -> bool {
+        #[cfg(feature = "sdk")]
+        if self.metrics.is_some() || !matches!(self.spans, trace::Spans::Off) {
+            return false;
+        }
+        #[cfg(feature = "prometheus")]
+        if self.prometheus.is_some() {
+            return false;
+        }
+        true
+    }
+
+    fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+        #[cfg(feature = "sdk")]
+        if let Some(metrics) = &self.metrics {
+            metrics.record(duration, attributes, time);
+        }
+        #[cfg(feature = "prometheus")]
+        if let Some(prometheus) = &self.prometheus {
+            prometheus.record(duration, attributes, time);
+        }
+    }
+}
+
+impl Telemetry for Otel {
+    fn connect(&self, stats: Stats) {
+        #[cfg(feature = "sdk")]
+        if let Some(metrics) = &self.metrics {
+            metrics.connect(&stats);
+        }
+        #[cfg(feature = "prometheus")]
+        if let Some(prometheus) = &self.prometheus {
+            prometheus.connect(stats);
+        }
+    }
+
+    #[cfg(feature = "sdk")]
+    fn span_created(&self, span: &Span, context: &TraceContext<'_>) {
+        if !matches!(self.spans, trace::Spans::Off) {
+            trace::span_created(span, context);
+        }
+    }
+
+    #[cfg(feature = "sdk")]
+    fn inject(&self, span: &Span) -> TraceCarrier<'static> {
+        trace::inject(span)
+    }
+
+    fn server_operation(&self, operation: &Operation<'_>) {
+        self.record(Duration::ServerOperation, &attributes::of_operation(operation), operation.duration);
+    }
+
+    fn client_operation(&self, operation: &Operation<'_>) {
+        self.record(Duration::ClientOperation, &attributes::of_operation(operation), operation.duration);
+    }
+
+    fn task_operation(&self, operation: &Operation<'_>) {
+        self.record(Duration::Task, &attributes::of_operation(operation), operation.duration);
+    }
+
+    fn session_ended(&self, session: &SessionEnd<'_>) {
+        self.record(Duration::Session, &attributes::of_session(session), session.duration);
+    }
+
+    fn backend_operation(&self, operation: &BackendOperation) {
+        self.record(Duration::Backend, &attributes::of_backend(operation), operation.duration);
+    }
+
+    fn names_users(&self) -> bool {
+        self.names_users
+    }
+}
+
+impl Drop for Otel {
+    fn drop(&mut self) {
+        #[cfg(feature = "sdk")]
+        {
+            if let Some(metrics) = &self.metrics {
+                metrics.shutdown();
+            }
+            if let trace::Spans::Export(provider) = &self.spans {
+                // Other servers of the program may still use it. The exporter logs its failures.
+                let _ = provider.force_flush();
+            }
+        }
+    }
+}
+
+/// An invalid configuration.
+#[derive(Debug, Clone)]
+pub struct Error(String);
+
+impl Error {
+    #[cfg(any(feature = "sdk", feature = "prometheus"))]
+    fn new(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot set up telemetry: {}", self.0)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,83 @@
+//! Measurements through the OpenTelemetry SDK.
+
+use mcp_runtime::telemetry::Stats;
+use opentelemetry::{
+    KeyValue, Value,
+    metrics::{Histogram, Meter, MeterProvider as _},
+};
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+
+use crate::{
+    Error,
+    attributes::{Attributes, BUCKETS, Duration},
+    exporter, trace,
+};
+
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    provider: SdkMeterProvider,
+    meter: Meter,
+    durations: [Histogram<f64>; Duration::ALL.len()],
+}
+
+impl Metrics {
+    pub(crate) fn from_env() -> Result<Self, Error> {
+        let provider = SdkMeterProvider::builder().with_resource(trace::resource());
+        Ok(Self::new(provider.with_periodic_exporter(exporter::metrics()?).build()))
+    }
+
+    pub(crate) fn new(provider: SdkMeterProvider) -> Self {
+        let meter = provider.meter("mcp-runtime");
+        let durations = Duration::ALL.map(|duration| {
+            let (name, description) = duration.describe();
+            let histogram = meter.f64_histogram(name).with_description(description).with_unit("s");
+            histogram.with_boundaries(BUCKETS.to_vec()).build()
+        });
+        Self { provider, meter, durations }
+    }
+
+    /// Creates an instrument for each metric of a server.
+    pub(crate) fn connect(&self, stats: &Stats) {
+        let all = stats.read();
+        for metric in all.chunk_by(|a, b| a.name == b.name) {
+            let first = metric[0];
+            let stats = stats.clone();
+            let values = move || {
+                let values = stats.read().into_iter().filter(move |stat| stat.name == first.name);
+                values.map(|stat| {
+                    let attributes = stat.attribute.map(|(name, value)| KeyValue::new(name, value));
+                    (stat.value, attributes)
+                })
+            };
+            if first.is_counter {
+                let counter = self.meter.u64_observable_counter(first.name).with_description(first.description);
+                let observe = counter.with_unit(first.unit).with_callback(move |observer| {
+                    values().for_each(|(value, attributes)| observer.observe(value, attributes.as_slice()));
+                });
+                observe.build();
+            } else {
+                let gauge = self.meter.i64_observable_up_down_counter(first.name).with_description(first.description);
+                let observe = gauge.with_unit(first.unit).with_callback(move |observer| {
+                    let saturated = |value| i64::try_from(value).unwrap_or(i64::MAX);
+                    values().for_each(|(value, attributes)| observer.observe(saturated(value), attributes.as_slice()));
+                });
+                observe.build();
+            }
+        }
+    }
+
+    pub(crate) fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+        let mut present = Vec::with_capacity(attributes.len());
+        for (name, value) in attributes {
+            if let Some(value) = value {
+                present.push(KeyValue::new(*name, Value::String(value.clone().into_owned().into())));
+            }
+        }
+        self.durations[duration as usize].record(time.as_secs_f64(), &present);
+    }
+
+    pub(crate) fn shutdown(&self) {
+        // Fails if the exporter does, which logs it.
+        let _ = self.provider.shutdown();
+    }
+}

@@ -1,0 +1,217 @@
+//! Metrics in the text format of Prometheus. `prometheus-client` 0.25 has a lock per histogram, and writes the format of OpenMetrics
+//! only, in which `promtool check metrics` finds counters without a description.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    env,
+    fmt::Write as _,
+    hash::{BuildHasher as _, RandomState},
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::ArcSwap;
+use mcp_runtime::telemetry::{Stat, Stats};
+
+use crate::{
+    Error,
+    attributes::{Attributes, BUCKETS, Duration},
+};
+
+/// The maximum number of time series of a histogram. Measurements of further ones are counted without attributes.
+const MAX_SERIES: usize = 2_000;
+/// The time for reading a request and for writing its response.
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+/// The maximum size of the head of a request.
+const MAX_HEAD: usize = 8 * 1024;
+
+/// Metrics for Prometheus, without OpenTelemetry. Clones share them.
+///
+/// With `OTEL_METRICS_EXPORTER=prometheus`, [`from_env`](crate::from_env) creates and serves them. To serve them in an
+/// application of your own:
+///
+/// ```
+/// use axum::{Router, routing::get};
+/// use mcp_otel::{Error, Prometheus};
+/// use mcp_runtime::Server;
+///
+/// fn observe(server: Server) -> Result<(Server, Router), Error> {
+///     let metrics = Prometheus::new();
+///     let server = mcp_otel::from_env()?.with_prometheus(&metrics).observe(server);
+///     Ok((server, Router::new().route("/metrics", get(async move || metrics.text()))))
+/// }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Prometheus(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    hasher: RandomState,
+    durations: [Histograms; Duration::ALL.len()],
+    stats: OnceLock<Stats>,
+}
+
+/// The time series of a histogram, by the hash of their attributes. Reading takes no lock.
+type Histograms = ArcSwap<HashMap<u64, Arc<Histogram>>>;
+
+#[derive(Debug, Default)]
+struct Histogram {
+    labels: String,
+    /// The number of values in each bucket; the last one has no upper boundary.
+    buckets: [AtomicU64; BUCKETS.len() + 1],
+    nanoseconds: AtomicU64,
+}
+
+impl Prometheus {
+    /// Creates metrics without measurements.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Serves `/metrics` at `OTEL_EXPORTER_PROMETHEUS_HOST` and `OTEL_EXPORTER_PROMETHEUS_PORT`, by default `localhost:9464`.
+    pub(crate) fn listen() -> Result<Self, Error> {
+        let var = |name, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
+        let host = var("OTEL_EXPORTER_PROMETHEUS_HOST", "localhost");
+        let port = var("OTEL_EXPORTER_PROMETHEUS_PORT", "9464");
+        let port =
+            port.parse().map_err(|_| Error(format!("`OTEL_EXPORTER_PROMETHEUS_PORT`: invalid port `{port}`")))?;
+        let listener = TcpListener::bind((&*host, port)).map_err(|error| Error(format!("`{host}:{port}`: {error}")))?;
+        let metrics = Self::new();
+        let served = metrics.clone();
+        let thread = std::thread::Builder::new().name("prometheus".to_owned());
+        // One scrape at a time: a thread for each would not be bounded.
+        let serve = move || listener.incoming().flatten().for_each(|stream| drop(served.respond(stream)));
+        thread.spawn(serve).map_err(Error::new)?;
+        Ok(metrics)
+    }
+
+    /// Returns the metrics in the text format of Prometheus, whose media type is `text/plain; version=0.0.4`.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        for (duration, series) in Duration::ALL.into_iter().zip(&self.0.durations) {
+            let series = series.load();
+            if !series.is_empty() {
+                let (name, description) = duration.describe();
+                let name = metric_name(name, "s", false);
+                write!(text, "# HELP {name} {description}.\n# TYPE {name} histogram\n")?;
+                series.values().try_for_each(|histogram| histogram.write(text, &name))?;
+            }
+        }
+        let stats = self.0.stats.get().map(Stats::read).unwrap_or_default();
+        for metric in stats.chunk_by(|a, b| a.name == b.name) {
+            let Stat { description, is_counter, .. } = metric[0];
+            let name = metric_name(metric[0].name, metric[0].unit, is_counter);
+            let kind = if is_counter { "counter" } else { "gauge" };
+            write!(text, "# HELP {name} {description}.\n# TYPE {name} {kind}\n")?;
+            for Stat { attribute, value, .. } in metric {
+                match attribute {
+                    Some((key, label)) => writeln!(text, "{name}{{{}=\"{label}\"}} {value}", label_name(key))?,
+                    None => writeln!(text, "{name} {value}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn connect(&self, stats: Stats) {
+        // The metrics of a second server would repeat names.
+        let _ = self.0.stats.set(stats);
+    }
+
+    pub(crate) fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+        let key = self.0.hasher.hash_one(attributes);
+        let series = &self.0.durations[duration as usize];
+        if let Some(histogram) = series.load().get(&key) {
+            return histogram.record(time);
+        }
+        let mut recorded = None;
+        series.rcu(|series| {
+            let mut series = HashMap::clone(series);
+            let (key, labels) = if series.len() < MAX_SERIES { (key, labels(attributes)) } else { (0, String::new()) };
+            let histogram = series.entry(key).or_insert_with(|| Arc::new(Histogram { labels, ..Histogram::default() }));
+            recorded = Some(Arc::clone(histogram));
+            series
+        });
+        recorded.into_iter().for_each(|histogram| histogram.record(time));
+    }
+
+    /// Responds to one request, and closes the connection.
+    fn respond(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+            match stream.read(&mut buffer)? {
+                0 => return Ok(()),
+                _ if head.len() > MAX_HEAD => return Ok(()),
+                count => head.extend_from_slice(&buffer[..count]),
+            }
+        }
+        let is_found = head.starts_with(b"GET /metrics ") || head.starts_with(b"GET /metrics?");
+        let (status, body) = if is_found { ("200 OK", self.text()) } else { ("404 Not Found", String::new()) };
+        let length = body.len();
+        write!(
+            stream,
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        )
+    }
+}
+
+impl Histogram {
+    fn record(&self, time: std::time::Duration) {
+        let seconds = time.as_secs_f64();
+        self.buckets[BUCKETS.partition_point(|boundary| *boundary < seconds)].fetch_add(1, Ordering::Relaxed);
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    fn write(&self, text: &mut String, name: &str) -> std::fmt::Result {
+        let labels = &*self.labels;
+        let separator = if labels.is_empty() { "" } else { "," };
+        let mut count = 0;
+        for (index, bucket) in self.buckets.iter().enumerate() {
+            count += bucket.load(Ordering::Relaxed);
+            let boundary = BUCKETS.get(index).map_or(Cow::Borrowed("+Inf"), |boundary| boundary.to_string().into());
+            writeln!(text, "{name}_bucket{{{labels}{separator}le=\"{boundary}\"}} {count}")?;
+        }
+        let sum = std::time::Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        writeln!(text, "{name}_sum{labels} {sum}\n{name}_count{labels} {count}")
+    }
+}
+
+/// Returns a name as OpenTelemetry translates it for Prometheus: with the unit, and `_total` for counters.
+fn metric_name(name: &str, unit: &str, is_counter: bool) -> String {
+    let unit = match unit {
+        "s" => "_seconds",
+        "By" => "_bytes",
+        // Annotations such as `{call}`.
+        _ => "",
+    };
+    format!("{}{unit}{}", label_name(name), if is_counter { "_total" } else { "" })
+}
+
+fn label_name(name: &str) -> String {
+    name.replace('.', "_")
+}
+
+fn labels(attributes: &Attributes<'_>) -> String {
+    let present = attributes.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    let labels = present.map(|(name, value)| {
+        let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+        format!("{}=\"{value}\"", label_name(name))
+    });
+    labels.collect::<Vec<_>>().join(",")
+}

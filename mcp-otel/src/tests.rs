@@ -1,0 +1,175 @@
+//! What exporters receive. `tests/otel/run` compares more of it with the conventions.
+
+use mcp_runtime::{Revision, Server, testing::TestClient, tool};
+use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};
+use opentelemetry_sdk::{
+    metrics::{
+        InMemoryMetricExporter, SdkMeterProvider,
+        data::{AggregatedMetrics, MetricData},
+    },
+    trace::{InMemorySpanExporter, SdkTracerProvider, SpanData},
+};
+use serde_json::{Value, json};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use super::*;
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT: &str = "b7ad6b7169203331";
+
+/// Returns the context for another service, or fails.
+#[tool]
+async fn hand_on(fails: bool) -> Result<String, &'static str> {
+    if fails {
+        return Err("cannot");
+    }
+    let headers = headers();
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("none");
+    Ok(format!("{} {}", header("traceparent"), header("baggage")))
+}
+
+fn otel(spans: trace::Spans) -> Otel {
+    Otel {
+        names_users: false,
+        spans,
+        metrics: None,
+        #[cfg(feature = "prometheus")]
+        prometheus: None,
+    }
+}
+
+fn client(server: Server) -> TestClient {
+    server.with::<hand_on>().test_client(Revision::V2026_07_28)
+}
+
+async fn call(client: &mut TestClient, arguments: Value) -> Value {
+    let meta = json!({"traceparent": format!("00-{TRACE}-{PARENT}-01"), "baggage": "user=ada"});
+    client.request("tools/call", json!({"name": "hand_on", "arguments": arguments, "_meta": meta})).await.unwrap()
+}
+
+fn attribute<'a>(span: &'a SpanData, name: &str) -> Option<std::borrow::Cow<'a, str>> {
+    span.attributes.iter().find(|attribute| attribute.key.as_str() == name).map(|attribute| attribute.value.as_str())
+}
+
+#[tokio::test]
+async fn a_span_continues_the_trace_of_the_client() {
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
+    let subscriber = tracing_subscriber::registry().with(trace::layer_with(provider.tracer("test")));
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let contents = RecordContents::new(14).redact(|_, json| json.replace("false", "0"));
+    let telemetry = otel(trace::Spans::Export(provider));
+    let mut client = client(Server::empty("spans", "1.0.0").telemetry(telemetry).layer(contents));
+    let result = call(&mut client, json!({"fails": false})).await;
+    call(&mut client, json!({"fails": true})).await;
+
+    let spans = exporter.get_finished_spans().unwrap();
+    let spans: Vec<_> = spans.iter().filter(|span| span.name == "tools/call hand_on").collect();
+    let [succeeded, failed] = *spans else { panic!("{spans:?}") };
+    for span in [succeeded, failed] {
+        assert_eq!(span.span_kind, SpanKind::Server);
+        assert_eq!(span.span_context.trace_id().to_string(), TRACE);
+        assert_eq!(span.parent_span_id.to_string(), PARENT);
+        assert_eq!(span.links.len(), 0);
+    }
+    let handed_on = format!("00-{TRACE}-{}-01 user=ada", succeeded.span_context.span_id());
+    assert_eq!(result["content"][0]["text"], handed_on);
+    assert_eq!((&succeeded.status, attribute(succeeded, "error.type")), (&Status::Unset, None));
+    assert!(matches!(failed.status, Status::Error { .. }), "{failed:?}");
+    assert_eq!(attribute(failed, "error.type").as_deref(), Some("tool_error"));
+    assert_eq!(attribute(succeeded, "gen_ai.tool.call.arguments").as_deref(), Some(r#"{"fails":0}"#));
+    assert_eq!(attribute(failed, "gen_ai.tool.call.arguments").as_deref(), Some(r#"{"fails":true}"#));
+    assert_eq!(attribute(succeeded, "gen_ai.tool.call.result").map(|text| text.len()), Some(14));
+}
+
+#[tokio::test]
+async fn without_spans_the_context_of_the_client_is_handed_on() {
+    let subscriber = tracing_subscriber::registry();
+    let subscriber = subscriber.with(trace::layer_with(opentelemetry::trace::noop::NoopTracer::new()));
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let mut client = client(Server::empty("noop", "1.0.0").telemetry(otel(trace::Spans::Propagate)));
+    let result = call(&mut client, json!({"fails": false})).await;
+    assert_eq!(result["content"][0]["text"], format!("00-{TRACE}-{PARENT}-01 user=ada"));
+}
+
+#[tokio::test]
+async fn operations_are_measured_in_the_buckets_of_the_conventions() {
+    let exporter = InMemoryMetricExporter::default();
+    let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
+    let mut telemetry = otel(trace::Spans::Off);
+    telemetry.metrics = Some(metrics::Metrics::new(provider.clone()));
+    let mut client = client(Server::empty("metrics", "1.0.0").telemetry(telemetry));
+    call(&mut client, json!({"fails": true})).await;
+    provider.force_flush().unwrap();
+
+    let exported = exporter.get_finished_metrics().unwrap();
+    let metrics: Vec<_> =
+        exported.iter().flat_map(|all| all.scope_metrics()).flat_map(|scope| scope.metrics()).collect();
+    assert!(metrics.iter().any(|metric| metric.name() == "mcp.server.sessions"), "{metrics:?}");
+    let duration = metrics.iter().find(|metric| metric.name() == "mcp.server.operation.duration").unwrap();
+    assert_eq!(duration.unit(), "s");
+    let AggregatedMetrics::F64(MetricData::Histogram(histogram)) = duration.data() else { panic!("{duration:?}") };
+    let point = histogram.data_points().next().unwrap();
+    assert_eq!(point.bounds().collect::<Vec<_>>(), attributes::BUCKETS);
+    let mut attributes: Vec<_> =
+        point.attributes().map(|attribute| format!("{}={}", attribute.key, attribute.value)).collect();
+    attributes.sort();
+    assert_eq!(
+        attributes,
+        [
+            "error.type=tool_error",
+            "gen_ai.operation.name=execute_tool",
+            "gen_ai.tool.name=hand_on",
+            "mcp.method.name=tools/call",
+            "mcp.protocol.version=2026-07-28",
+            "network.transport=pipe",
+        ]
+    );
+}
+
+#[tokio::test]
+#[cfg(feature = "prometheus")]
+async fn prometheus_reads_the_same_measurements() {
+    let prometheus = Prometheus::new();
+    let telemetry = otel(trace::Spans::Off).with_prometheus(&prometheus);
+    let mut client = client(Server::empty("prometheus", "1.0.0").telemetry(telemetry));
+    call(&mut client, json!({"fails": false})).await;
+    call(&mut client, json!({"fails": false})).await;
+    let text = prometheus.text();
+    let labels = r#"mcp_method_name="tools/call",gen_ai_tool_name="hand_on",gen_ai_operation_name="execute_tool",mcp_protocol_version="2026-07-28",network_transport="pipe""#;
+    let name = "mcp_server_operation_duration_seconds";
+    for line in [
+        format!("# TYPE {name} histogram"),
+        format!("{name}_bucket{{{labels},le=\"300\"}} 2"),
+        format!("{name}_bucket{{{labels},le=\"+Inf\"}} 2"),
+        format!("{name}_count{{{labels}}} 2"),
+        "# TYPE mcp_server_sessions gauge".to_owned(),
+        "mcp_server_sessions 0".to_owned(),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is missing in:\n{text}");
+    }
+}
+
+#[test]
+#[cfg(feature = "prometheus")]
+fn time_series_are_bounded() {
+    let prometheus = Prometheus::new();
+    for number in 0..3_000 {
+        let mut attributes: Attributes<'_> = [const { ("", None) }; 10];
+        attributes[0] = ("name", Some(format!("\"{number}\"").into()));
+        prometheus.record(Duration::Session, &attributes, std::time::Duration::from_millis(50));
+    }
+    let text = prometheus.text();
+    assert!(text.contains(r#"_bucket{name="\"7\"",le="0.05"} 1"#), "{}", &text[..1000]);
+    assert!(text.contains("mcp_server_session_duration_seconds_count 1000\n"));
+    assert_eq!(text.matches("le=\"+Inf\"").count(), 2_001);
+}
+
+#[test]
+#[cfg(feature = "grpc")]
+fn exporters_need_no_runtime() {
+    // Without variables, OTLP uses HTTP if it is compiled.
+    assert_eq!(config::uses_grpc("TRACES").unwrap(), cfg!(not(feature = "http")));
+    exporter::spans().unwrap();
+    exporter::metrics().unwrap();
+}
