@@ -69,6 +69,10 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
                     "pub fn f(client: mcp_runtime::testing::TestClient) { client.with_header(\"accept\", \"*\"); }",
                     "http",
                 ),
+                (
+                    "pub async fn f(client: &mut mcp_runtime::testing::TestClient) { drop(client.start_task(\"a\", ()).await); }",
+                    "tasks",
+                ),
             ],
         ),
     ] {

@@ -115,6 +115,32 @@ mod tests {
         assert_eq!((entries.by_token.len(), entries.bytes), (1, 12_000));
     }
 
+    /// Whatever happens to entries, their bytes are those that are counted.
+    #[test]
+    fn replaced_and_removed_entries_are_not_counted() {
+        let cache = TokenCache::new(4);
+        let mut random = 1_u64;
+        let mut below = |end: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % end
+        };
+        for step in 0..2000 {
+            let (token, generation) = (TokenHash::of(&below(6).to_string()), below(2));
+            // Requests with a new token may come at the same time, and insert it twice.
+            if below(3) > 0 {
+                let bytes = usize::try_from(below(9000)).unwrap();
+                cache.insert(token, step, bytes, step as f64 + 9.0, generation);
+                assert_eq!(cache.get(&token, generation, step as f64), Some(step));
+            } else {
+                cache.get(&token, generation, step as f64);
+            }
+            let entries = cache.entries.lock().unwrap();
+            let bytes: usize = entries.by_token.iter().map(|(_, entry)| entry.bytes).sum();
+            assert_eq!(entries.bytes, bytes, "step {step}");
+            assert!(entries.by_token.len() <= 4 && bytes <= 4 * super::BYTES_PER_ENTRY, "step {step}");
+        }
+    }
+
     #[test]
     fn a_cache_of_size_0_is_empty() {
         let cache = TokenCache::new(0);

@@ -476,3 +476,35 @@ fn no_difference_is_reported_twice() {
         }
     }
 }
+
+/// Of several bounds, the tightest counts, whichever part of the schema has it.
+#[test]
+fn all_bounds_of_the_parts_of_a_schema_hold() {
+    for (least, most, ty) in [
+        ("minimum", "maximum", "integer"),
+        ("exclusiveMinimum", "exclusiveMaximum", "number"),
+        ("minLength", "maxLength", "string"),
+        ("minItems", "maxItems", "array"),
+        ("minProperties", "maxProperties", "object"),
+    ] {
+        for (keyword, tight, loose) in [(least, 7, 3), (most, 3, 7)] {
+            let one = |bound: i32| json!({"type": ty, keyword: bound});
+            let part = |bound: i32| json!({ keyword: bound });
+            for both in [
+                json!({"type": ty, "allOf": [part(tight), part(loose)]}),
+                json!({"type": ty, "allOf": [part(loose), part(tight)]}),
+                json!({"type": ty, keyword: tight, "allOf": [part(loose)]}),
+                json!({"type": ty, keyword: loose, "allOf": [part(tight)]}),
+                json!({"$ref": "#/$defs/a", keyword: loose, "$defs": {"a": one(tight)}}),
+            ] {
+                for role in [Role::Input, Role::Output] {
+                    assert_eq!(differences(role, &both, &one(tight)), [""; 0], "{both}");
+                    assert_eq!(differences(role, &one(tight), &both), [""; 0], "{both}");
+                    let changes = [differences(role, &both, &one(loose)), differences(role, &one(loose), &both)];
+                    let breaks = changes.map(|changes| changes.iter().any(|change| change.starts_with('!')));
+                    assert_eq!(breaks, if role == Role::Input { [false, true] } else { [true, false] }, "{both}");
+                }
+            }
+        }
+    }
+}

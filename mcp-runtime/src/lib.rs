@@ -292,6 +292,8 @@ pub mod __private {
     pub use crate::missing_features::LogFeature;
     #[cfg(not(feature = "skills"))]
     pub use crate::missing_features::SkillsFeature;
+    #[cfg(all(feature = "testing", not(feature = "tasks")))]
+    pub use crate::missing_features::TasksFeature;
     #[cfg(not(feature = "testing"))]
     pub use crate::missing_features::TestingFeature;
     #[cfg(feature = "log")]

@@ -4,7 +4,7 @@
 //! would suggest a method with a similar name.
 
 use crate::server::Server;
-#[cfg(all(feature = "testing", not(feature = "http")))]
+#[cfg(all(feature = "testing", not(all(feature = "http", feature = "tasks"))))]
 use crate::testing::TestClient;
 #[cfg(not(feature = "http"))]
 use crate::{error::BuildError, handler::Caller};
@@ -68,6 +68,21 @@ pub trait LogFeature {}
     note = "run `cargo add mcp-runtime --features skills`"
 )]
 pub trait SkillsFeature {}
+
+/// A bound that nothing satisfies, because the feature `tasks` is not enabled.
+///
+/// ```compile_fail,E0277
+/// # async fn test(mut client: mcp_runtime::testing::TestClient) {
+/// client.start_task("report", ()).await.unwrap();
+/// # }
+/// ```
+#[cfg(all(feature = "testing", not(feature = "tasks")))]
+#[diagnostic::on_unimplemented(
+    message = "this method requires the feature `tasks` of `mcp-runtime`",
+    label = "the feature `tasks` is not enabled",
+    note = "run `cargo add mcp-runtime --features tasks`"
+)]
+pub trait TasksFeature {}
 
 /// A bound that nothing satisfies, because the feature `testing` is not enabled.
 #[cfg(not(feature = "testing"))]
@@ -161,5 +176,16 @@ impl Context {
         for<'a> &'a Self: TestingFeature,
     {
         unreachable!("the bound is never satisfied")
+    }
+}
+
+#[cfg(all(feature = "testing", not(feature = "tasks")))]
+impl TestClient {
+    #[doc(hidden)]
+    pub async fn start_task<A>(&mut self, _: &str, _: A) -> Result<(), crate::testing::RpcError>
+    where
+        for<'a> &'a Self: TasksFeature,
+    {
+        Ok(())
     }
 }

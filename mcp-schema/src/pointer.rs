@@ -1,5 +1,7 @@
 //! JSON pointers in the fragment of a reference, such as `#/$defs/Note`.
 
+use std::collections::BTreeMap;
+
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
@@ -10,6 +12,15 @@ const DEFINITIONS: &str = "#/$defs/";
 pub(super) fn definition(reference: &str) -> Option<String> {
     let token = reference.strip_prefix(DEFINITIONS)?;
     if token.contains('/') { None } else { decode(token) }
+}
+
+/// Replaces the name of the definition that a reference points to, or into, by its new name.
+pub(super) fn rename(reference: &mut String, names: &BTreeMap<String, String>) {
+    let Some(path) = reference.strip_prefix(DEFINITIONS) else { return };
+    let (token, rest) = path.split_at(path.find('/').unwrap_or(path.len()));
+    if let Some(name) = decode(token).and_then(|name| names.get(&name)) {
+        *reference = format!("{DEFINITIONS}{}{rest}", name.replace('%', "%25").replace('~', "~0").replace('/', "~1"));
+    }
 }
 
 /// Decodes a token of a pointer in a URI fragment: first the percent-encoding, then `~1` and `~0`.

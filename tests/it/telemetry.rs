@@ -389,7 +389,7 @@ async fn every_request_has_a_span_and_a_measurement() {
                 field("error.type", &error);
                 field("otel.status_code", "error");
             }
-            if let Err(error) = &result {
+            if result.is_err() {
                 field("rpc.response.status_code", &code);
             }
             if let Some(error) = result.as_ref().err().filter(|_| error != "-") {

@@ -80,7 +80,8 @@ async fn a_proof_is_never_accepted_twice() {
     assert!(accepted.len() > 50, "{}", accepted.len());
 }
 
-/// An approval counts for its browser, client and redirect URI, and for the scopes of the last one.
+/// An approval counts for its browser, client and redirect URI, and for the scopes of the last one, until another user
+/// approves something in its browser.
 #[tokio::test]
 async fn users_are_asked_unless_they_have_approved_the_same_in_the_same_browser() {
     let (second, third) = ("https://app.example/second", "https://third.example/callback");
@@ -90,9 +91,9 @@ async fn users_are_asked_unless_they_have_approved_the_same_in_the_same_browser(
     .await;
     let targets = [("app", REDIRECT), ("two", REDIRECT), ("two", second), ("two", third)];
     let mut browsers = [Browser::default(), Browser::default()];
-    let (mut random, mut approved) = (Random(2), HashMap::<_, &str>::new());
-    let mut logins = 0;
-    for step in 0..300 {
+    let (mut random, mut approved) = (Random(2), HashMap::<(usize, &str, &str), &str>::new());
+    let (mut logins, mut users, mut displaced) = (0, ["ada", "ada"], 0);
+    for step in 0..600 {
         let (browser, (client, redirect), scopes) =
             (random.below(browsers.len()), random.choose(&targets), random.choose(&SCOPES));
         let changes = [("client_id", client), ("redirect_uri", redirect), ("scope", scopes)];
@@ -101,15 +102,22 @@ async fn users_are_asked_unless_they_have_approved_the_same_in_the_same_browser(
         let is_covered = approved.get(&key).is_some_and(|approved| is_subset(scopes, approved));
         assert_eq!(response.status, if is_covered { 303 } else { 200 }, "step {step}: {browser} {changes:?}");
         // Most questions remain unanswered. A user may log in 60 times in an hour.
-        if !is_covered && logins < 50 && random.below(4) == 0 {
+        if !is_covered && logins < 100 && random.below(4) == 0 {
             logins += 1;
+            let user = random.choose(&["ada", "ada", "ada", "ada", "bob"]);
+            world.set_user(user);
+            if std::mem::replace(&mut users[browser], user) != user {
+                let before = approved.len();
+                approved.retain(|(of, ..), _| *of != browser);
+                displaced += before - approved.len();
+            }
             let login = world.answer(&mut browsers[browser], &response, "approve").await;
             let response = world.return_with(&mut browsers[browser], &login, &[("code", "x")]).await;
             assert!(response.parameter("code").is_some(), "{response:?}");
             approved.insert(key, scopes);
         }
     }
-    assert!(approved.len() > targets.len(), "{approved:?}");
+    assert!(displaced > 5, "{displaced}");
 }
 
 /// Many approvals in one browser are approvals of one browser.

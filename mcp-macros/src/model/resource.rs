@@ -221,10 +221,7 @@ fn checked_cache(
     errors: &mut Errors,
 ) -> Option<(u64, bool)> {
     match public {
-        Some((true, span)) if has_scopes => {
-            let message = "a resource that requires `scopes` cannot be `public`: shared caches do not check scopes";
-            errors.at(span, format_args!("{message}\nhelp: remove `public`"));
-        }
+        Some((true, span)) if has_scopes => reject_public(span, errors),
         Some((_, span)) if ttl.is_none() => {
             let message = "`public` has no effect on contents that are not cached";
             errors.at(span, format_args!("{message}\nhelp: add `ttl = \"5m\"`"));
@@ -233,6 +230,12 @@ fn checked_cache(
     }
     let milliseconds = checked_duration("ttl", ttl?, errors)?;
     Some((milliseconds, public.is_some_and(|(is_public, _)| is_public)))
+}
+
+/// Reports that a resource with scopes is `public`.
+pub(super) fn reject_public(span: Span, errors: &mut Errors) {
+    let message = "a resource that requires `scopes` cannot be `public`: shared caches do not check scopes";
+    errors.at(span, format_args!("{message}\nhelp: remove `public`"));
 }
 
 fn checked_audience(given: &[Ident], errors: &mut Errors) -> Vec<Ident> {

@@ -2,7 +2,7 @@
 
 use syn::{Path, Type};
 
-use super::{EnclosingType, Prompt, Resource, Tool, common::checked_scopes};
+use super::{EnclosingType, Prompt, Resource, Tool, common::checked_scopes, resource::reject_public};
 use crate::{
     errors::Errors,
     syntax::{Method, ScopeSyntax},
@@ -34,6 +34,11 @@ impl Tools {
         let check = |method| match method {
             Method::Tool(tool) => Entry::Tool(Tool::check(*tool, &enclosing_type, errors).0),
             Method::Resource(resource) => {
+                // Scopes of its own are checked with the resource.
+                let has_only_common = !scopes.is_empty() && resource.common.scopes.is_empty();
+                if let Some((true, span)) = resource.public.filter(|_| has_only_common) {
+                    reject_public(span, errors);
+                }
                 Entry::Resource(Box::new(Resource::check(*resource, &enclosing_type, errors).0))
             }
             Method::Prompt(prompt) => Entry::Prompt(Prompt::check(*prompt, &enclosing_type, errors).0),

@@ -118,3 +118,28 @@ impl CircuitBreaker {
         before.is_none() != has_responded
     }
 }
+
+#[cfg(all(test, feature = "cluster"))]
+mod tests {
+    use super::*;
+
+    /// After a failure, one of many callers tries again, once per pause.
+    #[tokio::test(start_paused = true)]
+    async fn one_caller_at_a_time_tries_again() {
+        use Availability::{Down, Retry, Up};
+        let pause = Duration::from_secs(5);
+        let breaker = CircuitBreaker::new(pause);
+        let three = || [(); 3].map(|()| breaker.availability());
+        assert_eq!(three(), [Up; 3]);
+        assert!(breaker.record(false) && !breaker.record(false));
+        for _ in 0..3 {
+            assert_eq!(three(), [Down; 3]);
+            tokio::time::advance(pause - Duration::from_millis(1)).await;
+            assert_eq!(three(), [Down; 3]);
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert_eq!(three(), [Retry, Down, Down]);
+        }
+        assert!(breaker.record(true) && !breaker.record(true));
+        assert_eq!(three(), [Up; 3]);
+    }
+}

@@ -279,8 +279,14 @@ impl ChangeSet {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
-    use crate::{backend::MemoryBackend, handler::entry::EntryKind};
+    use crate::{
+        backend::{BackendFuture, MemoryBackend},
+        handler::entry::EntryKind,
+        testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
+    };
 
     /// A change may be announced before its wake-up is handled.
     #[test]
@@ -316,6 +322,74 @@ mod tests {
         }
         for invalid in ["", "{}", "[]", r#"{"from":1,"lists":0,"resources":[]}"#] {
             assert!(ChangeSet::decode(invalid.as_bytes()).is_none(), "{invalid}");
+        }
+    }
+
+    /// Changes that could not be announced are merged with later ones, and none is lost.
+    #[test]
+    fn merged_changes_contain_both() {
+        let lists = |kind| ChangeSet { lists: Kinds::from(kind), ..ChangeSet::default() };
+        let covers = |set: &ChangeSet, other: &ChangeSet| {
+            let has_uris = match (&set.resources, &other.resources) {
+                (ChangedResources::All, _) => true,
+                (ChangedResources::These(uris), ChangedResources::These(others)) => uris.is_superset(others),
+                (ChangedResources::These(_), ChangedResources::All) => false,
+            };
+            has_uris && set.lists.and(other.lists) == other.lists
+        };
+        let sets = [
+            set(["a:b".to_owned()]),
+            set(["a:c".to_owned(), "a:d".to_owned()]),
+            ChangeSet { resources: ChangedResources::All, ..ChangeSet::default() },
+            lists(EntryKind::Tool),
+            lists(EntryKind::Prompt),
+            ChangeSet::everything(),
+            ChangeSet::default(),
+        ];
+        for (one, other) in sets.iter().flat_map(|one| sets.iter().map(move |other| (one, other))) {
+            let mut merged = one.clone();
+            merged.merge(other.clone());
+            assert!(covers(&merged, one) && covers(&merged, other), "{one:?} {other:?}: {merged:?}");
+        }
+    }
+
+    /// Announces slowly.
+    #[derive(Debug, Default)]
+    struct SlowPublisher(AtomicUsize);
+
+    impl BackendHook for SlowPublisher {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            operation: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            if operation.method != BackendMethod::Publish {
+                return run;
+            }
+            Box::pin(async {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                let result = run.await;
+                self.0.fetch_add(1, Ordering::Relaxed);
+                result
+            })
+        }
+    }
+
+    /// A process that stops waits for the announcement that is under way.
+    #[tokio::test(start_paused = true)]
+    async fn a_flush_waits_until_all_changes_are_announced() {
+        for wait in [0, 50, 150, 250] {
+            let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(SlowPublisher::default()));
+            let shared = SharedChanges::new(&Arc::new(Replica::new(Arc::clone(&backend) as _, Duration::MAX)));
+            let running = Arc::clone(&shared);
+            let running = tokio::spawn(async move { running.run().await });
+            shared.resource_updated("a:b");
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            shared.flush().await;
+            assert!(backend.0.load(Ordering::Relaxed) > 0, "after {wait} ms");
+            let state = shared.state.lock();
+            assert!(state.pending.is_empty() && state.announcing.is_empty(), "after {wait} ms");
+            running.abort();
         }
     }
 

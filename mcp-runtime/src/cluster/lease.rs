@@ -247,6 +247,59 @@ mod tests {
         }
     }
 
+    /// Lets operations fail until some time has passed since the creation.
+    #[derive(Debug)]
+    struct Interruption(Instant, std::ops::Range<Duration>);
+
+    impl BackendHook for Interruption {
+        fn intercept<'a, T: Send + 'a>(
+            &'a self,
+            _: BackendOperation<'_>,
+            run: BackendFuture<'a, T>,
+        ) -> BackendFuture<'a, T> {
+            Box::pin(async move {
+                if self.1.contains(&self.0.elapsed()) {
+                    return Err(BackendError::Unavailable("test".to_owned()));
+                }
+                run.await
+            })
+        }
+    }
+
+    /// A lease survives an interruption unless it lasts until shortly before the end of the lease.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_survives_an_interruption() {
+        for (from, to) in [(500, 1500), (500, 2500), (500, 2800), (1500, 3500), (1500, 3800), (2500, 4800)] {
+            let [from, to] = [from, to].map(Duration::from_millis);
+            let backend: Arc<dyn Backend> =
+                Arc::new(TestBackend::<_, MemoryBackend>::new(Interruption(Instant::now(), from..to)));
+            let mut lease = Lease::acquire(&backend, TTL).await.unwrap();
+            let end = Instant::now() + 3 * TTL;
+            while Instant::now() < end {
+                assert!(lease.renewal(&backend).await.is_some(), "{from:?} {to:?}");
+            }
+        }
+    }
+
+    /// A replica whose record belongs to another one has lost its lease.
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_of_another_replica_is_not_renewed() {
+        for value in [Some("another"), None] {
+            let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::default());
+            let mut lease = Lease::acquire(&backend, TTL).await.unwrap();
+            match value {
+                Some(value) => {
+                    let value = value.as_bytes().to_vec();
+                    backend.set(&lease.key, RecordCondition::Always, value, 9 * TTL).await.unwrap();
+                }
+                None => assert!(backend.delete(&lease.key, RecordCondition::Always).await.unwrap()),
+            }
+            assert!(lease.renewal(&backend).await.is_none(), "{value:?}");
+            let found = backend.get(&lease.key).await.unwrap().map(|record| record.value.to_vec());
+            assert_eq!(found.as_deref(), value.map(str::as_bytes));
+        }
+    }
+
     /// A replica that was stopped for long does not delete the lease of the replica that has its slot now.
     #[tokio::test]
     async fn only_its_own_lease_is_released() {

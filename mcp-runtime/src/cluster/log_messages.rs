@@ -109,3 +109,27 @@ impl ReplicaHandler for SharedLog {
     /// Log messages may be lost.
     fn missed(&self) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::MemoryBackend;
+
+    /// The messages that wait are bounded in number and bytes; messages that were sent do not count.
+    #[test]
+    fn only_messages_that_wait_are_counted() {
+        for (bytes, fit) in [(10, MAX_WAITING), (100 << 10, 5)] {
+            let log = SharedLog::new(&Arc::new(Replica::new(Arc::new(MemoryBackend::default()), Duration::MAX)));
+            let message = vec![b'x'; bytes];
+            for round in 0..3 {
+                for number in 0..fit {
+                    assert!(log.send(Level::Info, &message), "{bytes} bytes, round {round}, message {number}");
+                }
+                assert!(!log.send(Level::Info, &message), "{bytes} bytes, round {round}");
+                while log.next().is_some() {}
+            }
+        }
+    }
+}

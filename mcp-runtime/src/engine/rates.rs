@@ -325,6 +325,24 @@ mod tests {
         }
     }
 
+    /// A peer that has used up one of its rates is not forgotten with the peers that have used none.
+    #[test]
+    fn every_budget_in_use_is_kept() {
+        let rate = Rate::new(1, Duration::from_secs(10));
+        let rates = SessionRates::default().completions(rate).task_requests(rate);
+        for admit in [FlowControl::admit_completion, FlowControl::admit_task_request] {
+            let (peers, start) = (PeerRates::default(), Instant::now());
+            let admits = |peer: &str, now| admit(&peers.of(peer, &rates, now), now).is_ok();
+            for number in 1..MAX_PEERS {
+                assert!(admits(&number.to_string(), start), "{number}");
+            }
+            let later = start + Duration::from_secs(11);
+            assert!(admits("busy", later) && admits("new", later));
+            assert_eq!(peers.budgets.lock().len(), 2);
+            assert!(!admits("busy", later) && !admits("new", later));
+        }
+    }
+
     #[test]
     fn without_a_rate_everything_is_admitted() {
         let (bucket, now) = (Bucket::new(None), Instant::now());

@@ -78,6 +78,8 @@ struct CachedResults {
     entries: LruCache<Key, CachedResult>,
     bytes: usize,
     max_bytes: usize,
+    /// The number of times that all results were removed.
+    clears: u64,
 }
 
 impl CachedResults {
@@ -103,13 +105,15 @@ impl CachedResults {
     fn clear(&mut self) {
         self.entries.clear();
         self.bytes = 0;
+        self.clears += 1;
     }
 }
 
 impl CacheReadOnly {
     /// Creates a cache whose entries expire after `ttl`.
     pub fn new(ttl: Duration) -> Self {
-        let results = CachedResults { entries: LruCache::unbounded(), bytes: 0, max_bytes: DEFAULT_MAX_BYTES };
+        let results =
+            CachedResults { entries: LruCache::unbounded(), bytes: 0, max_bytes: DEFAULT_MAX_BYTES, clears: 0 };
         Self { ttl, vary: None, results: Mutex::new(results) }
     }
 
@@ -138,7 +142,7 @@ impl CacheReadOnly {
         self
     }
 
-    /// Removes every entry.
+    /// Removes every entry. The results of calls that are running are not cached.
     pub fn clear(&self) {
         self.results.lock().clear();
     }
@@ -192,7 +196,7 @@ impl Layer for CacheReadOnly {
             return Box::pin(next.run(call));
         }
         Box::pin(async move {
-            let (key, created) = (self.key(&call), Instant::now());
+            let (key, created, clears) = (self.key(&call), Instant::now(), self.results.lock().clears);
             if let Some(result) = self.find(&key) {
                 return Outcome::from_cached_json(&call, &result.json);
             }
@@ -201,7 +205,10 @@ impl Layer for CacheReadOnly {
                 && !call.is_conversation()
                 && let Some(json) = outcome.json()
             {
-                self.results.lock().insert(key, CachedResult { json: json.as_bytes().into(), created });
+                let mut results = self.results.lock();
+                if results.clears == clears {
+                    results.insert(key, CachedResult { json: json.as_bytes().into(), created });
+                }
             }
             outcome
         })
@@ -250,5 +257,17 @@ mod tests {
         results.remove(&[7; 32]);
         results.remove(&[8; 32]);
         assert_eq!(results.bytes, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expired_results_are_not_counted() {
+        let cache = CacheReadOnly::new(Duration::from_secs(60)).max_bytes(3 * (1000 + OVERHEAD));
+        for key in 0..9 {
+            cache.results.lock().insert([key; 32], result(1000));
+            assert!(cache.find(&[key; 32]).is_some(), "{key}");
+            tokio::time::advance(Duration::from_secs(60)).await;
+            assert!(cache.find(&[key; 32]).is_none(), "{key}");
+            assert_eq!(cache.results.lock().bytes, 0, "{key}");
+        }
     }
 }

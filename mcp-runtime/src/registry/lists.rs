@@ -87,16 +87,16 @@ impl Pager<'_> {
     /// begins with the next one.
     pub(crate) fn page_of<P: Deref<Target: Listed>>(
         &self,
-        member: &str,
+        (list, member): (&str, &str),
         elements: &[P],
         cursor: Option<&str>,
         sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
     ) -> Result<Vec<u8>, Fault> {
-        let after = cursor.map(last_key).transpose()?;
+        let after = cursor.map(|cursor| last_key(list, cursor)).transpose()?;
         let start = after.map_or(0, |after| elements.partition_point(|listed| listed.key() <= after.as_str()));
         let mut seen = elements[start..].iter().filter(|listed| listed.is_seen(&sees));
         let page: Vec<_> = seen.by_ref().take(self.page_size.max(1)).collect();
-        let next = seen.next().and(page.last()).map(|last| cursor_after(last.key()));
+        let next = seen.next().and(page.last()).map(|last| cursor_after(list, last.key()));
         Ok(self.write(member, page, next.as_deref()))
     }
 
@@ -107,7 +107,7 @@ impl Pager<'_> {
         let mut cursor = None;
         loop {
             let chunk: &[P] = chunks.next().unwrap_or_default();
-            let next = chunks.peek().and(chunk.last()).map(|last| cursor_after(last.key()));
+            let next = chunks.peek().and(chunk.last()).map(|last| cursor_after(kind.member(), last.key()));
             pages.push(Page { cursor: cursor.take(), result: self.write(kind.member(), chunk, next.as_deref()) });
             match next {
                 Some(next) => cursor = Some(next),
@@ -208,14 +208,15 @@ pub(crate) fn write_resources(
     Ok(out)
 }
 
-fn cursor_after(key: &str) -> String {
-    URL_SAFE_NO_PAD.encode(format!("after:{key}"))
+/// Returns the cursor of a list that continues after an element.
+fn cursor_after(list: &str, key: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{list}:{key}"))
 }
 
 /// Returns the key of the element after which a cursor continues.
-fn last_key(cursor: &str) -> Result<String, Fault> {
+fn last_key(list: &str, cursor: &str) -> Result<String, Fault> {
     let decoded = decode(cursor);
-    let key = decoded.as_deref().and_then(|text| text.strip_prefix("after:"));
+    let key = decoded.as_deref().and_then(|text| text.strip_prefix(list)?.strip_prefix(':'));
     key.map(str::to_owned).ok_or_else(|| unknown_cursor(cursor))
 }
 

@@ -331,11 +331,12 @@ impl Registry {
         cursor: Option<&str>,
         sees: impl Fn(&EntryInfo<'_>, Option<&Scopes>) -> bool,
     ) -> Result<Vec<u8>, Fault> {
+        let list = (kind.member(), kind.member());
         match kind {
-            ListKind::Tools => pager.page_of(kind.member(), self.tools(), cursor, sees),
-            ListKind::Prompts => pager.page_of(kind.member(), self.prompts(), cursor, sees),
-            ListKind::Resources => pager.page_of(kind.member(), &self.listed_resources(), cursor, sees),
-            ListKind::Templates => pager.page_of(kind.member(), self.templates(), cursor, sees),
+            ListKind::Tools => pager.page_of(list, self.tools(), cursor, sees),
+            ListKind::Prompts => pager.page_of(list, self.prompts(), cursor, sees),
+            ListKind::Resources => pager.page_of(list, &self.listed_resources(), cursor, sees),
+            ListKind::Templates => pager.page_of(list, self.templates(), cursor, sees),
         }
     }
 

@@ -164,6 +164,11 @@ fn split_types(schema: &mut Map<String, Value>) {
     if types.is_empty() || (types.len() > 1 && schema.contains_key("anyOf")) {
         return;
     }
+    let mut accepts_null = !nullable.is_empty() && schema.get("const").is_none_or(Value::is_null);
+    if let Some(Value::Array(values)) = schema.get_mut("enum") {
+        accepts_null &= values.contains(&Value::Null);
+        values.retain(|value| !value.is_null());
+    }
     schema.shift_remove("type");
     if let [only] = types.as_slice() {
         schema.shift_insert(0, "type".to_owned(), only.clone());
@@ -181,10 +186,7 @@ fn split_types(schema: &mut Map<String, Value>) {
         schema.insert("anyOf".to_owned(), types.into_iter().map(branch).collect());
         schema.extend(annotations);
     }
-    if !nullable.is_empty() {
-        if let Some(Value::Array(values)) = schema.get_mut("enum") {
-            values.retain(|value| !value.is_null());
-        }
+    if accepts_null {
         add_null(schema, true);
     }
 }
@@ -262,4 +264,122 @@ fn has_simple_references(schema: &Value) -> bool {
         simple &= reference == "#" || pointer::definition(reference).is_some();
     });
     simple
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Checker;
+
+    /// Numbers that are the same in every run.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(self.0 >> 33).unwrap() % end
+        }
+
+        fn any(&mut self, from: &[&str]) -> Value {
+            let count = 1 + self.below(2);
+            (0..count).map(|_| from[self.below(from.len())].parse::<Value>().unwrap()).collect()
+        }
+
+        /// Returns a schema without the keywords that are only listed by the exact profile.
+        fn schema(&mut self, depth: usize) -> Value {
+            const TYPES: [&str; 5] = ["string", "integer", "null", "array", "object"];
+            let mut schema = Map::new();
+            // Several types beside an applicator are listed as they are, or as if `null` met all constraints.
+            let has_branches = depth > 0 && self.below(2) == 0;
+            for _ in 0..1 + self.below(3) {
+                let nested = |random: &mut Self| random.schema(depth.saturating_sub(1));
+                let (keyword, value) = match self.below(if has_branches { 11 } else { 9 }) {
+                    0 => ("type", TYPES[self.below(5)].into()),
+                    1 if !has_branches => {
+                        let first = self.below(5);
+                        ("type", json!([TYPES[first], TYPES[(first + 1 + self.below(4)) % 5]]))
+                    }
+                    2 => ("enum", self.any(&VALUES)),
+                    3 => ("minLength", json!(2)),
+                    4 => ("exclusiveMinimum", json!(self.below(5))),
+                    5 => ("const", self.any(&VALUES)[0].clone()),
+                    1 | 9 => ("anyOf", json!([nested(self), nested(self)])),
+                    6 if depth > 0 => ("items", nested(self)),
+                    7 if depth > 0 => ("properties", json!({"a": nested(self)})),
+                    10 => ("allOf", json!([nested(self), nested(self)])),
+                    _ => ("required", json!(["a"])),
+                };
+                schema.insert(keyword.to_owned(), value);
+            }
+            schema.into()
+        }
+    }
+
+    /// Without a member that is `null`, which counts as absent where that is possible.
+    const VALUES: [&str; 15] = [
+        "null",
+        "true",
+        "1",
+        "2",
+        "3",
+        "5",
+        "0.5",
+        r#""a""#,
+        r#""abc""#,
+        "[]",
+        "[null]",
+        r#"["abc",1]"#,
+        "{}",
+        r#"{"a":1}"#,
+        r#"{"a":"abc"}"#,
+    ];
+
+    /// Calls `check` for a schema and the schemas inside.
+    fn each(schema: &Value, check: &mut dyn FnMut(&Map<String, Value>)) {
+        if let Value::Object(members) = schema {
+            check(members);
+            crate::subschemas::subschemas(members).for_each(|inner| each(inner, check));
+        }
+    }
+
+    /// Every profile lists a schema that accepts the same values, and the default one lists no keyword that clients
+    /// misunderstand.
+    #[test]
+    fn listed_schemas_accept_the_same_values() {
+        let mut random = Random(1);
+        for step in 0..8_000 {
+            let schema = random.schema(2);
+            let Ok(enforced) = Checker::compile(&schema) else { continue };
+            for profile in [SchemaProfile::Compatible, SchemaProfile::WithoutNull, SchemaProfile::Exact] {
+                let listed = listed(&schema, profile, &[]);
+                let checker = Checker::compile(&listed).unwrap_or_else(|error| panic!("{error}: {listed}"));
+                for value in VALUES {
+                    let (found, expected) = (checker.accepts(value), enforced.accepts(value));
+                    assert_eq!(found, expected, "step {step}, {profile:?}: {value}\n{schema}\n{listed}");
+                }
+                let mut has_types = false;
+                each(&listed, &mut |schema| has_types |= schema.get("type").is_some_and(Value::is_array));
+                assert!(!has_types || profile == SchemaProfile::Exact, "{listed}");
+            }
+        }
+    }
+
+    /// Clients that take an enumeration for strings find no `null` in it.
+    #[test]
+    fn null_is_listed_beside_enumerations() {
+        for types in [json!(["string", "null"]), json!(["null", "string", "integer"])] {
+            for values in [json!(["a", null]), json!([null, "a", 1]), json!(["a"])] {
+                let schema = json!({"type": types, "enum": values, "description": "One of them."});
+                let listed = listed(&json!({"items": schema}), SchemaProfile::Compatible, &[]);
+                let checker = Checker::compile(&listed).unwrap();
+                let accepts_null = values.as_array().unwrap().contains(&Value::Null);
+                assert_eq!(checker.accepts("[null]"), accepts_null, "{listed}");
+                assert!(checker.accepts(r#"["a"]"#) && !checker.accepts(r#"["b"]"#), "{listed}");
+                each(&listed, &mut |schema| {
+                    let values = schema.get("enum").and_then(Value::as_array);
+                    assert!(!values.is_some_and(|values| values.contains(&Value::Null)), "{listed}");
+                });
+            }
+        }
+    }
 }

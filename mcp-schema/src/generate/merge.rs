@@ -100,8 +100,11 @@ pub(super) fn merge_all(schema: &mut Map<String, Value>) {
             rest.push(Value::Object(part));
         }
     }
-    if !rest.is_empty() {
-        schema.insert("allOf".to_owned(), rest.into());
+    // Parts that were merged may have parts of their own.
+    if !rest.is_empty()
+        && let Value::Array(all) = schema.entry("allOf").or_insert_with(|| json!([]))
+    {
+        all.append(&mut rest);
     }
 }
 

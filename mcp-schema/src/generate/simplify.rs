@@ -7,7 +7,10 @@ use serde_json::{Map, Value, json};
 use super::merge::{choices_to_enum, drop_null, merge};
 use crate::{
     pointer,
-    subschemas::{KeywordValue, NULLABLE, has_any, is_condition, size, visit_references, visit_subschemas_mut},
+    subschemas::{
+        KeywordValue, NULLABLE, has_any, is_condition, size, visit_references, visit_references_mut,
+        visit_subschemas_mut,
+    },
 };
 
 /// The maximum number of values that are copied to inline references. Repeatedly nested types would otherwise grow
@@ -108,7 +111,7 @@ impl Simplifier {
         loop {
             // An `$id` changes the base of references.
             if has_any(&schema, &["$id"]) {
-                self.keep_references(&schema);
+                self.embed(&mut schema);
                 break;
             }
             if context.optional && self.drops_null {
@@ -219,21 +222,51 @@ impl Simplifier {
         names
     }
 
-    /// Moves the schema's own definitions to the root, where references to them point, unless their names are taken.
+    /// Moves the schema's own definitions to the root, where references to them point. If the root has another definition
+    /// with one of their names, they are renamed.
     fn hoist(&mut self, schema: &mut Map<String, Value>) {
         if !has_any(schema, &["$defs"]) {
             return;
         }
-        let Some(Value::Object(own)) = schema.shift_remove("$defs") else { return };
-        let mut left = Map::new();
-        for (name, definition) in own {
-            let free = !self.definitions.contains_key(&name)
-                && self.hoisted.get(&name).is_none_or(|hoisted| *hoisted == definition);
-            let target = if free { &mut self.hoisted } else { &mut left };
-            target.insert(name, definition);
+        let Some(Value::Object(mut own)) = schema.shift_remove("$defs") else { return };
+        let is_taken = |name: &str| self.definitions.contains_key(name) || self.hoisted.contains_key(name);
+        let is_same = |(name, definition): (&String, &Value)| self.hoisted.get(name) == Some(definition);
+        if !own.iter().all(|defined| is_same(defined) || !is_taken(defined.0)) {
+            let is_free = |name: &String| !is_taken(name) && !own.contains_key(name);
+            let rename = |name: &String| {
+                let new = || (2_u32..).map(|number| format!("{name}{number}")).find(is_free);
+                (name.clone(), if is_taken(name) { new().unwrap_or_default() } else { name.clone() })
+            };
+            let names: BTreeMap<String, String> = own.keys().map(rename).collect();
+            let mut rename = |reference: &mut String| pointer::rename(reference, &names);
+            let mut rest = Value::Object(std::mem::take(schema));
+            std::iter::once(&mut rest).chain(own.values_mut()).for_each(|part| visit_references_mut(part, &mut rename));
+            if let Value::Object(rest) = rest {
+                *schema = rest;
+            }
+            own = own.into_iter().map(|(name, definition)| (names[&name].clone(), definition)).collect();
         }
-        if !left.is_empty() {
-            schema.insert("$defs".to_owned(), Value::Object(left));
+        self.hoisted.append(&mut own);
+    }
+
+    /// Adds the generator's definitions that a schema with an `$id` refers to: its references cannot leave it.
+    fn embed(&self, schema: &mut Map<String, Value>) {
+        let mut names = Vec::new();
+        let find = |schema: &Value, names: &mut Vec<String>| {
+            visit_references(schema, &mut |reference| names.extend(self.definition(reference)));
+        };
+        find(&Value::Object(schema.clone()), &mut names);
+        let mut embedded = Map::new();
+        while let Some(name) = names.pop() {
+            if let Some(definition) = self.definitions.get(&name).filter(|_| !embedded.contains_key(&name)) {
+                find(definition, &mut names);
+                embedded.insert(name, definition.clone());
+            }
+        }
+        if !embedded.is_empty()
+            && let Value::Object(own) = schema.entry("$defs").or_insert_with(|| json!({}))
+        {
+            own.append(&mut embedded);
         }
     }
 

@@ -178,6 +178,21 @@ fn matching_uris_yield_decoded_values() {
     }
 }
 
+/// What a template produces matches it, and yields the values again.
+#[test]
+fn expanded_templates_match() {
+    let operators = [Simple, Reserved, Fragment, Label, Path, PathParameter, Query, QueryContinuation];
+    for (first, second) in operators.into_iter().flat_map(|one| operators.map(|other| (one, other))) {
+        let parts: [Part; 4] = [Literal("a:"), of(first, &["x"]), Literal("#"), of(second, &["y"])];
+        for y in ["1", "a;b", "b?c", "c&d=e", "e,f/g.h", "ü %"] {
+            let values = [("x", "1"), ("y", y)];
+            let uri = expand(&parts, &values);
+            let expected = values.map(|(name, value)| (name, value.to_owned())).to_vec();
+            assert_eq!(matches(&parts, &uri), Some(expected), "{first:?} {second:?} {uri}");
+        }
+    }
+}
+
 #[test]
 fn values_are_encoded_when_expanded() {
     for (parts, values, expected) in [

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_runtime::{Revision, testing::TestClient};
+use mcp_runtime::{Context, ResourceLink, Revision, resource, testing::TestClient};
 use serde_json::{Value, json};
 
 use super::{Clock, Db, Stopped, empty, listed, one, time, two};
@@ -79,6 +79,118 @@ async fn lists_are_paginated() {
             let page = client.request("resources/list", json!({"cursor": cursor})).await;
             let size = page.map(|page| page["resources"].as_array().unwrap().len()).map_err(|error| error.code);
             assert_eq!(size, expected, "{revision}: {cursor}");
+        }
+    }
+}
+
+/// Two entries for each list.
+struct Several;
+
+#[mcp_runtime::tools]
+impl Several {
+    #[prompt]
+    fn a(&self) -> &'static str {
+        "a"
+    }
+
+    #[prompt]
+    fn b(&self) -> &'static str {
+        "b"
+    }
+
+    #[resource("a://fixed")]
+    fn first(&self) -> &'static str {
+        "a"
+    }
+
+    #[resource("b://fixed")]
+    fn second(&self) -> &'static str {
+        "b"
+    }
+
+    #[resource("a://{id}")]
+    fn one(&self, id: u32) -> String {
+        id.to_string()
+    }
+
+    #[resource("b://{id}")]
+    fn other(&self, id: u32) -> String {
+        id.to_string()
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_of_one_list_is_invalid_in_others() {
+    const LISTS: [(&str, &str); 4] = [
+        ("tools/list", "tools"),
+        ("prompts/list", "prompts"),
+        ("resources/list", "resources"),
+        ("resources/templates/list", "resourceTemplates"),
+    ];
+    for revision in Revision::ALL {
+        for visible in [false, true] {
+            let mut server =
+                empty().with::<two::zebra>().with::<one::same>().with::<Several>().with_state(Several).page_size(1);
+            if visible {
+                server = server.visible_to(|_, _| true);
+            }
+            let mut client = server.test_client(revision);
+            for (from, _) in LISTS {
+                let first = client.request(from, json!({})).await.unwrap();
+                let cursor = &first["nextCursor"];
+                assert!(cursor.is_string(), "{from}");
+                for (to, member) in LISTS {
+                    let page = client.request(to, json!({"cursor": cursor})).await;
+                    let found = page.map(|page| page[member].as_array().map(Vec::len)).map_err(|error| error.code);
+                    let expected = if to == from { Ok(Some(1)) } else { Err(-32602) };
+                    assert_eq!(found, expected, "{revision} {visible}: {from} {to}");
+                }
+            }
+        }
+    }
+}
+
+/// Lists itself without a context.
+#[resource("b://{id}", list = fixed)]
+fn plain(id: u32) -> String {
+    id.to_string()
+}
+
+fn fixed() -> Vec<ResourceLink> {
+    vec![ResourceLink::new("b://1", "b")]
+}
+
+/// Lists what the request says.
+#[resource("a://{id}", list = named)]
+fn before_plain(id: u32) -> String {
+    id.to_string()
+}
+
+/// Lists what the request says.
+#[resource("c://{id}", list = named)]
+fn after_plain(id: u32) -> String {
+    id.to_string()
+}
+
+fn named(ctx: &Context) -> Vec<ResourceLink> {
+    let name = ctx.meta("com.example/name").and_then(|name| name.as_str().map(str::to_owned));
+    vec![ResourceLink::new("named://1", name.unwrap_or_default())]
+}
+
+/// A list function reads the request wherever its template is in the order of templates.
+#[tokio::test]
+async fn every_list_function_may_read_the_request() {
+    for revision in Revision::ALL {
+        for server in [
+            empty().with::<plain>().with::<before_plain>(),
+            empty().with::<plain>().with::<after_plain>(),
+            empty().with::<after_plain>(),
+        ] {
+            let mut client = server.test_client(revision);
+            let params = json!({"_meta": {"com.example/name": "given"}});
+            let page = client.request("resources/list", params).await.unwrap();
+            let names: Vec<_> = page["resources"].as_array().unwrap().iter().map(|link| link["name"].clone()).collect();
+            assert!(names.contains(&json!("given")), "{revision}: {names:?}");
         }
     }
 }

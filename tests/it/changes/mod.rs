@@ -28,7 +28,7 @@ fn permanent() -> &'static str {
 
 /// A tool that tests add and remove.
 #[tool(tags("admin"))]
-fn optional() -> &'static str {
+fn optional(_level: Option<u8>) -> &'static str {
     "optional result"
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use mcp_runtime::{
     __private::Entry,
-    function::{Collect, EntryInfo},
+    function::{Collect, EntryInfo, SchemaProfile},
 };
 use proptest::{collection::vec, prelude::*};
 
@@ -108,9 +108,12 @@ fn perform(handle: &Handle, model: &mut Model, operation: u8, set: &Set) {
     assert_eq!(found, expected, "{operation} {:?}", set.functions);
 }
 
-async fn check_changes(revision: Revision, operations: Vec<(u8, usize)>) {
+async fn check_changes(revision: Revision, schemas: SchemaProfile, operations: Vec<(u8, usize)>) {
     // With an entry of every kind, every list exists from the start.
-    let built = server().build().unwrap();
+    let built = server().schemas(schemas).build().unwrap();
+    // What lists contain does not depend on the order of changes.
+    let mut unchanged = server().schemas(schemas).with::<Tools>().test_client(revision);
+    let described = unchanged.tools().await.unwrap();
     let (handle, mut client) = (built.handle(), built.test_client(revision));
     watch_lists(&mut client);
     let mut model: Model = SETS
@@ -129,6 +132,9 @@ async fn check_changes(revision: Revision, operations: Vec<(u8, usize)>) {
         let expected =
             expected.into_iter().filter(|(_, changed)| *changed).map(|(list, _)| format!("{list}/list_changed"));
         assert_eq!(methods(&mut client), expected.collect::<Vec<_>>(), "{operation} {:?}", SETS[set].functions);
+        for tool in client.tools().await.unwrap() {
+            assert!(described.contains(&tool), "{schemas:?}: {tool:?}");
+        }
         for (list, names) in LISTS.iter().zip(&after) {
             assert_eq!(
                 listed(&mut client, &format!("{list}/list")).await,
@@ -146,10 +152,12 @@ proptest! {
     #[test]
     fn lists_and_notifications_follow_every_change(
         is_stateless: bool,
+        is_exact: bool,
         operations in vec((0..6_u8, 0..SETS.len()), 1..40),
     ) {
         let revision = if is_stateless { Revision::V2026_07_28 } else { Revision::V2025_11_25 };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(check_changes(revision, operations));
+        let schemas = if is_exact { SchemaProfile::Exact } else { SchemaProfile::Compatible };
+        runtime.block_on(check_changes(revision, schemas, operations));
     }
 }

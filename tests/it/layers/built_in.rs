@@ -459,6 +459,25 @@ async fn a_shared_cache_can_be_cleared() {
     assert_eq!(runs.total(), 2);
 }
 
+/// A function may have read what has changed since.
+#[tokio::test]
+async fn the_result_of_a_call_that_runs_while_the_cache_is_cleared_is_not_cached() {
+    let (runs, server) = counting();
+    let cache = Arc::new(CacheReadOnly::new(HOUR));
+    let (shared, pending) = (Arc::clone(&cache), AtomicUsize::new(1));
+    let clear = from_fn(move |call, next: Next| {
+        if pending.swap(0, Ordering::SeqCst) > 0 {
+            shared.clear();
+        }
+        next.run(call)
+    });
+    let mut client = server.layer(cache).layer(clear).test_client(Revision::V2026_07_28);
+    for total in [1, 2, 2] {
+        client.call("counts", ()).await.unwrap();
+        assert_eq!(runs.total(), total);
+    }
+}
+
 mod other {
     use super::Runs;
 

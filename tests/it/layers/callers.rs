@@ -114,6 +114,23 @@ async fn rates_are_limited_per_caller() {
     }
 }
 
+/// The names of callers and the keys of the author may join to the same text.
+#[tokio::test]
+async fn callers_share_no_budget_whatever_their_keys_are() {
+    let key = |call: &Call| {
+        let key = call.caller().headers().and_then(|headers| headers.get("key"));
+        key.and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned()
+    };
+    let mut service = service(RateLimit::new(1, HOUR).per_function().per_caller().per_key(key));
+    for passes in [true, false] {
+        for split in 0..=4 {
+            let (principal, key) = "abcd".split_at(split);
+            let answer = call_with(&mut service, Some(principal), None, &[("key", key)]).await;
+            assert_eq!(!answer.contains("rate limit"), passes, "{principal} {key} {answer}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn clients_of_a_trusted_proxy_are_callers_of_their_own() {
     let options = HttpOptions::default().peer_addr(|request| request.extensions.get().copied());

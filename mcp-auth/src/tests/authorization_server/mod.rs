@@ -203,6 +203,11 @@ impl World {
         change(&mut self.provider.lock().unwrap());
     }
 
+    /// Logs another user in at the provider.
+    pub(super) fn set_user(&self, subject: &str) {
+        self.provider(|provider| provider.subject = subject.to_owned());
+    }
+
     pub(super) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reaction {
         self.send_from("192.0.2.1:1234", method, path, headers, body).await
     }

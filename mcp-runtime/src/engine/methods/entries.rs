@@ -143,7 +143,7 @@ pub(crate) fn list_skills(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Re
     let (cursor, visible) = (request.params.cursor()?, request.visible_to());
     let skills: Vec<_> = request.registry.skills().all().iter().collect();
     let pager = request.engine().pager(request.dialect());
-    let page = pager.page_of("skills", &skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
+    let page = pager.page_of(("skills", "skills"), &skills, cursor.as_deref(), |info, _| visible.sees_entry(info))?;
     running::write_result(out, request.id, &page);
     Ok(())
 }
@@ -174,7 +174,7 @@ pub(crate) fn read_directory(request: &RequestContext<'_>, out: &mut Vec<u8>) ->
         return Err(Fault::InvalidParams(format!("not a directory: {}", excerpt(&uri))));
     };
     let pager = Pager { caches: None, ..request.engine().pager(request.dialect()) };
-    let page = pager.page_of("resources", &children, cursor.as_deref(), |info, _| sees(info))?;
+    let page = pager.page_of((&*uri, "resources"), &children, cursor.as_deref(), |info, _| sees(info))?;
     running::write_result(out, request.id, &page);
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::{
     future::pending,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, Mutex},
     task::{Context, Waker},
     time::Duration,
 };
@@ -148,6 +148,40 @@ async fn results_beyond_the_memory_of_a_peer_are_rejected_and_others_kept() {
     }
     let found = store.page("ada", None, 9).await.unwrap();
     assert_eq!(store.outcome(&found[0]).await.unwrap().unwrap().len(), 20 << 20);
+}
+
+/// Refuses to write records, or fails to.
+#[derive(Debug, Default)]
+struct RefusedWrites(Mutex<Option<BackendError>>);
+
+impl BackendHook for RefusedWrites {
+    fn intercept<'a, T: Send + 'a>(
+        &'a self,
+        operation: BackendOperation<'_>,
+        run: BackendFuture<'a, T>,
+    ) -> BackendFuture<'a, T> {
+        match self.0.lock().unwrap().clone() {
+            Some(error) if operation.method == BackendMethod::Set => Box::pin(async { Err(error) }),
+            _ => run,
+        }
+    }
+}
+
+/// A result that was not stored does not count against its peer.
+#[tokio::test]
+async fn a_result_that_could_not_be_stored_uses_no_memory() {
+    let backend = Arc::new(TestBackend::<_, MemoryBackend>::new(RefusedWrites::default()));
+    let store = TaskStore::new(Arc::clone(&backend) as _, None, SERVER);
+    let task = insert(&store, "ada", '1', LIMITS).await.unwrap();
+    let large = "7".repeat(20 << 20);
+    for error in [BackendError::Full, BackendError::Unavailable("test".to_owned())] {
+        *backend.0.lock().unwrap() = Some(error.clone());
+        let refused = store.store_outcome(&task, &large).await;
+        let expected = if error == BackendError::Full { Ok(None) } else { Err(error) };
+        assert_eq!(refused.map(|stored| stored.map(drop)), expected);
+    }
+    *backend.0.lock().unwrap() = None;
+    assert!(finish(&store, &task, &large).await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,24 +18,35 @@ use super::{
     shared::SharedBudgets,
 };
 use crate::{
-    backend::{BackendFuture, RecordCondition, RecordVersion, Records as _},
+    backend::{BackendError, BackendFuture, RecordCondition, RecordVersion, Records as _},
     testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend},
 };
 
 const PROCESSES: usize = 3;
 
-/// Makes responses with the time slow.
+/// Makes responses with the time slow, or all operations fail or hang.
 #[derive(Debug, Default)]
-struct SlowTime(AtomicBool);
+struct Trouble {
+    slows_time: AtomicBool,
+    fails: AtomicBool,
+    hangs: AtomicBool,
+}
 
-impl BackendHook for SlowTime {
+impl BackendHook for Trouble {
     fn intercept<'a, T: Send + 'a>(
         &'a self,
         operation: BackendOperation<'_>,
         run: BackendFuture<'a, T>,
     ) -> BackendFuture<'a, T> {
-        let is_slow = operation.method == BackendMethod::Now && self.0.load(Ordering::Relaxed);
+        let is_slow = operation.method == BackendMethod::Now && self.slows_time.load(Ordering::Relaxed);
+        let (fails, hangs) = (self.fails.load(Ordering::Relaxed), self.hangs.load(Ordering::Relaxed));
         Box::pin(async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            if fails {
+                return Err(BackendError::Unavailable("test".to_owned()));
+            }
             let result = run.await;
             if is_slow {
                 sleep(Duration::from_millis(1500)).await;
@@ -46,7 +57,7 @@ impl BackendHook for SlowTime {
 }
 
 struct Service {
-    backend: Arc<TestBackend<SlowTime>>,
+    backend: Arc<TestBackend<Trouble>>,
     processes: Vec<Arc<SharedBudgets>>,
     quota: Quota,
 }
@@ -54,7 +65,7 @@ struct Service {
 impl Service {
     fn new(interval: Duration, burst: u32) -> Self {
         let quota = Quota::with_period(interval).unwrap().allow_burst(NonZeroU32::new(burst).unwrap());
-        let backend = Arc::new(TestBackend::new(SlowTime::default()));
+        let backend = Arc::new(TestBackend::new(Trouble::default()));
         let mut service = Self { backend, processes: Vec::new(), quota };
         for _ in 0..PROCESSES {
             service.start(10_000);
@@ -63,7 +74,7 @@ impl Service {
     }
 
     /// Starts a process. Returns its connection to the backend.
-    fn start(&mut self, max_keys: usize) -> Arc<TestBackend<SlowTime>> {
+    fn start(&mut self, max_keys: usize) -> Arc<TestBackend<Trouble>> {
         let backend = Arc::new(self.backend.other_process());
         let budgets = SharedBudgets::new(Arc::clone(&backend) as _, self.quota, max_keys, Uptime::start());
         self.processes.push(Arc::new(budgets));
@@ -211,9 +222,9 @@ async fn the_number_of_records_is_bounded_and_evicted_budgets_are_kept() {
 async fn a_process_that_has_learnt_the_time_late_gets_its_share() {
     let mut service = Service::new(Duration::from_millis(10), 100);
     let slow = service.start(10_000);
-    slow.0.store(true, Ordering::Relaxed);
+    slow.slows_time.store(true, Ordering::Relaxed);
     assert!(service.call(PROCESSES, "").await);
-    slow.0.store(false, Ordering::Relaxed);
+    slow.slows_time.store(false, Ordering::Relaxed);
     let (calls, mut passing) = (slow.operations(), [0; 2]);
     for round in 0..1000 {
         advance(Duration::from_millis(10)).await;
@@ -223,6 +234,45 @@ async fn a_process_that_has_learnt_the_time_late_gets_its_share() {
     }
     assert!(passing.iter().all(|passing| *passing > 300), "{passing:?} of about 1100");
     assert!(slow.operations() - calls < 3000, "{} operations", slow.operations() - calls);
+}
+
+/// While the backend fails or hangs, calls are counted by their process at once, and one attempt after another finds out
+/// whether it works again.
+#[tokio::test(start_paused = true)]
+async fn calls_wait_for_one_attempt_at_most_while_the_backend_fails() {
+    for hangs in [false, true] {
+        let mut service = Service::new(Duration::from_millis(10), 100);
+        let backend = service.start(10_000);
+        let budgets = Arc::clone(&service.processes[PROCESSES]);
+        let trouble = if hangs { &backend.hangs } else { &backend.fails };
+        trouble.store(true, Ordering::Relaxed);
+        let began = Instant::now();
+        // The calls wait for the same attempt, whenever they come.
+        let call = |after: u64| {
+            let budgets = Arc::clone(&budgets);
+            async move {
+                sleep(Duration::from_millis(after)).await;
+                let is_admitted = budgets.check("rates:shared".to_owned()).await.is_ok();
+                (is_admitted, Instant::now() - began)
+            }
+        };
+        let (one, other, last) = tokio::join!(call(0), call(1200), call(1900));
+        let longest = Duration::from_millis(if hangs { 2050 } else { 1950 });
+        for (is_admitted, elapsed) in [one, other, last] {
+            assert!(is_admitted && elapsed <= longest, "{hangs}: {elapsed:?}");
+        }
+        for _ in 0..3 {
+            advance(Duration::from_secs(6)).await;
+            let (began, operations) = (Instant::now(), backend.operations());
+            for key in 0..50 {
+                assert!(service.call(PROCESSES, &key.to_string()).await);
+                tokio::task::yield_now().await;
+            }
+            assert!(began.elapsed() < Duration::from_millis(100), "{hangs}: {:?}", began.elapsed());
+            assert!(backend.operations() - operations <= 2, "{hangs}: {}", backend.operations() - operations);
+            advance(Duration::from_secs(3)).await;
+        }
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub(super) async fn check(pair: &Pair) -> Result<(), BackendError> {
     an_append_takes_effect_at_the_expected_position(pair).await?;
     concurrent_appends_do_not_mix(pair).await?;
     readers_wait_for_entries(pair).await?;
+    an_append_without_entries_prolongs_a_log(pair).await?;
     logs_end(pair).await
 }
 
@@ -175,6 +176,16 @@ async fn readers_wait_for_entries(pair: &Pair) -> Result<(), BackendError> {
         append(pair, &key, after, vec![b"x".to_vec()], WIDE).await?;
     }
     soon("a reader does not learn of new entries", reader).await.expect("the task must not panic")
+}
+
+async fn an_append_without_entries_prolongs_a_log(pair: &Pair) -> Result<(), BackendError> {
+    let (key, ttl) = (pair.key("prolonged"), Duration::from_secs(1));
+    append(pair, &key, 0, vec![vec![1]], LogBounds::new(9, 99, ttl)).await?;
+    append(pair, &key, 1, Vec::new(), WIDE).await?;
+    tokio::time::sleep(ttl + ttl / 10).await;
+    let found = pair.other.read(&key, LogPosition::START, 9).await?;
+    assert_eq!(found.map(|found| found.len()), Some(1), "a log has expired although it was prolonged");
+    Ok(())
 }
 
 async fn logs_end(pair: &Pair) -> Result<(), BackendError> {

@@ -233,6 +233,40 @@ mod tests {
         assert_eq!(input.start, "first\nsecond\n\nthird\n".len());
     }
 
+    /// However the input is split, each line is returned once, or reported once if it is longer than the limit.
+    #[test]
+    fn lines_do_not_depend_on_how_they_arrive() {
+        const LIMIT: usize = 4;
+        let mut random = 1_u64;
+        let mut below = |end: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from((random >> 33) % end).unwrap()
+        };
+        let shown = |line: Line<'_>| match line {
+            Line::Complete(line) => Some(line.to_vec()),
+            Line::TooLong => None,
+        };
+        for _ in 0..2000 {
+            let text: Vec<u8> = (0..below(30)).map(|_| if below(5) == 0 { b'\n' } else { b'x' }).collect();
+            let (mut input, mut rest, mut found) = (LineReader::default(), text.as_slice(), Vec::new());
+            let cx = &mut Context::from_waker(Waker::noop());
+            while !rest.is_empty() {
+                let (mut piece, after) = rest.split_at((1 + below(9)).min(rest.len()));
+                assert!(input.poll_read(&mut piece, LIMIT, cx).is_ready());
+                rest = after;
+                while let Some(line) = input.next(LIMIT) {
+                    found.push(shown(line));
+                }
+            }
+            assert!(input.poll_read(&mut &[][..], LIMIT, cx).is_ready());
+            found.extend(input.last(LIMIT).map(shown));
+            let mut lines: Vec<_> = text.split(|byte| *byte == b'\n').collect();
+            lines.pop_if(|last| last.is_empty());
+            let expected: Vec<_> = lines.iter().map(|line| (line.len() <= LIMIT).then(|| line.to_vec())).collect();
+            assert_eq!(found, expected, "{text:?}");
+        }
+    }
+
     #[test]
     fn memory_is_released_after_enough_small_fills() {
         let (mut policy, mut buffer) = (ShrinkPolicy::default(), Vec::new());

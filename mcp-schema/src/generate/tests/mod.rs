@@ -310,6 +310,79 @@ fn own_definitions_move_to_the_root() {
     assert_eq!(found["$defs"]["address"]["$anchor"], "addressDef");
 }
 
+/// The schema of an argument, with values that it accepts and rejects.
+struct Case(Value, &'static [&'static str], &'static [&'static str]);
+
+/// Each argument accepts what its schema accepts alone, whatever the definitions of other arguments are called.
+#[test]
+fn definitions_of_arguments_do_not_mix() {
+    let own = |name: &str, ty: &str| json!({"$ref": format!("#/$defs/{name}"), "$defs": {name: {"type": ty}}});
+    let linked = |ty: &str| {
+        json!({
+            "properties": {"x": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"items": {"$ref": "#/$defs/B"}}, "B": {"type": ty}},
+        })
+    };
+    let deep =
+        |ty: &str| json!({"$ref": "#/$defs/A/properties/x", "$defs": {"A": {"properties": {"x": {"type": ty}}}}});
+    let recursive = |ty: &str| json!({"$ref": "#/$defs/A", "$defs": {"A": {"type": [ty, "array"], "items": {"$ref": "#/$defs/A"}}}});
+    let reference = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
+    let with_id = json!({
+        "$id": "https://example.com/trip",
+        "properties": {"from": reference("Point"), "tree": reference("Tree"), "own": reference("own")},
+        "$defs": {"own": {"type": "boolean"}},
+    });
+    const TEXT: &[&str] = &[r#""a""#];
+    const NUMBER: &[&str] = &["1"];
+    for cases in [
+        vec![Case(own("A", "string"), TEXT, NUMBER), Case(own("A", "integer"), NUMBER, TEXT)],
+        vec![Case(own("A", "string"), TEXT, NUMBER), Case(own("A", "string"), TEXT, NUMBER)],
+        vec![
+            Case(own("Point", "string"), TEXT, &["1", r#"{"x":1}"#]),
+            Case(reference("Point"), &[r#"{"x":1}"#], NUMBER),
+        ],
+        vec![
+            Case(linked("string"), &[r#"{"x":["a"]}"#], &[r#"{"x":[1]}"#]),
+            Case(linked("integer"), &[r#"{"x":[1]}"#], &[r#"{"x":["a"]}"#]),
+        ],
+        vec![
+            Case(deep("string"), TEXT, NUMBER),
+            Case(deep("integer"), NUMBER, TEXT),
+            Case(deep("boolean"), &["true"], NUMBER),
+        ],
+        vec![
+            Case(recursive("string"), &[r#"[["a"]]"#], &["[[1]]"]),
+            Case(recursive("integer"), &["[[1]]"], &[r#"[["a"]]"#]),
+        ],
+        vec![Case(
+            with_id.clone(),
+            &[r#"{"tree":{"name":"a","children":[]}}"#, r#"{"from":{"x":1},"own":true}"#],
+            &[r#"{"tree":{"name":"a","children":[1]}}"#, r#"{"from":{}}"#, r#"{"own":1}"#],
+        )],
+        vec![
+            Case(json!({"items": with_id}), &[r#"[{"from":{"x":1}}]"#], &[r#"[{"from":{}}]"#]),
+            Case(own("own", "integer"), NUMBER, TEXT),
+        ],
+    ] {
+        let mut generator = generator();
+        let _ = (generator.subschema_for::<Point>(), generator.subschema_for::<Tree>());
+        let names = ["a", "b", "c"];
+        let property = |(&name, Case(schema, ..)): (&&'static str, &Case)| {
+            let (schema, keywords) = (schema.clone(), Vec::new());
+            Property { name, description: "", schema, required: false, default: None, keywords }
+        };
+        let schema = input(names.iter().zip(&cases).map(property).collect(), generator).unwrap();
+        let checker = Checker::compile(&schema).unwrap_or_else(|error| panic!("{error}: {schema}"));
+        for (name, Case(_, valid, invalid)) in names.iter().zip(&cases) {
+            let values = valid.iter().map(|value| (value, true)).chain(invalid.iter().map(|value| (value, false)));
+            for (value, is_valid) in values {
+                let arguments = format!(r#"{{"{name}":{value}}}"#);
+                assert_eq!(checker.accepts(&arguments), is_valid, "{arguments} {schema}");
+            }
+        }
+    }
+}
+
 #[test]
 fn descriptions_of_parameters_take_precedence() {
     for (description, expected) in [("", "A point."), ("Where to.", "Where to.")] {

@@ -88,6 +88,32 @@ async fn every_kind_of_request_is_checked() {
     }
 }
 
+/// It does not matter which kind of function is the only one that requires scopes.
+#[tokio::test]
+async fn every_kind_of_function_alone_is_checked() {
+    for (name, request) in [
+        ("read_notes", call("read_notes")),
+        ("note", stateless("resources/read", &json!({"uri": "notes://7"}))),
+        ("summary", stateless("prompts/get", &json!({"name": "summary"}))),
+    ] {
+        let only = |server: Server| server.only(move |entry| [name, "whoami"].contains(&entry.name));
+        let server = Protected::with(only, HttpOptions::default());
+        assert_requires(&server, &request, "notes.read", "ada/notes.read").await;
+        let id = open_session(&server, "ada", LEGACY).await;
+        let message = |request: &Request| serde_json::from_slice::<Value>(&request.clone().into_parts().3).unwrap();
+        let mut scoped = message(&request);
+        scoped["params"].as_object_mut().unwrap().remove("_meta");
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "whoami"}});
+        let batch = in_session(&id, LEGACY, &json!([call, scoped]));
+        let runs = server.journal.runs();
+        assert_requires(&server, &batch, "notes.read", "ada/notes.read").await;
+        assert_eq!(server.journal.runs(), runs + 2, "{name}");
+        let error = only(self::server().0).build().unwrap().into_http_service(HttpOptions::default()).unwrap_err();
+        let expected = format!("`{name}` requires scopes, but the server does not authenticate");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+}
+
 /// Either all requests of a batch run or none, and one challenge names the scopes of all.
 #[tokio::test]
 async fn a_batch_is_checked_as_a_whole() {
@@ -204,14 +230,20 @@ impl Archive {
     /// Purge.
     #[tool(scopes("archive", any("purge", "admin")))]
     fn purge(&self) {}
+
+    /// Restore.
+    #[tool(scopes("restore"))]
+    fn restore(&self) {}
 }
 
 #[tokio::test]
 async fn a_block_requires_scopes_for_all_its_methods() {
     let server = Protected::with(|server| server.with::<Archive>().with_state(Archive), HttpOptions::default());
-    for (tool, scopes, granted) in
-        [("search", "archive", "ada/archive"), ("purge", "archive purge", "ada/archive/admin")]
-    {
+    for (tool, scopes, granted) in [
+        ("search", "archive", "ada/archive"),
+        ("purge", "archive purge", "ada/archive/admin"),
+        ("restore", "archive restore", "ada/archive/restore"),
+    ] {
         assert_requires(&server, &call(tool), scopes, granted).await;
     }
 }

@@ -45,6 +45,21 @@ fn shared() -> String {
     String::new()
 }
 
+struct Notes;
+
+#[mcp_runtime::tools(scopes("notes:read"))]
+impl Notes {
+    #[resource("notes://common", public, ttl = "1h")]
+    fn common(&self) -> String {
+        String::new()
+    }
+
+    #[resource("notes://private", public = false, ttl = "1h")]
+    fn private(&self) -> String {
+        String::new()
+    }
+}
+
 #[resource("notes://uncached", public)]
 fn uncached() -> String {
     String::new()

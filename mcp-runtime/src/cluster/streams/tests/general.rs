@@ -73,6 +73,34 @@ async fn messages_of_several_replicas_arrive_once_and_in_order() {
     }
 }
 
+/// A new stream continues with the first message that the client has not taken from the last one.
+#[tokio::test(start_paused = true)]
+async fn messages_that_were_not_taken_are_sent_again() {
+    const MESSAGES: usize = 5;
+    for taken in 0..=MESSAGES {
+        let backend = Arc::new(Flaky::default());
+        let copies = [(); 2].map(|()| SessionCopy::of(&backend));
+        let mut response = copies[0].open(None).await;
+        for number in 0..MESSAGES {
+            notify(&copies[number % 2].session.outbox, &number.to_string());
+        }
+        let mut found = Vec::new();
+        for _ in 0..taken {
+            found.push(event(&mut response).await.1);
+        }
+        // The other messages are ready, too.
+        sleep(Duration::from_secs(1)).await;
+        drop(response);
+        sleep(Duration::from_secs(1)).await;
+        let mut next = copies[1].open(None).await;
+        for _ in taken..MESSAGES {
+            found.push(event(&mut next).await.1);
+        }
+        found.sort_unstable();
+        assert_eq!(found, ["0", "1", "2", "3", "4"], "{taken} taken");
+    }
+}
+
 /// Clients choose the positions, with which not every backend can compute.
 #[tokio::test(start_paused = true)]
 async fn the_backend_is_not_asked_for_a_position_that_no_event_has() {
