@@ -9,8 +9,17 @@ fn mistake(line: &str) -> Option<&'static str> {
         let name = word.trim_matches(|letter: char| !letter.is_alphanumeric());
         let name = name.split('@').next().unwrap_or_default();
         name.starts_with("mcp-runtime")
-            || ["cargo-mcp", "mcp-auth", "mcp-redis", "mcp-macros", "mcp-lock", "mcp-schema", "mcp-uri-template"]
-                .contains(&name)
+            || [
+                "cargo-mcp",
+                "mcp-auth",
+                "mcp-redis",
+                "mcp-clap",
+                "mcp-macros",
+                "mcp-lock",
+                "mcp-schema",
+                "mcp-uri-template",
+            ]
+            .contains(&name)
     };
     // With `--features`, `cargo add` keeps the source of a dependency that exists, and compile errors name it only then.
     let is_local =
