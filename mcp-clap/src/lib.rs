@@ -1,4 +1,4 @@
-//! Serves the subcommands of a [clap](::clap) 4 program as tools.
+//! Serves the subcommands of a [clap] 4 program as tools.
 //!
 //! One line at the start of `main` adds the flag `--mcp` to a program:
 //!

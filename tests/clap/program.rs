@@ -3,8 +3,6 @@
 use std::{
     io::{Read as _, Write as _, stderr, stdin, stdout},
     process::{Command, ExitCode},
-    thread,
-    time::Duration,
 };
 
 use clap::{CommandFactory as _, Parser as _};
@@ -28,9 +26,9 @@ fn main() -> ExitCode {
         }
         Commands::Bytes => print(b"\xff\x1b[1m\0"),
         Commands::Sleep { file } => {
-            let child = Command::new("sleep").arg("600").spawn().unwrap();
+            let mut child = Command::new("sleep").arg("600").spawn().unwrap();
             std::fs::write(file, format!("{} {}", std::process::id(), child.id())).unwrap();
-            thread::sleep(Duration::from_secs(600));
+            child.wait().unwrap();
         }
         Commands::Stdin => {
             let mut text = String::new();
