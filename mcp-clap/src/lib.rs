@@ -33,14 +33,14 @@
 //! # Tools
 //!
 //! Every command that can run is a tool: one without subcommands, and one whose subcommand is optional. The name consists of the names
-//! of the subcommands (`git remote add` becomes `remote_add`), or is the name of the program for the program itself. Hidden commands, and the
-//! generated `help`, are left out. The description is the long help. There are no behaviour hints unless
+//! of the subcommands (`git remote add` becomes `remote_add`), or is the name of the program for the program itself. Hidden commands, and
+//! the generated `help`, are left out. The description is the long help. There are no behaviour hints unless
 //! [`configure`](Program::configure) sets them.
 //!
 //! | argument in clap | property of the schema |
 //! | --- | --- |
 //! | option with a value, positional argument | `string`; `enum` for possible values; `boolean`, `integer` with its range and `number` for `bool`, numbers and their value parsers |
-//! | several values: `num_args`, `value_delimiter`, `ArgAction::Append` | `array`; `minItems` and `maxItems` where clap limits one occurrence |
+//! | several values: `num_args`, `value_delimiter`, `ArgAction::Append` | `array`; `minItems` and `maxItems` where clap limits their number |
 //! | flag | `boolean`; `true` passes the flag, also if the flag turns something off |
 //! | flag that is counted | `integer` from 0 to 255 |
 //! | required, and not available from an environment variable | `required` |
@@ -51,7 +51,8 @@
 //! global ones appear once. Conflicts, groups and other rules are left to clap, whose message becomes the error of the tool.
 //!
 //! Not available: hidden arguments, positional arguments of a command above a subcommand, the form of an option without its optional value,
-//! and options with an unlimited number of values that may begin with `-`, unless a value ends them.
+//! and options with a variable number of values that may begin with `-`, unless a value ends them. Where one positional argument follows
+//! several values, clap accepts no value that begins with `-` for it.
 //!
 //! # Calls
 //!
