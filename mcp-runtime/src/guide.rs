@@ -25,6 +25,7 @@
 //!
 //! - [Testing](testing): calls in memory, questions to the client, lock files.
 //! - [Organizing](organizing): tools over modules and crates.
+//! - [Command lines](command_lines): an existing clap program as a server.
 //! - [Versions](versions): changes that do not break callers, and deprecation.
 //! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
 //! - [Authorization](authorization): who may call, and with which scopes.
@@ -81,6 +82,9 @@ pub mod testing {
 }
 pub mod organizing {
     #![doc = include_str!("../docs/organizing.md")]
+}
+pub mod command_lines {
+    #![doc = include_str!("../docs/command_lines.md")]
 }
 pub mod versions {
     #![doc = include_str!("../docs/versions.md")]

@@ -14,6 +14,7 @@ fn mistake(line: &str) -> Option<&'static str> {
                 "mcp-auth",
                 "mcp-redis",
                 "mcp-otel",
+                "mcp-clap",
                 "mcp-macros",
                 "mcp-lock",
                 "mcp-schema",

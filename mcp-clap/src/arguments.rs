@@ -1,0 +1,157 @@
+//! The arguments of a call as words of a command line.
+
+use clap::{Arg, ArgAction, Command};
+use serde_json::{Map, Value};
+
+use crate::commands::{Level, escapes};
+
+/// How the value of a property becomes words.
+#[derive(Debug)]
+pub(crate) enum Form {
+    /// `--name` if the value is `true`.
+    Flag,
+    /// `--name` as often as the value says.
+    Count,
+    /// `--name=value`.
+    Value,
+    /// `--name=value` for each value.
+    Each,
+    /// `--name=a,b`.
+    Joined(char),
+    /// `--name a b`, again after every `chunk` values.
+    Words { chunk: usize },
+    /// A positional argument, with one value or several.
+    Positional { many: bool },
+}
+
+impl Form {
+    /// Returns the form of an argument, or `None` if values could be taken for something else. `above` means that a subcommand follows.
+    pub(crate) fn of(arg: &Arg, command: &Command, above: bool) -> Option<Self> {
+        let range = arg.get_num_args().unwrap_or_default();
+        let appends = matches!(arg.get_action(), ArgAction::Append);
+        let many = appends || range.max_values() > 1 || arg.get_value_delimiter().is_some();
+        if arg.is_positional() {
+            // Before `--`, a value could be the name of a subcommand.
+            let separate = escapes(command) || arg.is_last_set() || !command.has_subcommands();
+            return (!above && separate).then_some(Self::Positional { many });
+        }
+        if matches!(arg.get_action(), ArgAction::Count) {
+            return Some(Self::Count);
+        }
+        if !range.takes_values() {
+            return Some(Self::Flag);
+        }
+        if !many {
+            return Some(Self::Value);
+        }
+        // A command such as `--exec ls -l ;`, whose words belong together.
+        let ends = arg.get_value_terminator().is_some();
+        if appends && range.min_values() <= 1 && !ends {
+            return Some(Self::Each);
+        }
+        if let Some(delimiter) = arg.get_value_delimiter() {
+            return Some(Self::Joined(delimiter));
+        }
+        let fixed = range.min_values() == range.max_values();
+        let bounded = fixed || ends || !(above || arg.is_allow_hyphen_values_set());
+        let chunk = if fixed && appends { range.max_values() } else { usize::MAX };
+        (bounded && !command.is_subcommand_precedence_over_arg_set()).then_some(Self::Words { chunk })
+    }
+
+    pub(crate) fn is_array(&self) -> bool {
+        matches!(self, Self::Each | Self::Joined(_) | Self::Words { .. } | Self::Positional { many: true })
+    }
+}
+
+/// Returns the command line of a call, without the program.
+pub(crate) fn words(levels: &[Level], arguments: &Map<String, Value>) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    for level in levels {
+        words.extend(level.name.clone());
+        let (mut missing, mut escaped) = (None, false);
+        for property in &level.properties {
+            let (name, arg) = (&property.name, &property.arg);
+            let Some(value) = arguments.get(name).filter(|value| !value.is_null()) else {
+                missing = missing.or(arg.is_positional().then_some(name));
+                continue;
+            };
+            let values = texts(name, value)?;
+            let option = || match (arg.get_long(), arg.get_short()) {
+                (Some(long), _) => format!("--{long}"),
+                (None, short) => format!("-{}", short.unwrap_or_default()),
+            };
+            match property.form {
+                Form::Flag => words.extend((value == true).then(option)),
+                Form::Count => {
+                    let count = value.as_u64().unwrap_or_default().min(255);
+                    words.extend((0..count).map(|_| option()));
+                }
+                Form::Value | Form::Each => words.extend(values.iter().map(|value| format!("{}={value}", option()))),
+                Form::Joined(_) if values.is_empty() => {}
+                Form::Joined(delimiter) => {
+                    if let Some(value) = values.iter().find(|value| value.contains(delimiter)) {
+                        return Err(format!("`{name}`: {value:?} contains `{delimiter}`, which separates values"));
+                    }
+                    words.push(format!("{}={}", option(), values.join(&delimiter.to_string())));
+                }
+                Form::Words { chunk } => {
+                    for values in values.chunks(chunk) {
+                        words.push(option());
+                        separate(arg, name, values, arg.is_allow_hyphen_values_set(), &mut words)?;
+                        words.extend(arg.get_value_terminator().map(ToString::to_string));
+                    }
+                }
+                Form::Positional { .. } if values.is_empty() => missing = missing.or(Some(name)),
+                Form::Positional { .. } => {
+                    if let Some(missing) = missing.filter(|_| !arg.is_last_set()) {
+                        return Err(format!("`{name}` can only be given together with `{missing}`"));
+                    }
+                    if !escaped && (level.escapes || arg.is_last_set()) {
+                        words.push("--".to_owned());
+                        escaped = true;
+                    }
+                    let end = arg.get_value_terminator().map(ToString::to_string);
+                    if escaped && end.is_none() {
+                        words.extend(values);
+                    } else {
+                        separate(arg, name, &values, escaped, &mut words)?;
+                    }
+                    escaped |= end.as_deref() == Some("--");
+                    words.extend(end);
+                }
+            }
+        }
+    }
+    Ok(words)
+}
+
+/// Adds values as words of their own, if none of them could be taken for an option or for the end of the values.
+fn separate(arg: &Arg, name: &str, values: &[String], hyphens: bool, words: &mut Vec<String>) -> Result<(), String> {
+    let end = arg.get_value_terminator().map(ToString::to_string);
+    for value in values {
+        if (!hyphens && value.len() > 1 && value.starts_with('-')) || end.as_ref() == Some(value) {
+            return Err(format!("`{name}`: {value:?} is not possible as a value of this argument"));
+        }
+    }
+    words.extend_from_slice(values);
+    Ok(())
+}
+
+/// Returns the values of an argument as text.
+fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
+    let text = |value: &Value| match value {
+        Value::String(text) if text.contains('\0') => Err(format!("`{name}` contains a NUL character")),
+        Value::String(text) => Ok(text.clone()),
+        // 2.0 is an integer in JSON Schema, and not in Rust.
+        #[allow(clippy::cast_possible_truncation)]
+        Value::Number(number) => Ok(match number.as_f64().filter(|_| number.is_f64()) {
+            Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => (float as i64).to_string(),
+            _ => number.to_string(),
+        }),
+        value => Ok(value.to_string()),
+    };
+    match value {
+        Value::Array(values) => values.iter().map(text).collect(),
+        value => Ok(vec![text(value)?]),
+    }
+}

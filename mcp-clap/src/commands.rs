@@ -1,0 +1,141 @@
+//! The commands of a program as tools.
+
+use std::{collections::HashSet, sync::Arc};
+
+use clap::{Arg, ArgAction, Command};
+use mcp_runtime::{Context, function::ToolEntry};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    arguments::{Form, words},
+    child::Program,
+    schema,
+};
+
+/// An argument as a property of the schema.
+pub(crate) struct Property {
+    pub(crate) name: String,
+    pub(crate) arg: Arg,
+    pub(crate) form: Form,
+}
+
+/// A command on the way to the one that a tool calls.
+pub(crate) struct Level {
+    /// The word that selects the command; `None` for the program.
+    pub(crate) name: Option<String>,
+    /// Options first, then positional arguments in their order.
+    pub(crate) properties: Vec<Property>,
+    /// Whether all positional arguments may follow `--`.
+    pub(crate) escapes: bool,
+}
+
+type Configure = dyn Fn(ToolEntry, &Command) -> Option<ToolEntry> + Send;
+
+/// Returns the tools of a program.
+#[track_caller]
+pub(crate) fn tools(command: Command, program: &Arc<Program>, configure: &Configure) -> Vec<ToolEntry> {
+    let name = command.get_name().to_owned();
+    let mut command =
+        command.bin_name(name).disable_help_subcommand(true).disable_help_flag(true).disable_version_flag(true);
+    command.build();
+    let mut leaves = Vec::new();
+    visit(&mut vec![&command], &mut leaves);
+    let mut names = HashSet::new();
+    let mut tools = Vec::new();
+    for path in &leaves {
+        let words: Vec<_> = path.iter().skip(usize::from(path.len() > 1)).map(|command| command.get_name()).collect();
+        tools.extend(tool(unique(&words.join("_"), &mut names), path, program, configure));
+    }
+    tools
+}
+
+/// Collects the commands that can run, each with the commands above it.
+fn visit<'a>(path: &mut Vec<&'a Command>, leaves: &mut Vec<Vec<&'a Command>>) {
+    let Some(command) = path.last().copied() else { return };
+    if !command.has_subcommands() || !(command.is_subcommand_required_set() || command.is_arg_required_else_help_set())
+    {
+        leaves.push(path.clone());
+    }
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        path.push(subcommand);
+        visit(path, leaves);
+        path.pop();
+    }
+}
+
+#[track_caller]
+fn tool(name: String, path: &[&Command], program: &Arc<Program>, configure: &Configure) -> Option<ToolEntry> {
+    let command = *path.last()?;
+    let mut names = HashSet::new();
+    let levels: Vec<_> =
+        path.iter().enumerate().map(|(depth, command)| level(command, depth, path.len() - 1, &mut names)).collect();
+    let properties = || levels.iter().flat_map(|level| &level.properties);
+    let required: Vec<_> = path
+        .iter()
+        .zip(&levels)
+        .enumerate()
+        .filter(|(depth, (command, _))| depth + 1 == path.len() || !command.is_subcommand_negates_reqs_set())
+        .flat_map(|(_, (_, level))| &level.properties)
+        .filter(|property| property.arg.is_required_set() && property.arg.get_env().is_none())
+        .map(|property| property.name.clone())
+        .collect();
+    let schemas: Map<String, Value> =
+        properties().map(|property| (property.name.clone(), schema::property(&property.arg, &property.form))).collect();
+    let mut schema = json!({"type": "object", "properties": schemas});
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    schema["additionalProperties"] = false.into();
+    let program = Arc::clone(program);
+    let entry = ToolEntry::new(name, schema, move |arguments: Map<String, Value>, _: Context| {
+        let (words, program) = (words(&levels, &arguments), Arc::clone(&program));
+        async move { program.run(words?).await }
+    });
+    let about = command.get_long_about().or_else(|| command.get_about());
+    configure(entry.description(about.map(ToString::to_string).unwrap_or_default()), command)
+}
+
+fn level(command: &Command, depth: usize, last: usize, names: &mut HashSet<String>) -> Level {
+    let above = depth < last;
+    let mut args: Vec<_> = command
+        .get_arguments()
+        // Arguments of a command above are not accepted there, and global ones are below, too.
+        .filter(|arg| !above || !(arg.is_global_set() || command.is_args_conflicts_with_subcommands_set()))
+        .filter(|arg| {
+            arg.is_required_set()
+                || !(arg.is_hide_set() || (arg.is_hide_short_help_set() && arg.is_hide_long_help_set()))
+        })
+        .filter(|arg| {
+            !matches!(
+                arg.get_action(),
+                ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+            )
+        })
+        .filter_map(|arg| Some((arg, Form::of(arg, command, above)?)))
+        .collect();
+    args.sort_by_key(|(arg, _)| arg.get_index());
+    let properties = args.into_iter().map(|(arg, form)| {
+        let name = unique(arg.get_long().unwrap_or(arg.get_id().as_str()), names);
+        Property { name, arg: arg.clone(), form }
+    });
+    Level {
+        name: (depth > 0).then(|| command.get_name().to_owned()),
+        properties: properties.collect(),
+        escapes: escapes(command),
+    }
+}
+
+/// Whether `--` may precede all positional arguments. Otherwise, clap continues after it with the last of them, or with the one that
+/// follows the argument that `--` ends.
+pub(crate) fn escapes(command: &Command) -> bool {
+    let moves = |arg: &Arg| arg.is_last_set() || arg.get_value_terminator().is_some_and(|end| end == "--");
+    !command.is_allow_missing_positional_set() && !command.get_positionals().any(moves)
+}
+
+/// Returns a name that clients accept, and that is not taken yet.
+fn unique(name: &str, names: &mut HashSet<String>) -> String {
+    let name = name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    let mut candidates = std::iter::once(name.clone()).chain(numbered);
+    candidates.find(|candidate| names.insert(candidate.clone())).unwrap_or(name)
+}

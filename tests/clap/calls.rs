@@ -1,0 +1,175 @@
+//! Calls of `program.rs`, which prints what clap has parsed.
+
+use clap::{Arg, Command, CommandFactory as _};
+use mcp_clap::Program;
+use mcp_runtime::{Revision, testing::TestClient};
+use serde_json::{Value, json};
+
+use crate::cli::Cli;
+
+pub(crate) fn program() -> Program {
+    Program::new(Cli::command()).path(env!("CARGO_BIN_EXE_clap-program"))
+}
+
+fn client() -> TestClient {
+    program().server().test_client(Revision::V2026_07_28)
+}
+
+#[tokio::test]
+async fn arguments_arrive_as_they_are() {
+    let cases = [
+        ("print", json!({"first": "a", "rest": ["b", "c"]}), r#"first: Some("a"), rest: ["b", "c"]"#),
+        ("print", json!({"text": "a b"}), r#"text: Some("a b")"#),
+        ("print", json!({"short": "x"}), r#"short: Some("x")"#),
+        ("print", json!({"verbose": 3}), "verbose: 3,"),
+        ("print", json!({"flag": true}), "flag: true"),
+        ("print", json!({"flag": false}), "flag: false"),
+        ("print", json!({"switch": false}), "switch: Some(false)"),
+        ("print", json!({"color": "never"}), "color: Some(Never)"),
+        ("print", json!({"level": 9}), "level: Some(9)"),
+        ("print", json!({"level": 9.0}), "level: Some(9)"),
+        ("print", json!({"ratio": 1.5}), "ratio: Some(1.5)"),
+        ("print", json!({"number": -7}), "number: Some(-7)"),
+        ("print", json!({"each": ["a", "-b", "", "c,d"]}), r#"each: ["a", "-b", "", "c,d"]"#),
+        ("print", json!({"each": []}), "each: []"),
+        ("print", json!({"joined": ["a", "-b"]}), r#"joined: ["a", "-b"]"#),
+        ("print", json!({"joined": ["a,b"]}), "error: `joined`: \"a,b\" contains `,`, which separates values"),
+        ("print", json!({"pairs": ["a", "b", "c", "d"]}), r#"pairs: ["a", "b", "c", "d"]"#),
+        (
+            "print",
+            json!({"pairs": ["a", "--flag"]}),
+            "error: `pairs`: \"--flag\" is not possible as a value of this argument",
+        ),
+        ("print", json!({"exec": ["ls", "-l", "--flag"], "text": "t"}), r#"exec: ["ls", "-l", "--flag"]"#),
+        ("print", json!({"exec": ["ls", ";", "--flag"]}), "error: `exec`: \";\" is not possible"),
+        ("print", json!({"rest": ["b"]}), "error: `rest` can only be given together with `first`"),
+        ("print", json!({"directory": "/", "quiet": true}), r#"directory: Some("/"), quiet: true"#),
+        ("copy", json!({"from": ["a", "b"], "to": "c"}), r#"from: ["a", "b"], to: "c""#),
+        ("run", json!({"name": "a", "command": ["ls", "-l"]}), r#"name: Some("a"), command: ["ls", "-l"]"#),
+        ("run", json!({"command": ["--help"]}), r#"name: None, command: ["--help"]"#),
+        ("run", json!({"name": "--help"}), "error: `name`: \"--help\" is not possible as a value of this argument"),
+        ("remote_add", json!({"name": "a", "force": true}), r#"Add { name: "a", force: true }"#),
+        ("stdin", json!({}), "0 bytes"),
+        ("bytes", json!({}), "\u{fffd}\u{1b}[1m\0"),
+        // Clap rejects these. It takes the word before one that begins with `-` for the last argument here, even after `--`.
+        ("copy", json!({"from": ["a"], "to": "--c"}), "error: exit status: 2\nerror: unexpected argument '--c' found"),
+        (
+            "print",
+            json!({"text": "a", "other": true}),
+            "error: exit status: 2\nerror: the argument '--text <TEXT>' cannot be used with '--other'",
+        ),
+        ("exit", json!({"code": 3}), "error: exit status: 3\nerror: code 3\nbefore the end"),
+    ];
+    for (name, arguments, expected) in cases {
+        let result = client().call(name, &arguments).await.unwrap();
+        let text = format!("{}{}", if result.is_error() { "error: " } else { "" }, result.text());
+        let found = if expected.starts_with("error: ") {
+            text.starts_with(expected)
+        } else {
+            text.contains(expected) && !result.is_error()
+        };
+        assert!(found, "{name} {arguments}: expected {expected:?}, found {text:?}");
+    }
+}
+
+#[tokio::test]
+async fn values_stay_values() {
+    let texts = [
+        "",
+        "-",
+        "--",
+        "-x",
+        "--help",
+        "--version",
+        "--mcp",
+        "--flag",
+        "--text=b",
+        "$(id)",
+        "`id`",
+        ";id",
+        "a\nb",
+        "a\"b'c\\",
+        "=",
+        "=a",
+        "remote",
+        "secret",
+        "@file",
+        "*",
+        "é\u{202e}",
+    ];
+    let mut client = client();
+    for text in texts {
+        for (property, value) in [
+            ("first", json!(text)),
+            ("rest", json!([text])),
+            ("text", json!(text)),
+            ("short", json!(text)),
+            ("each", json!([text])),
+            ("exec", json!([text])),
+        ] {
+            let mut arguments = json!({property: value});
+            if property == "rest" {
+                arguments["first"] = "a".into();
+            }
+            if text == ";" && property == "exec" {
+                continue;
+            }
+            let result = client.call("print", &arguments).await.unwrap();
+            let expected = match property {
+                "rest" | "each" | "exec" => format!("{property}: [{text:?}]"),
+                _ => format!("{property}: Some({text:?})"),
+            };
+            assert!(!result.is_error() && result.text().contains(&expected), "{arguments}: {}", result.text());
+        }
+    }
+    for (property, value) in [("first", json!("a\0b")), ("each", json!(["\0"]))] {
+        let result = client.call("print", json!({property: value})).await.unwrap();
+        assert_eq!((result.is_error(), result.text()), (true, format!("`{property}` contains a NUL character")));
+    }
+}
+
+#[tokio::test]
+async fn invalid_arguments_do_not_start_the_program() {
+    let cases = [
+        json!({"level": 10}),
+        json!({"color": "red"}),
+        json!({"flag": "--help"}),
+        json!({"unknown": 1}),
+        json!({"each": [{}]}),
+        json!({"verbose": 256}),
+    ];
+    for arguments in cases {
+        let result = client().call("print", &arguments).await.unwrap();
+        assert!(result.is_error() && !result.text().contains("exit status"), "{arguments}: {}", result.text());
+    }
+}
+
+#[tokio::test]
+async fn output_is_limited() {
+    let mut client = program().output_limit(1000).server().test_client(Revision::V2026_07_28);
+    let result = client.call("flood", json!({"bytes": 1000})).await.unwrap();
+    assert_eq!(result.text(), "x".repeat(1000));
+    let result = client.call("flood", json!({"bytes": 10_000_000})).await.unwrap();
+    assert_eq!(result.text(), format!("{}\n[cut: 9999000 more bytes than the limit of 1000]", "x".repeat(1000)));
+    // A program without output on stdout.
+    assert_eq!(client.call("flood", json!({"bytes": 0})).await.unwrap().text(), "done\n");
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_start_is_an_error_of_the_tool() {
+    let server = Program::new(Command::new("none").arg(Arg::new("a").long("a"))).path("/none/none").server();
+    let result =
+        server.test_client(Revision::V2026_07_28).call("none", Value::Object(Default::default())).await.unwrap();
+    assert!(result.is_error() && result.text().starts_with("cannot run `/none/none`: "), "{}", result.text());
+}
+
+#[tokio::test]
+async fn tools_can_be_described_and_left_out() {
+    let program = program().configure(|tool, command| match command.get_bin_name()? {
+        "clap-program remote add" => Some(tool.title("Add").scopes("remotes:write")),
+        _ => None,
+    });
+    let tools = program.server().test_client(Revision::V2026_07_28).tools().await.unwrap();
+    let found: Vec<_> = tools.iter().map(|tool| (tool.name(), tool.title())).collect();
+    assert_eq!(found, [("remote_add", Some("Add"))]);
+}

@@ -1,0 +1,133 @@
+//! The program as a server over stdio, and the end of its children.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_runtime::Revision;
+use serde_json::{Value, json};
+
+use crate::calls::program;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_clap-program");
+
+fn request(method: &str, params: Value) -> String {
+    let mut params = params;
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    format!("{}\n", json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+}
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn the_first_argument_starts_the_server() {
+    let mut child = Command::new(PROGRAM).arg("--mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    let mut ask = |method, params| {
+        stdin.write_all(request(method, params).as_bytes()).unwrap();
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        serde_json::from_str::<Value>(&line).unwrap()["result"].take()
+    };
+    let discovered = ask("server/discover", json!({}));
+    let server = &discovered["_meta"]["io.modelcontextprotocol/serverInfo"];
+    assert_eq!(
+        *server,
+        json!({"name": "clap-program", "version": "1.2.3", "description": "Try every kind of argument"})
+    );
+    assert_eq!(ask("tools/list", json!({}))["tools"][0]["name"], "bytes");
+    let result = ask("tools/call", json!({"name": "remote_add", "arguments": {"name": "--mcp"}}));
+    assert!(
+        result["content"][0]["text"].as_str().unwrap().contains(r#"Add { name: "--mcp", force: false }"#),
+        "{result}"
+    );
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn the_command_line_is_otherwise_unchanged() {
+    let found = run(&["remote", "add", "a"]);
+    assert!(String::from_utf8(found.stdout).unwrap().contains("Add"));
+    for arguments in [&["remote", "--mcp"] as &[_], &["--mcp", "remote"]] {
+        let found = run(arguments);
+        assert_eq!((found.status.code(), &*found.stdout), (Some(2), &b""[..]), "{arguments:?}");
+    }
+}
+
+/// Waits until the program has written the ids of itself and its child.
+fn ids(file: &Path) -> Vec<String> {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let ids: Vec<_> =
+            fs::read_to_string(file).unwrap_or_default().split_whitespace().map(ToOwned::to_owned).collect();
+        if ids.len() == 2 {
+            return ids;
+        }
+        assert!(Instant::now() < end, "the program has not started");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until processes have ended. A process whose parent has not asked for its status counts as ended.
+fn wait_for_end(ids: &[String]) {
+    let end = Instant::now() + Duration::from_secs(30);
+    let runs = |id: &String| {
+        fs::read_to_string(format!("/proc/{id}/stat"))
+            .is_ok_and(|stat| !stat.rsplit_once(") ").unwrap().1.starts_with('Z'))
+    };
+    while ids.iter().any(runs) {
+        assert!(Instant::now() < end, "{ids:?} still run");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_cancelled_call_kills_the_program_and_its_children() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ids");
+    let mut client = program().server().test_client(Revision::V2025_11_25);
+    let id = client.send_request("tools/call", json!({"name": "sleep", "arguments": {"file": file}}));
+    let ids = ids(&file);
+    assert_eq!(client.in_flight(), 1);
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    assert_eq!(client.in_flight(), 0);
+    tokio::task::spawn_blocking(move || wait_for_end(&ids)).await.unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_call_that_exceeds_the_timeout_kills_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ids");
+    let server = program().server().timeout(Duration::from_secs(2));
+    let mut client = server.test_client(Revision::V2026_07_28);
+    let result = client.call("sleep", json!({"file": file})).await.unwrap();
+    assert!(result.is_error(), "{}", result.text());
+    wait_for_end(&ids(&file));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_stops_kills_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ids");
+    let mut child = Command::new(PROGRAM).arg("--mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let call = request("tools/call", json!({"name": "sleep", "arguments": {"file": file}}));
+    child.stdin.as_mut().unwrap().write_all(call.as_bytes()).unwrap();
+    let ids = ids(&file);
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    child.wait().unwrap();
+    wait_for_end(&ids);
+}

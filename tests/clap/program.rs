@@ -1,0 +1,45 @@
+//! A program with every kind of argument, which `--mcp` serves. It prints its command line as clap has parsed it.
+
+use std::{
+    io::{Read as _, Write as _, stderr, stdin, stdout},
+    process::{Command, ExitCode},
+};
+
+use clap::{CommandFactory as _, Parser as _};
+
+mod cli;
+
+use cli::{Cli, Commands};
+
+fn main() -> ExitCode {
+    mcp_clap::serve_if_asked(Cli::command);
+    let cli = Cli::parse();
+    match &cli.command {
+        Commands::Exit { code } => {
+            print(b"before the end\n");
+            stderr().write_all(format!("error: code {code}\n").as_bytes()).unwrap();
+            return ExitCode::from(*code);
+        }
+        Commands::Flood { bytes } => {
+            let _ = stdout().write_all(&vec![b'x'; *bytes]);
+            stderr().write_all(b"done\n").unwrap();
+        }
+        Commands::Bytes => print(b"\xff\x1b[1m\0"),
+        Commands::Sleep { file } => {
+            let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+            std::fs::write(file, format!("{} {}", std::process::id(), child.id())).unwrap();
+            child.wait().unwrap();
+        }
+        Commands::Stdin => {
+            let mut text = String::new();
+            stdin().read_to_string(&mut text).unwrap();
+            print(format!("{} bytes", text.len()).as_bytes());
+        }
+        _ => print(format!("{cli:?}").as_bytes()),
+    }
+    ExitCode::SUCCESS
+}
+
+fn print(bytes: &[u8]) {
+    stdout().write_all(bytes).unwrap();
+}
