@@ -1,9 +1,9 @@
 //! Change notifications over HTTP: subscription requests, and the streams of sessions.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use mcp_runtime::{
     BuiltServer, Context, Handle, HttpOptions, Server, auth::Principal, http::ListenerOptions, resource, tool,
 };
@@ -318,13 +318,20 @@ async fn a_middleware_sets_the_principal() {
 
 impl Request {
     /// Converts the request into the form in which a framework passes it to a mounted service.
-    pub(super) fn into_http(self, extend: impl FnOnce(&mut http::Extensions)) -> http::Request<Full<Bytes>> {
+    pub(super) fn into_http(
+        self,
+        extend: impl FnOnce(&mut http::Extensions),
+    ) -> http::Request<BoxBody<Bytes, Infallible>> {
         let (method, path, headers, body) = self.into_parts();
+        let is_sized = headers.iter().all(|(name, _)| name != "transfer-encoding");
         let mut request = http::Request::builder().method(method.as_str()).uri(path);
         for (name, value) in headers {
             request = request.header(name, value);
         }
-        let mut request = request.body(Full::from(body)).unwrap();
+        let body = Full::from(body);
+        // The frames that a function returns may have any length.
+        let body = if is_sized { body.boxed() } else { body.map_frame(|frame| frame).boxed() };
+        let mut request = request.body(body).unwrap();
         extend(request.extensions_mut());
         request
     }

@@ -60,10 +60,9 @@ impl Request {
         self.with("content-length", &length)
     }
 
-    /// Sends the body in one chunk, so that its length is not known in advance.
-    pub(super) fn chunked(self) -> Self {
-        let chunk = [format!("{:x}\r\n", self.body.len()).as_bytes(), &self.body, b"\r\n0\r\n\r\n"].concat();
-        self.body(chunk).without("content-length").with("transfer-encoding", "chunked")
+    /// Sends the body without its length, if the request is converted by `into_http`.
+    pub(super) fn without_length(self) -> Self {
+        self.without("content-length").with("transfer-encoding", "chunked")
     }
 
     /// Changes the JSON body.

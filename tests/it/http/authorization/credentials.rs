@@ -213,9 +213,9 @@ async fn a_challenge_names_the_scopes_that_a_request_needs() {
         (call("audit"), "mcp notes.read audit"),
         (call("unknown"), "mcp"),
         (call("read_notes").body("{"), "mcp"),
-        (call("read_notes").chunked(), "mcp notes.read"),
+        (call("read_notes").without_length(), "mcp notes.read"),
         (long.clone(), "mcp"),
-        (long.chunked(), "mcp"),
+        (long.without_length(), "mcp"),
         (Request::new("GET"), "mcp"),
     ] {
         for token in [None, Some("old"), Some("ada")] {
