@@ -3,7 +3,22 @@
 use clap::{Arg, ArgAction, Command};
 use serde_json::{Map, Value};
 
-use crate::commands::{Level, escapes};
+/// An argument as a property of the schema.
+pub(crate) struct Property {
+    pub(crate) name: String,
+    pub(crate) arg: Arg,
+    pub(crate) form: Form,
+}
+
+/// A command on the way to the one that a tool calls.
+pub(crate) struct Level {
+    /// The word that selects the command; `None` for the program.
+    pub(crate) name: Option<String>,
+    /// Options first, then positional arguments in their order.
+    pub(crate) properties: Vec<Property>,
+    /// Whether all positional arguments may follow `--`.
+    pub(crate) escapes: bool,
+}
 
 /// How the value of a property becomes words.
 #[derive(Debug)]
@@ -61,6 +76,13 @@ impl Form {
     pub(crate) fn is_array(&self) -> bool {
         matches!(self, Self::Each | Self::Joined(_) | Self::Words { .. } | Self::Positional { many: true })
     }
+}
+
+/// Whether `--` may precede all positional arguments. Otherwise, clap continues after it with the last of them, or with the one that
+/// follows the argument that `--` ends.
+pub(crate) fn escapes(command: &Command) -> bool {
+    let moves = |arg: &Arg| arg.is_last_set() || arg.get_value_terminator().is_some_and(|end| end == "--");
+    !command.is_allow_missing_positional_set() && !command.get_positionals().any(moves)
 }
 
 /// Returns the command line of a call, without the program.

@@ -2,32 +2,15 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use clap::{Arg, ArgAction, Command};
+use clap::{ArgAction, Command};
 use mcp_runtime::{Context, function::ToolEntry};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    arguments::{Form, words},
+    arguments::{Form, Level, Property, escapes, words},
     child::Program,
     schema,
 };
-
-/// An argument as a property of the schema.
-pub(crate) struct Property {
-    pub(crate) name: String,
-    pub(crate) arg: Arg,
-    pub(crate) form: Form,
-}
-
-/// A command on the way to the one that a tool calls.
-pub(crate) struct Level {
-    /// The word that selects the command; `None` for the program.
-    pub(crate) name: Option<String>,
-    /// Options first, then positional arguments in their order.
-    pub(crate) properties: Vec<Property>,
-    /// Whether all positional arguments may follow `--`.
-    pub(crate) escapes: bool,
-}
 
 type Configure = dyn Fn(ToolEntry, &Command) -> Option<ToolEntry> + Send;
 
@@ -123,13 +106,6 @@ fn level(command: &Command, depth: usize, last: usize, names: &mut HashSet<Strin
         properties: properties.collect(),
         escapes: escapes(command),
     }
-}
-
-/// Whether `--` may precede all positional arguments. Otherwise, clap continues after it with the last of them, or with the one that
-/// follows the argument that `--` ends.
-pub(crate) fn escapes(command: &Command) -> bool {
-    let moves = |arg: &Arg| arg.is_last_set() || arg.get_value_terminator().is_some_and(|end| end == "--");
-    !command.is_allow_missing_positional_set() && !command.get_positionals().any(moves)
 }
 
 /// Returns a name that clients accept, and that is not taken yet.

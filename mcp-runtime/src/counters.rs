@@ -1,7 +1,10 @@
 //! What the process has counted for [`Stats`](crate::telemetry::Stats): relaxed atomics, off the path of calls that
 //! complete in place.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// A counter or a gauge of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,4 +73,32 @@ impl Drop for Counted {
     fn drop(&mut self) {
         VALUES[self.0 as usize].fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// The bytes that are buffered for one purpose, and their limit.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Buffered {
+    pub(crate) used: usize,
+    pub(crate) max: usize,
+}
+
+impl Buffered {
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has endpoints"))]
+    pub(crate) fn add(&mut self, used: usize, max: usize) {
+        self.used += used;
+        self.max += max;
+    }
+}
+
+/// The buffers of the HTTP endpoints of a server.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct EndpointBuffers {
+    pub(crate) requests: Buffered,
+    pub(crate) responses: Buffered,
+    pub(crate) streams: Buffered,
+}
+
+/// An HTTP endpoint, as a source of statistics.
+pub(crate) trait EndpointStats: fmt::Debug + Send + Sync {
+    fn add_to(&self, buffers: &mut EndpointBuffers);
 }

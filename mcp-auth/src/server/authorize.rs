@@ -134,7 +134,7 @@ pub(super) enum Rejection {
 
 impl Rejection {
     /// Returns the error for a client that sends the request itself.
-    pub(super) fn into_error(self) -> OAuthError {
+    fn into_error(self) -> OAuthError {
         match self {
             Self::Page(error) | Self::Redirect { error, .. } => error,
         }
@@ -172,8 +172,21 @@ async fn check(server: &Inner, query: &str, peer: Peer) -> Result<(Authorization
     checked.map_err(|error| error.of_client(&client.id))
 }
 
+/// Checks and stores a request that a client pushes before it sends the user.
+pub(super) async fn push(server: &Inner, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
+    let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
+    let client = server.clients.authenticate(sender, &form).await?;
+    let of_client = |error: OAuthError| error.of_client(&client.id);
+    if form.get("request_uri").is_some() {
+        return Err(of_client(OAuthError::new("invalid_request", "`request_uri` cannot be pushed")));
+    }
+    let checked = check_request(server, &client, &form);
+    let (request, _) = checked.map_err(|rejection| of_client(rejection.into_error()))?;
+    pushed::insert(server, &request, sender.peer).await.map_err(of_client)
+}
+
 /// Checks the parameters of a request of a client.
-pub(super) fn check_request(
+fn check_request(
     server: &Inner,
     client: &Client,
     parameters: &Parameters<'_>,

@@ -2,17 +2,12 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
-use http::{HeaderMap, header::AUTHORIZATION};
 use mcp_runtime::backend::RecordCondition;
-use subtle::ConstantTimeEq as _;
 
 use super::{
-    assertions::Assertion,
     client::{Approvers, Authentication, Client},
     documents::Documents,
     oauth_error::OAuthError,
-    parameters::{Parameters, Sender},
     random,
     store::Store,
 };
@@ -101,47 +96,6 @@ impl Clients {
         Ok(())
     }
 
-    /// Finds the client that sends a request, and verifies its secret or assertion if it has one.
-    ///
-    /// See [RFC 6749, 2.3](https://www.rfc-editor.org/rfc/rfc6749#section-2.3).
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the client is unknown or its credentials are wrong.
-    pub(super) async fn authenticate(&self, sender: Sender<'_>, form: &Parameters<'_>) -> Result<Client, OAuthError> {
-        let basic = basic_credentials(sender.headers)?;
-        let assertion = Assertion::of(form)?;
-        let used = [basic.is_some(), form.get("client_secret").is_some(), assertion.is_some()];
-        if used.into_iter().filter(|is_used| *is_used).count() > 1 {
-            return Err(OAuthError::new("invalid_request", "the client authenticates in two ways"));
-        }
-        let (id, secret) = match (&basic, &assertion) {
-            (Some((id, secret)), _) => (id.as_str(), Some(secret.as_str())),
-            (None, Some(assertion)) => (assertion.client(), None),
-            (None, None) => (form.get("client_id").unwrap_or_default(), form.get("client_secret")),
-        };
-        if form.get("client_id").is_some_and(|named| named != id) {
-            return Err(OAuthError::new("invalid_request", "the request names two clients"));
-        }
-        if id.is_empty() {
-            return Err(OAuthError::invalid_client("the client is not named"));
-        }
-        let client = self.find(id, sender.peer).await?;
-        let secret = secret.filter(|secret| !secret.is_empty());
-        let is_valid = match (&client.authentication, secret, assertion) {
-            (Authentication::None, None, None) => true,
-            (Authentication::Secret(hash), Some(secret), None) => {
-                bool::from(random::hash(secret).as_bytes().ct_eq(hash.as_bytes()))
-            }
-            (Authentication::Keys { keys, algorithm }, None, Some(assertion)) => {
-                assertion.verify(self, &client, keys, *algorithm, sender.peer).await?;
-                true
-            }
-            _ => false,
-        };
-        if is_valid { Ok(client) } else { Err(OAuthError::invalid_client("the credentials of the client are wrong")) }
-    }
-
     /// Returns whether there may be clients that authenticate with assertions.
     pub(super) fn accepts_assertions(&self) -> bool {
         let has_keys = |client: &Client| matches!(client.authentication, Authentication::Keys { .. });
@@ -155,21 +109,4 @@ fn is_internal(address: IpAddr) -> bool {
         IpAddr::V4(address) => address.is_loopback() || address.is_private() || address.is_link_local(),
         IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
     }
-}
-
-/// Returns the id and secret of an `Authorization` header, which are encoded like a form.
-fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
-    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
-    let malformed = || OAuthError::invalid_client("the `Authorization` header is malformed");
-    let (scheme, encoded) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return Err(malformed());
-    }
-    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let (id, secret) = decoded.as_deref().and_then(|text| text.split_once(':')).ok_or_else(malformed)?;
-    let decode = |text: &str| {
-        let text = text.replace('+', " ");
-        percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
-    };
-    Ok(Some((decode(id).ok_or_else(malformed)?, decode(secret).ok_or_else(malformed)?)))
 }

@@ -2,8 +2,8 @@
 
 mod account;
 mod approvals;
-mod assertions;
 mod audit;
+mod authentication;
 mod authorize;
 mod builder;
 mod callback;

@@ -10,15 +10,9 @@ use mcp_runtime::backend::Insertion;
 use serde_json::json;
 
 use super::{
-    authorize,
-    client::Client,
-    codes::AuthorizationRequest,
-    inner::Inner,
-    oauth_error::OAuthError,
-    parameters::{Parameters, Sender},
-    random, reply,
-    store::Limits,
+    client::Client, codes::AuthorizationRequest, inner::Inner, oauth_error::OAuthError, random, reply, store::Limits,
 };
+use crate::shares::Peer;
 
 /// The beginning of the `request_uri` of a pushed request.
 pub(super) const PREFIX: &str = "urn:ietf:params:oauth:request_uri:";
@@ -29,21 +23,17 @@ const LIMITS: Limits = Limits { per_account: 100, total: 1000, window: Duration:
 /// The kind of the records.
 const KIND: &str = "pushed";
 
-/// Checks and stores a request of a client.
-pub(super) async fn push(server: &Inner, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
-    let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
-    let client = server.clients.authenticate(sender, &form).await?;
-    let of_client = |error: OAuthError| error.of_client(&client.id);
-    if form.get("request_uri").is_some() {
-        return Err(of_client(OAuthError::new("invalid_request", "`request_uri` cannot be pushed")));
-    }
-    let checked = authorize::check_request(server, &client, &form);
-    let (request, _) = checked.map_err(|rejection| of_client(rejection.into_error()))?;
-    let (id, account) = (random::token()?, server.clients.account_of(sender.peer));
-    let inserted = server.store.insert_value(KIND, &random::hash(&id), &request, &account, LIMITS).await?;
+/// Stores a request of a client. Returns the response to the client.
+pub(super) async fn insert(
+    server: &Inner,
+    request: &AuthorizationRequest,
+    peer: Peer,
+) -> Result<Response<Bytes>, OAuthError> {
+    let (id, account) = (random::token()?, server.clients.account_of(peer));
+    let inserted = server.store.insert_value(KIND, &random::hash(&id), request, &account, LIMITS).await?;
     if let Insertion::Full { .. } = inserted {
         let error = OAuthError::new("temporarily_unavailable", "too many requests were pushed within a minute");
-        return Err(of_client(OAuthError { status: StatusCode::TOO_MANY_REQUESTS, ..error }));
+        return Err(OAuthError { status: StatusCode::TOO_MANY_REQUESTS, ..error });
     }
     let response = json!({"request_uri": format!("{PREFIX}{id}"), "expires_in": LIMITS.window.as_secs()});
     Ok(reply::json(StatusCode::CREATED, &response))

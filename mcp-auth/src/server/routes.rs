@@ -8,7 +8,7 @@ use mcp_runtime::auth::{AuthorizationRoutes, RouteFuture};
 
 use super::{
     account, authorize, callback, inner::Inner, introspection, logout, metadata, oauth_error::OAuthError,
-    parameters::Sender, pushed, registration, reply, revocation, token,
+    parameters::Sender, registration, reply, revocation, token,
 };
 
 /// The endpoints of an authorization server.
@@ -76,7 +76,7 @@ impl Routes {
         } else if path == endpoints.introspection {
             introspection::introspect(&self.0, body, sender).await
         } else if path == endpoints.pushed_authorization {
-            pushed::push(&self.0, body, sender).await
+            authorize::push(&self.0, body, sender).await
         } else if path == endpoints.backchannel_logout {
             logout::handle(&self.0, body, sender).await
         } else {

@@ -81,7 +81,6 @@ pub(crate) use session::SessionInfo;
 #[cfg(feature = "cluster")]
 pub(crate) use session::SessionLog;
 #[cfg(feature = "http")]
-pub(crate) use stats::{EndpointBuffers, EndpointStats};
 #[cfg(feature = "http")]
 pub(crate) use subscriptions::filter::too_many_listeners;
 #[cfg(all(feature = "cluster", feature = "http"))]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{
     call::prepare::call_function, limits::TaskOptions, replicas::Replicas, request::context::RequestContext,
-    stats::Buffered, subscriptions::filter::Filter,
+    subscriptions::filter::Filter,
 };
-use crate::{backend::Backend, error::Fault, handler::Function, telemetry::SharedTelemetry};
+use crate::{backend::Backend, counters::Buffered, error::Fault, handler::Function, telemetry::SharedTelemetry};
 
 /// The tasks of a server, which has none.
 #[derive(Debug)]

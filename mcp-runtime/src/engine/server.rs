@@ -22,13 +22,13 @@ use super::{
     request::source::Visibility,
     roots_hook::RootsHook,
     session::{Session, SessionLog, WeakSet},
-    stats::EndpointStats,
     subscriptions::subscriber::Subscriptions,
     tasks::Tasks,
 };
 use crate::{
     auth::{AccessRules, Identity},
     backend::Backend,
+    counters::EndpointStats,
     error::BuildError,
     handler::{Encoding, SchemaProfile, SessionPeer, StateMap, entry::EntryKind},
     model::{CacheScope, Implementation, Level, OptionalCapabilities},

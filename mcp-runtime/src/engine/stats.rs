@@ -1,45 +1,18 @@
 //! The gauges and counters of a server, collected when they are read.
 
-use std::{
-    fmt,
-    sync::{Arc, Weak},
-};
+use std::sync::{Arc, Weak};
 
 use super::server::Engine;
 use crate::{
-    counters::Counter::{self, *},
+    counters::{
+        Buffered,
+        Counter::{self, *},
+        EndpointBuffers, EndpointStats,
+    },
     handler::blocking_threads,
     stderr,
     telemetry::{ReadStats, Stat, Stats},
 };
-
-/// The bytes that are buffered for one purpose, and their limit.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Buffered {
-    pub(crate) used: usize,
-    pub(crate) max: usize,
-}
-
-impl Buffered {
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP has endpoints"))]
-    pub(crate) fn add(&mut self, used: usize, max: usize) {
-        self.used += used;
-        self.max += max;
-    }
-}
-
-/// The buffers of the HTTP endpoints of a server.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct EndpointBuffers {
-    pub(crate) requests: Buffered,
-    pub(crate) responses: Buffered,
-    pub(crate) streams: Buffered,
-}
-
-/// An HTTP endpoint, as a source of statistics.
-pub(crate) trait EndpointStats: fmt::Debug + Send + Sync {
-    fn add_to(&self, buffers: &mut EndpointBuffers);
-}
 
 impl Engine {
     /// Returns access to the gauges and counters.

@@ -10,8 +10,8 @@ use crate::{
         replicas::{SessionChange, SessionMessage},
         request::{
             context::{ConnectionContext, RequestContext, client_info},
-            operation::network,
             params::{self, check_capabilities},
+            start::network,
         },
         session::SessionInfo,
     },

@@ -4,3 +4,4 @@ pub(crate) mod context;
 pub(crate) mod operation;
 pub(crate) mod params;
 pub(crate) mod source;
+pub(crate) mod start;

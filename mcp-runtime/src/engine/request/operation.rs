@@ -12,14 +12,11 @@ use std::{
 
 use tracing::{Span, field::Empty};
 
-use super::{context::ConnectionContext, params::Params};
 use crate::{
-    engine::session::{Session, SessionTelemetry},
     error::{Fault, FaultClass},
     excerpt::excerpt,
     handler::{Function, entry::EntryKind},
     jsonrpc::{Id, RawJson, raw},
-    random::log_id,
     revision::Dialect,
     telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier, TraceContext},
 };
@@ -61,7 +58,7 @@ const CLIENT_METHODS: [&str; 4] = ["elicitation/create", "sampling/createMessage
 /// The name of all unknown methods, whose number clients could otherwise increase without bound.
 pub(crate) const OTHER: &str = "_OTHER";
 
-fn known_method(method: &str) -> &'static str {
+pub(super) fn known_method(method: &str) -> &'static str {
     METHODS.into_iter().chain(CLIENT_METHODS).find(|known| *known == method).unwrap_or(OTHER)
 }
 
@@ -110,15 +107,15 @@ pub(crate) struct Operation {
 }
 
 /// The facts about an operation that telemetry records when it ends.
-struct Measured {
+pub(super) struct Measured {
     telemetry: SharedTelemetry,
     record: fn(&dyn Telemetry, &telemetry::Operation<'_>),
     /// Whether the server has sent the request.
-    is_sent: bool,
+    pub(super) is_sent: bool,
     method: &'static str,
     tool: Option<Cow<'static, str>>,
     prompt: Option<Cow<'static, str>>,
-    protocol_version: Option<&'static str>,
+    pub(super) protocol_version: Option<&'static str>,
     network: Network,
     start: Instant,
 }
@@ -127,68 +124,6 @@ impl Operation {
     /// Creates an operation without a span, which is not measured.
     pub(crate) fn none() -> Self {
         Self { span: Span::none(), measured: Cell::new(None), is_measured: false }
-    }
-
-    /// Starts the operation of a message of the client. A notification has no id.
-    ///
-    /// If there is no telemetry and no subscriber wants the span, this costs an atomic load: nothing is formatted.
-    #[inline]
-    pub(crate) fn start(connection: &ConnectionContext, method: &str, params: &Params<'_>, id: Option<&Id>) -> Self {
-        match &connection.engine.profile.telemetry {
-            None => Self::unmeasured(message_span(connection, method, params, id, None)),
-            Some(telemetry) => Self::start_measured(telemetry, connection, method, params, id),
-        }
-    }
-
-    #[inline(never)]
-    fn start_measured(
-        telemetry: &SharedTelemetry,
-        connection: &ConnectionContext,
-        method: &str,
-        params: &Params<'_>,
-        id: Option<&Id>,
-    ) -> Self {
-        let network = network(connection);
-        let span = message_span(connection, method, params, id, Some((&*telemetry.0, network)));
-        if !span.is_disabled() {
-            let trace = TraceContext { meta: meta_carrier(params.meta.whole), headers: header_carrier(connection) };
-            telemetry.0.span_created(&span, &trace);
-        }
-        let record =
-            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.server_operation(operation);
-        let start = connection.clock.last();
-        Self::measured(span, Measured::new(telemetry, record, known_method(method), network, start))
-    }
-
-    /// Starts the operation of a request to the client of a session.
-    pub(crate) fn to_client(session: &Session, method: &str) -> Self {
-        let Some(SessionTelemetry { telemetry, network, .. }) = &session.telemetry else { return Self::none() };
-        let (method, version) = (known_method(method), session.info.dialect.name());
-        let span = tracing::info_span!(
-            target: "mcp_runtime::request",
-            "mcp.client_request",
-            otel.name = method,
-            otel.kind = "client",
-            otel.status_code = Empty,
-            otel.status_description = Empty,
-            trace_id = Empty,
-            mcp.method.name = method,
-            mcp.session.id = session.id().map(log_id),
-            mcp.protocol.version = version,
-            jsonrpc.request.id = Empty,
-            rpc.response.status_code = Empty,
-            error.type = Empty,
-            network.transport = network.transport,
-            network.protocol.name = network.protocol_name,
-            network.protocol.version = network.protocol_version,
-        );
-        if !span.is_disabled() {
-            telemetry.0.span_created(&span, &TraceContext::default());
-        }
-        let record =
-            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.client_operation(operation);
-        let measured = Measured::new(telemetry, record, method, *network, Instant::now());
-        Self::measured(span, Measured { protocol_version: Some(version), is_sent: true, ..measured })
     }
 
     /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
@@ -231,11 +166,11 @@ impl Operation {
     }
 
     #[inline]
-    fn unmeasured(span: Span) -> Self {
+    pub(super) fn unmeasured(span: Span) -> Self {
         Self { span, measured: Cell::new(None), is_measured: false }
     }
 
-    fn measured(span: Span, measured: Measured) -> Self {
+    pub(super) fn measured(span: Span, measured: Measured) -> Self {
         Self { span, measured: Cell::new(Some(Box::new(measured))), is_measured: true }
     }
 
@@ -384,7 +319,7 @@ impl fmt::Debug for Operation {
 }
 
 impl Measured {
-    fn new(
+    pub(super) fn new(
         telemetry: &SharedTelemetry,
         record: fn(&dyn Telemetry, &telemetry::Operation<'_>),
         method: &'static str,
@@ -406,77 +341,23 @@ impl Measured {
     }
 }
 
-/// Creates the span in which a message is handled: everything that runs for it, such as its function and the layers
-/// around that, whether in place, in a tokio task or on a blocking thread.
-fn message_span(
-    connection: &ConnectionContext,
-    method: &str,
-    params: &Params<'_>,
-    id: Option<&Id>,
-    telemetry: Option<(&dyn Telemetry, Network)>,
-) -> Span {
-    let network = telemetry.map(|(_, network)| network);
-    let source = connection.source.as_deref().filter(|_| network.is_some());
-    let address = source.and_then(|source| head_address(source));
-    tracing::info_span!(
-        target: "mcp_runtime::request",
-        "mcp.request",
-        otel.name = network.map(|_| known_method(method)),
-        otel.kind = network.map(|_| "server"),
-        otel.status_code = Empty,
-        otel.status_description = Empty,
-        trace_id = Empty,
-        mcp.method.name = &*excerpt(method),
-        // A connection without a source has one session, whose id says nothing.
-        mcp.session.id = connection.source.as_ref().and_then(|_| connection.session.get()?.id()).map(log_id),
-        mcp.protocol.version = Empty,
-        mcp.resource.uri = network.and_then(|_| resource_uri(method, params)).as_deref().map(excerpt).as_deref(),
-        gen_ai.operation.name = network.filter(|_| method == "tools/call").map(|_| "execute_tool"),
-        gen_ai.tool.name = Empty,
-        gen_ai.prompt.name = Empty,
-        jsonrpc.request.id = id.map(id_text).as_deref(),
-        rpc.response.status_code = Empty,
-        error.type = Empty,
-        enduser.id = shown_principal(telemetry.map(|(it, _)| it), connection.principal()).as_deref(),
-        network.transport = network.map(|network| network.transport),
-        network.protocol.name = network.and_then(|network| network.protocol_name),
-        network.protocol.version = network.and_then(|network| network.protocol_version),
-        client.address = address.map(|address| address.ip().to_string()).as_deref(),
-        // Layers convert signed numbers only.
-        client.port = address.map(|address| i64::from(address.port())),
-    )
-}
-
 /// Returns the principal as far as spans may name it. Without telemetry, spans never leave the log.
-fn shown_principal<'a>(telemetry: Option<&dyn Telemetry>, principal: Option<&'a str>) -> Option<Cow<'a, str>> {
+pub(super) fn shown_principal<'a>(
+    telemetry: Option<&dyn Telemetry>,
+    principal: Option<&'a str>,
+) -> Option<Cow<'a, str>> {
     principal.filter(|_| telemetry.is_none_or(|telemetry| telemetry.names_users())).map(excerpt)
 }
 
-/// Returns the URI in the request of a method that has one.
-fn resource_uri<'a>(method: &str, params: &Params<'a>) -> Option<Cow<'a, str>> {
-    matches!(method, "resources/read" | "resources/subscribe" | "resources/unsubscribe")
-        .then(|| params.uri.and_then(RawJson::string))?
-}
-
 /// Returns an id as text: a string without quotation marks.
-fn id_text(id: &Id) -> Cow<'_, str> {
+pub(super) fn id_text(id: &Id) -> Cow<'_, str> {
     raw::string(id.as_json()).unwrap_or(Cow::Borrowed(id.as_json()))
 }
 
 /// Returns the trace context in a `_meta`.
-fn meta_carrier(meta: Option<RawJson<'_>>) -> TraceCarrier<'_> {
+pub(super) fn meta_carrier(meta: Option<RawJson<'_>>) -> TraceCarrier<'_> {
     let Some(meta) = meta else { return TraceCarrier::default() };
     TraceCarrier::validated(|key| meta.member(key).and_then(RawJson::string))
-}
-
-/// Returns the trace context in the headers of the HTTP request that carried a message.
-fn header_carrier(connection: &ConnectionContext) -> TraceCarrier<'_> {
-    connection.source.as_deref().map(|source| head_carrier(source)).unwrap_or_default()
-}
-
-/// Returns the transport of the messages of a connection.
-pub(crate) fn network(connection: &ConnectionContext) -> Network {
-    connection.source.as_deref().map_or(Network::PIPE, |source| head_network(source))
 }
 
 #[cfg(feature = "http")]
@@ -484,11 +365,11 @@ mod head {
     use super::{Cow, Network, SocketAddr, TraceCarrier};
     use crate::handler::RequestHead;
 
-    pub(super) fn head_carrier(head: &dyn RequestHead) -> TraceCarrier<'_> {
+    pub(in crate::engine::request) fn head_carrier(head: &dyn RequestHead) -> TraceCarrier<'_> {
         TraceCarrier::validated(|key| head.headers().get(key)?.to_str().ok().map(Cow::Borrowed))
     }
 
-    pub(super) fn head_network(head: &dyn RequestHead) -> Network {
+    pub(in crate::engine::request) fn head_network(head: &dyn RequestHead) -> Network {
         let version = match head.version() {
             http::Version::HTTP_10 => "1.0",
             http::Version::HTTP_2 => "2",
@@ -498,7 +379,7 @@ mod head {
         Network { protocol_version: Some(version), ..Network::HTTP }
     }
 
-    pub(super) fn head_address(head: &dyn RequestHead) -> Option<SocketAddr> {
+    pub(in crate::engine::request) fn head_address(head: &dyn RequestHead) -> Option<SocketAddr> {
         head.peer_addr()
     }
 }
@@ -509,17 +390,17 @@ mod head {
     use super::{Network, SocketAddr, TraceCarrier};
     use crate::handler::RequestHead;
 
-    pub(super) fn head_carrier(_: &dyn RequestHead) -> TraceCarrier<'_> {
+    pub(in crate::engine::request) fn head_carrier(_: &dyn RequestHead) -> TraceCarrier<'_> {
         TraceCarrier::default()
     }
 
-    pub(super) fn head_network(_: &dyn RequestHead) -> Network {
+    pub(in crate::engine::request) fn head_network(_: &dyn RequestHead) -> Network {
         Network::PIPE
     }
 
-    pub(super) fn head_address(_: &dyn RequestHead) -> Option<SocketAddr> {
+    pub(in crate::engine::request) fn head_address(_: &dyn RequestHead) -> Option<SocketAddr> {
         None
     }
 }
 
-use head::{head_address, head_carrier, head_network};
+pub(super) use head::{head_address, head_carrier, head_network};

@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{
     backend::Backend,
-    counters::Counter,
-    engine::{limits::TaskOptions, replicas::Replicas, request::operation::Operation, stats::Buffered},
+    counters::{Buffered, Counter},
+    engine::{limits::TaskOptions, replicas::Replicas, request::operation::Operation},
     error::Fault,
     excerpt::excerpt,
     handler::{CallFuture, Context, Finished, ResultKind, TaskHandoff, TaskPeer},

@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{
     backend::BACKEND_TIMEOUT,
-    engine::{EndpointStats, Engine, Session},
+    counters::EndpointStats,
+    engine::{Engine, Session},
     mutex::Mutex,
     revision::Feature,
 };

@@ -13,8 +13,8 @@ use super::{
     session::LocalSessions,
 };
 use crate::{
-    counters::Counter,
-    engine::{EndpointBuffers, EndpointStats, Permit, too_many_listeners},
+    counters::{Counter, EndpointBuffers, EndpointStats},
+    engine::{Permit, too_many_listeners},
     error::Fault,
 };
 

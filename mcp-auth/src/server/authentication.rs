@@ -1,18 +1,21 @@
-//! Assertions with which clients authenticate: `private_key_jwt`.
+//! How clients authenticate: with secrets, and with assertions (`private_key_jwt`).
 //!
 //! See [RFC 7523, 3](https://www.rfc-editor.org/rfc/rfc7523#section-3) and its
 //! [update](https://datatracker.ietf.org/doc/draft-ietf-oauth-rfc7523bis/), which pins the audience.
 
 use std::time::Duration;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use http::{HeaderMap, header::AUTHORIZATION};
 use mcp_runtime::{auth::AuthenticationError, backend::Insertion};
 use serde_json::{Map, Value};
+use subtle::ConstantTimeEq as _;
 
 use super::{
-    client::{Client, ClientKeys, ClientSource},
+    client::{Authentication, Client, ClientKeys, ClientSource},
     clients::Clients,
     oauth_error::OAuthError,
-    parameters::Parameters,
+    parameters::{Parameters, Sender},
     random,
     store::Limits,
 };
@@ -39,8 +42,68 @@ const LEEWAY: Duration = Duration::from_secs(60);
 const MAX_REMEMBERED: usize = if cfg!(test) { 200 } else { 20_000 };
 const MAX_OF_ACCOUNT: usize = MAX_REMEMBERED / 4 * 3;
 
+impl Clients {
+    /// Finds the client that sends a request, and verifies its secret or assertion if it has one.
+    ///
+    /// See [RFC 6749, 2.3](https://www.rfc-editor.org/rfc/rfc6749#section-2.3).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the client is unknown or its credentials are wrong.
+    pub(super) async fn authenticate(&self, sender: Sender<'_>, form: &Parameters<'_>) -> Result<Client, OAuthError> {
+        let basic = basic_credentials(sender.headers)?;
+        let assertion = Assertion::of(form)?;
+        let used = [basic.is_some(), form.get("client_secret").is_some(), assertion.is_some()];
+        if used.into_iter().filter(|is_used| *is_used).count() > 1 {
+            return Err(OAuthError::new("invalid_request", "the client authenticates in two ways"));
+        }
+        let (id, secret) = match (&basic, &assertion) {
+            (Some((id, secret)), _) => (id.as_str(), Some(secret.as_str())),
+            (None, Some(assertion)) => (assertion.client(), None),
+            (None, None) => (form.get("client_id").unwrap_or_default(), form.get("client_secret")),
+        };
+        if form.get("client_id").is_some_and(|named| named != id) {
+            return Err(OAuthError::new("invalid_request", "the request names two clients"));
+        }
+        if id.is_empty() {
+            return Err(OAuthError::invalid_client("the client is not named"));
+        }
+        let client = self.find(id, sender.peer).await?;
+        let secret = secret.filter(|secret| !secret.is_empty());
+        let is_valid = match (&client.authentication, secret, assertion) {
+            (Authentication::None, None, None) => true,
+            (Authentication::Secret(hash), Some(secret), None) => {
+                bool::from(random::hash(secret).as_bytes().ct_eq(hash.as_bytes()))
+            }
+            (Authentication::Keys { keys, algorithm }, None, Some(assertion)) => {
+                assertion.verify(self, &client, keys, *algorithm, sender.peer).await?;
+                true
+            }
+            _ => false,
+        };
+        if is_valid { Ok(client) } else { Err(OAuthError::invalid_client("the credentials of the client are wrong")) }
+    }
+}
+
+/// Returns the id and secret of an `Authorization` header, which are encoded like a form.
+fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
+    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
+    let malformed = || OAuthError::invalid_client("the `Authorization` header is malformed");
+    let (scheme, encoded) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return Err(malformed());
+    }
+    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let (id, secret) = decoded.as_deref().and_then(|text| text.split_once(':')).ok_or_else(malformed)?;
+    let decode = |text: &str| {
+        let text = text.replace('+', " ");
+        percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+    };
+    Ok(Some((decode(id).ok_or_else(malformed)?, decode(secret).ok_or_else(malformed)?)))
+}
+
 /// An assertion whose signature has not been verified.
-pub(super) struct Assertion<'a> {
+struct Assertion<'a> {
     token: Jws<'a>,
     claims: Map<String, Value>,
 }
@@ -51,7 +114,7 @@ impl<'a> Assertion<'a> {
     /// # Errors
     ///
     /// Returns an error if it is not such an assertion.
-    pub(super) fn of(form: &'a Parameters<'_>) -> Result<Option<Self>, OAuthError> {
+    fn of(form: &'a Parameters<'_>) -> Result<Option<Self>, OAuthError> {
         let text = match (form.get("client_assertion_type"), form.get("client_assertion")) {
             (None, None) => return Ok(None),
             (Some(TYPE), Some(text)) => text,
@@ -70,12 +133,12 @@ impl<'a> Assertion<'a> {
     }
 
     /// Returns the client as the assertion states it.
-    pub(super) fn client(&self) -> &str {
+    fn client(&self) -> &str {
         self.text("sub")
     }
 
     /// Verifies that the client has signed the assertion for this server, and that it was not used before.
-    pub(super) async fn verify(
+    async fn verify(
         &self,
         clients: &Clients,
         client: &Client,

@@ -1,0 +1,143 @@
+//! Where operations begin: with a message of the client, or with a request to it.
+
+use std::{borrow::Cow, time::Instant};
+
+use tracing::{Span, field::Empty};
+
+use super::{
+    context::ConnectionContext,
+    operation::{
+        Measured, Operation, head_address, head_carrier, head_network, id_text, known_method, meta_carrier,
+        shown_principal,
+    },
+    params::Params,
+};
+use crate::{
+    engine::session::{Session, SessionTelemetry},
+    excerpt::excerpt,
+    jsonrpc::{Id, RawJson},
+    random::log_id,
+    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier, TraceContext},
+};
+
+impl Operation {
+    /// Starts the operation of a message of the client. A notification has no id.
+    ///
+    /// If there is no telemetry and no subscriber wants the span, this costs an atomic load: nothing is formatted.
+    #[inline]
+    pub(crate) fn start(connection: &ConnectionContext, method: &str, params: &Params<'_>, id: Option<&Id>) -> Self {
+        match &connection.engine.profile.telemetry {
+            None => Self::unmeasured(message_span(connection, method, params, id, None)),
+            Some(telemetry) => Self::start_measured(telemetry, connection, method, params, id),
+        }
+    }
+
+    #[inline(never)]
+    fn start_measured(
+        telemetry: &SharedTelemetry,
+        connection: &ConnectionContext,
+        method: &str,
+        params: &Params<'_>,
+        id: Option<&Id>,
+    ) -> Self {
+        let network = network(connection);
+        let span = message_span(connection, method, params, id, Some((&*telemetry.0, network)));
+        if !span.is_disabled() {
+            let trace = TraceContext { meta: meta_carrier(params.meta.whole), headers: header_carrier(connection) };
+            telemetry.0.span_created(&span, &trace);
+        }
+        let record =
+            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.server_operation(operation);
+        let start = connection.clock.last();
+        Self::measured(span, Measured::new(telemetry, record, known_method(method), network, start))
+    }
+
+    /// Starts the operation of a request to the client of a session.
+    pub(crate) fn to_client(session: &Session, method: &str) -> Self {
+        let Some(SessionTelemetry { telemetry, network, .. }) = &session.telemetry else { return Self::none() };
+        let (method, version) = (known_method(method), session.info.dialect.name());
+        let span = tracing::info_span!(
+            target: "mcp_runtime::request",
+            "mcp.client_request",
+            otel.name = method,
+            otel.kind = "client",
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            trace_id = Empty,
+            mcp.method.name = method,
+            mcp.session.id = session.id().map(log_id),
+            mcp.protocol.version = version,
+            jsonrpc.request.id = Empty,
+            rpc.response.status_code = Empty,
+            error.type = Empty,
+            network.transport = network.transport,
+            network.protocol.name = network.protocol_name,
+            network.protocol.version = network.protocol_version,
+        );
+        if !span.is_disabled() {
+            telemetry.0.span_created(&span, &TraceContext::default());
+        }
+        let record =
+            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.client_operation(operation);
+        let mut measured = Measured::new(telemetry, record, method, *network, Instant::now());
+        (measured.protocol_version, measured.is_sent) = (Some(version), true);
+        Self::measured(span, measured)
+    }
+}
+
+/// Creates the span in which a message is handled: everything that runs for it, such as its function and the layers
+/// around that, whether in place, in a tokio task or on a blocking thread.
+fn message_span(
+    connection: &ConnectionContext,
+    method: &str,
+    params: &Params<'_>,
+    id: Option<&Id>,
+    telemetry: Option<(&dyn Telemetry, Network)>,
+) -> Span {
+    let network = telemetry.map(|(_, network)| network);
+    let source = connection.source.as_deref().filter(|_| network.is_some());
+    let address = source.and_then(|source| head_address(source));
+    tracing::info_span!(
+        target: "mcp_runtime::request",
+        "mcp.request",
+        otel.name = network.map(|_| known_method(method)),
+        otel.kind = network.map(|_| "server"),
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        trace_id = Empty,
+        mcp.method.name = &*excerpt(method),
+        // A connection without a source has one session, whose id says nothing.
+        mcp.session.id = connection.source.as_ref().and_then(|_| connection.session.get()?.id()).map(log_id),
+        mcp.protocol.version = Empty,
+        mcp.resource.uri = network.and_then(|_| resource_uri(method, params)).as_deref().map(excerpt).as_deref(),
+        gen_ai.operation.name = network.filter(|_| method == "tools/call").map(|_| "execute_tool"),
+        gen_ai.tool.name = Empty,
+        gen_ai.prompt.name = Empty,
+        jsonrpc.request.id = id.map(id_text).as_deref(),
+        rpc.response.status_code = Empty,
+        error.type = Empty,
+        enduser.id = shown_principal(telemetry.map(|(it, _)| it), connection.principal()).as_deref(),
+        network.transport = network.map(|network| network.transport),
+        network.protocol.name = network.and_then(|network| network.protocol_name),
+        network.protocol.version = network.and_then(|network| network.protocol_version),
+        client.address = address.map(|address| address.ip().to_string()).as_deref(),
+        // Layers convert signed numbers only.
+        client.port = address.map(|address| i64::from(address.port())),
+    )
+}
+
+/// Returns the URI in the request of a method that has one.
+fn resource_uri<'a>(method: &str, params: &Params<'a>) -> Option<Cow<'a, str>> {
+    matches!(method, "resources/read" | "resources/subscribe" | "resources/unsubscribe")
+        .then(|| params.uri.and_then(RawJson::string))?
+}
+
+/// Returns the trace context in the headers of the HTTP request that carried a message.
+fn header_carrier(connection: &ConnectionContext) -> TraceCarrier<'_> {
+    connection.source.as_deref().map(|source| head_carrier(source)).unwrap_or_default()
+}
+
+/// Returns the transport of the messages of a connection.
+pub(crate) fn network(connection: &ConnectionContext) -> Network {
+    connection.source.as_deref().map_or(Network::PIPE, |source| head_network(source))
+}
