@@ -58,7 +58,10 @@ impl Exporters {
 #[cfg(feature = "sdk")]
 pub(crate) fn uses_grpc(signal: &str) -> Result<bool, Error> {
     let variables = [format!("OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"), "OTEL_EXPORTER_OTLP_PROTOCOL".to_owned()];
-    let named = variables.into_iter().find_map(|name| env::var(&name).ok().map(|value| (name, value)));
+    let named = variables.into_iter().find_map(|name| {
+        let value = env::var(&name).ok().filter(|value| !value.is_empty())?;
+        Some((name, value))
+    });
     match named.as_ref().map(|(name, value)| (name, value.as_str())) {
         None => Ok(cfg!(not(feature = "http"))),
         Some((_, "grpc")) if cfg!(feature = "grpc") => Ok(true),

@@ -66,7 +66,7 @@ pub fn from_env() -> Result<Otel, Error> {
     })
 }
 
-/// The telemetry of a server, which [`from_env`] creates. When the server ends, it sends what it has not yet sent.
+/// The telemetry of a server, which [`from_env`] creates. When the server ends, it flushes pending spans and measurements.
 #[derive(Debug)]
 pub struct Otel {
     names_users: bool,
@@ -87,7 +87,7 @@ impl Otel {
     }
 
     /// Sets metrics for Prometheus, which the application serves itself. If several servers share them, the gauges and
-    /// counters are those of the first one that is built.
+    /// counters are read from the server that is built first.
     #[cfg(feature = "prometheus")]
     #[must_use]
     pub fn with_prometheus(mut self, prometheus: &Prometheus) -> Self {
@@ -95,7 +95,7 @@ impl Otel {
         self
     }
 
-    /// Connects a server. If nothing is exported, the server stays as it is, and pays for nothing.
+    /// Connects a server. If nothing is exported, returns the server unchanged, without overhead.
     pub fn observe(self, server: Server) -> Server {
         if self.is_off() { server } else { server.telemetry(self) }
     }

@@ -13,6 +13,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use arc_swap::ArcSwap;
@@ -23,10 +24,17 @@ use crate::{
     attributes::{Attributes, BUCKETS, Duration},
 };
 
-/// The maximum number of time series of a histogram. Measurements of further ones are counted without attributes.
+/// The maximum number of time series of a histogram. Further combinations of attributes share one series, whose label is
+/// `otel_metric_overflow`, as in the SDK of OpenTelemetry.
 const MAX_SERIES: usize = 2_000;
+/// The key of that series.
+const OVERFLOW: u64 = 0;
+/// The number of threads that serve scrapes. Further scrapes wait.
+const THREADS: usize = 4;
 /// The time for reading a request and for writing its response.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+/// The pause after a connection could not be accepted.
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 /// The maximum size of the head of a request.
 const MAX_HEAD: usize = 8 * 1024;
 
@@ -64,7 +72,7 @@ struct Histogram {
     labels: String,
     /// The number of values in each bucket; the last one has no upper boundary.
     buckets: [AtomicU64; BUCKETS.len() + 1],
-    nanoseconds: AtomicU64,
+    microseconds: AtomicU64,
 }
 
 impl Prometheus {
@@ -75,18 +83,27 @@ impl Prometheus {
 
     /// Serves `/metrics` at `OTEL_EXPORTER_PROMETHEUS_HOST` and `OTEL_EXPORTER_PROMETHEUS_PORT`, by default `localhost:9464`.
     pub(crate) fn listen() -> Result<Self, Error> {
-        let var = |name, default: &str| env::var(name).unwrap_or_else(|_| default.to_owned());
+        let var = |name, default: &str| {
+            env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
+        };
         let host = var("OTEL_EXPORTER_PROMETHEUS_HOST", "localhost");
         let port = var("OTEL_EXPORTER_PROMETHEUS_PORT", "9464");
         let port =
             port.parse().map_err(|_| Error(format!("`OTEL_EXPORTER_PROMETHEUS_PORT`: invalid port `{port}`")))?;
         let listener = TcpListener::bind((&*host, port)).map_err(|error| Error(format!("`{host}:{port}`: {error}")))?;
         let metrics = Self::new();
-        let served = metrics.clone();
-        let thread = std::thread::Builder::new().name("prometheus".to_owned());
-        // One scrape at a time: a thread for each would not be bounded.
-        let serve = move || listener.incoming().flatten().for_each(|stream| drop(served.respond(stream)));
-        thread.spawn(serve).map_err(Error::new)?;
+        for _ in 0..THREADS {
+            let (listener, served) = (listener.try_clone().map_err(Error::new)?, metrics.clone());
+            let serve = move || loop {
+                match listener.accept() {
+                    // A scraper that is gone needs no response.
+                    Ok((stream, _)) => drop(served.respond(stream)),
+                    // The process has no more file descriptors.
+                    Err(_) => std::thread::sleep(PAUSE),
+                }
+            };
+            std::thread::Builder::new().name("prometheus".to_owned()).spawn(serve).map_err(Error::new)?;
+        }
         Ok(metrics)
     }
 
@@ -135,10 +152,19 @@ impl Prometheus {
         if let Some(histogram) = series.load().get(&key) {
             return histogram.record(time);
         }
+        {
+            let full = series.load();
+            if full.len() > MAX_SERIES
+                && let Some(rest) = full.get(&OVERFLOW)
+            {
+                return rest.record(time);
+            }
+        }
         let mut recorded = None;
         series.rcu(|series| {
             let mut series = HashMap::clone(series);
-            let (key, labels) = if series.len() < MAX_SERIES { (key, labels(attributes)) } else { (0, String::new()) };
+            let overflow = || (OVERFLOW, "otel_metric_overflow=\"true\"".to_owned());
+            let (key, labels) = if series.len() < MAX_SERIES { (key, labels(attributes)) } else { overflow() };
             let histogram = series.entry(key).or_insert_with(|| Arc::new(Histogram { labels, ..Histogram::default() }));
             recorded = Some(Arc::clone(histogram));
             series
@@ -148,10 +174,14 @@ impl Prometheus {
 
     /// Responds to one request, and closes the connection.
     fn respond(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        let deadline = Instant::now() + TIMEOUT;
+        let left = || match deadline.saturating_duration_since(Instant::now()) {
+            std::time::Duration::ZERO => Err(std::io::ErrorKind::TimedOut.into()),
+            left => std::io::Result::Ok(Some(left)),
+        };
         let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
         while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+            stream.set_read_timeout(left()?)?;
             match stream.read(&mut buffer)? {
                 0 => return Ok(()),
                 _ if head.len() > MAX_HEAD => return Ok(()),
@@ -161,11 +191,19 @@ impl Prometheus {
         let is_found = head.starts_with(b"GET /metrics ") || head.starts_with(b"GET /metrics?");
         let (status, body) = if is_found { ("200 OK", self.text()) } else { ("404 Not Found", String::new()) };
         let length = body.len();
-        write!(
-            stream,
+        let response = format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {length}\r\n\
              Connection: close\r\n\r\n{body}"
-        )
+        );
+        let mut unsent = response.as_bytes();
+        while !unsent.is_empty() {
+            stream.set_write_timeout(left()?)?;
+            match stream.write(unsent)? {
+                0 => return Err(std::io::ErrorKind::WriteZero.into()),
+                count => unsent = &unsent[count..],
+            }
+        }
+        Ok(())
     }
 }
 
@@ -173,8 +211,8 @@ impl Histogram {
     fn record(&self, time: std::time::Duration) {
         let seconds = time.as_secs_f64();
         self.buckets[BUCKETS.partition_point(|boundary| *boundary < seconds)].fetch_add(1, Ordering::Relaxed);
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
     }
 
     fn write(&self, text: &mut String, name: &str) -> std::fmt::Result {
@@ -186,7 +224,7 @@ impl Histogram {
             let boundary = BUCKETS.get(index).map_or(Cow::Borrowed("+Inf"), |boundary| boundary.to_string().into());
             writeln!(text, "{name}_bucket{{{labels}{separator}le=\"{boundary}\"}} {count}")?;
         }
-        let sum = std::time::Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
+        let sum = std::time::Duration::from_micros(self.microseconds.load(Ordering::Relaxed)).as_secs_f64();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
         writeln!(text, "{name}_sum{labels} {sum}\n{name}_count{labels} {count}")
     }

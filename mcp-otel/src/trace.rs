@@ -8,6 +8,7 @@ use std::{
 use mcp_runtime::telemetry::{TraceCarrier, TraceContext};
 use opentelemetry::{
     Context,
+    baggage::{BaggageExt as _, KeyValueMetadata},
     propagation::{Extractor, Injector, TextMapCompositePropagator, TextMapPropagator},
     trace::{TraceContextExt as _, TracerProvider as _},
 };
@@ -35,16 +36,16 @@ static PROPAGATOR: LazyLock<TextMapCompositePropagator> = LazyLock::new(|| {
     TextMapCompositePropagator::new(vec![Box::new(TraceContextPropagator::new()), Box::new(BaggagePropagator::new())])
 });
 
-/// Where spans go.
+/// The destination of spans.
 #[derive(Debug, Clone)]
 pub(crate) enum Spans {
     Export(SdkTracerProvider),
-    /// Nowhere, but the context is handed on.
+    /// Spans are not exported; the context is propagated.
     Propagate,
     Off,
 }
 
-/// Returns where the spans of the program go, as the environment says.
+/// Returns the destination of the program's spans, which the environment sets.
 pub(crate) fn spans() -> &'static Result<Spans, Error> {
     static SPANS: OnceLock<Result<Spans, Error>> = OnceLock::new();
     SPANS.get_or_init(|| {
@@ -101,7 +102,8 @@ where
     let layer = layer.with_location(false).with_threads(false).with_target(false).with_tracked_inactivity(false);
     let layer = layer.and_then(Rename);
     // Events of level `error` would mark spans of successful calls as failed.
-    layer.with_filter(filter_fn(|metadata| metadata.is_span() && *metadata.level() <= Level::INFO)).boxed()
+    let spans = filter_fn(|metadata| metadata.is_span() && *metadata.level() <= Level::INFO);
+    layer.with_filter(spans.with_max_level_hint(LevelFilter::INFO)).boxed()
 }
 
 mcp_runtime::telemetry_layer!(layer);
@@ -145,7 +147,18 @@ pub(crate) fn span_created(span: &Span, trace: &TraceContext<'_>) {
         let [meta, headers] = [&trace.meta, &trace.headers].map(extract);
         let ambient = Context::current().span().span_context().clone();
         let [in_meta, in_headers] = [&meta, &headers].map(|context| context.span().span_context().clone());
-        let parent = if in_meta.is_valid() || !in_headers.is_valid() { meta } else { headers };
+        let parent = match (in_meta.is_valid(), in_headers.is_valid()) {
+            (true, _) => meta,
+            (false, true) => headers,
+            // Baggage alone must not cut the span off from the span around it.
+            (false, false) => {
+                let sent = if trace.meta.baggage.is_some() { meta } else { headers };
+                let members = sent.baggage().iter().map(|(key, (value, metadata))| {
+                    KeyValueMetadata::new(key.clone(), value.clone(), metadata.clone())
+                });
+                Context::current().with_baggage(members)
+            }
+        };
         let parent_span = parent.span().span_context().clone();
         for other in [in_headers, ambient] {
             if other.is_valid()

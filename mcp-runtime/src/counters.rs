@@ -1,5 +1,5 @@
-//! What the process has counted for [`Stats`](crate::telemetry::Stats): relaxed atomics, off the path of calls that
-//! complete in place.
+//! Counters and gauges of the process, read by [`Stats`](crate::telemetry::Stats): relaxed atomics, off the path of calls
+//! that complete in place.
 
 use std::{
     fmt,

@@ -127,8 +127,8 @@ impl Handle {
         self.replace_entries(|_| false, entries)
     }
 
-    /// Removes the entries that `select` returns `true` for, and adds others at the same time, so that no client finds a
-    /// list without either. Without `entries`, it only removes.
+    /// Replaces the entries that `select` returns `true` for with `entries`, in one step: no client sees a list in between.
+    /// Without `entries`, it only removes. `select` is called again if the entries change meanwhile.
     ///
     /// # Errors
     ///
@@ -143,17 +143,27 @@ impl Handle {
 
     fn replace(&self, select: impl Fn(&EntryInfo<'_>) -> bool, entries: Vec<Entry>) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
-        // `select` may be slow or use this handle, so it is called outside the update.
-        let functions = Arc::clone(&engine.registry());
-        let selected = functions.functions().filter(|(function, _)| select(&function.info()));
-        let removed: HashSet<_> = selected.map(|(function, _)| function.id).collect();
         let (names, scopes, states) = (&engine.profile.names, &engine.profile.scopes, &engine.states);
-        let changed = engine.change(|registry| {
-            let kept = registry.without(|function| removed.contains(&function.id));
-            let added = kept.as_ref().unwrap_or(registry).with(Selection { entries, names, scopes, states })?;
-            Ok(added.or(kept))
-        });
-        changed.map(drop)
+        loop {
+            // `select` may be slow or use this handle, so it is called outside the update.
+            let functions = Arc::clone(&engine.registry());
+            let selected = functions.functions().filter(|(function, _)| select(&function.info()));
+            let removed: HashSet<_> = selected.map(|(function, _)| function.id).collect();
+            let mut is_current = false;
+            engine.change(|registry| {
+                is_current = std::ptr::eq(registry, &*functions);
+                if !is_current {
+                    return Ok(None);
+                }
+                let kept = registry.without(|function| removed.contains(&function.id));
+                let selection = Selection { entries: entries.clone(), names, scopes, states };
+                let added = kept.as_ref().unwrap_or(registry).with(selection)?;
+                Ok(added.or(kept))
+            })?;
+            if is_current {
+                return Ok(());
+            }
+        }
     }
 
     /// Removes a function, or the functions of a block. Returns whether any of them was present.
@@ -362,7 +372,9 @@ impl Handle {
 
     fn missing_engine(&self) -> &'static str {
         match self.target.engine.get() {
-            None => "a handle cannot add functions before the server is built\nhelp: use `.with::<…>()` instead",
+            None => {
+                "a handle cannot add functions before the server is built\nhelp: use `.with::<…>()` or `.with_entry(…)` instead"
+            }
             Some(_) => "a handle cannot add functions after its server has been dropped",
         }
     }

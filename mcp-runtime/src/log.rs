@@ -46,10 +46,15 @@ pub fn forward_log_layer<S: Subscriber + for<'a> LookupSpan<'a>>() -> impl Layer
 pub(crate) fn install(as_json: bool) {
     let requested = std::env::var("RUST_LOG").ok().map(|filter| filter.parse::<Targets>());
     let all_from = |level| Targets::new().with_default(level);
+    // Each line of JSON names its request, but nothing logs requests themselves.
+    let mut quiet = all_from(LevelFilter::WARN);
+    if as_json {
+        quiet = quiet.with_target("mcp_runtime::request", LevelFilter::INFO);
+    }
     let (filter, forwarded, invalid) = match requested {
         Some(Ok(filter)) => (filter.clone(), filter, None),
-        Some(Err(error)) => (all_from(LevelFilter::WARN), all_from(LevelFilter::WARN), Some(error)),
-        None => (all_from(LevelFilter::WARN), all_from(LevelFilter::TRACE), None),
+        Some(Err(error)) => (quiet, all_from(LevelFilter::WARN), Some(error)),
+        None => (quiet, all_from(LevelFilter::TRACE), None),
     };
     let stderr = tracing_subscriber::fmt::layer().with_writer(|| stderr::writer().clone());
     let stderr = if as_json { stderr.json().boxed() } else { stderr.boxed() };

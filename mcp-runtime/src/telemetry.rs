@@ -9,6 +9,7 @@
 use std::{
     borrow::Cow,
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -19,7 +20,8 @@ use crate::trace_context::{is_baggage, is_traceparent, is_tracestate};
 
 /// A connection to a telemetry system. Every method has a default that does nothing.
 ///
-/// The methods are called on the path of a request, so they must neither block nor wait. A panic fails the request.
+/// The methods are called on the path of a request, so they must neither block nor wait. A panic is logged, and what the
+/// method would have recorded or returned is lost.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -150,6 +152,54 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
 /// The telemetry of a server.
 #[derive(Clone)]
 pub(crate) struct SharedTelemetry(pub(crate) Arc<dyn Telemetry>);
+
+impl SharedTelemetry {
+    /// Calls the author's code. A panic must not reach the request, whose response may not be decided yet.
+    fn guarded<T: Default>(&self, method: impl FnOnce(&dyn Telemetry) -> T) -> T {
+        catch_unwind(AssertUnwindSafe(|| method(&*self.0))).unwrap_or_else(|_| {
+            tracing::error!("the telemetry of the server panicked, so a measurement is lost");
+            T::default()
+        })
+    }
+}
+
+impl Telemetry for SharedTelemetry {
+    fn connect(&self, stats: Stats) {
+        self.guarded(|telemetry| telemetry.connect(stats));
+    }
+
+    fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
+        self.guarded(|telemetry| telemetry.span_created(span, trace));
+    }
+
+    fn inject(&self, span: &Span) -> TraceCarrier<'static> {
+        self.guarded(|telemetry| telemetry.inject(span))
+    }
+
+    fn server_operation(&self, operation: &Operation<'_>) {
+        self.guarded(|telemetry| telemetry.server_operation(operation));
+    }
+
+    fn client_operation(&self, operation: &Operation<'_>) {
+        self.guarded(|telemetry| telemetry.client_operation(operation));
+    }
+
+    fn task_operation(&self, operation: &Operation<'_>) {
+        self.guarded(|telemetry| telemetry.task_operation(operation));
+    }
+
+    fn session_ended(&self, session: &SessionEnd<'_>) {
+        self.guarded(|telemetry| telemetry.session_ended(session));
+    }
+
+    fn backend_operation(&self, operation: &BackendOperation) {
+        self.guarded(|telemetry| telemetry.backend_operation(operation));
+    }
+
+    fn names_users(&self) -> bool {
+        self.guarded(|telemetry| telemetry.names_users())
+    }
+}
 
 impl fmt::Debug for SharedTelemetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

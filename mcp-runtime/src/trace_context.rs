@@ -1,6 +1,12 @@
 //! The formats of `traceparent` and `tracestate` ([W3C Trace Context](https://www.w3.org/TR/trace-context-2/)) and of
 //! `baggage` ([W3C Baggage](https://www.w3.org/TR/baggage/)).
 
+/// The maximum size of a `traceparent` in bytes, of versions that add fields.
+const MAX_TRACEPARENT_BYTES: usize = 256;
+
+/// The maximum size of a `tracestate` in bytes: its members and the commas between them.
+const MAX_TRACESTATE_BYTES: usize = MAX_STATES * 514;
+
 /// The maximum number of members of a `tracestate`.
 const MAX_STATES: usize = 32;
 
@@ -12,6 +18,9 @@ const MAX_BAGGAGE_BYTES: usize = 8192;
 
 /// Returns whether a `traceparent` can be used. Versions after 00 may add fields.
 pub(crate) fn is_traceparent(text: &str) -> bool {
+    if text.len() > MAX_TRACEPARENT_BYTES {
+        return false;
+    }
     let mut fields = text.splitn(5, '-');
     let mut field = |length| fields.next().filter(|field| field.len() == length && field.bytes().all(is_hex));
     let Some(version) = field(2).filter(|version| *version != "ff") else { return false };
@@ -22,7 +31,9 @@ pub(crate) fn is_traceparent(text: &str) -> bool {
 /// Returns whether a `tracestate` is valid. Members may be empty.
 pub(crate) fn is_tracestate(text: &str) -> bool {
     let members = text.split(',').map(trimmed);
-    text.split(',').count() <= MAX_STATES && members.filter(|member| !member.is_empty()).all(is_state)
+    text.len() <= MAX_TRACESTATE_BYTES
+        && text.split(',').count() <= MAX_STATES
+        && members.filter(|member| !member.is_empty()).all(is_state)
 }
 
 /// Returns whether a `baggage` is valid.
@@ -96,6 +107,8 @@ mod tests {
             (format!("01-{TRACE}-{SPAN}-01"), true),
             (format!("cc-{TRACE}-{SPAN}-01-what-is-new"), true),
             (format!("cc-{TRACE}-{SPAN}-01-"), true),
+            (format!("cc-{TRACE}-{SPAN}-01-{}", "x".repeat(200)), true),
+            (format!("cc-{TRACE}-{SPAN}-01-{}", "x".repeat(201)), false),
             (format!("cc-{TRACE}-{SPAN}-01.more"), false),
             (format!("cc-{TRACE}-{SPAN}"), false),
             (format!("ff-{TRACE}-{SPAN}-01"), false),
@@ -123,6 +136,8 @@ mod tests {
             ("", true),
             (" ", true),
             ("a=1,,b=2,", true),
+            (&format!("a=1{}", " ".repeat(32 * 514 - 3)), true),
+            (&format!("a=1{}", " ".repeat(32 * 514 - 2)), false),
             (&many(32), true),
             (&many(33), false),
             (&format!("{}=1", "a".repeat(256)), true),

@@ -13,7 +13,7 @@ use mcp_runtime::{
     auth::{Identity, Principal},
     backend::MemoryBackend,
     prompt, resource,
-    telemetry::{BackendOperation, Network, Operation, SessionEnd, Stat, Telemetry, TraceCarrier, TraceContext},
+    telemetry::{BackendOperation, Network, Operation, SessionEnd, Stat, Stats, Telemetry, TraceCarrier, TraceContext},
     testing::{RpcError, TestClient},
     tool,
 };
@@ -502,6 +502,7 @@ async fn requests_to_the_client_are_operations_that_carry_their_trace() {
             (json!({"error": {"code": -32603, "message": "no"}}), "-32603", "-32603"),
             // Clients must not add values to a metric.
             (json!({"error": {"code": 12345, "message": "no"}}), "_OTHER", "-"),
+            (json!({"error": {"code": -32123, "message": "no"}}), "_OTHER", "-"),
         ] {
             let recorder = Arc::new(Recorder::default());
             let mut client = client(server(&recorder), transport, Revision::V2025_11_25);
@@ -651,4 +652,62 @@ async fn statistics_have_the_same_order_and_count_what_happens() {
     assert_eq!(value("mcp.server.sessions", None), 1);
     assert!(value("mcp.server.buffer.limit", Some("responses")) > 0);
     assert_eq!(keys(&stats.read()), keys(&before));
+}
+
+/// Telemetry that panics whenever it is called.
+struct Broken;
+
+impl Telemetry for Broken {
+    fn connect(&self, _: Stats) {
+        panic!("connect")
+    }
+
+    fn span_created(&self, _: &Span, _: &TraceContext<'_>) {
+        panic!("span_created")
+    }
+
+    fn inject(&self, _: &Span) -> TraceCarrier<'static> {
+        panic!("inject")
+    }
+
+    fn server_operation(&self, _: &Operation<'_>) {
+        panic!("server_operation")
+    }
+
+    fn client_operation(&self, _: &Operation<'_>) {
+        panic!("client_operation")
+    }
+
+    fn task_operation(&self, _: &Operation<'_>) {
+        panic!("task_operation")
+    }
+
+    fn session_ended(&self, _: &SessionEnd<'_>) {
+        panic!("session_ended")
+    }
+
+    fn names_users(&self) -> bool {
+        panic!("names_users")
+    }
+}
+
+/// Each request gets its response, whatever telemetry does.
+#[tokio::test]
+async fn panics_of_telemetry_reach_no_request() {
+    let _guard = set_default(tracing_subscriber::registry().with(Spans::default()));
+    for transport in TRANSPORTS {
+        for revision in Revision::ALL {
+            let server = server(&Arc::default()).telemetry(Broken);
+            let mut client = client(server, transport, revision).answering(|request| match &*request.method {
+                "elicitation/create" => json!({"action": "accept", "content": {"sure": true}}),
+                _ => json!({}),
+            });
+            let sum = client.call("add", json!({"a": 1, "b": 2})).await.unwrap();
+            assert_eq!(sum.text(), "3", "{revision} {transport}");
+            client.call("asks", ()).await.ok();
+            assert!(client.call("panics_later", ()).await.is_err(), "{revision} {transport}");
+            assert!(client.request("invented/method", json!({})).await.is_err(), "{revision} {transport}");
+            assert_eq!(client.call("add", json!({"a": 2, "b": 2})).await.unwrap().text(), "4");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use mcp_runtime::{
     Context, Fault, Handle, Json, PromptMessage, Revision, Server, ToolResult,
+    auth::Scopes,
     function::{Entry, EntryKind, PromptEntry, ResourceEntry, ToolEntry},
     layers::{Call, LogCalls, Next, from_fn},
     prompt, resource, tool,
@@ -177,14 +178,15 @@ async fn entries_behave_as_annotated_functions() {
     }
 }
 
-/// What no macro has checked is an error when the entry is added.
+/// Mistakes that macros would report at compile time are reported when the entry is added.
 #[test]
 fn mistakes_are_reported_when_the_entry_is_added() {
     let object = || json!({"type": "object"});
     let tool = |name: &str, schema| ToolEntry::new(name.to_owned(), schema, async |_: Value, _: Context| ());
     let resource = |uri: &str| ResourceEntry::new(uri.to_owned(), "r", async |_: Value, _: Context| "");
     let prompt = |schema| PromptEntry::new("p", schema, async |_: Value, _: Context| PromptMessage::user("x"));
-    let cases: [(Entry, &str); 12] = [
+    let none: [&str; 0] = [];
+    let cases: [(Entry, &str); 17] = [
         (tool("a b", object()).into(), "expected only ASCII letters, digits, `_`, `.` and `-`"),
         (tool("", object()).into(), "expected at least 1 character"),
         (tool("t", json!({"type": "string"})).into(), "its `type` is not `object`"),
@@ -194,7 +196,12 @@ fn mistakes_are_reported_when_the_entry_is_added() {
         (tool("t", object()).with_meta("dev.mcp/x", json!(1)).into(), "cannot be a key of `_meta`"),
         (tool("t", object()).with_meta("io.modelcontextprotocol/x", json!(1)).into(), "cannot be a key of `_meta`"),
         (tool("t", object()).with_icon(mcp_runtime::model::Icon::new("http://x/a.png")).into(), "the URI of an icon"),
-        (resource("test://{").into(), "`test://{`"),
+        (tool("t", object()).with_meta("a.b/c", json!(1)).with_meta("a.b/c", json!(2)).into(), "duplicate key `a.b/c`"),
+        (tool("t", object()).scopes(Scopes::all(none)).into(), "no scope is named"),
+        (tool("t", object()).scopes(Scopes::any(none)).into(), "no scope is named"),
+        (tool("t", object()).output_schema(json!({"type": "txt"})).into(), "the output schema of `t`"),
+        (tool("t", object()).output_schema(json!(7)).into(), "the output schema of `t`"),
+        (resource("test://{").into(), "`r` (tests/it/values.rs:"),
         (resource("scheme").into(), "`scheme` has no scheme"),
         (prompt(json!({"type": "object", "properties": {"a": {"type": "array"}}})).into(), "is a list"),
     ];
@@ -320,4 +327,66 @@ async fn output_schemas_can_be_given() {
     assert_eq!(client.tools().await.unwrap()[0].0["outputSchema"], schema);
     assert_eq!(client.call("count", json!({"n": 1})).await.unwrap().structured(), Some(&json!({"n": 1})));
     assert!(client.call("count", json!({"n": "1"})).await.is_err(), "results are checked in test clients");
+}
+
+/// Reloads at the same time leave the entries of one of them.
+#[test]
+fn replacements_at_the_same_time_do_not_mix() {
+    let server = Server::empty("values", "1.0.0").build().unwrap();
+    let handle = server.handle();
+    std::thread::scope(|scope| {
+        for names in [["a", "b"], ["c", "d"], ["a", "d"]] {
+            let handle = handle.clone();
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    handle.replace_entries(|_| true, names.map(|name| constant(name, name))).unwrap();
+                }
+            });
+        }
+    });
+    let mut count = 0;
+    handle.set_enabled(|_| true);
+    handle.replace_entries(|_| false, [] as [Entry; 0]).unwrap();
+    let client = server.test_client(Revision::V2026_07_28);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut client = client;
+        count += client.tools().await.unwrap().len();
+    });
+    assert_eq!(count, 2);
+}
+
+/// A repeated member must not hide another value from a schema that accepts what another one refuses.
+#[tokio::test]
+async fn repeated_members_are_refused_where_they_could_hide_a_value() {
+    let path = json!({"type": "string"});
+    let etc = json!({"properties": {"path": {"const": "/etc"}}, "required": ["path"]});
+    for (keyword, rule) in [
+        ("not", etc.clone()),
+        ("if", etc.clone()),
+        ("oneOf", json!([{"not": etc.clone()}, {"properties": {"path": {"const": "/tmp"}}}])),
+        ("minProperties", json!(2)),
+    ] {
+        let mut schema = json!({"type": "object", "properties": {"path": path}});
+        schema[keyword] = rule;
+        schema["then"] = json!(false);
+        if keyword != "if" {
+            schema.as_object_mut().unwrap().shift_remove("then");
+        }
+        let echo = ToolEntry::new("echo", schema, async |arguments: Map<String, Value>, _: Context| {
+            Value::Object(arguments).to_string()
+        });
+        let mut client = Server::empty("values", "1.0.0").with_entry(echo).test_client(Revision::V2025_11_25);
+        client.tools().await.unwrap();
+        let arguments = r#"{"path":"x","path":"/etc"}"#;
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{{"name":"echo","arguments":{arguments}}}}}"#
+        );
+        let mut lines = client.send_raw(call.as_bytes());
+        if lines.is_empty() {
+            lines = client.next_lines().await;
+        }
+        assert_eq!(lines[0]["result"]["isError"], true, "{keyword}: {}", lines[0]);
+        assert!(lines[0].to_string().contains("has the member `path` twice"), "{keyword}: {}", lines[0]);
+    }
 }

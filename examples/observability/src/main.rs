@@ -119,3 +119,25 @@ fn main(server: Server) -> Result<Server, mcp_otel::Error> {
         .observe(server)
         .with_state(Prices { client: Client::builder(TokioExecutor::new()).build_http(), url }))
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_runtime::Revision;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn deliveries_end_in_every_way() {
+        let mut client = Server::empty("shop", "1.0.0").with::<deliver>().test_client(Revision::V2026_07_28);
+        for (luck, text, is_error) in [
+            ("good", "delivered", false),
+            ("bad", "the address does not exist", true),
+            ("late", "`deliver` did not finish within 500ms", true),
+        ] {
+            let result = client.call("deliver", json!({"luck": luck})).await.unwrap();
+            assert_eq!((&*result.text(), result.is_error()), (text, is_error));
+        }
+        assert!(client.call("deliver", json!({"luck": "worst"})).await.is_err());
+    }
+}

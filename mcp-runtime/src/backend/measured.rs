@@ -10,7 +10,7 @@ use super::{
     Append, Backend, BackendError, BackendFuture, EventLogEntry, EventLogs, Insertion, LogBounds, LogPosition, Record,
     RecordCondition, RecordQuota, RecordVersion, Records, Timestamp, TopicSubscription, Topics,
 };
-use crate::telemetry::{BackendOperation, SharedTelemetry};
+use crate::telemetry::{BackendOperation, SharedTelemetry, Telemetry as _};
 
 /// A shared backend, and the telemetry that records its operations.
 pub(crate) struct MeasuredBackend {
@@ -40,7 +40,8 @@ impl MeasuredBackend {
     }
 }
 
-/// Records an operation when it is dropped. One that is dropped before its end took too long.
+/// Records an operation when it is dropped. An operation that is dropped before its end was cancelled, usually by a time
+/// limit.
 struct Measure<'a> {
     telemetry: &'a SharedTelemetry,
     name: &'static str,
@@ -51,7 +52,7 @@ struct Measure<'a> {
 impl Drop for Measure<'_> {
     fn drop(&mut self) {
         let operation = BackendOperation { name: self.name, error_type: self.error, duration: self.start.elapsed() };
-        self.telemetry.0.backend_operation(&operation);
+        self.telemetry.backend_operation(&operation);
     }
 }
 

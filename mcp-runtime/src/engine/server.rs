@@ -224,6 +224,11 @@ impl Engine {
         self.log.dropped()
     }
 
+    /// Returns the number of sessions that have not ended.
+    pub(super) fn open_session_count(&self) -> usize {
+        self.sessions.iter().filter(|session| !session.has_ended()).count()
+    }
+
     /// Returns the sessions that have not ended.
     pub(crate) fn open_sessions(&self) -> impl Iterator<Item = Arc<dyn SessionPeer>> {
         let open = self.sessions.iter().filter(|session| !session.has_ended());

@@ -33,7 +33,7 @@ use crate::{
     mutex::Mutex,
     race::race,
     revision::Dialect,
-    telemetry::{Network, SessionEnd, SharedTelemetry},
+    telemetry::{Network, SessionEnd, SharedTelemetry, Telemetry as _},
 };
 
 /// The time between two checks whether a client reads at another replica.
@@ -253,7 +253,7 @@ impl Session {
         if let Some(SessionTelemetry { telemetry, network, opened: Some(opened) }) = &self.telemetry {
             let protocol_version = self.info.dialect.name();
             let (network, duration) = (*network, opened.elapsed());
-            telemetry.0.session_ended(&SessionEnd { protocol_version, network, error_type, duration });
+            telemetry.session_ended(&SessionEnd { protocol_version, network, error_type, duration });
         }
     }
 }

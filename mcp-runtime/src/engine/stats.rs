@@ -98,7 +98,7 @@ impl ReadStats for Engine {
     fn read_stats(&self) -> Vec<Stat> {
         let of = |stat: Stat, value: usize| Stat { value: value as u64, ..stat };
         let sessions = gauge("mcp.server.sessions", "{session}", "Open sessions");
-        let mut stats = vec![of(sessions, self.open_sessions().count())];
+        let mut stats = vec![of(sessions, self.open_session_count())];
         stats.extend(PLAIN.map(|(stat, counter)| Stat { value: counter.value(), ..stat }));
         for (stat, name, values) in LABELLED {
             let value = |&(label, counter): &(_, Counter)| (Some((name, label)), counter.value());

@@ -22,8 +22,11 @@ use crate::{
     error::BuildError,
     handler::{
         Context, Contract, Dependency, EarlierArguments, Function, MirroredArgument, SchemaProfile, StateMap,
-        entry::{ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryKind, Part, Rule, ServerFnEntry},
-        schema::{self, HEADER, Keyword, Property, SchemaError},
+        entry::{
+            ArgumentDefault, ArgumentEntry, Bound, CommonEntry, Entry, EntryKind, EntryScopes, OutputType, Part, Rule,
+            ServerFnEntry,
+        },
+        schema::{self, Checker, HEADER, Keyword, Property, SchemaError},
         uses_context,
     },
 };
@@ -63,6 +66,17 @@ impl<'a> Builder<'a> {
             self.problems.push(problem);
             common.name.clone()
         });
+        if let EntryScopes::Scopes(scopes) = &common.scopes
+            && let Some(problem) = scopes.problem()
+        {
+            self.problems.push(format!("{}: {problem}", common.describe()));
+        }
+        if let Entry::Tool(tool) = &entry
+            && let OutputType::Given(schema) = &tool.output
+            && let Err(error) = Checker::of_arguments(schema)
+        {
+            self.problems.push(format!("the output schema of {} is invalid: {error}", common.describe()));
+        }
         if let Entry::Resource(resource) = &entry
             && let Some(list) = resource.list
         {

@@ -15,6 +15,7 @@ use crate::{
     error::BuildError,
     handle::Handle,
     registry::{Registry, Selection, ServerCapabilities, Skills},
+    telemetry::Telemetry as _,
 };
 
 /// Building and serving.
@@ -154,7 +155,7 @@ impl Server {
         }
         self.handle.connect(&engine);
         if let Some(telemetry) = &engine.profile.telemetry {
-            telemetry.0.connect(engine.stats());
+            telemetry.connect(engine.stats());
         }
         engine.start_background();
         log_built(&engine);

@@ -137,9 +137,8 @@ impl Server {
         self
     }
 
-    /// Adds a tool, resource or prompt that the program creates, in place of an annotated function: its name, its schema and
-    /// its code may be known only at run time. Everything that holds for functions holds for it. A [`Handle`] adds and
-    /// removes entries later.
+    /// Adds a tool, resource or prompt that the program creates at run time. Scopes, names, layers, timeouts and visibility
+    /// apply as for annotated functions. A [`Handle`] adds and removes entries later.
     ///
     /// ```
     /// use mcp_runtime::{Context, Revision, Server, function::ToolEntry};

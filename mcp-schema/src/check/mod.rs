@@ -32,6 +32,7 @@ use self::{
 };
 pub use self::{decode::decoding_violation, violation::Violation};
 use super::error::SchemaError;
+use crate::json::{Repetition, repetition};
 
 /// A compiled schema.
 #[derive(Debug, Default)]
@@ -40,6 +41,8 @@ pub struct Checker {
     nodes: Vec<Node>,
     /// The number of steps that all patterns together need for each byte of a text.
     pattern_weight: u64,
+    /// Whether objects must not repeat a member.
+    refuses_repetitions: bool,
 }
 
 /// The number of steps for each byte of a text that a check may take, in addition to the steps of patterns.
@@ -76,7 +79,8 @@ impl Checker {
     fn new(schema: &Value, absent: AbsentNull) -> Result<Self, SchemaError> {
         let nodes = compile(schema, absent)?;
         let pattern_weight = nodes.iter().map(Node::pattern_weight).sum();
-        Ok(Self { nodes, pattern_weight })
+        let refuses_repetitions = nodes.iter().any(Node::accepts_what_fails);
+        Ok(Self { nodes, pattern_weight, refuses_repetitions })
     }
 
     /// Returns whether a check of a text may take so long that it must not run on a thread that serves connections.
@@ -92,6 +96,9 @@ impl Checker {
 
     /// Returns whether the JSON text is valid.
     pub fn accepts(&self, json: &str) -> bool {
+        if self.repetition(json).is_some() {
+            return false;
+        }
         let mut walk = Walk::new(&self.nodes, self.max_steps(json));
         walk.root(json, &mut StopAtFirst).is_continue() && !walk.is_exhausted()
     }
@@ -117,8 +124,18 @@ impl Checker {
     fn violations_within(&self, json: &str, steps: u64) -> (Collector, bool) {
         let mut walk = Walk::new(&self.nodes, steps);
         let mut violations = Collector::default();
+        if let Some(Repetition { path, object, name }) = self.repetition(json) {
+            violations.push(Violation::new(&path, Some(object), &format!("has the member `{name}` twice")));
+        }
         let _ = walk.root(json, &mut violations);
         (violations, !walk.is_exhausted())
+    }
+
+    /// Returns a member that an object repeats, if that matters: each of the values must match, but decoding
+    /// takes the last one. Where a value is accepted because it does not match, as in `not`, the first one could hide the
+    /// last one.
+    fn repetition<'a>(&self, json: &'a str) -> Option<Repetition<'a>> {
+        if self.refuses_repetitions { repetition(json) } else { None }
     }
 
     /// Returns the number of steps of a check that finds all violations.

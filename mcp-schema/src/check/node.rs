@@ -42,6 +42,15 @@ impl Node {
         string.into_iter().chain(names.iter().map(|(pattern, _)| pattern)).map(|pattern| pattern.weight).sum()
     }
 
+    /// Returns whether the schema may accept a value because another schema does not match it, or because it has more
+    /// members.
+    pub(super) fn accepts_what_fails(&self) -> bool {
+        let applicators = self.applicators.as_ref();
+        applicators.is_some_and(|it| it.not.is_some() || it.condition.is_some() || !it.one.is_empty())
+            || self.object.as_ref().is_some_and(|rules| rules.length.least > 1)
+            || self.array.as_ref().and_then(|rules| rules.contains).is_some_and(|(_, counts)| counts.most != u64::MAX)
+    }
+
     /// Returns whether the schema accepts everything.
     pub(super) fn is_empty(&self) -> bool {
         let Self { never, types, values, number, string, array, object, applicators, unevaluated } = self;

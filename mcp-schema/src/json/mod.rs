@@ -92,6 +92,35 @@ pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     members(object).filter_map(|(key, value)| (key == name).then_some(value)).last()
 }
 
+/// A member that an object repeats.
+pub(crate) struct Repetition<'a> {
+    /// The path of the object.
+    pub(crate) path: String,
+    pub(crate) object: &'a str,
+    pub(crate) name: String,
+}
+
+/// Returns a member that some object in a value repeats.
+pub(crate) fn repetition(value: &str) -> Option<Repetition<'_>> {
+    let nested = |step: &str, value| {
+        repetition(value).map(|found| {
+            let dot = if found.path.is_empty() || found.path.starts_with('[') { "" } else { "." };
+            Repetition { path: format!("{step}{dot}{}", found.path), ..found }
+        })
+    };
+    match kind(value) {
+        Kind::Object => {
+            let mut names = std::collections::HashSet::new();
+            members(value).find_map(|(name, member)| {
+                let repeated = || Repetition { path: String::new(), object: value, name: name.clone().into_owned() };
+                nested(&name, member).or_else(|| (!names.insert(name.clone())).then(repeated))
+            })
+        }
+        Kind::Array => elements(value).enumerate().find_map(|(index, item)| nested(&format!("[{index}]"), item)),
+        _ => None,
+    }
+}
+
 /// Iterates over the members of an object after the member that ends at `at`.
 #[inline]
 pub fn members_from(object: &str, at: usize) -> Members<'_> {

@@ -63,10 +63,12 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Ends the operation with the response of the client. Codes of clients are counted together unless JSON-RPC
-    /// reserves them.
+    /// Ends the operation with the response of the client. Codes are counted together, since clients could invent any
+    /// number of them, except for the codes that JSON-RPC defines and that the protocol gives to clients.
     fn end(&self, code: Option<&str>, is_error: bool) {
-        let code = code.and_then(|code| code.parse().ok()).filter(|code| (-32768..=-32000).contains(code));
+        let code = code
+            .and_then(|code| code.parse().ok())
+            .filter(|code| matches!(code, -32700 | -32603..=-32600 | -32002 | -1));
         let ending = match code {
             _ if !is_error => Ending::Complete,
             Some(code) => Ending::Fault(Fault::Custom { code, message: String::new(), data: None }, None),
@@ -173,6 +175,9 @@ impl PendingRequests {
         operation: Operation,
         encode: impl FnOnce(u64, &TraceCarrier<'_>) -> Vec<u8>,
     ) -> Result<(u64, oneshot::Receiver<InputResponse>), Fault> {
+        // The author's code, which must not run under the lock.
+        let carrier = operation.carrier();
+        let operation = Unsent(operation);
         let mut state = self.state.lock();
         if state.is_closed {
             return Err(session_ended());
@@ -187,8 +192,8 @@ impl PendingRequests {
             Some(replicas) => replicas.new_id().ok_or_else(no_replica)?,
         };
         state.last_id = id;
-        operation.set_request_id(id);
-        let message = encode(id, &operation.carrier());
+        operation.0.set_request_id(id);
+        let message = encode(id, &carrier);
         if message.len() > MAX_UNREAD_BYTES {
             let size = message.len();
             let error =
@@ -198,6 +203,7 @@ impl PendingRequests {
         if !outbox.notify(&message) {
             return Err(Fault::internal("the client does not read its messages, so no request can be sent to it"));
         }
+        let operation = operation.0.take();
         let (response, receiver) = oneshot::channel();
         let cancelled_params = format!(r#"{{"requestId":{id},"reason":"the call no longer waits for the response"}}"#);
         let (outbox, _count) = (Arc::clone(outbox), Counted::new(Counter::Questions));
@@ -208,6 +214,15 @@ impl PendingRequests {
     /// Removes a request. Returns `None` if the client has responded to it, or if the session has ended.
     fn remove(&self, id: u64) -> Option<Waiting> {
         self.state.lock().waiting.remove(&id)
+    }
+}
+
+/// The operation of a request that has not been sent, which is not measured.
+struct Unsent(Operation);
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.discard();
     }
 }
 

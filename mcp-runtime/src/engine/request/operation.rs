@@ -146,7 +146,7 @@ impl Operation {
             gen_ai.tool.name = &*call.name,
             rpc.response.status_code = Empty,
             error.type = Empty,
-            enduser.id = shown_principal(telemetry.map(|it| &*it.0), context.principal()).as_deref(),
+            enduser.id = shown_principal(telemetry.map(|it| it as _), context.principal()).as_deref(),
         );
         span.follows_from(Span::current());
         let Some(telemetry) = telemetry else {
@@ -155,7 +155,7 @@ impl Operation {
         let (meta, head) = (context.shared().meta.as_deref().map(RawJson::new), context.head());
         if !span.is_disabled() {
             let headers = head.map(head_carrier).unwrap_or_default();
-            telemetry.0.span_created(&span, &TraceContext { meta: meta_carrier(meta), headers });
+            telemetry.span_created(&span, &TraceContext { meta: meta_carrier(meta), headers });
         }
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.task_operation(operation);
@@ -245,7 +245,7 @@ impl Operation {
         let mut carrier = TraceCarrier::default();
         if !self.span.is_disabled() {
             self.update(|measured| {
-                let own = measured.telemetry.0.inject(&self.span);
+                let own = measured.telemetry.inject(&self.span);
                 carrier = TraceCarrier::validated(|key| own.get(key).map(|value| Cow::Owned(value.to_owned())));
             });
         }
@@ -257,6 +257,11 @@ impl Operation {
             update(&mut measured);
             self.measured.set(Some(measured));
         }
+    }
+
+    /// Measures nothing, since the request was not sent.
+    pub(crate) fn discard(&self) {
+        self.measured.take();
     }
 
     /// Moves the operation to code that responds later. The original no longer ends it.
@@ -293,7 +298,10 @@ impl Operation {
                 if !measured.is_sent && class.is_none() && CALLER_FAULTS.contains(&code) {
                     return measured.record(None, Some(code));
                 }
-                self.span.record("otel.status_description", tracing::field::display(fault));
+                // Its message repeats headers and arguments.
+                if !matches!(fault, Fault::HeaderMismatch(_)) {
+                    self.span.record("otel.status_description", &*excerpt(&fault.to_string()));
+                }
                 (class.map_or(Cow::Owned(text), Cow::Borrowed), Some(code))
             }
         };
@@ -337,7 +345,7 @@ impl Measured {
         let duration: Duration = start.elapsed();
         let operation =
             telemetry::Operation { method, tool, prompt, protocol_version, network, error_type, status_code, duration };
-        (self.record)(&*self.telemetry.0, &operation);
+        (self.record)(&self.telemetry, &operation);
     }
 }
 

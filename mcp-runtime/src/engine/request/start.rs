@@ -1,4 +1,4 @@
-//! Where operations begin: with a message of the client, or with a request to it.
+//! Starts operations: for messages of the client, and for requests to it.
 
 use std::{borrow::Cow, time::Instant};
 
@@ -41,10 +41,10 @@ impl Operation {
         id: Option<&Id>,
     ) -> Self {
         let network = network(connection);
-        let span = message_span(connection, method, params, id, Some((&*telemetry.0, network)));
+        let span = message_span(connection, method, params, id, Some((telemetry, network)));
         if !span.is_disabled() {
             let trace = TraceContext { meta: meta_carrier(params.meta.whole), headers: header_carrier(connection) };
-            telemetry.0.span_created(&span, &trace);
+            telemetry.span_created(&span, &trace);
         }
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.server_operation(operation);
@@ -75,7 +75,7 @@ impl Operation {
             network.protocol.version = network.protocol_version,
         );
         if !span.is_disabled() {
-            telemetry.0.span_created(&span, &TraceContext::default());
+            telemetry.span_created(&span, &TraceContext::default());
         }
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.client_operation(operation);
@@ -113,7 +113,7 @@ fn message_span(
         gen_ai.operation.name = network.filter(|_| method == "tools/call").map(|_| "execute_tool"),
         gen_ai.tool.name = Empty,
         gen_ai.prompt.name = Empty,
-        jsonrpc.request.id = id.map(id_text).as_deref(),
+        jsonrpc.request.id = id.map(id_text).as_deref().map(excerpt).as_deref(),
         rpc.response.status_code = Empty,
         error.type = Empty,
         enduser.id = shown_principal(telemetry.map(|(it, _)| it), connection.principal()).as_deref(),

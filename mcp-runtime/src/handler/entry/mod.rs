@@ -1,4 +1,4 @@
-//! The description of an annotated function that a macro generates: static data and function pointers, no logic.
+//! The descriptions of tools, resources and prompts: static data that macros generate, and values that programs create.
 
 pub(super) mod argument;
 pub(super) mod rule;
@@ -25,10 +25,13 @@ pub type Part = mcp_runtime_uri_template::Part<Cow<'static, str>, Cow<'static, [
 #[derive(Debug, Clone)]
 pub enum Entry {
     /// A tool.
+    #[doc(hidden)]
     Tool(EntryRef<ToolEntry>),
     /// A resource.
+    #[doc(hidden)]
     Resource(EntryRef<ResourceEntry>),
     /// A prompt.
+    #[doc(hidden)]
     Prompt(EntryRef<PromptEntry>),
 }
 
@@ -348,16 +351,20 @@ impl CommonEntry {
     }
 }
 
-/// A `#[tool]`.
+/// A tool: its description, and the code that it calls.
 #[derive(Debug)]
 pub struct ToolEntry {
     /// The fields that all kinds have in common.
+    #[doc(hidden)]
     pub common: CommonEntry,
     /// The annotations of the tool.
+    #[doc(hidden)]
     pub hints: Hints,
     /// The schema of the return type, if its results are structured.
+    #[doc(hidden)]
     pub output: OutputType,
     /// Whether calls may be tasks.
+    #[doc(hidden)]
     pub task: TaskSupport,
 }
 
@@ -389,28 +396,38 @@ pub struct Hints {
     pub open_world: Option<bool>,
 }
 
-/// A `#[resource]`, static or templated.
+/// A resource or resource template: its description, and the code that reads it.
 #[derive(Debug)]
 pub struct ResourceEntry {
     /// The fields that all kinds have in common.
+    #[doc(hidden)]
     pub common: CommonEntry,
     /// The URI, or the URI template as written.
+    #[doc(hidden)]
     pub uri: Cow<'static, str>,
     /// The parsed template; `None` for a static URI.
+    #[doc(hidden)]
     pub template: Option<Cow<'static, [Part]>>,
     /// The media type.
+    #[doc(hidden)]
     pub mime_type: Option<Cow<'static, str>>,
     /// The size in bytes.
+    #[doc(hidden)]
     pub size: Option<u64>,
     /// The intended audience.
+    #[doc(hidden)]
     pub audience: &'static [Role],
     /// The importance, from 0 to 1.
+    #[doc(hidden)]
     pub priority: Option<f64>,
     /// The time of the last change, as an ISO 8601 date and time or date.
+    #[doc(hidden)]
     pub last_modified: Option<&'static str>,
     /// How long and by whom the contents may be cached. `None` if they must not be cached.
+    #[doc(hidden)]
     pub cache: Option<(Duration, CacheScope)>,
     /// The function that lists the resources that match the template.
+    #[doc(hidden)]
     pub list: Option<ServerFnEntry>,
 }
 
@@ -435,10 +452,11 @@ fn is_query(operator: Operator) -> bool {
     matches!(operator, Operator::Query | Operator::QueryContinuation)
 }
 
-/// A `#[prompt]`.
+/// A prompt: its description, and the code that it calls.
 #[derive(Debug)]
 pub struct PromptEntry {
     /// The fields that all kinds have in common.
+    #[doc(hidden)]
     pub common: CommonEntry,
 }
 

@@ -110,6 +110,9 @@ macro_rules! common_setters {
                 #[must_use]
                 pub fn with_meta(mut self, key: impl Into<Cow<'static, str>>, value: Value) -> Self {
                     let key = key.into();
+                    if self.common.meta.iter().any(|(other, _)| *other == key) {
+                        self.common.problems.push(format!("duplicate key `{key}` of `_meta`"));
+                    }
                     if let Err(rule) = check_meta_key(&key) {
                         self.common.problems.push(format!("`{key}` cannot be a key of `_meta`: {rule}"));
                     }
@@ -146,6 +149,8 @@ impl ToolEntry {
     /// `schema` is the JSON Schema of the arguments, an object. It is enforced before the function is called, which
     /// receives the arguments as a `T`, such as a [`Map`](serde_json::Map) or a type of your own. Defaults in the schema
     /// are listed, and applied by `T`.
+    ///
+    /// Unknown arguments are accepted unless the schema has `additionalProperties: false`.
     ///
     /// The result is any [`ToolOutput`]. Its error is read by the model, except for a [`Fault`](crate::Fault) and an
     /// [`ErrorResponse`](crate::ErrorResponse): [`IntoErrorResponse`](crate::IntoErrorResponse) has no effect on the errors
@@ -197,7 +202,7 @@ impl ResourceEntry {
     /// Creates a resource. `uri` is a URI, or a URI template of RFC 6570 (levels 1 to 3).
     ///
     /// The function receives the variables of the template as a `T`: a struct with their names, or a
-    /// [`Map`](serde_json::Map). Variables are text.
+    /// [`Map`](serde_json::Map). Variables are text, so a `T` that expects a number matches no URI.
     #[track_caller]
     pub fn new<T, R, F>(
         uri: impl Into<Cow<'static, str>>,
@@ -215,8 +220,7 @@ impl ResourceEntry {
         let (schema, arguments) = variables(&parts);
         let mut common = CommonEntry::new(name.into(), schema, handler(function, write_resource), Location::caller());
         common.arguments = arguments;
-        common.problems =
-            parsed.err().into_iter().flatten().map(|error| format!("`{uri}`: {}", error.message)).collect();
+        common.problems = parsed.err().into_iter().flatten().map(|error| error.to_string()).collect();
         let is_template = parts.iter().any(|part| matches!(part, Part::Expression { .. }));
         Self {
             common,
