@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tracing::{Span, field::Empty};
+use tracing::Span;
 
 use crate::{
     error::{Fault, FaultClass},
@@ -18,7 +18,7 @@ use crate::{
     handler::{Function, entry::EntryKind},
     jsonrpc::{Id, RawJson, raw},
     revision::Dialect,
-    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier, TraceContext},
+    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier},
 };
 
 /// The methods that the runtime knows. Others are counted as [`OTHER`].
@@ -113,7 +113,7 @@ pub(super) struct Measured {
     /// Whether the server has sent the request.
     pub(super) is_sent: bool,
     method: &'static str,
-    tool: Option<Cow<'static, str>>,
+    pub(super) tool: Option<Cow<'static, str>>,
     prompt: Option<Cow<'static, str>>,
     pub(super) protocol_version: Option<&'static str>,
     network: Network,
@@ -124,45 +124,6 @@ impl Operation {
     /// Creates an operation without a span, which is not measured.
     pub(crate) fn none() -> Self {
         Self { span: Span::none(), measured: Cell::new(None), is_measured: false }
-    }
-
-    /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
-    /// parent, since that request ends long before the task.
-    #[cfg(feature = "tasks")]
-    pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &crate::handler::Context) -> Self {
-        let call = context.call();
-        let span = tracing::info_span!(
-            target: "mcp_runtime::request",
-            parent: None,
-            "mcp.task",
-            otel.name = telemetry.map(|_| format!("task {}", call.name)).as_deref(),
-            otel.status_code = Empty,
-            otel.status_description = Empty,
-            trace_id = Empty,
-            mcp.method.name = "tools/call",
-            mcp.protocol.version = telemetry.map(|_| call.encoding.dialect.name()),
-            gen_ai.operation.name = telemetry.map(|_| "execute_tool"),
-            jsonrpc.request.id = &*id_text(&call.id),
-            gen_ai.tool.name = &*call.name,
-            rpc.response.status_code = Empty,
-            error.type = Empty,
-            enduser.id = shown_principal(telemetry.map(|it| it as _), context.principal()).as_deref(),
-        );
-        span.follows_from(Span::current());
-        let Some(telemetry) = telemetry else {
-            return Self::unmeasured(span);
-        };
-        let (meta, head) = (context.shared().meta.as_deref().map(RawJson::new), context.head());
-        if !span.is_disabled() {
-            let headers = head.map(head_carrier).unwrap_or_default();
-            telemetry.span_created(&span, &TraceContext { meta: meta_carrier(meta), headers });
-        }
-        let record =
-            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.task_operation(operation);
-        let network = head.map_or(Network::PIPE, head_network);
-        let measured = Measured::new(telemetry, record, "tools/call", network, Instant::now());
-        let protocol_version = Some(call.encoding.dialect.name());
-        Self::measured(span, Measured { tool: Some(call.name.clone()), protocol_version, ..measured })
     }
 
     #[inline]

@@ -83,6 +83,46 @@ impl Operation {
         (measured.protocol_version, measured.is_sent) = (Some(version), true);
         Self::measured(span, measured)
     }
+
+    /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
+    /// parent, since that request ends long before the task.
+    #[cfg(feature = "tasks")]
+    pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &crate::handler::Context) -> Self {
+        let call = context.call();
+        let span = tracing::info_span!(
+            target: "mcp_runtime::request",
+            parent: None,
+            "mcp.task",
+            otel.name = telemetry.map(|_| format!("task {}", call.name)).as_deref(),
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            trace_id = Empty,
+            mcp.method.name = "tools/call",
+            mcp.protocol.version = telemetry.map(|_| call.encoding.dialect.name()),
+            gen_ai.operation.name = telemetry.map(|_| "execute_tool"),
+            jsonrpc.request.id = &*id_text(&call.id),
+            gen_ai.tool.name = &*call.name,
+            rpc.response.status_code = Empty,
+            error.type = Empty,
+            enduser.id = shown_principal(telemetry.map(|it| it as _), context.principal()).as_deref(),
+        );
+        span.follows_from(Span::current());
+        let Some(telemetry) = telemetry else {
+            return Self::unmeasured(span);
+        };
+        let (meta, head) = (context.shared().meta.as_deref().map(RawJson::new), context.head());
+        if !span.is_disabled() {
+            let headers = head.map(head_carrier).unwrap_or_default();
+            telemetry.span_created(&span, &TraceContext { meta: meta_carrier(meta), headers });
+        }
+        let record =
+            |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.task_operation(operation);
+        let network = head.map_or(Network::PIPE, head_network);
+        let mut measured = Measured::new(telemetry, record, "tools/call", network, Instant::now());
+        measured.protocol_version = Some(call.encoding.dialect.name());
+        measured.tool = Some(call.name.clone());
+        Self::measured(span, measured)
+    }
 }
 
 /// Creates the span in which a message is handled: everything that runs for it, such as its function and the layers
