@@ -41,6 +41,20 @@ async fn tokens(world: &World, subject: &str, session: &str) -> Value {
 }
 
 #[tokio::test]
+async fn the_sessions_of_a_user_are_deleted_with_the_grants() {
+    let world = World::new().await;
+    tokens(&world, "ada", "first").await;
+    tokens(&world, "bob", "second").await;
+    let sessions = async || {
+        let records = super::records::stored(&world.records).await;
+        records.into_iter().filter(|(key, _)| key.contains("/session/")).count()
+    };
+    assert_eq!(sessions().await, 2);
+    world.server.revoke_grants("ada").await.unwrap();
+    assert_eq!(sessions().await, 1);
+}
+
+#[tokio::test]
 async fn a_logout_at_the_provider_ends_the_grants_of_the_session_or_of_the_user_at_every_process() {
     for (changes, expected) in [
         (json!({"sub": null}), [false, true, true]),
