@@ -7,8 +7,8 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
-    client::legacy::{Client, connect::HttpConnector},
-    rt::TokioExecutor,
+    client::legacy::{Builder, Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
 };
 use rustls::{ClientConfig, crypto::ring::default_provider};
 use rustls_platform_verifier::BuilderVerifierExt as _;
@@ -20,6 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum size of a response of an issuer in bytes.
 const MAX_RESPONSE: usize = 1024 * 1024;
+
+/// The maximum number of unused connections to a host of an issuer.
+const MAX_IDLE: usize = 8;
 
 type TlsClient = Client<HttpsConnector<HttpConnector<Resolver>>, Full<Bytes>>;
 
@@ -92,8 +95,13 @@ impl Fetcher {
     }
 
     fn with(resolver: Resolver, max_response: usize) -> Self {
-        let plain = Client::builder(TokioExecutor::new()).build_http();
-        let tls = tls_config().map(|config| tls_client(config, resolver)).map_err(|error| error.to_string());
+        let mut builder = Client::builder(TokioExecutor::new());
+        // Strangers name any number of hosts, and their connections would remain open.
+        let max_idle = if resolver.only_public { 0 } else { MAX_IDLE };
+        builder.pool_timer(TokioTimer::new()).pool_max_idle_per_host(max_idle);
+        let plain = builder.build_http();
+        let tls = tls_config().map(|config| tls_client(&builder, config, resolver));
+        let tls = tls.map_err(|error| error.to_string());
         Self { plain, tls, timeout: TIMEOUT, max_response }
     }
 
@@ -175,12 +183,12 @@ fn size(bytes: usize) -> String {
     if bytes < 1 << 20 { format!("{} KiB", bytes >> 10) } else { format!("{} MiB", bytes >> 20) }
 }
 
-fn tls_client(config: ClientConfig, resolver: Resolver) -> TlsClient {
+fn tls_client(builder: &Builder, config: ClientConfig, resolver: Resolver) -> TlsClient {
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     let connector =
         HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().wrap_connector(tcp);
-    Client::builder(TokioExecutor::new()).build(connector)
+    builder.build(connector)
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {
@@ -196,4 +204,32 @@ fn max_age(headers: &HeaderMap) -> Option<Duration> {
         directive => Some(Duration::from_secs(directive.strip_prefix("max-age=")?.trim_matches('"').parse().ok()?)),
     });
     ages.min()
+}
+
+#[cfg(all(test, feature = "server"))]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_to_hosts_of_strangers_are_not_kept() {
+        for (fetcher, is_kept) in [(Fetcher::public(1 << 10), false), (Fetcher::new(), true)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = SecureUrl::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+            let serve = async {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = [0; 1024];
+                assert_ne!(stream.read(&mut head).await.unwrap(), 0);
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+                tokio::time::timeout(Duration::from_millis(300), stream.read(&mut head)).await
+            };
+            let (fetched, read) = tokio::join!(fetcher.get(&url), serve);
+            assert_eq!(&*fetched.unwrap().body, b"{}");
+            assert_eq!(read.is_err(), is_kept, "{read:?}");
+        }
+    }
 }

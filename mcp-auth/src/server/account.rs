@@ -118,7 +118,7 @@ async fn render(server: &Inner, account: &Account, sender: Sender<'_>) -> Result
         sealed: &sealed,
         nonce: &nonce,
     };
-    let html = page::account(&page, &entries);
+    let html = page::account(&page, &entries, users::has_assertions(server, &account.subject).await?);
     Ok(reply::html(StatusCode::OK, &nonce, html))
 }
 

@@ -14,6 +14,7 @@ use subtle::ConstantTimeEq as _;
 use super::{
     client::{Authentication, Client, ClientKeys, ClientSource},
     clients::Clients,
+    documents::MIN_KEY_AGE,
     oauth_error::OAuthError,
     parameters::{Parameters, Sender},
     random,
@@ -34,7 +35,7 @@ const TOKEN_TYPES: [Option<&str>; 3] = [None, Some("jwt"), Some("client-authenti
 /// The maximum time until an assertion expires.
 const MAX_LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// How much the clocks of client and server may differ.
+/// The tolerated clock difference between client and server.
 const LEEWAY: Duration = Duration::from_secs(60);
 
 /// The maximum number of assertions that are remembered until they expire: of clients with metadata documents by the address
@@ -76,12 +77,16 @@ impl Clients {
                 bool::from(random::hash(secret).as_bytes().ct_eq(hash.as_bytes()))
             }
             (Authentication::Keys { keys, algorithm }, None, Some(assertion)) => {
-                assertion.verify(self, &client, keys, *algorithm, sender.peer).await?;
+                let verified = assertion.verify(self, &client, keys, *algorithm, sender.peer).await;
+                verified.map_err(|error| error.of_client(&client.id))?;
                 true
             }
             _ => false,
         };
-        if is_valid { Ok(client) } else { Err(OAuthError::invalid_client("the credentials of the client are wrong")) }
+        if is_valid {
+            return Ok(client);
+        }
+        Err(OAuthError::invalid_client("the credentials of the client are wrong").of_client(&client.id))
     }
 }
 
@@ -182,13 +187,15 @@ impl<'a> Assertion<'a> {
         let result = match keys {
             ClientKeys::Fixed(keys) => keys.verify(&self.token),
             ClientKeys::At(url) => {
-                let result = clients.documents.keys(url, peer).await?.verify(&self.token);
+                let result = clients.documents.keys(url, peer, 0.0).await?.verify(&self.token);
                 // The client may have replaced its keys, unless the token names a known one.
                 let is_final = matches!(result, Some(Ok(()))) || (result.is_some() && self.token.key_id().is_some());
-                if !is_final && clients.documents.renew_keys(url) {
-                    clients.documents.keys(url, peer).await?.verify(&self.token)
-                } else {
+                if is_final {
                     result
+                } else {
+                    let newer_than = clients.clock.unix() - MIN_KEY_AGE.as_secs_f64();
+                    let newer = clients.documents.keys(url, peer, newer_than).await;
+                    newer.map_or(result, |keys| keys.verify(&self.token))
                 }
             }
         };
@@ -200,7 +207,8 @@ impl<'a> Assertion<'a> {
             ClientSource::Document => ("document-assertions", clients.account_of(peer)),
             _ => ("assertions", random::hash(&client.id)),
         };
-        let left = Duration::from_secs_f64((expiry - clients.clock.unix()).max(0.0)) + LEEWAY;
+        // The clock of the store may be ahead, or that of another process may be behind.
+        let left = Duration::from_secs_f64((expiry - clients.clock.unix()).max(0.0)) + LEEWAY * 2;
         let limits = Limits { per_account: MAX_OF_ACCOUNT, total: MAX_REMEMBERED, window: left };
         let name = random::hash(&format!("{} {}", random::hash(&client.id), self.text("jti")));
         match clients.store.insert(kind, &name, &account, limits).await? {

@@ -182,7 +182,7 @@ pub(super) async fn push(server: &Inner, body: &[u8], sender: Sender<'_>) -> Res
     }
     let checked = check_request(server, &client, &form);
     let (request, _) = checked.map_err(|rejection| of_client(rejection.into_error()))?;
-    pushed::insert(server, &request, sender.peer).await.map_err(of_client)
+    pushed::insert(server, &client, &request, sender.peer).await.map_err(of_client)
 }
 
 /// Checks the parameters of a request of a client.

@@ -128,7 +128,7 @@ impl AuthorizationServer {
     }
 
     /// Ends all grants of a user at all processes with the same [`records`](AuthorizationServerBuilder::records), and
-    /// forgets what the user has approved. `subject` is the user at the provider: what follows `#` in the
+    /// forgets what the user has approved, and the sessions at the provider. `subject` is the user at the provider: what follows `#` in the
     /// [`Principal`](mcp_runtime::auth::Principal). Returns the number of grants that have ended.
     ///
     /// This process rejects the access tokens at once, and others within a second of their next request. A login that is
@@ -269,8 +269,10 @@ impl AuthorizationServerBuilder {
     /// for its users, without a page for consent and a login here: the enterprise decides at its provider which clients may
     /// act for which users. Default: `false`. The provider must have been [discovered](Upstream::discover).
     ///
-    /// [`admit`](Self::admit) decides by the claims of the assertion. There are no refresh tokens: a client presents the
-    /// assertion again while it is valid, or another one.
+    /// [`admit`](Self::admit) decides by the claims of the assertion. If the provider has several tenants under one issuer, it
+    /// must compare the claim of the tenant, or users of every tenant get tokens. An assertion without `scope` allows all
+    /// scopes of the server. There are no refresh tokens: a client presents the assertion again while it is valid, or another
+    /// one.
     ///
     /// See [Enterprise-managed authorization](https://modelcontextprotocol.io/extensions/auth/enterprise-managed-authorization).
     pub fn identity_assertions(mut self, are_accepted: bool) -> Self {

@@ -49,7 +49,7 @@ const DEFAULT_LIFETIME: Duration = Duration::from_secs(60 * 60);
 const FAILURE_LIFETIME: Duration = Duration::from_secs(30);
 
 /// The minimum age of keys that are fetched again because an assertion names another one.
-const MIN_KEY_AGE: Duration = Duration::from_secs(60);
+pub(super) const MIN_KEY_AGE: Duration = Duration::from_secs(60);
 
 /// Fetches and caches metadata documents and keys, one request at a time for each of them.
 pub(super) struct Documents {
@@ -65,10 +65,10 @@ pub(super) struct Documents {
 /// Decides whether the client with this document may use the server.
 pub(super) type Policy = dyn Fn(&str) -> bool + Send + Sync;
 
-/// What was fetched, by URL.
+/// Fetched values, by URL.
 struct Cache<T> {
     state: Mutex<State<T>>,
-    /// The error for clients if what is at a URL is unusable.
+    /// The error for clients if the value at a URL is unusable.
     unusable: &'static str,
 }
 
@@ -112,25 +112,17 @@ impl Documents {
         if !admits(id) {
             return Err(OAuthError::invalid_client("the operator does not accept the client"));
         }
-        self.get(&self.clients, &url, peer, |body| describe(id, &parse_object(body)?)).await
+        self.get(&self.clients, &url, peer, 0.0, |body| describe(id, &parse_object(body)?)).await
     }
 
-    /// Returns the keys that a client publishes. While their host does not respond, the last ones remain in use.
+    /// Returns the keys that a client publishes, which are fetched again if they are older than a time in seconds since the
+    /// Unix epoch. While their host does not respond, the last ones remain in use.
     ///
     /// # Errors
     ///
     /// Returns an error if they are not available, or if none can verify an assertion.
-    pub(super) async fn keys(&self, url: &SecureUrl, peer: Peer) -> Result<Arc<JwkSet>, OAuthError> {
-        self.get(&self.keys, url, peer, |body| JwkSet::parse(body).map(Arc::new)).await
-    }
-
-    /// Lets keys be fetched again that do not verify an assertion. Returns `false` if they were fetched a moment ago.
-    pub(super) fn renew_keys(&self, url: &SecureUrl) -> bool {
-        let now = self.clock.unix();
-        let mut state = self.keys.lock();
-        let known = state.known.get_mut(url.as_str());
-        let known = known.filter(|known| known.fetched + MIN_KEY_AGE.as_secs_f64() <= now);
-        known.map(|known| known.until = known.until.min(now)).is_some()
+    pub(super) async fn keys(&self, url: &SecureUrl, peer: Peer, newer_than: f64) -> Result<Arc<JwkSet>, OAuthError> {
+        self.get(&self.keys, url, peer, newer_than, |body| JwkSet::parse(body).map(Arc::new)).await
     }
 
     async fn get<T: Clone>(
@@ -138,17 +130,18 @@ impl Documents {
         cache: &Cache<T>,
         url: &SecureUrl,
         peer: Peer,
+        newer_than: f64,
         parse: impl FnOnce(&[u8]) -> Result<T, String>,
     ) -> Result<T, OAuthError> {
         let id = url.as_str();
-        if let Some(cached) = cache.lock().cached(id, self.clock.unix()) {
+        if let Some(cached) = cache.lock().cached(id, self.clock.unix(), newer_than) {
             return cached;
         }
         // An old document is no substitute here: its host may respond, and the document may have changed.
         let Some(_waiting) = self.waiting.try_acquire(peer) else { return Err(OAuthError::unavailable()) };
         let turn = cache.lock().turn(id);
         let _turn = turn.lock().await;
-        if let Some(cached) = cache.lock().cached(id, self.clock.unix()) {
+        if let Some(cached) = cache.lock().cached(id, self.clock.unix(), newer_than) {
             return cached;
         }
         let fetched = self.fetcher.get(url).await;
@@ -195,8 +188,9 @@ impl<T> Cache<T> {
 
 impl<T: Clone> State<T> {
     /// Returns what is known, unless it is to be fetched.
-    fn cached(&mut self, id: &str, now: f64) -> Option<Result<T, OAuthError>> {
-        if let Some(known) = self.known.get(id).filter(|known| now < known.until) {
+    fn cached(&mut self, id: &str, now: f64, newer_than: f64) -> Option<Result<T, OAuthError>> {
+        let is_fresh = |known: &&Known<T>| now < known.until && known.fetched >= newer_than;
+        if let Some(known) = self.known.get(id).filter(is_fresh) {
             return Some(Ok(known.value.clone()));
         }
         let (error, _) = self.failed.get(id).filter(|(_, until)| now < *until)?.clone();
@@ -220,7 +214,8 @@ impl<T: Clone> State<T> {
 /// In tests, documents are on the loopback interface.
 const ALLOWS_ADDRESSES: bool = cfg!(test);
 
-/// Parses the URL of a document: `https`, with a host name, a path without `.` and `..`, and without a query.
+/// Parses the URL of a document or of keys: `https`, with a host name, and with a path without `.` and `..`. It may have a
+/// query.
 fn document_url(id: &str, allows_addresses: bool) -> Result<SecureUrl, &'static str> {
     let url = SecureUrl::parse(id).map_err(|_| "the URL of the client is not secure")?;
     let host = url.uri().host().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Everything that has ended before it expires: grants, tokens of machines, and signing keys.
+//! Everything that has ended before it expires: grants, tokens that clients have revoked, and signing keys.
 
 use std::{
     num::NonZeroUsize,
@@ -23,8 +23,8 @@ const MAX_ENDED: usize = 10_000;
 /// The maximum number of revoked signing keys, which are announced although that many grants have ended.
 const MAX_KEYS: usize = 100;
 
-/// The maximum number of entries of a user or of a machine in the store.
-const MAX_OF_SUBJECT: usize = 1_000;
+/// The maximum number of entries of a user or of a client in the store.
+const MAX_OF_SUBJECT: usize = if cfg!(test) { 100 } else { 1_000 };
 
 /// The time after which the entries of other processes are read again, and after which a failed attempt is repeated.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ const KIND: &str = "ended";
 /// The beginning of the entry of a signing key.
 const KEY: &str = "key/";
 
-/// The identifiers of grants and of tokens of machines that have ended, and of signing keys that were revoked, by any of
+/// The identifiers of grants and tokens that have ended, and of signing keys that were revoked, by any of
 /// the processes that share the store.
 pub(super) struct Ended {
     known: Mutex<LruCache<String, ()>>,
@@ -59,8 +59,8 @@ impl Ended {
         self.lock().contains(id)
     }
 
-    /// Rejects a grant of a subject, or the token of a machine, from now on: at this process at once, and at the others when
-    /// they read the entries again.
+    /// Rejects a grant of a subject, or a token that a client has revoked, from now on: at this process at once, and at the
+    /// others when they read the entries again.
     pub(super) async fn add(&self, id: &str, subject: &str) -> Result<(), BackendError> {
         self.insert(id);
         let window = self.lifetime + MAX_LEEWAY;

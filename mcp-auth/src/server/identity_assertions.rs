@@ -25,7 +25,7 @@ pub(super) const PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
 /// The type of the tokens.
 const TOKEN_TYPE: &str = "oauth-id-jag+jwt";
 
-/// The maximum time until an assertion expires, and the time by which the clocks may differ, in seconds.
+/// The maximum time until an assertion expires, and the tolerated clock difference between provider and server, in seconds.
 const MAX_LIFETIME: f64 = 60.0 * 60.0;
 const LEEWAY: f64 = 60.0;
 
@@ -50,8 +50,10 @@ pub(super) async fn exchange(
     }
     let scopes = server.options.grantable_scopes(claims.get("scope").and_then(Value::as_str))?;
     let scopes = narrowed(&scopes, form.get("scope"))?;
-    let id = users::assertions(server, &subject, issued).await?;
-    let id = id.ok_or_else(|| invalid("the grants of the user were ended after it was issued"))?;
+    // The clock of the provider may be ahead.
+    let id = users::assertions(server, &subject, issued - LEEWAY).await?;
+    let id =
+        id.ok_or_else(|| invalid("the grants of the user were ended after it was issued, or in the minute before"))?;
     let (copied, bound) = (server.options.copied_claims(&claims), (grants::ASSERTIONS, id.as_str()));
     let token = grants::access_token(server, &subject, client, &scopes, &copied, Some(bound)).await?;
     Event::new("issuance", peer).principal(&server.options.issuer, &subject).client(client.id.as_str()).record();
@@ -87,6 +89,12 @@ async fn verify(server: &Inner, client: &Client, text: &str) -> Result<Map<Strin
     }
     if claims.get("scope").is_some_and(|scope| !scope.is_string()) {
         return Err(invalid("`scope` is not a string"));
+    }
+    if claims.contains_key("cnf") {
+        return Err(invalid("it is bound to a key, which this server cannot verify"));
+    }
+    if claims.contains_key("authorization_details") {
+        return Err(invalid("`authorization_details` are not supported"));
     }
     Ok(claims)
 }

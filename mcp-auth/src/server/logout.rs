@@ -29,12 +29,8 @@ const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 /// Why a grant ends that the provider has ended.
 const REASON: &str = "the user has logged out at the provider";
 
-/// How much the clocks of provider and server may differ, in seconds.
+/// The tolerated clock difference between provider and server, in seconds.
 const LEEWAY: f64 = 60.0;
-
-/// How much the clocks of processes that share a store may differ, in seconds. They follow the clock of the store, but not
-/// to the millisecond.
-const SKEW: f64 = 1.0;
 
 /// A session of a user at the provider.
 #[derive(Default, Serialize, Deserialize)]
@@ -72,7 +68,7 @@ pub(super) async fn handle(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
     let claims = verify(server, form.get("logout_token").unwrap_or_default()).await?;
     let text = |name: &str| claims.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let issued = claims.get("iat").and_then(Value::as_f64).ok_or_else(|| invalid("it has no `iat`"))?;
-    let until = (issued + LEEWAY).min(server.clock.unix() + SKEW);
+    let until = (issued + LEEWAY).min(server.clock.unix() + users::SKEW);
     let subject = text("sub").filter(|_| server.upstream.identifies_by_sub()).map(str::to_owned);
     let mut users = Vec::from_iter(subject);
     if let Some(session) = text("sid") {

@@ -232,8 +232,9 @@ pub(super) struct FormPage<'a> {
     pub(super) nonce: &'a str,
 }
 
-/// Returns the page of a user, whose sealed value is the user.
-pub(super) fn account(page: &FormPage<'_>, entries: &[AccountEntry]) -> String {
+/// Returns the page of a user, whose sealed value is the user, with the grants, and whether clients have access because the
+/// provider has allowed it.
+pub(super) fn account(page: &FormPage<'_>, entries: &[AccountEntry], has_assertions: bool) -> String {
     let (service, action) = (html_escape(page.service), html_escape(page.action));
     let form = |id: &str, label: &str| {
         format!(
@@ -255,8 +256,11 @@ pub(super) fn account(page: &FormPage<'_>, entries: &[AccountEntry]) -> String {
         let _ =
             write!(body, "<dd>{}</dd></dl>{}</section>", entry.used, form(&entry.id, &format!("End access of {name}")));
     }
+    if has_assertions {
+        let _ = write!(body, "<p>Your organization allows applications to use {service} for you.</p>");
+    }
     match entries {
-        [] => body.push_str("<p>There are none.</p>"),
+        [] if !has_assertions => body.push_str("<p>There are none.</p>"),
         _ => body.push_str(&form("all", "End all access")),
     }
     document(&format!("Access to {service}"), page.nonce, page.style, &body)

@@ -17,7 +17,7 @@ use super::{
     reply,
     seal::Purpose,
 };
-use crate::{jose::Jws, jwt::KeySource as _};
+use crate::{claims::MAX_LEEWAY, jose::Jws, jwt::KeySource as _};
 
 /// Why a grant ends that its client has revoked.
 const REASON: &str = "the client has revoked it";
@@ -28,7 +28,8 @@ pub(super) async fn revoke(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
     let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
     let client = server.clients.authenticate(sender, &form).await?;
     let of_client = |error: OAuthError| error.of_client(&client.id);
-    let token = form.get("token").ok_or_else(|| OAuthError::new("invalid_request", "`token` is missing"))?;
+    let missing = || of_client(OAuthError::new("invalid_request", "`token` is missing"));
+    let token = form.get("token").ok_or_else(missing)?;
     if let Some(RefreshToken { grant: id, .. }) = server.sealer.open_text(Purpose::RefreshToken, token) {
         if let Some((grant, _)) = grants::get(server, &id).await? {
             check(&client, Some(&grant.client)).map_err(of_client)?;
@@ -38,12 +39,15 @@ pub(super) async fn revoke(server: &Inner, body: &[u8], sender: Sender<'_>) -> R
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         check(&client, text("client_id")).map_err(of_client)?;
         let is_machine = text("sub").and_then(|sub| sub.strip_prefix(MACHINE)) == Some(client.id.as_str());
+        let expires = claims.get("exp").and_then(Value::as_f64).unwrap_or_default();
+        let has_expired = expires + MAX_LEEWAY.as_secs_f64() <= server.clock.unix();
         match (text(grants::GRANT), text("jti")) {
             (Some(grant), _) => grants::end(server, grant, sender.peer, REASON).await?,
-            // The token of a machine, which states its client twice, or one that was issued for an identity assertion.
-            (None, Some(id)) if is_machine || text(grants::ASSERTIONS).is_some() => {
+            // The token of a machine, which states its client twice, or one that was issued for an identity assertion. It
+            // counts for its client, which would otherwise leave no room for what users end.
+            (None, Some(id)) if !has_expired && (is_machine || text(grants::ASSERTIONS).is_some()) => {
                 let subject = text("sub").unwrap_or_default();
-                server.ended.add(id, subject).await?;
+                server.ended.add(id, &format!("{MACHINE}{}", client.id)).await?;
                 let event = Event::new("revocation", sender.peer)
                     .principal(&server.options.issuer, subject)
                     .client(client.id.as_str());

@@ -22,7 +22,7 @@ impl Routes {
         let is_callback = request.uri().path() == self.0.options.endpoints.callback;
         match *request.method() {
             // It would use up the code of the provider, or a pushed request.
-            Method::HEAD if is_callback || query.contains("request_uri=") => reply::method_not_allowed("GET"),
+            Method::HEAD if is_callback || names_pushed_request(query) => reply::method_not_allowed("GET"),
             Method::GET if is_callback => callback::handle(&self.0, query, sender).await,
             Method::GET | Method::HEAD => authorize::start(&self.0, query, sender).await,
             Method::POST if !is_callback => match authorize::form(&self.0, request.body(), sender) {
@@ -83,6 +83,10 @@ impl Routes {
             registration::register(&self.0, body, sender).await
         }
     }
+}
+
+fn names_pushed_request(query: &str) -> bool {
+    form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "request_uri")
 }
 
 impl AuthorizationRoutes for Routes {

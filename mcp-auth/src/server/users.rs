@@ -32,6 +32,13 @@ const MAX_SESSIONS: usize = 50;
 /// The maximum number of clients whose registrations live on because a user has approved them.
 const MAX_CLIENTS: usize = 50;
 
+/// The tolerated clock difference between processes that share a store, in seconds. They follow the clock of the store, but
+/// not to the millisecond.
+pub(super) const SKEW: f64 = 1.0;
+
+/// The time after which the record of a user is prolonged for whom clients present identity assertions.
+const PROLONGATION: Duration = Duration::from_secs(24 * 60 * 60);
+
 #[derive(Default, Serialize, Deserialize)]
 struct User {
     /// The times of logins, in seconds since the Unix epoch.
@@ -47,6 +54,9 @@ struct User {
     /// The identifier of what was issued for identity assertions, which ends together.
     #[serde(default)]
     assertions: Option<String>,
+    /// The time at which an assertion has prolonged the record, in seconds since the Unix epoch.
+    #[serde(default)]
+    prolonged: f64,
     /// The hashes of sessions at the provider, the oldest one first.
     #[serde(default)]
     sessions: Vec<String>,
@@ -102,7 +112,7 @@ pub(super) async fn grants(server: &Inner, subject: &str) -> Result<Vec<(String,
     Ok(found)
 }
 
-/// Ends all grants of a user, and forgets all approvals. Returns the number of grants.
+/// Ends all grants of a user, and forgets all approvals and sessions. Returns the number of grants.
 pub(super) async fn revoke_grants(
     server: &Inner,
     subject: &str,
@@ -110,15 +120,19 @@ pub(super) async fn revoke_grants(
     reason: &str,
 ) -> Result<usize, BackendError> {
     let now = server.clock.unix();
-    let (mut ids, mut browsers, mut assertions) = (Vec::new(), Vec::new(), None);
+    let (mut ids, mut browsers, mut sessions, mut assertions) = (Vec::new(), Vec::new(), Vec::new(), None);
     update(server, subject, |user| {
-        (ids, browsers, assertions) = (user.grants.clone(), user.browsers.clone(), user.assertions.clone());
-        user.ended = now;
+        (ids, browsers) = (user.grants.clone(), user.browsers.clone());
+        (sessions, assertions) = (user.sessions.clone(), user.assertions.clone());
+        user.ended = user.ended.max(now + SKEW);
     })
     .await?;
     end_assertions(server, subject, assertions, peer, reason).await?;
     for browser in browsers {
         forget_browser(server, &browser).await?;
+    }
+    for session in sessions {
+        server.store.delete("session", &session).await?;
     }
     let mut count = 0;
     for id in ids {
@@ -133,13 +147,29 @@ pub(super) async fn revoke_grants(
 /// Returns the identifier of what is issued to a user for identity assertions. Returns `None` for an assertion that was
 /// issued, in seconds since the Unix epoch, before everything that the user had allowed was ended.
 pub(super) async fn assertions(server: &Inner, subject: &str, issued: f64) -> Result<Option<String>, OAuthError> {
+    let now = server.clock.unix();
+    if let Some((user, _)) = server.store.get::<User>("user", &random::hash(subject)).await?
+        && now < user.prolonged + PROLONGATION.as_secs_f64()
+        && let Some(id) = user.assertions
+    {
+        return Ok((user.ended <= issued).then_some(id));
+    }
     let (new, mut found) = (random::token()?, None);
     update(server, subject, |user| {
-        let id = (user.ended <= issued).then(|| user.assertions.get_or_insert_with(|| new.clone()));
-        found = id.cloned();
+        found = None;
+        if user.ended <= issued {
+            user.prolonged = now;
+            found = Some(user.assertions.get_or_insert_with(|| new.clone()).clone());
+        }
     })
     .await?;
     Ok(found)
+}
+
+/// Returns whether clients have got access to a user for identity assertions.
+pub(super) async fn has_assertions(server: &Inner, subject: &str) -> Result<bool, BackendError> {
+    let found = server.store.get::<User>("user", &random::hash(subject)).await?;
+    Ok(found.is_some_and(|(user, _)| user.assertions.is_some()))
 }
 
 /// Ends what was issued to a user for identity assertions.
@@ -166,7 +196,6 @@ pub(super) async fn end_until(
     peer: Peer,
     reason: &str,
 ) -> Result<(), BackendError> {
-    let found = grants(server, subject).await?;
     if session.is_none() && server.store.get::<User>("user", &random::hash(subject)).await?.is_some() {
         let mut assertions = None;
         update(server, subject, |user| {
@@ -177,6 +206,8 @@ pub(super) async fn end_until(
         end_assertions(server, subject, assertions, peer, reason).await?;
     }
     let is_meant = |grant: &Grant| session.is_none() || session_of(&grant.claims) == session;
+    // Read after the time was written: no older code creates a grant anymore.
+    let found = grants(server, subject).await?;
     for (id, _) in found.into_iter().filter(|(_, grant)| grant.created <= until && is_meant(grant)) {
         grants::end(server, &id, peer, reason).await?;
     }

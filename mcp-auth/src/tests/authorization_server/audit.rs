@@ -107,6 +107,8 @@ async fn each_event_names_principal_client_peer_and_reason() {
     let unknown = "the client is unknown, or its registration has expired";
     expect("client", &[format!("refusal peer=192.0.2.1 reason={unknown}")]);
 
+    world.send("POST", "/revoke", &[], "client_id=app").await;
+    expect("revocation", &[refused("`token` is missing")]);
     let code = response.parameter("code").unwrap();
     let tokens = world.exchange(&code, &[]).await.json();
     expect("exchange", &[ada("issuance")]);
@@ -167,7 +169,10 @@ async fn each_event_names_principal_client_peer_and_reason() {
     world.send("POST", "/revoke", &[], &form(&[robot[1], robot[2], ("token", token)])).await;
     expect("machine", &[format!("revocation {machine} reason=the client has revoked it")]);
     world.token(&[robot[0], robot[1], ("client_secret", "wrong")]).await;
-    expect("secret", &["refusal peer=192.0.2.1 reason=the credentials of the client are wrong".to_owned()]);
+    expect(
+        "secret",
+        &["refusal client=robot peer=192.0.2.1 reason=the credentials of the client are wrong".to_owned()],
+    );
 
     world.tokens().await;
     log.take();

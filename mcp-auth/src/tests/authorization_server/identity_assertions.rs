@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ISSUER, Reaction, World, form};
+use super::{Browser, ISSUER, Reaction, World, form, operations::account, records::stored};
 use crate::{
     AuthorizationServer, AuthorizationServerBuilder, ClientCredentials, Upstream,
     tests::{RESOURCE, Signer, bearer, signer::now},
@@ -54,8 +54,14 @@ async fn a_client_gets_tokens_for_an_assertion_of_the_provider() {
     assert_eq!(identity.principal(), format!("{ISSUER}#ada"));
     assert_eq!(identity.claim("email"), Some(&json!("ada@example.com")));
     assert_eq!(identity.claim("client_id"), Some(&json!("web")));
-    // The same client may present it again while it is valid.
+    // The same client may present it again while it is valid, and the record of the user is not written again.
+    let version = async || {
+        let records = stored(&world.records).await;
+        records.into_iter().find(|(key, _)| key.contains("/user/")).unwrap().1.version
+    };
+    let before = version().await;
     assert_eq!(present(&world, &assertion, &[("scope", "notes:read")]).await.json()["scope"], "notes:read");
+    assert_eq!(version().await, before);
     for (scope, requested, granted) in [
         (json!("notes:read"), "", json!("notes:read")),
         (json!("notes:read openid"), "", json!("notes:read")),
@@ -97,6 +103,16 @@ async fn each_refusal_of_an_assertion_says_why() {
         ("too long", valid(json!({"exp": now() + 4000})), "it expires later than in an hour"),
         ("no user", valid(json!({"sub": null})), "it names no user"),
         ("a machine", valid(json!({"sub": "client:robot"})), "it names no user"),
+        (
+            "bound to a key",
+            valid(json!({"cnf": {"jkt": "x"}})),
+            "it is bound to a key, which this server cannot verify",
+        ),
+        (
+            "details",
+            valid(json!({"authorization_details": [{"type": "notes"}]})),
+            "`authorization_details` are not supported",
+        ),
         ("scopes in a list", valid(json!({"scope": ["notes:read"]})), "`scope` is not a string"),
         ("not admitted", valid(json!({"email": "eve@example.com"})), "the user may not use this server"),
     ] {
@@ -152,7 +168,20 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
     }
     let refused = present(&two, &assertion, &[]).await.json();
     assert!(refused["error_description"].as_str().unwrap().contains("were ended after it was issued"), "{refused}");
-    let later = get(&sign(&one, &json!({"iat": now() + 3}))).await;
+    // The clock of the provider may be ahead by a minute.
+    let ahead = present(&one, &sign(&one, &json!({"iat": now() + 3})), &[]).await;
+    assert_eq!(ahead.status, 400, "{ahead:?}");
+    let later = get(&sign(&one, &json!({"iat": now() + 64}))).await;
+    assert!(one.accepts(&later).await);
+    let mut browser = Browser::default();
+    let page = account(&one, &mut browser).await;
+    assert!(page.body.contains("Your organization allows") && page.body.contains("End all access"), "{page:?}");
+    let body = form(&[("account", &page.hidden("account")), ("end", "all")]);
+    let page = one.visit(&mut browser, "POST", "/authorize/account", &body).await;
+    assert!(page.body.contains("There are none.") && !page.body.contains("End all access"), "{page:?}");
+    assert!(!one.accepts(&later).await);
+    one.clock.advance(Duration::from_secs(2));
+    let later = get(&sign(&one, &json!({"iat": now() + 67}))).await;
     assert!(one.accepts(&later).await);
     // A logout of the user at the provider ends it, too.
     let event = json!({"http://schemas.openid.net/event/backchannel-logout": {}});
@@ -163,4 +192,38 @@ async fn what_was_issued_for_assertions_ends_with_the_grants_of_the_user_and_by_
     let logout = signer.token_with(json!({"typ": "logout+jwt"}), &logout);
     let response = one.send("POST", "/authorize/backchannel-logout", &[], &form(&[("logout_token", &logout)])).await;
     assert_eq!((response.status, one.accepts(&later).await), (200, false), "{response:?}");
+}
+
+#[tokio::test]
+async fn a_client_that_revokes_its_tokens_leaves_room_to_end_those_of_the_user() {
+    let one = World::with(enabled).await;
+    let two = one.replica(RESOURCE, [7; 32], enabled).await;
+    let assertion = sign(&one, &json!({"exp": now() + 3000}));
+    let get = async || present(&one, &assertion, &[]).await.json()["access_token"].clone();
+    let revoke = async |token: &Value| {
+        let token = token.as_str().unwrap();
+        let body = form(&[("client_id", "web"), ("client_secret", "a web secret"), ("token", token)]);
+        assert_eq!(one.send("POST", "/revoke", &[], &body).await.status, 200);
+    };
+    // Tokens that have expired are not remembered.
+    let mut expired = Vec::new();
+    for _ in 0..100 {
+        expired.push(get().await);
+    }
+    for world in [&one, &two] {
+        world.clock.advance(Duration::from_secs(16 * 60));
+    }
+    for token in &expired {
+        revoke(token).await;
+    }
+    let (first, second) = (get().await, get().await);
+    revoke(&first).await;
+    two.clock.advance(Duration::from_secs(2));
+    assert_eq!((two.accepts(&first).await, two.accepts(&second).await), (false, true));
+    for _ in 0..100 {
+        revoke(&get().await).await;
+    }
+    one.server.revoke_grants("ada").await.unwrap();
+    two.clock.advance(Duration::from_secs(2));
+    assert!(!two.accepts(&second).await);
 }

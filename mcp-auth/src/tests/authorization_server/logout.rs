@@ -41,6 +41,42 @@ async fn tokens(world: &World, subject: &str, session: &str) -> Value {
 }
 
 #[tokio::test]
+async fn a_code_that_is_exchanged_during_a_logout_leaves_no_grant() {
+    let world = World::new().await;
+    for delay in 0..40 {
+        let user = format!("user-{delay}");
+        world.set_user(&user);
+        let code = world.code(&[]).await;
+        let token = sign(&world, "logout+jwt", &json!({"sub": user, "sid": null}));
+        let logout = async {
+            for _ in 0..delay {
+                tokio::task::yield_now().await;
+            }
+            send(&world, &token).await
+        };
+        let (logout, exchanged) = tokio::join!(logout, world.exchange(&code, &[]));
+        assert_eq!(logout.status, 200, "{logout:?}");
+        if exchanged.status == 200 {
+            assert!(!world.accepts(&exchanged.json()["access_token"]).await, "after {delay} steps");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_sessions_of_a_user_are_deleted_with_the_grants() {
+    let world = World::new().await;
+    tokens(&world, "ada", "first").await;
+    tokens(&world, "bob", "second").await;
+    let sessions = async || {
+        let records = super::records::stored(&world.records).await;
+        records.into_iter().filter(|(key, _)| key.contains("/session/")).count()
+    };
+    assert_eq!(sessions().await, 2);
+    world.server.revoke_grants("ada").await.unwrap();
+    assert_eq!(sessions().await, 1);
+}
+
+#[tokio::test]
 async fn a_logout_at_the_provider_ends_the_grants_of_the_session_or_of_the_user_at_every_process() {
     for (changes, expected) in [
         (json!({"sub": null}), [false, true, true]),

@@ -126,6 +126,15 @@ async fn all_logins_of_a_user_end_and_codes_and_approvals_with_them() {
 }
 
 #[tokio::test]
+async fn codes_end_with_all_logins_at_a_process_whose_clock_is_ahead() {
+    let (one, two) = replicas().await;
+    two.clock.advance(SECOND * 3 / 4);
+    let code = two.code(&[]).await;
+    one.server.revoke_grants("ada").await.unwrap();
+    assert_eq!(two.exchange(&code, &[]).await.json()["error"], "invalid_grant");
+}
+
+#[tokio::test]
 async fn a_grant_ends_that_is_not_refreshed() {
     for (grant_idle_timeout, status) in [(None, 200), (Some(HOUR), 400)] {
         let world = World::with(|builder| builder.grant_idle_timeout(grant_idle_timeout)).await;
@@ -167,7 +176,7 @@ async fn a_refresh_that_panics_does_not_delay_the_next_one() {
 }
 
 /// Opens the page of the user who logs in at the provider.
-async fn account(world: &World, browser: &mut Browser) -> Reaction {
+pub(super) async fn account(world: &World, browser: &mut Browser) -> Reaction {
     let login = world.visit(browser, "GET", "/authorize/account", "").await;
     assert_eq!(login.status, 303, "{login:?}");
     world.return_with(browser, &login, &[("code", "x")]).await

@@ -62,7 +62,9 @@ async fn a_pushed_request_is_opened_once_in_a_minute_by_its_client_at_any_proces
     let two = one.replica(RESOURCE, [7; 32], |builder| builder).await;
     let first = uri(&push(&one, &[]).await);
     let head = format!("/authorize?{}", form(&[("client_id", "app"), ("request_uri", &first)]));
-    assert_eq!(one.send("HEAD", &head, &[], "").await.status, 405);
+    for head in [&head, &head.replace("request_uri", "request%5Furi")] {
+        assert_eq!(one.send("HEAD", head, &[], "").await.status, 405, "{head}");
+    }
     let invented = format!("{}x", &first[..first.len() - 1]);
     for (client, uri, status) in [
         ("other", &first, 400),
@@ -121,6 +123,10 @@ async fn pushed_requests_are_bounded_by_address_and_in_total() {
         let pushed = push_from(&world, &format!("198.51.{}.1:1", 101 + index / 100), &[]).await;
         assert_eq!(pushed.status, if index < 900 { 201 } else { 429 }, "{index}");
     }
+    // Strangers do not displace configured clients that authenticate.
+    let web = push_from(&world, "198.51.100.1:1", &[("client_id", "web"), ("client_secret", "a web secret")]).await;
+    assert_eq!(open(&world, &mut Browser::default(), "app", &uri(&web)).await.status, 400);
+    assert_eq!(open(&world, &mut Browser::default(), "web", &uri(&web)).await.status, 200);
     // One that was opened leaves its place.
     assert_eq!(open(&world, &mut Browser::default(), "app", &opened).await.status, 200);
     assert_eq!(push_from(&world, "198.51.100.1:1", &[]).await.status, 201);
