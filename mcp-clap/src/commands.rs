@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use clap::{ArgAction, Command};
+use clap::{Arg, ArgAction, Command};
 use mcp_runtime::{Context, function::ToolEntry};
 use serde_json::{Map, Value, json};
 
@@ -52,6 +52,11 @@ fn tool(name: String, path: &[&Command], program: &Arc<Program>, configure: &Con
     let mut names = HashSet::new();
     let levels: Vec<_> =
         path.iter().enumerate().map(|(depth, command)| level(command, depth, path.len() - 1, &mut names)).collect();
+    if let Some(missing) = unavailable(path, &levels) {
+        let command = command.get_bin_name().unwrap_or_default();
+        tracing::warn!(command, argument = missing, "no tool: a required argument cannot be passed by a tool");
+        return None;
+    }
     let properties = || levels.iter().flat_map(|level| &level.properties);
     let required: Vec<_> = path
         .iter()
@@ -59,7 +64,7 @@ fn tool(name: String, path: &[&Command], program: &Arc<Program>, configure: &Con
         .enumerate()
         .filter(|(depth, (command, _))| depth + 1 == path.len() || !command.is_subcommand_negates_reqs_set())
         .flat_map(|(_, (_, level))| &level.properties)
-        .filter(|property| property.arg.is_required_set() && property.arg.get_env().is_none())
+        .filter(|property| is_required(&property.arg))
         .map(|property| property.name.clone())
         .collect();
     let schemas: Map<String, Value> =
@@ -76,6 +81,23 @@ fn tool(name: String, path: &[&Command], program: &Arc<Program>, configure: &Con
     });
     let about = command.get_long_about().or_else(|| command.get_about());
     configure(entry.description(about.map(ToString::to_string).unwrap_or_default()), command)
+}
+
+fn is_required(arg: &Arg) -> bool {
+    arg.is_required_set() && arg.get_env().is_none()
+}
+
+/// Returns a required argument that is not a property, so that no call could succeed.
+fn unavailable<'a>(path: &[&'a Command], levels: &[Level]) -> Option<&'a str> {
+    let is_property = |arg: &Arg| {
+        levels.iter().flat_map(|level| &level.properties).any(|property| property.arg.get_id() == arg.get_id())
+    };
+    path.iter()
+        .enumerate()
+        .filter(|(depth, command)| depth + 1 == path.len() || !command.is_subcommand_negates_reqs_set())
+        .flat_map(|(_, command)| command.get_arguments())
+        .find(|arg| is_required(arg) && !is_property(arg))
+        .map(|arg| arg.get_id().as_str())
 }
 
 fn level(command: &Command, depth: usize, last: usize, names: &mut HashSet<String>) -> Level {
