@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 pub(crate) struct Property {
     pub(crate) name: String,
     pub(crate) arg: Arg,
-    pub(crate) form: Form,
+    pub(crate) style: ArgumentStyle,
 }
 
 /// A command on the way to the one that a tool calls.
-pub(crate) struct Level {
+pub(crate) struct CommandArguments {
     /// The word that selects the command; `None` for the program.
     pub(crate) name: Option<String>,
     /// Options first, then positional arguments in their order.
@@ -22,7 +22,7 @@ pub(crate) struct Level {
 
 /// How the value of a property becomes words.
 #[derive(Debug)]
-pub(crate) enum Form {
+pub(crate) enum ArgumentStyle {
     /// `--name` if the value is `true`.
     Flag,
     /// `--name` as often as the value says.
@@ -39,16 +39,16 @@ pub(crate) enum Form {
     Positional { many: bool },
 }
 
-impl Form {
-    /// Returns the form of an argument, or `None` if values could be taken for something else. `above` means that a subcommand follows.
-    pub(crate) fn of(arg: &Arg, command: &Command, above: bool) -> Option<Self> {
+impl ArgumentStyle {
+    /// Returns the style of an argument, or `None` if values could be taken for something else. `is_parent` means that a subcommand follows.
+    pub(crate) fn of(arg: &Arg, command: &Command, is_parent: bool) -> Option<Self> {
         let range = arg.get_num_args().unwrap_or_default();
         let appends = matches!(arg.get_action(), ArgAction::Append);
         let many = appends || range.max_values() > 1 || arg.get_value_delimiter().is_some();
         if arg.is_positional() {
             // Before `--`, a value could be the name of a subcommand.
             let separate = escapes(command) || arg.is_last_set() || !command.has_subcommands();
-            return (!above && separate).then_some(Self::Positional { many });
+            return (!is_parent && separate).then_some(Self::Positional { many });
         }
         let unescaped = !escapes(command) && command.get_positionals().any(|arg| !arg.is_last_set());
         if matches!(arg.get_action(), ArgAction::Count) {
@@ -72,7 +72,7 @@ impl Form {
             return attached.then_some(Self::Joined(delimiter));
         }
         let fixed = range.min_values() == range.max_values();
-        let bounded = fixed || ends || !(above || unescaped || arg.is_allow_hyphen_values_set());
+        let bounded = fixed || ends || !(is_parent || unescaped || arg.is_allow_hyphen_values_set());
         let separate = !(arg.is_require_equals_set() || command.is_subcommand_precedence_over_arg_set());
         (bounded && separate).then_some(Self::Words)
     }
@@ -90,10 +90,10 @@ pub(crate) fn escapes(command: &Command) -> bool {
 }
 
 /// Returns the command line of a call, without the program.
-pub(crate) fn words(levels: &[Level], arguments: &Map<String, Value>) -> Result<Vec<String>, String> {
-    let mut words = Vec::new();
+pub(crate) fn argv(levels: &[CommandArguments], arguments: &Map<String, Value>) -> Result<Vec<String>, String> {
+    let mut argv = Vec::new();
     for level in levels {
-        words.extend(level.name.clone());
+        argv.extend(level.name.clone());
         let (mut missing, mut escaped) = (None, false);
         for property in &level.properties {
             let (name, arg) = (&property.name, &property.arg);
@@ -114,18 +114,20 @@ pub(crate) fn words(levels: &[Level], arguments: &Map<String, Value>) -> Result<
                 (Some(long), _) => format!("--{long}"),
                 (None, short) => format!("-{}", short.unwrap_or_default()),
             };
-            match property.form {
-                Form::Flag => words.extend((value == true).then(option)),
-                Form::Count => {
+            match property.style {
+                ArgumentStyle::Flag => argv.extend((value == true).then(option)),
+                ArgumentStyle::Count => {
                     let count = value.as_u64().unwrap_or_default().min(255);
-                    words.extend((0..count).map(|_| option()));
+                    argv.extend((0..count).map(|_| option()));
                 }
-                Form::Value | Form::Each => words.extend(values.iter().map(|value| format!("{}={value}", option()))),
-                Form::Joined(_) if values.is_empty() => {}
-                Form::Joined(delimiter) => {
-                    words.push(format!("{}={}", option(), values.join(&delimiter.to_string())));
+                ArgumentStyle::Value | ArgumentStyle::Each => {
+                    argv.extend(values.iter().map(|value| format!("{}={value}", option())))
                 }
-                Form::Words => {
+                ArgumentStyle::Joined(_) if values.is_empty() => {}
+                ArgumentStyle::Joined(delimiter) => {
+                    argv.push(format!("{}={}", option(), values.join(&delimiter.to_string())));
+                }
+                ArgumentStyle::Words => {
                     let occurrence = if appends { range.max_values() } else { usize::MAX };
                     for values in values.chunks(occurrence) {
                         // With fewer values, clap would take the next word for one.
@@ -140,39 +142,39 @@ pub(crate) fn words(levels: &[Level], arguments: &Map<String, Value>) -> Result<
                                 "`{name}`: expected {expected} values for each occurrence, found {found}"
                             ));
                         }
-                        words.push(option());
-                        separate(arg, name, values, arg.is_allow_hyphen_values_set(), &mut words)?;
+                        argv.push(option());
+                        push_values(arg, name, values, arg.is_allow_hyphen_values_set(), &mut argv)?;
                         let end = arg.get_value_terminator().filter(|_| values.len() < range.max_values());
-                        words.extend(end.map(ToString::to_string));
+                        argv.extend(end.map(ToString::to_string));
                     }
                 }
-                Form::Positional { .. } if values.is_empty() => missing = missing.or(Some(name)),
-                Form::Positional { .. } => {
+                ArgumentStyle::Positional { .. } if values.is_empty() => missing = missing.or(Some(name)),
+                ArgumentStyle::Positional { .. } => {
                     if let Some(missing) = missing.filter(|_| !arg.is_last_set()) {
                         return Err(format!("`{name}` can only be given together with `{missing}`"));
                     }
                     if !escaped && (level.escapes || arg.is_last_set()) {
-                        words.push("--".to_owned());
+                        argv.push("--".to_owned());
                         escaped = true;
                     }
                     let several = appends || range.max_values() > 1;
                     let end = arg.get_value_terminator().filter(|_| several).map(ToString::to_string);
                     if escaped && arg.get_value_terminator().is_none() {
-                        words.extend(values);
+                        argv.extend(values);
                     } else {
-                        separate(arg, name, &values, escaped, &mut words)?;
+                        push_values(arg, name, &values, escaped, &mut argv)?;
                     }
                     escaped |= end.as_deref() == Some("--");
-                    words.extend(end);
+                    argv.extend(end);
                 }
             }
         }
     }
-    Ok(words)
+    Ok(argv)
 }
 
 /// Adds values as words of their own, if none of them could be taken for an option or for the end of the values.
-fn separate(arg: &Arg, name: &str, values: &[String], hyphens: bool, words: &mut Vec<String>) -> Result<(), String> {
+fn push_values(arg: &Arg, name: &str, values: &[String], hyphens: bool, argv: &mut Vec<String>) -> Result<(), String> {
     let end = arg.get_value_terminator().map(ToString::to_string);
     for value in values {
         if !hyphens && value.len() > 1 && value.starts_with('-') {
@@ -184,7 +186,7 @@ fn separate(arg: &Arg, name: &str, values: &[String], hyphens: bool, words: &mut
             return Err(format!("`{name}`: {value:?} ends the values of this argument, and cannot be one"));
         }
     }
-    words.extend_from_slice(values);
+    argv.extend_from_slice(values);
     Ok(())
 }
 
