@@ -32,7 +32,7 @@
 //!
 //! # Tools
 //!
-//! Every command that can run is a tool: one without subcommands, and one whose subcommand is optional. The name consists of the names
+//! Each command without subcommands, or with an optional subcommand, is a tool. The name consists of the names
 //! of the subcommands (`git remote add` becomes `remote_add`), or is the name of the program for the program itself. Hidden commands, and
 //! the generated `help`, are left out. The description is the long help. There are no behaviour hints unless
 //! [`configure`](Program::configure) sets them.
@@ -50,21 +50,34 @@
 //! become `_`, and a name that exists already gets a number. Options of the commands above a subcommand belong to its tool, too, and
 //! global ones appear once. Conflicts, groups and other rules are left to clap, whose message becomes the error of the tool.
 //!
-//! Not available: hidden arguments, positional arguments of a command above a subcommand, the form of an option without its optional value,
-//! and options with a variable number of values that may begin with `-`, unless a value ends them. Where one positional argument follows
-//! several values, clap accepts no value that begins with `-` for it.
+//! Not available:
+//!
+//! - hidden arguments, positional arguments of a command above a subcommand, and the form of an option without its optional value;
+//! - options with a variable number of values, unless a value ends them, if the values may begin with `-`, or if a subcommand or a
+//!   positional argument that `--` cannot precede follows;
+//! - options that need `=`, and have several values without a delimiter;
+//! - options without a long name whose command has a positional argument with `allow_hyphen_values` that is not `last`: clap takes
+//!   `-u=root` for the positional argument;
+//! - commands with a required argument that is not available. The server logs a warning.
+//!
+//! Where one positional argument follows several values, clap accepts no value that begins with `-` for it.
 //!
 //! # Calls
 //!
 //! A call starts the program without a shell. No value can become an option or a subcommand: values of options are passed as
-//! `--name=value`, and positional arguments after `--`. Where clap accepts neither, a value that begins with `-` is rejected. The program
-//! itself may still read its values as something else, such as the name of a file that it overwrites: leave out commands that a
-//! model must not use.
+//! `--name=value`, and positional arguments after `--`. Where clap accepts neither, a value that begins with `-` is rejected. A value
+//! that contains the delimiter of its argument is rejected, too. The program itself may still read its values as something else, such as
+//! the name of a file that it overwrites: leave out commands that a model must not use.
 //!
-//! - stdin is empty. The environment and the working directory are those of the server.
+//! - stdin is empty, but a program that opens `/dev/tty` can still ask at the terminal of the server. The environment and the working
+//!   directory are those of the server.
+//! - A program that replaces `@file` by the words in a file before clap parses them also does so with values.
 //! - Exit code 0: the result is stdout as text, or stderr if stdout is empty. Bytes that are not UTF-8 are replaced.
 //! - Any other exit code: the call fails with the exit code, stderr and stdout.
-//! - Of each stream, the first 256 KiB are kept, or [`output_limit`](Program::output_limit). The text says if it was cut.
+//! - Of each stream, the first 256 KiB are kept, or [`output_limit`](Program::output_limit). The text says if it was truncated.
+//! - At most 16 calls run at the same time, or [`max_processes`](Program::max_processes). Further ones wait within their timeout.
+//! - A process that the program leaves behind with stdout or stderr open is killed on Unix about one second after the program has ended,
+//!   and the result is what was read until then.
 //! - A call that is cancelled or exceeds the server's [`timeout`](Server::timeout) kills the program, on Unix with its process group.
 //! - There are no notifications of progress: lines on stderr have no form that could be converted.
 #![warn(clippy::missing_errors_doc)]
@@ -78,17 +91,22 @@ use std::{env, ffi::OsString, path::PathBuf, process, sync::Arc, thread};
 
 use clap::Command;
 use mcp_runtime::{Server, function::ToolEntry};
-use tokio::runtime;
+use tokio::{runtime, sync::Semaphore};
 
 /// The default of [`Program::output_limit`].
 const OUTPUT_LIMIT: usize = 256 * 1024;
+/// The default of [`Program::max_processes`].
+const MAX_PROCESSES: usize = 16;
 
 /// Serves the program over stdio and exits, if its first argument is `--mcp`. Returns otherwise.
 ///
 /// Call it at the start of `main`, before anything is printed to stdout, with a function that returns the [`Command`]: `Cli::command` of
 /// [`CommandFactory`](clap::CommandFactory), or the function that builds it. It works within an async runtime, too.
 ///
+/// A program with an option `--mcp` of its own can no longer be called with it as the first argument.
+///
 /// The exit code is 0 when stdin has ended, and 1 if the server cannot be built or a stream fails.
+#[track_caller]
 pub fn serve_if_asked(command: impl FnOnce() -> Command) {
     if is_asked() {
         Program::new(command()).serve_if_asked();
@@ -128,13 +146,20 @@ pub struct Program {
     command: Command,
     path: Option<PathBuf>,
     output_limit: usize,
+    max_processes: usize,
     configure: Configure,
 }
 
 impl Program {
     /// Creates the tools of the current program, which must parse its command line with this [`Command`].
     pub fn new(command: Command) -> Self {
-        Self { command, path: None, output_limit: OUTPUT_LIMIT, configure: Box::new(|tool, _| Some(tool)) }
+        Self {
+            command,
+            path: None,
+            output_limit: OUTPUT_LIMIT,
+            max_processes: MAX_PROCESSES,
+            configure: Box::new(|tool, _| Some(tool)),
+        }
     }
 
     /// Sets the program that calls start, in place of the [current](env::current_exe) one. A name without `/` is searched in `PATH`.
@@ -143,9 +168,16 @@ impl Program {
         self
     }
 
-    /// Sets how many bytes of stdout, and of stderr, a result contains at most. The rest is read and discarded.
+    /// Sets how many bytes of stdout, and of stderr, a result contains at most. The rest is read and discarded, and a note at the end says
+    /// how much it was.
     pub fn output_limit(mut self, bytes: usize) -> Self {
         self.output_limit = bytes;
+        self
+    }
+
+    /// Sets how many processes of calls run at the same time, at least 1. Further calls wait, within their timeout.
+    pub fn max_processes(mut self, processes: usize) -> Self {
+        self.max_processes = processes;
         self
     }
 
@@ -174,11 +206,20 @@ impl Program {
     }
 
     /// Returns the tools, for [`Server::with_entry`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no [`path`](Self::path) and the path of the current program cannot be found.
     #[track_caller]
     pub fn tools(self) -> Vec<ToolEntry> {
         // The path of a running program that is replaced by an update would change later.
-        let path = self.path.or_else(|| env::current_exe().ok()).unwrap_or_else(|| self.command.get_name().into());
-        let program = Arc::new(child::Program { path, output_limit: self.output_limit });
+        let path = self.path.map_or_else(env::current_exe, Ok);
+        let path = match path {
+            Ok(path) => path,
+            Err(error) => panic!("the path of the current program cannot be found: {error}"),
+        };
+        let processes = Semaphore::new(self.max_processes.clamp(1, Semaphore::MAX_PERMITS));
+        let program = Arc::new(child::Program { path, output_limit: self.output_limit, processes });
         commands::tools(self.command, &program, &self.configure)
     }
 
@@ -193,7 +234,7 @@ impl Program {
         self.tools().into_iter().fold(server, Server::with_entry)
     }
 
-    /// As [`serve_if_asked`], with the settings of this value.
+    /// Serves the program like [`serve_if_asked`], with these settings.
     #[track_caller]
     pub fn serve_if_asked(self) {
         if !is_asked() {

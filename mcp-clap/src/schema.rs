@@ -9,19 +9,19 @@ use std::{
 use clap::{Arg, Command, builder::PossibleValue};
 use serde_json::{Value, json};
 
-use crate::arguments::Form;
+use crate::arguments::ArgumentStyle;
 
 /// Returns the schema of an argument.
-pub(crate) fn property(arg: &Arg, form: &Form) -> Value {
-    let mut schema = match form {
-        Form::Flag => json!({"type": "boolean"}),
-        Form::Count => json!({"type": "integer", "minimum": 0, "maximum": u8::MAX}),
-        form if form.is_array() => json!({"type": "array", "items": value(arg)}),
+pub(crate) fn property(arg: &Arg, style: &ArgumentStyle) -> Value {
+    let mut schema = match style {
+        ArgumentStyle::Flag => json!({"type": "boolean"}),
+        ArgumentStyle::Count => json!({"type": "integer", "minimum": 0, "maximum": u8::MAX}),
+        style if style.is_array() => json!({"type": "array", "items": value(arg)}),
         _ => value(arg),
     };
     let range = arg.get_num_args().unwrap_or_default();
     // Of an option that may occur several times, these limit one occurrence.
-    if form.is_array() && range.max_values() > 1 && !matches!(arg.get_action(), clap::ArgAction::Append) {
+    if style.is_array() && range.max_values() > 1 && !matches!(arg.get_action(), clap::ArgAction::Append) {
         if range.min_values() > 1 {
             schema["minItems"] = range.min_values().into();
         }
@@ -29,7 +29,7 @@ pub(crate) fn property(arg: &Arg, form: &Form) -> Value {
             schema["maxItems"] = range.max_values().into();
         }
     }
-    if let Some(default) = default(arg, form, &schema) {
+    if let Some(default) = default(arg, style, &schema) {
         schema["default"] = default;
     }
     let description = description(arg);
@@ -54,8 +54,8 @@ fn description(arg: &Arg) -> String {
     text.trim().to_owned()
 }
 
-fn default(arg: &Arg, form: &Form, schema: &Value) -> Option<Value> {
-    let flag = matches!(form, Form::Flag | Form::Count);
+fn default(arg: &Arg, style: &ArgumentStyle, schema: &Value) -> Option<Value> {
+    let flag = matches!(style, ArgumentStyle::Flag | ArgumentStyle::Count);
     if flag || arg.is_hide_default_value_set() || arg.get_default_values().is_empty() {
         return None;
     }
@@ -66,7 +66,7 @@ fn default(arg: &Arg, form: &Form, schema: &Value) -> Option<Value> {
         }
         _ => serde_json::from_str(text).ok(),
     };
-    if !form.is_array() {
+    if !style.is_array() {
         return typed(schema, texts.first()?);
     }
     let values = texts.iter().flat_map(|text| match arg.get_value_delimiter() {

@@ -1,9 +1,9 @@
 //! Calls of `program.rs`, which prints what clap has parsed.
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, ArgAction, Command, CommandFactory as _};
 use mcp_clap::Program;
 use mcp_runtime::{Revision, testing::TestClient};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cli::Cli;
 
@@ -30,6 +30,7 @@ async fn arguments_arrive_as_they_are() {
         ("print", json!({"level": 9.0}), "level: Some(9)"),
         ("print", json!({"ratio": 1.5}), "ratio: Some(1.5)"),
         ("print", json!({"number": -7}), "number: Some(-7)"),
+        ("print", json!({"number": 1e16}), "number: Some(10000000000000000)"),
         ("print", json!({"each": ["a", "-b", "", "c,d"]}), r#"each: ["a", "-b", "", "c,d"]"#),
         ("print", json!({"each": []}), "each: []"),
         ("print", json!({"joined": ["a", "-b"]}), r#"joined: ["a", "-b"]"#),
@@ -38,16 +39,16 @@ async fn arguments_arrive_as_they_are() {
         (
             "print",
             json!({"pairs": ["a", "--flag"]}),
-            "error: `pairs`: \"--flag\" is not possible as a value of this argument",
+            "error: `pairs`: \"--flag\" begins with `-`, which is not possible in a value of this argument",
         ),
         ("print", json!({"exec": ["ls", "-l", "--flag"], "text": "t"}), r#"exec: ["ls", "-l", "--flag"]"#),
-        ("print", json!({"exec": ["ls", ";", "--flag"]}), "error: `exec`: \";\" is not possible"),
+        ("print", json!({"exec": ["ls", ";", "--flag"]}), "error: `exec`: \";\" ends the values of this argument"),
         ("print", json!({"rest": ["b"]}), "error: `rest` can only be given together with `first`"),
         ("print", json!({"directory": "/", "quiet": true}), r#"directory: Some("/"), quiet: true"#),
         ("copy", json!({"from": ["a", "b"], "to": "c"}), r#"from: ["a", "b"], to: "c""#),
         ("run", json!({"name": "a", "command": ["ls", "-l"]}), r#"name: Some("a"), command: ["ls", "-l"]"#),
         ("run", json!({"command": ["--help"]}), r#"name: None, command: ["--help"]"#),
-        ("run", json!({"name": "--help"}), "error: `name`: \"--help\" is not possible as a value of this argument"),
+        ("run", json!({"name": "--help"}), "error: `name`: \"--help\" begins with `-`"),
         ("remote_add", json!({"name": "a", "force": true}), r#"Add { name: "a", force: true }"#),
         ("stdin", json!({}), "0 bytes"),
         ("bytes", json!({}), "\u{fffd}\u{1b}[1m\0"),
@@ -150,17 +151,110 @@ async fn output_is_limited() {
     let result = client.call("flood", json!({"bytes": 1000})).await.unwrap();
     assert_eq!(result.text(), "x".repeat(1000));
     let result = client.call("flood", json!({"bytes": 10_000_000})).await.unwrap();
-    assert_eq!(result.text(), format!("{}\n[cut: 9999000 more bytes than the limit of 1000]", "x".repeat(1000)));
+    assert_eq!(result.text(), format!("{}\n[truncated: 9999000 more bytes than the limit of 1000]", "x".repeat(1000)));
     // A program without output on stdout.
     assert_eq!(client.call("flood", json!({"bytes": 0})).await.unwrap().text(), "done\n");
+    // Each byte that is not UTF-8 becomes three.
+    let mut client = program().output_limit(4).server().test_client(Revision::V2026_07_28);
+    let result = client.call("bytes", json!({})).await.unwrap();
+    assert_eq!(result.text(), "\u{fffd}\u{1b}\n[truncated: 4 more bytes than the limit of 4]");
 }
 
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_program_that_cannot_start_is_an_error_of_the_tool() {
-    let server = Program::new(Command::new("none").arg(Arg::new("a").long("a"))).path("/none/none").server();
-    let result =
-        server.test_client(Revision::V2026_07_28).call("none", Value::Object(Default::default())).await.unwrap();
-    assert!(result.is_error() && result.text().starts_with("cannot run `/none/none`: "), "{}", result.text());
+    let cases = [
+        ("/none/none", 1, "the program cannot be started: entity not found"),
+        ("/bin/echo", 200_000, "the program cannot be started: argument list too long"),
+    ];
+    for (path, length, expected) in cases {
+        let server = Program::new(Command::new("echo").arg(Arg::new("a").long("a"))).path(path).server();
+        let mut client = server.test_client(Revision::V2026_07_28);
+        let result = client.call("echo", json!({"a": "x".repeat(length)})).await.unwrap();
+        assert_eq!((result.is_error(), &*result.text()), (true, expected));
+    }
+}
+
+/// `echo` prints the command line, which clap parses again.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn no_value_is_taken_for_something_else() {
+    let leaf = |args: Vec<Arg>| Command::new("tool").args(args);
+    let parent = |arg: Arg| Command::new("parent").subcommand_required(true).arg(arg).subcommand(leaf(vec![]));
+    let option = |range: &str| {
+        let arg = Arg::new("x").long("x");
+        match range {
+            "2" => arg.num_args(2),
+            "2..=3" => arg.num_args(2..=3),
+            "1..=2" => arg.num_args(1..=2),
+            _ => arg.num_args(1..),
+        }
+    };
+    let pairs = || option("2").action(ArgAction::Append);
+    let command = || Arg::new("command").num_args(1..).allow_hyphen_values(true);
+    let user = || Arg::new("user").short('u');
+    let unknown = "error: ";
+    let cases = [
+        (parent(option("2")), json!({"x": ["a", "b"]}), "--x a b tool"),
+        (parent(option("2")), json!({"x": ["a"]}), "error: invalid arguments"),
+        (parent(option("2")), json!({"x": ["a", "b", "c"]}), "error: invalid arguments"),
+        (parent(pairs()), json!({"x": ["a", "b", "c", "d"]}), "--x a b --x c d tool"),
+        (parent(pairs()), json!({"x": ["a"]}), "error: `x`: expected 2 values for each occurrence, found 1"),
+        (parent(pairs()), json!({"x": ["a", "b", "c"]}), "error: `x`: expected 2 values for each occurrence, found 1"),
+        (
+            parent(pairs().allow_hyphen_values(true)),
+            json!({"x": ["a", "-b", "c"]}),
+            "error: `x`: expected 2 values for each occurrence, found 1",
+        ),
+        (parent(option("2..=3").action(ArgAction::Append)), json!({"x": ["a", "b"]}), unknown),
+        (leaf(vec![pairs(), Arg::new("y")]), json!({"x": ["a"], "y": "--x"}), "error: `x`: expected 2 values"),
+        (
+            leaf(vec![option("2..=3").action(ArgAction::Append), Arg::new("y")]),
+            json!({"x": ["a", "b", "c", "d", "e"], "y": "z"}),
+            "--x a b c --x d e -- z",
+        ),
+        (
+            leaf(vec![option("2..=3").action(ArgAction::Append)]),
+            json!({"x": ["a", "b", "c", "d"]}),
+            "error: `x`: expected 2 to 3 values for each occurrence, found 1",
+        ),
+        (leaf(vec![option("1..").require_equals(true)]), json!({"x": ["a"]}), unknown),
+        // Unescaped positional arguments follow.
+        (leaf(vec![option("1.."), Arg::new("y"), Arg::new("z").last(true)]), json!({"x": ["a"], "y": "b"}), unknown),
+        (leaf(vec![option("1.."), Arg::new("z").last(true)]), json!({"x": ["a"], "z": "b"}), "--x a -- b"),
+        // A delimiter within a value.
+        (
+            leaf(vec![option("1..").action(ArgAction::Append).value_delimiter(',')]),
+            json!({"x": ["a,b"]}),
+            "error: `x`: \"a,b\" contains `,`, which separates values",
+        ),
+        (
+            leaf(vec![Arg::new("x").num_args(1..).value_delimiter(':')]),
+            json!({"x": ["a", "b:c"]}),
+            "error: `x`: \"b:c\" contains `:`, which separates values",
+        ),
+        // clap takes `-u=root` for the command.
+        (leaf(vec![user(), command().trailing_var_arg(true)]), json!({"user": "root", "command": ["id"]}), unknown),
+        (leaf(vec![user(), command()]), json!({"command": ["id", "-u"]}), "-- id -u"),
+        (leaf(vec![user().long("user"), command()]), json!({"user": "root", "command": ["id"]}), "--user=root -- id"),
+        (leaf(vec![user(), command().last(true)]), json!({"user": "root", "command": ["id"]}), "-u=root -- id"),
+        // Values that are complete need no terminator.
+        (leaf(vec![option("1..=2").value_terminator(";")]), json!({"x": ["a"]}), "--x a ;"),
+        (leaf(vec![option("1..=2").value_terminator(";")]), json!({"x": ["a", "b"]}), "--x a b"),
+        (leaf(vec![Arg::new("x").value_terminator(";"), Arg::new("y")]), json!({"x": "a", "y": "b"}), "-- a b"),
+    ];
+    for (command, arguments, expected) in cases {
+        let mut client = Program::new(command.clone()).path("/bin/echo").server().test_client(Revision::V2026_07_28);
+        let result = client.call("tool", &arguments).await.unwrap();
+        let text = format!("{}{}", if result.is_error() { "error: " } else { "" }, result.text());
+        if expected.starts_with("error: ") {
+            assert!(text.starts_with(expected), "{arguments}: expected {expected:?}, found {text:?}");
+        } else {
+            assert_eq!(text.trim_end(), expected, "{arguments}");
+            let matches = command.clone().no_binary_name(true).try_get_matches_from(expected.split(' ')).unwrap();
+            assert_eq!(matches.subcommand_name().is_some(), command.has_subcommands(), "{arguments}");
+        }
+    }
 }
 
 #[tokio::test]

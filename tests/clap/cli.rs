@@ -45,7 +45,12 @@ pub(crate) enum Commands {
     /// Print bytes that are not UTF-8
     Bytes,
     /// Sleep with a child, and write the ids of both
-    Sleep { file: PathBuf },
+    Sleep {
+        file: PathBuf,
+        /// End at once, and leave the child behind
+        #[arg(long)]
+        leave: bool,
+    },
     /// Read stdin
     Stdin,
     /// Not for models

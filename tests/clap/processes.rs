@@ -119,6 +119,36 @@ async fn a_call_that_exceeds_the_timeout_kills_the_program() {
 }
 
 #[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_child_that_keeps_stdout_open_ends_soon_after_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("ids");
+    let mut client = program().server().timeout(Duration::from_secs(20)).test_client(Revision::V2026_07_28);
+    let result = client.call("sleep", json!({"file": file, "leave": true})).await.unwrap();
+    assert_eq!((result.is_error(), &*result.text()), (false, "left"));
+    wait_for_end(&ids(&file));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn calls_wait_for_others_that_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = ["first", "second"].map(|name| directory.path().join(name));
+    let mut client = program().max_processes(1).server().test_client(Revision::V2025_11_25);
+    let calls = files
+        .each_ref()
+        .map(|file| client.send_request("tools/call", json!({"name": "sleep", "arguments": {"file": file}})));
+    let first = ids(&files[0]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!files[1].exists());
+    client.notify("notifications/cancelled", json!({"requestId": calls[0]}));
+    let second = files[1].clone();
+    let second = tokio::task::spawn_blocking(move || ids(&second)).await.unwrap();
+    client.notify("notifications/cancelled", json!({"requestId": calls[1]}));
+    tokio::task::spawn_blocking(move || wait_for_end(&[first, second].concat())).await.unwrap();
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn a_server_that_stops_kills_the_program() {
     let directory = tempfile::tempdir().unwrap();

@@ -25,10 +25,14 @@ fn main() -> ExitCode {
             stderr().write_all(b"done\n").unwrap();
         }
         Commands::Bytes => print(b"\xff\x1b[1m\0"),
-        Commands::Sleep { file } => {
+        Commands::Sleep { file, leave } => {
             let mut child = Command::new("sleep").arg("600").spawn().unwrap();
             std::fs::write(file, format!("{} {}", std::process::id(), child.id())).unwrap();
-            child.wait().unwrap();
+            if *leave {
+                print(b"left");
+            } else {
+                child.wait().unwrap();
+            }
         }
         Commands::Stdin => {
             let mut text = String::new();

@@ -78,7 +78,10 @@ async fn an_argument_becomes_a_property() {
 async fn a_command_that_can_run_becomes_a_tool() {
     let leaf = Command::new;
     let remote = || leaf("remote").subcommand(leaf("add")).subcommand(leaf("set-url"));
-    let cases: [(Command, &[&str]); 8] = [
+    let required = |arg: Arg| leaf("git").arg(arg.required(true)).subcommand(leaf("status"));
+    let path = || Arg::new("path");
+    let hyphens = Arg::new("x").long("x").num_args(1..).allow_hyphen_values(true);
+    let cases: [(Command, &[&str]); 12] = [
         (leaf("my-program"), &["my_program"]),
         (leaf("git").subcommand_required(true).subcommand(leaf("status")), &["status"]),
         (leaf("git").subcommand(leaf("status")), &["git", "status"]),
@@ -90,6 +93,11 @@ async fn a_command_that_can_run_becomes_a_tool() {
             &["remote", "remote_add", "remote_add_2", "remote_set_url"],
         ),
         (leaf("git").subcommand_required(true).disable_help_subcommand(true).subcommand(leaf("help")), &["help"]),
+        // Without a property for a required argument, no call could succeed.
+        (required(path()), &["git"]),
+        (required(path()).subcommand_negates_reqs(true), &["git", "status"]),
+        (required(hyphens.clone()).subcommand_negates_reqs(true), &["status"]),
+        (required(hyphens.long("y").num_args(1)), &["git", "status"]),
     ];
     for (command, expected) in cases {
         assert_eq!(names(command).await, expected);
