@@ -161,7 +161,7 @@ fn time_series_are_bounded() {
     }
     let text = prometheus.text();
     assert!(text.contains(r#"_bucket{name="\"7\"",le="0.05"} 1"#), "{}", &text[..1000]);
-    assert!(text.contains("mcp_server_session_duration_seconds_count 1000\n"));
+    assert!(text.contains("mcp_server_session_duration_seconds_count{otel_metric_overflow=\"true\"} 1000\n"));
     assert_eq!(text.matches("le=\"+Inf\"").count(), 2_001);
 }
 
