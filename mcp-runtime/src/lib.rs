@@ -235,8 +235,11 @@ pub mod function {
         ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
         entry::{Collect, Entry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ToolEntry},
     };
+    // The compiler names the missing feature only of an item that is imported by itself.
     #[cfg(feature = "tasks")]
-    pub use crate::{engine::TaskStatus, handler::entry::TaskSupport};
+    pub use crate::engine::TaskStatus;
+    #[cfg(feature = "tasks")]
+    pub use crate::handler::entry::TaskSupport;
 }
 
 /// Serving over HTTP: an endpoint as a tower service, which a listener serves or another application mounts.
