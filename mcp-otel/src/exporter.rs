@@ -7,22 +7,21 @@ use crate::{Error, config};
 macro_rules! exporter {
     ($name:ident, $type:ident, $signal:literal) => {
         pub(crate) fn $name() -> Result<$type, Error> {
-            match config::uses_grpc($signal)? {
-                #[cfg(feature = "grpc")]
-                true => {
-                    let _guard = runtime()?.enter();
-                    $type::builder().with_tonic().build().map_err(Error::new)
-                }
-                #[cfg(feature = "http")]
-                false => {
-                    // For `https://`. Fails if the program has chosen another provider.
-                    #[cfg(feature = "tls")]
-                    let _ = rustls::crypto::ring::default_provider().install_default();
-                    $type::builder().with_http().build().map_err(Error::new)
-                }
-                #[cfg(not(all(feature = "grpc", feature = "http")))]
-                _ => Err(Error("OTLP needs one of the features `http` and `grpc`".to_owned())),
+            let uses_grpc = config::uses_grpc($signal)?;
+            #[cfg(feature = "grpc")]
+            if uses_grpc {
+                let _guard = runtime()?.enter();
+                return $type::builder().with_tonic().build().map_err(Error::new);
             }
+            #[cfg(feature = "http")]
+            if !uses_grpc {
+                // For `https://`. Fails if the program has chosen another provider.
+                #[cfg(feature = "tls")]
+                let _ = rustls::crypto::ring::default_provider().install_default();
+                return $type::builder().with_http().build().map_err(Error::new);
+            }
+            let protocol = if uses_grpc { "grpc" } else { "http" };
+            Err(Error(format!("OTLP over this protocol needs the feature `{protocol}`")))
         }
     };
 }
@@ -30,7 +29,7 @@ macro_rules! exporter {
 exporter!(spans, SpanExporter, "TRACES");
 exporter!(metrics, MetricExporter, "METRICS");
 
-/// Returns the runtime of gRPC connections. That of the server starts later and ends earlier.
+/// Returns the runtime of gRPC connections. The server's runtime starts later and ends earlier.
 #[cfg(feature = "grpc")]
 fn runtime() -> Result<&'static tokio::runtime::Runtime, Error> {
     static RUNTIME: std::sync::OnceLock<std::io::Result<tokio::runtime::Runtime>> = std::sync::OnceLock::new();

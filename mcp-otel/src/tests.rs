@@ -1,4 +1,4 @@
-//! What exporters receive. `tests/otel/run` compares more of it with the conventions.
+//! Tests of exported spans and measurements. `tests/otel/run` compares more of them with the conventions.
 
 use mcp_runtime::{Revision, Server, testing::TestClient, tool};
 use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};

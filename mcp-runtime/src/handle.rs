@@ -1,7 +1,7 @@
 //! Changing a server at run time.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     fmt,
     sync::{
         Arc, OnceLock, Weak,
@@ -116,7 +116,7 @@ impl Handle {
     ///     let hello = ToolEntry::new("hello", schema, |arguments: Map<String, Value>, _: Context| async move {
     ///         format!("Hello, {}!", arguments["name"].as_str().unwrap_or_default())
     ///     });
-    ///     handle.add_entries([hello.description("Greet somebody.")])
+    ///     handle.add_entries([hello.description("Greet a person.")])
     /// }
     /// ```
     ///
@@ -144,26 +144,13 @@ impl Handle {
     fn replace(&self, select: impl Fn(&EntryInfo<'_>) -> bool, entries: Vec<Entry>) -> Result<(), BuildError> {
         let engine = self.engine().ok_or_else(|| BuildError::new(vec![self.missing_engine().to_owned()]))?;
         let (names, scopes, states) = (&engine.profile.names, &engine.profile.scopes, &engine.states);
-        loop {
-            // `select` may be slow or use this handle, so it is called outside the update.
-            let functions = Arc::clone(&engine.registry());
-            let selected = functions.functions().filter(|(function, _)| select(&function.info()));
-            let removed: HashSet<_> = selected.map(|(function, _)| function.id).collect();
-            let mut is_current = false;
-            engine.change(|registry| {
-                is_current = std::ptr::eq(registry, &*functions);
-                if !is_current {
-                    return Ok(None);
-                }
-                let kept = registry.without(|function| removed.contains(&function.id));
-                let selection = Selection { entries: entries.clone(), names, scopes, states };
-                let added = kept.as_ref().unwrap_or(registry).with(selection)?;
-                Ok(added.or(kept))
-            })?;
-            if is_current {
-                return Ok(());
-            }
-        }
+        let changed = change_decided(&engine, select, |registry, selected| {
+            let kept = registry.without(|function| selected[&function.id]);
+            let selection = Selection { entries: entries.clone(), names, scopes, states };
+            let added = kept.as_ref().unwrap_or(registry).with(selection)?;
+            Ok(added.or(kept))
+        });
+        changed.map(drop)
     }
 
     /// Removes a function, or the functions of a block. Returns whether any of them was present.
@@ -220,11 +207,9 @@ impl Handle {
     /// ```
     pub fn set_enabled(&self, decide: impl Fn(&EntryInfo<'_>) -> bool) -> bool {
         let Some(engine) = self.engine() else { return false };
-        // `decide` may be slow or use this handle, so it is called outside the update.
-        let functions = Arc::clone(&engine.registry());
-        let decided: HashMap<_, _> =
-            functions.functions().map(|(function, _)| (function.id, decide(&function.info()))).collect();
-        let changed = engine.change(|registry| Ok(registry.set_enabled(|function| decided.get(&function.id).copied())));
+        let changed = change_decided(&engine, decide, |registry, decided| {
+            Ok(registry.set_enabled(|function| decided.get(&function.id).copied()))
+        });
         changed.unwrap_or_default()
     }
 
@@ -376,6 +361,28 @@ impl Handle {
                 "a handle cannot add functions before the server is built\nhelp: use `.with::<…>()` or `.with_entry(…)` instead"
             }
             Some(_) => "a handle cannot add functions after its server has been dropped",
+        }
+    }
+}
+
+/// Changes the registry by a decision about each function. The author's code may be slow or use the handle, so it decides
+/// outside of the update, and again if the registry changes meanwhile. Returns whether anything changed.
+fn change_decided(
+    engine: &Engine,
+    decide: impl Fn(&EntryInfo<'_>) -> bool,
+    change: impl Fn(&Registry, &HashMap<u64, bool>) -> Result<Option<Registry>, BuildError>,
+) -> Result<bool, BuildError> {
+    loop {
+        let before = Arc::clone(&engine.registry());
+        let decided: HashMap<_, _> =
+            before.functions().map(|(function, _)| (function.id, decide(&function.info()))).collect();
+        let mut is_current = false;
+        let changed = engine.change(|registry| {
+            is_current = std::ptr::eq(registry, &*before);
+            if is_current { change(registry, &decided) } else { Ok(None) }
+        })?;
+        if is_current {
+            return Ok(changed);
         }
     }
 }

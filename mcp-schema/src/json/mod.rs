@@ -102,21 +102,20 @@ pub(crate) struct Repetition<'a> {
 
 /// Returns a member that some object in a value repeats.
 pub(crate) fn repetition(value: &str) -> Option<Repetition<'_>> {
-    let nested = |step: &str, value| {
-        repetition(value).map(|found| {
-            let dot = if found.path.is_empty() || found.path.starts_with('[') { "" } else { "." };
-            Repetition { path: format!("{step}{dot}{}", found.path), ..found }
-        })
-    };
+    fn nested<'a>(step: impl FnOnce() -> String, value: &'a str) -> Option<Repetition<'a>> {
+        let found = repetition(value)?;
+        let dot = if found.path.is_empty() || found.path.starts_with('[') { "" } else { "." };
+        Some(Repetition { path: format!("{}{dot}{}", step(), found.path), ..found })
+    }
     match kind(value) {
         Kind::Object => {
             let mut names = std::collections::HashSet::new();
             members(value).find_map(|(name, member)| {
                 let repeated = || Repetition { path: String::new(), object: value, name: name.clone().into_owned() };
-                nested(&name, member).or_else(|| (!names.insert(name.clone())).then(repeated))
+                nested(|| name.clone().into_owned(), member).or_else(|| (!names.insert(name.clone())).then(repeated))
             })
         }
-        Kind::Array => elements(value).enumerate().find_map(|(index, item)| nested(&format!("[{index}]"), item)),
+        Kind::Array => elements(value).enumerate().find_map(|(index, item)| nested(|| format!("[{index}]"), item)),
         _ => None,
     }
 }

@@ -178,7 +178,7 @@ fn matching_uris_yield_decoded_values() {
     }
 }
 
-/// What a template produces matches it, and yields the values again.
+/// An expanded template matches, and yields the values that it was expanded with.
 #[test]
 fn expanded_templates_match() {
     let operators = [Simple, Reserved, Fragment, Label, Path, PathParameter, Query, QueryContinuation];

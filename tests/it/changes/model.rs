@@ -111,7 +111,7 @@ fn perform(handle: &Handle, model: &mut Model, operation: u8, set: &Set) {
 async fn check_changes(revision: Revision, schemas: SchemaProfile, operations: Vec<(u8, usize)>) {
     // With an entry of every kind, every list exists from the start.
     let built = server().schemas(schemas).build().unwrap();
-    // What lists contain does not depend on the order of changes.
+    // The contents of lists do not depend on the order of changes.
     let mut unchanged = server().schemas(schemas).with::<Tools>().test_client(revision);
     let described = unchanged.tools().await.unwrap();
     let (handle, mut client) = (built.handle(), built.test_client(revision));

@@ -325,7 +325,7 @@ async fn keys_that_are_not_available_are_no_reason_to_forget_the_client() {
             assert_eq!(machine_token(&world, &sign(&signer, &id, &json!({})), &[]).await.status, status);
         }
         assert_eq!(host.received("/keys").len(), 1);
-        // What does not fit this server causes no request.
+        // An assertion that does not fit this server causes no request.
         let (other, id) = host_of_keys(Arc::default()).await;
         let assertion = sign(&signer, &id, &json!({"aud": "https://other.example"}));
         assert_eq!(machine_token(&world, &assertion, &[]).await.status, 401);

@@ -75,7 +75,7 @@ pub(crate) enum Ending {
 
 const INITIALIZE: &str = "initialize";
 
-/// The codes that say that the client sent what the server cannot serve. By the conventions, they are no errors of the server.
+/// Codes of errors that the client caused. The conventions do not count them as errors of the server.
 const CALLER_FAULTS: [i32; 5] = [-32700, -32600, -32601, -32602, -32002];
 
 /// The class of a result with `isError`.
@@ -123,7 +123,7 @@ pub(super) struct Measured {
 impl Operation {
     /// Creates an operation without a span, which is not measured.
     pub(crate) fn none() -> Self {
-        Self { span: Span::none(), measured: Cell::new(None), is_measured: false }
+        Self::unmeasured(Span::none())
     }
 
     #[inline]
@@ -186,8 +186,7 @@ impl Operation {
     /// Ends the operation unless it has ended, or was taken.
     #[inline(never)]
     fn record_cancellation(&self) {
-        // A second panic would abort the process, and telemetry is the author's code.
-        if let Some(measured) = self.measured.take().filter(|_| !std::thread::panicking()) {
+        if let Some(measured) = self.measured.take() {
             self.span.record("error.type", CANCELLED);
             self.span.record("otel.status_code", "error");
             measured.record(Some(CANCELLED), None);
