@@ -195,9 +195,10 @@ async fn remembered_assertions_are_bounded_and_strangers_do_not_displace_configu
     assert_eq!(revoke(&id, "198.51.100.2:1").await, 200);
     assert_eq!(revoke("worker", "198.51.100.1:1").await, 200);
     // For as long as clocks may differ, and once more.
-    age_records(Duration::from_secs(419)).await;
+    // The requests above may have taken some seconds.
+    age_records(Duration::from_secs(390)).await;
     assert_eq!(revoke(&id, "198.51.100.1:1").await, 503);
-    age_records(Duration::from_secs(2)).await;
+    age_records(Duration::from_secs(31)).await;
     assert_eq!(revoke(&id, "198.51.100.1:1").await, 200);
 }
 
