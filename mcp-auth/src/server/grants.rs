@@ -15,6 +15,7 @@ use super::{
     oauth_error::OAuthError,
     random,
     seal::Purpose,
+    store::LOCK_RENEWAL,
 };
 use crate::shares::Peer;
 
@@ -27,7 +28,7 @@ pub(super) const ATTEMPTS: usize = 3;
 pub(super) const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// The number of attempts to write a grant, and the longest pause between them. Together with the requests to the provider,
-/// they take less time than the lock of a grant lasts.
+/// they take less time than other requests wait for the lock of the grant.
 const WRITES: usize = 4;
 const MAX_WRITE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -137,9 +138,15 @@ pub(super) async fn exclusively<T: Send + 'static>(
     id: &str,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, BackendError> {
-    let lock = server.store.lock(id).await?;
+    let mut lock = server.store.lock(id).await?;
     let work = tokio::spawn(async move {
-        let result = tokio::spawn(work).await;
+        let mut work = tokio::spawn(work);
+        let result = loop {
+            match tokio::time::timeout(LOCK_RENEWAL, &mut work).await {
+                Ok(result) => break result,
+                Err(_) => lock.renew().await,
+            }
+        };
         lock.release().await;
         result
     });

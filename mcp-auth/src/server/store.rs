@@ -22,8 +22,15 @@ const ATTEMPTS: usize = 16;
 /// The longest pause between these attempts.
 const MAX_PAUSE: Duration = Duration::from_millis(20);
 
-/// The time after which a lock expires: longer than two requests to the provider take.
-const MAX_LOCK: Duration = Duration::from_secs(20);
+/// The time after which a lock expires if its process has stopped.
+const LOCK_LIFETIME: Duration = Duration::from_secs(5);
+
+/// The time between two renewals of a lock.
+pub(super) const LOCK_RENEWAL: Duration = Duration::from_secs(2);
+
+/// The longest wait for a lock: longer than two requests to the provider take, and than a lock remains whose process has
+/// stopped.
+const MAX_LOCK_WAIT: Duration = Duration::from_secs(20);
 
 /// The longest pause between two attempts to get a lock.
 const MAX_LOCK_PAUSE: Duration = Duration::from_millis(500);
@@ -189,17 +196,17 @@ impl Store {
         Ok(records.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Waits until no other request, at whatever process, has a lock with this name. A process that does not release it
-    /// loses it after [`MAX_LOCK`].
+    /// Waits until no other request, at whatever process, has a lock with this name. A process that does not renew it loses
+    /// it after [`LOCK_LIFETIME`].
     ///
     /// # Errors
     ///
-    /// Returns an error if the store fails, or if the lock is not released in that time.
+    /// Returns an error if the store fails, or if the lock is not released within [`MAX_LOCK_WAIT`].
     pub(super) async fn lock(&self, name: &str) -> Result<Lock, BackendError> {
         let key = self.key("lock", name);
-        let (deadline, mut longest) = (Instant::now() + MAX_LOCK, MAX_PAUSE);
+        let (deadline, mut longest) = (Instant::now() + MAX_LOCK_WAIT, MAX_PAUSE);
         while Instant::now() < deadline {
-            if let Some(version) = self.records.set(&key, RecordCondition::Absent, Vec::new(), MAX_LOCK).await? {
+            if let Some(version) = self.records.set(&key, RecordCondition::Absent, Vec::new(), LOCK_LIFETIME).await? {
                 return Ok(Lock { records: Arc::clone(&self.records), key, version });
             }
             random::pause(longest).await;
@@ -222,6 +229,15 @@ pub(super) struct Lock {
 }
 
 impl Lock {
+    /// Postpones the expiry.
+    pub(super) async fn renew(&mut self) {
+        match self.records.set(&self.key, RecordCondition::Version(self.version), Vec::new(), LOCK_LIFETIME).await {
+            Ok(Some(version)) => self.version = version,
+            Ok(None) => tracing::debug!("a lock has expired before its work was finished"),
+            Err(error) => tracing::debug!(%error, "a lock cannot be renewed"),
+        }
+    }
+
     pub(super) async fn release(self) {
         if let Err(error) = self.records.delete(&self.key, RecordCondition::Version(self.version)).await {
             tracing::debug!(%error, "a lock remains until it expires");
@@ -258,5 +274,37 @@ mod tests {
         let (mut numbers, _) = store.get::<Vec<usize>>("user", "ada").await.unwrap().unwrap();
         numbers.sort_unstable();
         assert!(numbers.into_iter().eq(0..30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_whose_process_has_stopped_expires_before_the_requests_that_wait_for_it_give_up() {
+        let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]], "").unwrap(), "");
+        drop(store.lock("ada").await.unwrap());
+        let mut requests = JoinSet::new();
+        for _ in 0..8 {
+            let store = store.clone();
+            requests.spawn(async move {
+                store.lock("ada").await?.release().await;
+                Ok(())
+            });
+        }
+        for result in requests.join_all().await {
+            assert_eq!(result, Ok::<_, BackendError>(()));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_is_renewed_does_not_expire() {
+        let store = Store::new(Arc::<TestRecords>::default(), Sealer::new(&[vec![7; 32]], "").unwrap(), "");
+        let mut lock = store.lock("ada").await.unwrap();
+        let other = store.clone();
+        let other = tokio::spawn(async move { other.lock("ada").await.map(drop) });
+        for _ in 0..6 {
+            tokio::time::sleep(LOCK_RENEWAL).await;
+            lock.renew().await;
+            assert!(!other.is_finished());
+        }
+        lock.release().await;
+        assert_eq!(other.await.unwrap(), Ok(()));
     }
 }
