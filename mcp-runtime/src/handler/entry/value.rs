@@ -306,7 +306,7 @@ impl MethodEntry {
     /// }
     ///
     /// let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
-    /// let server = Server::new("notes", "1.0.0")
+    /// let server = Server::empty("notes", "1.0.0")
     ///     .with_entry(MethodEntry::new("com.example/search", schema, search).scopes("notes:read"));
     /// # assert!(server.check().is_ok());
     /// ```
