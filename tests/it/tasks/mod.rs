@@ -403,9 +403,10 @@ async fn the_result_of_a_task_is_the_result_of_the_call() {
         let mut client = ValidatingClient::connect(server(&gate), revision);
         let id = client.start_task("report", json!({})).await;
         let task = client.wait_for_status(&id, "completed").await;
-        let mut result = match revision.is_stateless() {
-            true => task["result"].clone(),
-            false => client.task_request("tasks/result", &id).await.unwrap(),
+        let mut result = if revision.is_stateless() {
+            task["result"].clone()
+        } else {
+            client.task_request("tasks/result", &id).await.unwrap()
         };
         result["_meta"].as_object_mut().unwrap().shift_remove(RELATED);
         assert_eq!(result, expected, "{revision}");
