@@ -286,7 +286,8 @@ pub struct Operation<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Network {
-    /// `pipe` for stdio and other byte streams, `tcp` or `unix` for HTTP (`network.transport`).
+    /// `pipe` for stdio and other byte streams, `tcp` or `unix` for HTTP (`network.transport`). A mounted service, whose
+    /// connections are those of the application, reports `tcp`.
     pub transport: &'static str,
     /// `http`, or `None` for byte streams (`network.protocol.name`).
     pub protocol_name: Option<&'static str>,

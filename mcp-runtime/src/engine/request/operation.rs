@@ -344,7 +344,8 @@ mod head {
             http::Version::HTTP_3 => "3",
             _ => "1.1",
         };
-        Network { protocol_version: Some(version), ..Network::HTTP }
+        let transport = if head.is_unix() { "unix" } else { Network::HTTP.transport };
+        Network { transport, protocol_version: Some(version), ..Network::HTTP }
     }
 
     pub(in crate::engine::request) fn head_address(head: &dyn RequestHead) -> Option<SocketAddr> {
