@@ -28,7 +28,7 @@ use mcp_runtime::{
 #[cfg(feature = "sdk")]
 use tracing::Span;
 
-use attributes::{Attributes, Duration};
+use attributes::{Attributes, DurationMetric};
 use config::Exporters;
 
 #[cfg(feature = "sdk")]
@@ -112,7 +112,7 @@ impl Otel {
         true
     }
 
-    fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+    fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
         #[cfg(feature = "sdk")]
         if let Some(metrics) = &self.metrics {
             metrics.record(duration, attributes, time);
@@ -149,23 +149,23 @@ impl Telemetry for Otel {
     }
 
     fn server_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::ServerOperation, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::ServerOperation, &attributes::of_operation(operation), operation.duration);
     }
 
     fn client_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::ClientOperation, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::ClientOperation, &attributes::of_operation(operation), operation.duration);
     }
 
     fn task_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::Task, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::Task, &attributes::of_operation(operation), operation.duration);
     }
 
     fn session_ended(&self, session: &SessionEnd<'_>) {
-        self.record(Duration::Session, &attributes::of_session(session), session.duration);
+        self.record(DurationMetric::Session, &attributes::of_session(session), session.duration);
     }
 
     fn backend_operation(&self, operation: &BackendOperation) {
-        self.record(Duration::Backend, &attributes::of_backend(operation), operation.duration);
+        self.record(DurationMetric::Backend, &attributes::of_backend(operation), operation.duration);
     }
 
     fn names_users(&self) -> bool {

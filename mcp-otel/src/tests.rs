@@ -157,7 +157,7 @@ fn time_series_are_bounded() {
     for number in 0..3_000 {
         let mut attributes: Attributes<'_> = [const { ("", None) }; 10];
         attributes[0] = ("name", Some(format!("\"{number}\"").into()));
-        prometheus.record(Duration::Session, &attributes, std::time::Duration::from_millis(50));
+        prometheus.record(DurationMetric::Session, &attributes, std::time::Duration::from_millis(50));
     }
     let text = prometheus.text();
     assert!(text.contains(r#"_bucket{name="\"7\"",le="0.05"} 1"#), "{}", &text[..1000]);
