@@ -20,7 +20,7 @@ mod trace;
 use std::fmt;
 
 #[cfg(feature = "sdk")]
-use mcp_runtime::telemetry::{TraceCarrier, TraceContext};
+use mcp_runtime::telemetry::{EnterContext, TraceCarrier, TraceContext};
 use mcp_runtime::{
     Server,
     telemetry::{BackendOperation, Operation, SessionEnd, Stats, Telemetry},
@@ -137,6 +137,11 @@ impl Telemetry for Otel {
     }
 
     #[cfg(feature = "sdk")]
+    fn unsampled(&self, context: &TraceContext<'_>) -> Option<EnterContext> {
+        self.spans.unsampled(context)
+    }
+
+    #[cfg(feature = "sdk")]
     fn span_created(&self, span: &Span, context: &TraceContext<'_>) {
         if !matches!(self.spans, trace::Spans::Off) {
             trace::span_created(span, context);
@@ -145,7 +150,7 @@ impl Telemetry for Otel {
 
     #[cfg(feature = "sdk")]
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
-        trace::inject(span)
+        if matches!(self.spans, trace::Spans::Off) { TraceCarrier::default() } else { trace::inject(span) }
     }
 
     fn server_operation(&self, operation: &Operation<'_>) {
@@ -180,7 +185,7 @@ impl Drop for Otel {
             if let Some(metrics) = &self.metrics {
                 metrics.shutdown();
             }
-            if let trace::Spans::Export(provider) = &self.spans {
+            if let trace::Spans::Export(provider, _) = &self.spans {
                 // Other servers of the program may still use it. The exporter logs its failures.
                 let _ = provider.force_flush();
             }
