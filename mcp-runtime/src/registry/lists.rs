@@ -320,6 +320,7 @@ impl ServerCapabilities {
             EntryKind::Tool => self.tools,
             EntryKind::Resource => self.resources,
             EntryKind::Prompt => self.prompts,
+            EntryKind::Method => false,
         }
     }
 }
