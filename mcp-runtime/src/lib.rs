@@ -233,7 +233,7 @@ pub mod function {
     pub use crate::handler::{
         Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
         ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
-        entry::{Collect, Entry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ToolEntry},
+        entry::{Collect, Entry, EntryInfo, EntryKind, MethodEntry, PromptEntry, ResourceEntry, ToolEntry},
     };
     // The compiler names the missing feature only of an item that is imported by itself.
     #[cfg(feature = "tasks")]

@@ -59,7 +59,7 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         method if capabilities.tasks && method.starts_with("tasks/") => tasks::request(method, request, out),
         "initialize" if has(Feature::Handshake) => lifecycle::initialize(request, out),
         "server/discover" if has(Feature::RequestMeta) => lifecycle::discover(request, out),
-        method => lifecycle::dialect_method(method, request, out),
+        method => entries::call_method(method, request, out),
     }
 }
 

@@ -120,7 +120,7 @@ impl<'a> Builder<'a> {
             contract: match &entry {
                 Entry::Tool(entry) => contract.with_output(entry.output.clone()),
                 Entry::Resource(entry) => contract.with_mime_type(entry.mime_type.clone()),
-                Entry::Prompt(_) => contract,
+                Entry::Prompt(_) | Entry::Method(_) => contract,
             },
             schemas: self.schemas,
             headers,

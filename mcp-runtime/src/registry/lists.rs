@@ -317,6 +317,7 @@ impl ServerCapabilities {
             EntryKind::Tool => self.tools,
             EntryKind::Resource => self.resources,
             EntryKind::Prompt => self.prompts,
+            EntryKind::Method => false,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use super::lifecycle;
 use crate::{
     auth::Scopes,
     engine::{
@@ -22,9 +23,9 @@ use crate::{
     handler::{
         Call, Context, Finished, ServerFnInput, ServerFnOutput,
         entry::{EntryInfo, EntryKind},
-        from_strings,
+        from_strings, member,
     },
-    jsonrpc::raw,
+    jsonrpc::{RawJson, raw},
     model::CacheScope,
     registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
 };
@@ -117,6 +118,24 @@ pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     }
     let arguments = from_strings(&prompt.contract, strings);
     call_function(request, prompt, prompt.name.clone(), &arguments, out)
+}
+
+/// Calls the function of a method that an extension or the dialect defines.
+pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let visible = request.visible_to();
+    let Some(function) = request.registry.method(method).filter(|function| visible.sees(function)) else {
+        return lifecycle::dialect_method(method, request, out);
+    };
+    authorize(request, function)?;
+    let mut arguments = vec![b'{'];
+    for (name, json) in raw::members(request.params.json().map_or("{}", RawJson::text)) {
+        if name != "_meta" {
+            member(&mut arguments, &name, json.as_bytes());
+        }
+    }
+    arguments.push(b'}');
+    let arguments = String::from_utf8_lossy(&arguments);
+    call_function(request, function, function.name.clone(), &arguments, out)
 }
 
 /// Calls the function of a resource, or returns a file of a skill.
