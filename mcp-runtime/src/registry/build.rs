@@ -3,7 +3,7 @@
 use std::{
     any::TypeId,
     borrow::Cow,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     panic::resume_unwind,
     sync::{
         Arc, OnceLock,
@@ -17,6 +17,7 @@ use serde_json::Value;
 use super::{
     names::{Names, ScopeRules, Table},
     skills::Skills,
+    snapshot::Registry,
 };
 use crate::{
     error::BuildError,
@@ -48,10 +49,23 @@ impl<'a> Builder<'a> {
         Self { names, scopes, states, schemas, problems: Vec::new() }
     }
 
-    /// Registers entries. Those with problems are left out.
-    pub(super) fn register(&mut self, entries: Vec<Entry>) -> Vec<Arc<Function>> {
-        let functions = contracts(entries).into_iter().filter_map(|(entry, contract)| self.function(entry, contract));
-        functions.map(Arc::new).collect()
+    /// Registers entries beside the functions of `before`. Entries with problems are left out, and optional entries
+    /// whose key is taken.
+    pub(super) fn register(&mut self, entries: Vec<Entry>, before: &Registry) -> Vec<Arc<Function>> {
+        let mut functions = Vec::new();
+        for (entry, contract) in contracts(entries) {
+            let (is_optional, count) = (is_optional(&entry), self.problems.len());
+            let function = self.function(entry, contract);
+            if is_optional && self.problems.len() > count {
+                for problem in self.problems.drain(count..) {
+                    tracing::warn!(%problem, "an optional entry is left out");
+                }
+                continue;
+            }
+            functions.extend(function.map(Arc::new));
+        }
+        leave_out_taken(&mut functions, before);
+        functions
     }
 
     /// Returns the collected problems as an error, if there are any.
@@ -224,6 +238,36 @@ impl<'a> Builder<'a> {
             ));
         }
     }
+}
+
+fn is_optional(entry: &Entry) -> bool {
+    entry.common().handler.closures().is_some_and(|closures| closures.is_optional)
+}
+
+/// Removes optional functions whose name, URI or shape of a template belongs to another function.
+fn leave_out_taken(functions: &mut Vec<Arc<Function>>, before: &Registry) {
+    if !functions.iter().any(|function| is_optional(&function.entry)) {
+        return;
+    }
+    let key = |function: &Function| match function.template() {
+        Some(template) => (function.kind(), shape(Some(template))),
+        None => (function.kind(), vec![function.key().clone().into_owned()]),
+    };
+    let required = functions.iter().filter(|function| !is_optional(&function.entry));
+    let mut taken: HashSet<_> =
+        before.functions().map(|(function, _)| function).chain(required).map(|function| key(function)).collect();
+    functions.retain(|function| {
+        let is_kept = !is_optional(&function.entry)
+            || before.skills().node(function.key(), |_| true).is_none() && taken.insert(key(function));
+        if !is_kept {
+            tracing::warn!(
+                entry = source_of(function),
+                key = &**function.key(),
+                "an optional entry is left out: it exists"
+            );
+        }
+        is_kept
+    });
 }
 
 fn source_of(function: &Function) -> String {
