@@ -8,7 +8,8 @@ const note = (kind, answer) => async params => {
     return typeof answer === 'function' ? answer(params) : answer;
 };
 
-async function show(html) {
+// Shows a page. Its calls go to `answers`, which replace those below.
+async function show(html, answers = {}) {
     const iframe = document.createElement('iframe');
     iframe.setAttribute('sandbox', 'allow-scripts allow-forms');
     iframe.name = 'page';
@@ -33,7 +34,11 @@ async function show(html) {
     bridge.onopenlink = note('link', {});
     bridge.onrequestdisplaymode = note('mode', ({ mode }) => ({ mode }));
     bridge.onloggingmessage = note('log');
-    bridge.onsizechange = note('size');
+    bridge.onsizechange = params => {
+        received.push(['size', params]);
+        iframe.style.height = `${params.height}px`;
+    };
+    Object.assign(bridge, answers);
     const initialized = new Promise(resolve => (bridge.oninitialized = resolve));
     const transport = new PostMessageTransport(iframe.contentWindow, iframe.contentWindow);
     const send = transport.send.bind(transport);
