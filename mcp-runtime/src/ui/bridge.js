@@ -2,7 +2,6 @@
 //
 //     const app = mcp.app();
 //     app.on("result", result => draw(result.structuredContent));
-//     button.onclick = async () => draw((await app.call("add_note", { title })).structuredContent);
 (() => {
     "use strict";
 
@@ -29,16 +28,7 @@
         constructor({ name = document.title || "page", version = "0.0.0", displayModes = ["inline"] } = {}) {
             addEventListener("message", event => event.source === parent && this.#receive(event.data));
             // Resolves to the capabilities and the name of the host.
-            this.ready = this.#send("ui/initialize", {
-                protocolVersion: "2026-01-26",
-                appInfo: { name, version },
-                appCapabilities: { availableDisplayModes: displayModes },
-            }).then(host => {
-                this.#merge(host.hostContext);
-                this.notify("ui/notifications/initialized", {});
-                this.#reportSize();
-                return host;
-            });
+            this.ready = this.#connect({ name, version }, { availableDisplayModes: displayModes });
         }
 
         // Calls `handler` for each event: "partial-input", "input", "result", "cancelled", "context", "teardown".
@@ -94,6 +84,15 @@
 
         notify(method, params) {
             post({ method, params });
+        }
+
+        async #connect(appInfo, appCapabilities) {
+            if (parent === window) throw new Error("the page is not shown by an MCP host");
+            const host = await this.#send("ui/initialize", { protocolVersion: "2026-01-26", appInfo, appCapabilities });
+            this.#merge(host.hostContext);
+            this.notify("ui/notifications/initialized", {});
+            this.#reportSize();
+            return host;
         }
 
         #send(method, params) {
