@@ -214,6 +214,37 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Reports tools whose page is not registered, and pages that hosts would not show.
+    #[cfg(feature = "ui")]
+    pub(super) fn check_pages(&mut self, registry: &super::Registry) {
+        let tools = registry.functions().map(|(function, _)| function).filter(|tool| tool.kind() == EntryKind::Tool);
+        for tool in tools {
+            let problem = match crate::ui::ToolUi::of(&tool.common().meta) {
+                Err(error) => format!("the `ui` of the `_meta` of {} is invalid: {error}", source_of(tool)),
+                Ok(crate::ui::ToolUi { resource_uri: Some(uri), .. }) => {
+                    let page =
+                        registry.functions().find(|(page, _)| page.resource().is_some_and(|page| page.uri == uri));
+                    match page {
+                        Some((page, _)) if page.is_page() => continue,
+                        Some((page, _)) => format!(
+                            "{} is the page of {}, but has another media type than `{}`, or another scheme than `{}`",
+                            source_of(page),
+                            source_of(tool),
+                            crate::ui::MEDIA_TYPE,
+                            crate::ui::SCHEME,
+                        ),
+                        None => format!(
+                            "{} has the page `{uri}`, which is not registered\nhelp: add its function with `Server::with`",
+                            source_of(tool)
+                        ),
+                    }
+                }
+                Ok(_) => continue,
+            };
+            self.problems.push(problem);
+        }
+    }
+
     /// Reports resources whose URI is also the URI of a file or directory of a skill.
     pub(super) fn check_skills(&mut self, resources: &Table, skills: &Skills) {
         for (found, _) in resources.all().filter(|(found, _)| skills.node(found.key(), |_| true).is_some()) {

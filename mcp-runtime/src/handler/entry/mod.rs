@@ -157,11 +157,30 @@ pub struct EntryInfo<'a> {
     pub function: &'a str,
     /// The source of a function, which identifies it.
     source: Option<&'a SourceLocation>,
+    /// The members of the listed `_meta`.
+    #[cfg(feature = "ui")]
+    meta: &'a [(Cow<'static, str>, Cow<'static, str>)],
 }
 
 impl<'a> EntryInfo<'a> {
     pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [Cow<'static, str>]) -> Self {
-        Self { kind: EntryKind::Resource, name, tags, package: "", module: path, function: "", source: None }
+        Self {
+            kind: EntryKind::Resource,
+            name,
+            tags,
+            package: "",
+            module: path,
+            function: "",
+            source: None,
+            #[cfg(feature = "ui")]
+            meta: &[],
+        }
+    }
+
+    /// Returns whether only pages call the tool.
+    #[cfg(feature = "ui")]
+    pub(crate) fn is_app_only(&self) -> bool {
+        crate::ui::ToolUi::of(self.meta).is_ok_and(|ui| ui.is_app_only())
     }
 
     /// Returns whether the function has a tag.
@@ -353,6 +372,8 @@ impl CommonEntry {
             module: source.module,
             function: source.function,
             source: Some(source),
+            #[cfg(feature = "ui")]
+            meta: &self.meta,
         }
     }
 }
