@@ -70,7 +70,7 @@ mod tests {
             ("app.call('a'); app.call( `b` )", vec!["a", "b"]),
             ("app.call(\n    \"a\",\n)", vec!["a"]),
             ("app.call(name); app.call(`add_${kind}`); app.call(", vec![]),
-            ("call(\"a\"); app.calls(\"b\"); wrapp.call(\"c\"); window.app.call(\"d\")", vec!["d"]),
+            ("call(\"a\"); app.calls(\"b\"); myapp.call(\"c\"); window.app.call(\"d\")", vec!["d"]),
         ] {
             assert_eq!(called_tools(script), expected, "{script}");
         }
