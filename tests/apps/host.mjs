@@ -26,6 +26,7 @@ async function show(html, answers = {}) {
     });
     bridge.oncalltool = note('call', ({ name }) => {
         if (name === 'broken') throw Object.assign(new Error('the tool is broken'), { code: -32602 });
+        if (name === 'as_set') return host.answer;
         return { content: [{ type: 'text', text: 'called' }], structuredContent: { notes: [name] } };
     });
     bridge.onreadresource = note('read', ({ uri }) => ({ contents: [{ uri, mimeType: 'text/plain', text: 'read' }] }));

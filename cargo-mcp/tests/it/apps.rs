@@ -182,9 +182,7 @@ declare namespace mcp {
   type AddNoteOutput = {
     notes?: string[];
   };
-  type PlainInput = {
-    [name: string]: unknown;
-  };
+  type PlainInput = Record<string, never>;
 }
 ";
     assert!(printed.ends_with(expected), "{printed}");

@@ -1,7 +1,7 @@
 // Connects a page to its host: MCP Apps, extension `io.modelcontextprotocol/ui`, 2026-01-26.
 //
 //     const app = mcp.app();
-//     app.on("result", result => draw(result.structuredContent));
+//     app.on("result", result => draw(result.value));
 (() => {
     "use strict";
 
@@ -38,9 +38,9 @@
             return this;
         }
 
-        // Calls a tool of the server. Returns its result, which has `isError` if the tool failed.
+        // Calls a tool of the server. Returns its result, with `isError` if the tool failed, and with its value.
         call(name, args = {}) {
-            return this.request("tools/call", { name, arguments: args });
+            return this.request("tools/call", { name, arguments: args }).then(withValue);
         }
 
         // Reads a resource of the server.
@@ -113,6 +113,7 @@
             } else if (id === undefined) {
                 const event = EVENTS[method];
                 if (event === "context") this.#merge(params);
+                else if (event === "result") this.#emit(event, withValue(params));
                 else if (event) this.#emit(event, event.endsWith("input") ? (params.arguments ?? {}) : params);
             } else {
                 post({ id, ...(await this.#answer(method, params)) });
@@ -168,6 +169,12 @@
     }
 
     const text = text => [{ type: "text", text }];
+
+    // Adds what the tool returned. Before 2026-07-28, servers wrap a value that is not an object in `{ result: … }`.
+    const withValue = result => {
+        const value = result.structuredContent;
+        return Object.assign(result, { value: Object.keys(Object(value)).join() === "result" ? value.result : value });
+    };
 
     // The host's origin is unknown to the page, and its messages contain nothing that the host does not know.
     const post = message => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");
