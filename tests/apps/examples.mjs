@@ -1,8 +1,8 @@
-// Shows the pages of an example in a host on the official library, and takes pictures of it.
+// Shows the page of an example in a host on the official library, and takes its picture in light and dark.
 //
 //     node examples.mjs CHROMIUM EXAMPLE PICTURES COMMAND [ARGUMENT]…
 //
-// COMMAND starts the server of the example. PICTURES is the directory of the pictures, or `-`.
+// COMMAND starts the server of the example. PICTURES is the directory of the picture, or `-`.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { Client } from '@modelcontextprotocol/client';
@@ -13,11 +13,28 @@ import { eventually, launch, run, validate } from './common.mjs';
 const MIME_TYPE = 'text/html;profile=mcp-app';
 const EXTENSION = { 'io.modelcontextprotocol/ui': { mimeTypes: [MIME_TYPE] } };
 
+const note = (title, body, tags) => ({ name: 'add_note', arguments: { title, body, tags } });
+
 // Per example: calls that prepare it, the tool to show, and what the user does on its page.
 const EXAMPLES = {
+    notes: {
+        before: [
+            note('Shopping', 'Milk, bread,\ntwo lemons', ['errands']),
+            note('Talk', 'Slides until Thursday', ['work', 'urgent']),
+            note('Ideas', 'A page for each tool that shows something', ['work']),
+        ],
+        tool: 'show_board',
+        label: 'The board of the example notes, in light and dark',
+        async act(page) {
+            await page.fill('input[name=title]', 'Call Ada');
+            await page.click('form button');
+            await page.waitForSelector('article:nth-child(4)');
+        },
+    },
     test: {
         before: [],
         tool: 'show_notes',
+        label: 'Notes',
         async act(page) {
             await page.fill('input', 'Eggs');
             await page.click('button');
@@ -38,19 +55,31 @@ async function connect(extensions) {
 const client = await connect(EXTENSION);
 for (const call of example.before) await client.callTool(call);
 const browser = await launch(chromium);
-const tab = await browser.newPage({ viewport: { width: 720, height: 600 }, deviceScaleFactor: 2 });
+const WIDTH = 480;
+const tab = await browser.newPage({ viewport: { width: WIDTH, height: 600 }, deviceScaleFactor: 1.5 });
 const errors = [];
 tab.on('pageerror', error => errors.push(error.message));
 tab.on('console', message => message.type() === 'error' && errors.push(message.text()));
 let tool, page;
 const picture = () => tab.locator('iframe').screenshot({ animations: 'disabled' });
 const setTheme = async theme => {
-    await tab.evaluate(theme => host.bridge.sendHostContextChange({ theme }), theme);
+    await tab.evaluate(theme => {
+        document.documentElement.style.colorScheme = theme;
+        return host.bridge.sendHostContextChange({ theme });
+    }, theme);
     await eventually(async () => assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), theme));
-    const image = await picture();
-    if (pictures !== '-') writeFileSync(`${pictures}/${name}-${theme}.png`, image);
-    return image;
+    return picture();
 };
+
+// Writes both pictures side by side as one file, which documentation can contain as it is.
+async function write(label, images) {
+    const { height } = await tab.locator('iframe').boundingBox();
+    const [gap, inner] = [16, images.map(image => `href="data:image/png;base64,${image.toString('base64')}"`)];
+    const parts = inner.map((href, at) => `<image x="${at * (WIDTH + gap)}" width="${WIDTH}" height="${height}" ${href}/>`);
+    const box = `viewBox="0 0 ${2 * WIDTH + gap} ${height}"`;
+    const svg = `<svg xmlns="http://www.w3.org/2000/svg" ${box} role="img" aria-label="${label}">${parts.join('')}</svg>\n`;
+    writeFileSync(`${pictures}/page_${name}.svg`, svg);
+}
 
 await run({
     'the page of the tool is shown': async () => {
@@ -65,11 +94,11 @@ await run({
         await tab.exposeFunction('callTool', params => client.callTool(params));
         await tab.exposeFunction('readResource', params => client.readResource(params));
         await tab.setContent(
-            `<!doctype html><style>body { margin: 0 } iframe { width: 720px; border: 0; display: block }</style><body>` +
+            `<!doctype html><style>body { margin: 0; background: light-dark(#fff, #1e1e1e) } iframe { width: 100%; border: 0; display: block }</style><body>` +
                 `<script type="module">${outputFiles[0].text.replaceAll('</script', '<\\/script')}</script>`,
         );
         await tab.waitForFunction(() => window.host);
-        await tab.evaluate(html => host.show(html, { oncalltool: callTool, onreadresource: readResource }), contents.text);
+        await tab.evaluate(html => host.show(html, { answers: { oncalltool: callTool, onreadresource: readResource } }), contents.text);
         page = tab.frames().find(frame => frame.name() === 'page');
         await tab.evaluate(input => host.bridge.sendToolInput({ arguments: input }), input);
         await tab.evaluate(result => host.bridge.sendToolResult(result), result);
@@ -78,6 +107,7 @@ await run({
     'light and dark differ': async () => {
         const [dark, light] = [await setTheme('dark'), await setTheme('light')];
         assert.ok(!dark.equals(light));
+        if (pictures !== '-') await write(example.label, [light, dark]);
     },
     'the page calls a tool, and the picture changes': async () => {
         const before = await picture();

@@ -8,8 +8,13 @@ const note = (kind, answer) => async params => {
     return typeof answer === 'function' ? answer(params) : answer;
 };
 
-// Shows a page. Its calls go to `answers`, which replace those below.
-async function show(html, answers = {}) {
+const STYLES = {
+    variables: { '--color-text-primary': 'rgb(1, 2, 3)' },
+    css: { fonts: '@font-face { font-family: "Test" }' },
+};
+
+// Shows a page. `answers` replaces the functions below that answer its requests.
+async function show(html, { answers = {}, ...context } = { styles: STYLES }) {
     const iframe = document.createElement('iframe');
     iframe.setAttribute('sandbox', 'allow-scripts allow-forms');
     iframe.name = 'page';
@@ -21,7 +26,7 @@ async function show(html, answers = {}) {
     const bridge = new AppBridge(null, { name: 'official', version: '2.0.0' }, capabilities, {
         hostContext: {
             theme: 'dark', displayMode: 'inline', availableDisplayModes: ['inline', 'fullscreen'], locale: 'de-CH',
-            styles: { variables: { '--color-text-primary': 'rgb(1, 2, 3)' }, css: { fonts: '@font-face { font-family: "Test" }' } },
+            ...context,
         },
     });
     bridge.oncalltool = note('call', ({ name }) => {
