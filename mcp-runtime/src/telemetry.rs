@@ -69,8 +69,9 @@ pub trait Telemetry: Send + Sync + 'static {
     /// Decides that an operation is not sampled, and returns how its context is entered. Called before the span of a
     /// message is created. The default is `None`: the operation is sampled.
     ///
-    /// The runtime enters the context while it creates the span, which a filter of the subscriber may then reject, and
-    /// while functions and layers of the operation run. The measurement is not affected.
+    /// The target of its span is then `mcp_runtime::request::unsampled`, for logs that name the request. The runtime enters
+    /// the context for [`span_created`](Self::span_created), and while functions and layers of the operation run. The
+    /// measurement is not affected.
     fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
         let _ = trace;
         None
@@ -386,6 +387,9 @@ pub struct BackendOperation {
 }
 
 /// Access to the gauges and counters of a server. Clones are cheap, and do not keep the server alive.
+///
+/// Sessions and the buffers of HTTP and of tasks are those of the server. Everything else is counted for the process,
+/// which usually has one server.
 #[derive(Clone)]
 pub struct Stats(Weak<dyn ReadStats>);
 

@@ -12,6 +12,7 @@ use mcp_runtime::{
     ask::Answer,
     auth::{Identity, Principal},
     backend::MemoryBackend,
+    layers::{Call, Next, Outcome, from_fn},
     prompt, resource,
     telemetry::{
         BackendOperation, EnterContext, Network, Operation, SessionEnd, Stat, Stats, Telemetry, TraceCarrier,
@@ -491,6 +492,43 @@ async fn the_trace_context_comes_from_meta_and_from_headers() {
             client.request("tools/call", params).await.unwrap();
             assert_eq!(*recorder.traces.lock().unwrap(), [&*expected], "{revision} {transport} {meta} {headers:?}");
         }
+    }
+}
+
+/// Layers, outermost first, and the function have spans of their own, except for those of a task.
+#[tokio::test]
+async fn functions_and_layers_have_spans_of_their_own() {
+    async fn first(call: Call, next: Next) -> Outcome {
+        next.run(call).await
+    }
+    let spans = Spans::default();
+    let _guard = set_default(tracing_subscriber::registry().with(spans.clone()));
+    let layer = "layer it::telemetry::functions_and_layers_have_spans_of_their_own::{{closure}}::first";
+    for (tool, is_layered, expected) in [
+        ("add", false, &["function add"][..]),
+        ("add_later", false, &["function add_later"]),
+        ("add", true, &["function add", layer]),
+        ("add_later", true, &["function add_later", layer]),
+        ("runs", true, &[]),
+    ] {
+        let server = server(&Arc::default());
+        let server = if is_layered { server.layer(from_fn(first)) } else { server };
+        let mut client = server.test_client(Revision::V2025_11_25);
+        client.tools().await.unwrap();
+        spans.0.lock().unwrap().clear();
+        let arguments = if tool == "runs" { json!({"fails": false}) } else { json!({"a": 1, "b": 2}) };
+        let mut params = json!({"name": tool, "arguments": arguments});
+        if tool == "runs" {
+            params["task"] = json!({});
+        }
+        let task = client.request("tools/call", params).await.unwrap()["task"]["taskId"].take();
+        if tool == "runs" {
+            client.request("tasks/result", json!({"taskId": task})).await.unwrap();
+        }
+        let ended = spans.0.lock().unwrap().clone();
+        let ended: Vec<_> =
+            ended.iter().filter(|span| span["span"] == "mcp.call").map(|span| &*span["otel.name"]).collect();
+        assert_eq!(ended, expected, "{tool} {is_layered}");
     }
 }
 

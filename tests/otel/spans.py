@@ -220,7 +220,7 @@ def client_span(receiver, client):
     problems += compare_with_table(span)
     if span.name != "elicitation/create" or span.attributes["mcp.method.name"] != span.name:
         problems.append(f"name: {span.name!r}")
-    if span.parent != receiver.server_span(meta.trace).id:
+    if span.parent != function_span(receiver, meta.trace, "order").id:
         problems.append(f"parent: {span.parent}")
     sent = client.asked[0]["params"].get("_meta", {}).get("traceparent", "")
     if sent.split("-")[1:3] != [span.trace, span.id]:
@@ -228,6 +228,13 @@ def client_span(receiver, client):
     if str(client.asked[0]["id"]) != span.attributes["jsonrpc.request.id"]:
         problems.append(f"jsonrpc.request.id: {span.attributes['jsonrpc.request.id']}")
     return problems
+
+
+def function_span(receiver, trace, name):
+    """Returns the span of a function, whose parent is the span of its request."""
+    request = receiver.server_span(trace)
+    is_function = lambda span: (span.name, span.parent, span.kind) == (f"function {name}", request.id, "internal")
+    return receiver.wait(lambda: next(filter(is_function, receiver.spans_of(trace)), None), f"the span of the function in {request}")
 
 
 def task(receiver, client):

@@ -10,7 +10,7 @@ import install
 from client import STATELESS, Context, Http, Stdio
 from http_server import HttpServer
 from receiver import Receiver
-from spans import HERE, environment
+from spans import HERE, environment, function_span
 
 
 class Prices:
@@ -56,8 +56,9 @@ def run(program):
             yield "its span is the parent of the server's", [] if span.parent == call["span"] else [f"{span} in {call}"]
             [headers] = prices.headers
             trace, parent = headers["traceparent"].split("-")[1:3]
-            same = trace == call["trace"] and parent == span.id and call["text"] == "3.50"
-            yield "the service continues the same trace", [] if same else [f"{headers['traceparent']}, expected {span}"]
+            function = function_span(receiver, call["trace"], "price")
+            same = trace == call["trace"] and parent == function.id and call["text"] == "3.50"
+            yield "the service continues the same trace", [] if same else [f"{headers['traceparent']}, expected {function}"]
             yield "the log names the trace", log_names_trace(server, receiver)
 
 

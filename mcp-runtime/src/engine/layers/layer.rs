@@ -1,4 +1,5 @@
 use std::{
+    any::type_name,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -6,12 +7,14 @@ use std::{
     vec,
 };
 
+use tracing::Instrument as _;
+
 use super::{
     call::{Call, LayerPosition},
     outcome::Outcome,
 };
 use crate::{
-    engine::call::running::GuardedCall,
+    engine::{call::running::GuardedCall, request::start::call_span},
     handler::{CallFuture, Function, entry::EntryInfo},
 };
 
@@ -273,8 +276,17 @@ struct Positioned<L> {
 
 impl<L: Layer> Layer for Positioned<L> {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
-        self.layer.call(call.at(self.position), next)
+        let span = call_span(Some(&call.context), || format!("layer {}", layer_name::<L>()));
+        let running = span.in_scope(|| self.layer.call(call.at(self.position), next));
+        if span.is_disabled() { running } else { Box::pin(running.instrument(span)) }
     }
+}
+
+/// Returns the path of the type of a layer, or of its function.
+fn layer_name<L>() -> &'static str {
+    let name = type_name::<L>();
+    let function = name.split_once("::FromFn<").and_then(|(_, function)| function.strip_suffix('>'));
+    function.unwrap_or(name)
 }
 
 impl LayerEntry {
