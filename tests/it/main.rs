@@ -21,6 +21,7 @@ mod metadata;
 mod mount;
 mod names;
 mod order;
+mod pages;
 mod property;
 mod rates;
 mod replicas;

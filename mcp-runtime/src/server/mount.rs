@@ -5,7 +5,7 @@ use std::{collections::HashSet, panic::Location, sync::Arc};
 use super::Server;
 use crate::{
     engine::Visibility,
-    handler::entry::{Entry, EntryInfo},
+    handler::entry::{Entry, EntryInfo, EntryKind},
     registry::Change,
 };
 
@@ -36,8 +36,8 @@ impl Mounted {
 }
 
 impl Server {
-    /// Adds the functions of another server, with `prefix` and `_` in front of their names. URIs do not change, since functions
-    /// write them into their results.
+    /// Adds the functions of another server, with `prefix` and `_` in front of their names. URIs, which functions write into
+    /// their results, and the names of methods do not change.
     ///
     /// Everything that the other server says about its functions continues to hold for them, and only for them: names, scopes,
     /// [`layer`](Self::layer)s, which run inside the layers of this server, and [`visible_to`](Self::visible_to). Rules that
@@ -101,7 +101,8 @@ impl Server {
             Box::new(move |info| mounted.contains(info) && rule(info))
         });
         let selected = mounted.clone();
-        names.push(move |info| selected.contains(info), Change::Prefix(prefix), location);
+        let has_prefix = move |info: &EntryInfo<'_>| info.kind != EntryKind::Method && selected.contains(info);
+        names.push(has_prefix, Change::Prefix(prefix), location);
         names.append(std::mem::take(&mut outer.names));
         outer.names = names;
 
