@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Prefix(String);
 
 impl Prefix {
-    /// Returns `None` unless the prefix is valid at the start of names and of URIs: lower-case letters, digits, `-` and `.`,
-    /// beginning with a letter.
+    /// Returns `None` unless the prefix is empty, or valid at the start of names and of URIs: lower-case letters, digits, `-` and
+    /// `.`, beginning with a letter.
     pub(crate) fn new(prefix: &str) -> Option<Self> {
         let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-        let begins = prefix.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
+        let begins = prefix.bytes().next().is_none_or(|byte| byte.is_ascii_lowercase());
         (begins && prefix.len() <= 32 && prefix.bytes().all(is_valid)).then(|| Self(prefix.to_owned()))
     }
 
@@ -26,11 +26,16 @@ impl Prefix {
     }
 
     pub(crate) fn name(&self, name: &str) -> String {
-        format!("{}_{name}", self.0)
+        if self.0.is_empty() { name.to_owned() } else { format!("{}_{name}", self.0) }
     }
 
     pub(crate) fn uri(&self, uri: &str) -> String {
-        format!("{}+{uri}", self.0)
+        if self.0.is_empty() { uri.to_owned() } else { format!("{}+{uri}", self.0) }
+    }
+
+    /// Returns the message of a question, which names the upstream: the user trusts this server.
+    pub(crate) fn message(&self, message: &str) -> String {
+        if self.0.is_empty() { message.to_owned() } else { format!("{}: {message}", self.0) }
     }
 
     /// Returns the URI of a link in a result. Clients load web pages themselves.

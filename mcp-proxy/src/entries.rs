@@ -140,7 +140,7 @@ macro_rules! describe {
 }
 
 fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
-    let name = text(listed, "name")?;
+    let name = text(listed, "name").filter(|name| !name.is_empty())?;
     if listed["execution"]["taskSupport"] == "required" {
         tracing::warn!(upstream = upstream.prefix.as_str(), tool = ?name, "a tool that must be called as a task is left out");
         return None;
@@ -242,7 +242,7 @@ async fn read_resource(upstream: &Upstream, ctx: &Context) -> Result<ResourceRes
 }
 
 fn prompt_entry(upstream: &Arc<Upstream>, listed: &Value, completes: bool) -> Option<Entry> {
-    let name = text(listed, "name")?;
+    let name = text(listed, "name").filter(|name| !name.is_empty())?;
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for argument in listed["arguments"].as_array().into_iter().flatten() {
         let name = text(argument, "name")?;

@@ -30,7 +30,7 @@ use upstream::Target;
 /// The pause between an announcement of changed lists and reading them, and between two times of reading them.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The time after which an upstream that was unavailable is tried again.
-const RETRY: Duration = Duration::from_secs(15);
+const RETRY: Duration = Duration::from_secs(5);
 
 /// Another MCP server, whose tools, resources and prompts a [`Server`] serves as its own.
 ///
@@ -140,7 +140,7 @@ impl Upstream {
     }
 
     /// Connects, and adds the entries of the upstream to a server. Their names begin with `prefix` and `_`, their URIs with
-    /// `prefix` and `+`.
+    /// `prefix` and `+`. An empty prefix leaves both as they are, for a server in front of a single upstream.
     ///
     /// If the upstream is unavailable, the server starts without its entries, and adds them later.
     ///

@@ -21,11 +21,10 @@ pub(crate) async fn ask(
     method: &str,
     params: &Value,
 ) -> Result<Value, Fault> {
-    let invalid = || Fault::invalid_params(format!("the upstream `{}` sent an invalid `{method}`", prefix.as_str()));
+    let invalid = || Fault::invalid_params(prefix.message(&format!("the upstream sent an invalid `{method}`")));
     match method {
         "elicitation/create" => {
-            // Names the upstream: the user trusts the gateway.
-            let message = format!("{}: {}", prefix.as_str(), text(params, "message").ok_or_else(invalid)?);
+            let message = prefix.message(params["message"].as_str().ok_or_else(invalid)?);
             match text(params, "url").filter(|_| params["mode"] == "url") {
                 Some(url) => Ok(answer(ctx.ask(UrlElicitation::new(key, url, message)).await?.map_content(|()| None))),
                 None => {

@@ -11,7 +11,7 @@ use http::HeaderMap;
 use mcp_runtime::{Context, Fault, Handle, auth::Identity};
 use rmcp::{
     ErrorData, ServiceError,
-    model::{ClientRequest, InputResponses, ServerResult},
+    model::{ClientRequest, ErrorCode, InputResponses, ServerResult},
     transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig},
 };
 use serde_json::Value;
@@ -275,13 +275,18 @@ impl Upstream {
 
     /// Returns the failure of a call for a reason that clients may read.
     pub(crate) fn unavailable(&self, reason: &str) -> Failure {
-        Failure::Unavailable(format!("the upstream `{}` is unavailable: {reason}", self.prefix.as_str()))
+        Failure::Unavailable(self.prefix.message(&format!("the upstream is unavailable: {reason}")))
     }
 
     /// Returns an error response of the upstream as the fault of this server.
     fn fault(&self, error: ErrorData) -> Fault {
         let ErrorData { code, message, data, .. } = error;
-        if code == rmcp::model::ErrorCode::RESOURCE_NOT_FOUND
+        if code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
+            let required = data.map(|mut data| data["requiredCapabilities"].take()).unwrap_or_default();
+            return Fault::MissingCapability { required };
+        }
+        // The code of sessions, and the code of stateless revisions.
+        if matches!(code, ErrorCode::RESOURCE_NOT_FOUND | ErrorCode::INVALID_PARAMS)
             && let Some(uri) = data.as_ref().and_then(|data| data["uri"].as_str())
         {
             return Fault::resource_not_found(self.prefix.uri(uri));

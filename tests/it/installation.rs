@@ -15,6 +15,7 @@ fn mistake(line: &str) -> Option<&'static str> {
                 "mcp-redis",
                 "mcp-otel",
                 "mcp-clap",
+                "mcp-proxy",
                 "mcp-macros",
                 "mcp-lock",
                 "mcp-schema",

@@ -137,7 +137,7 @@ async fn invalid_responses_fail_their_call() {
         ),
         (
             "a large error",
-            || Reply::Error(json!({"code": -32000, "message": "x".repeat(1 << 20), "data": "y".repeat(1 << 20)})),
+            || Reply::Error(json!({"code": -32000, "message": "x".repeat(100_000), "data": "y".repeat(100_000)})),
             "xxxx",
         ),
         (

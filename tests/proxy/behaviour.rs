@@ -305,7 +305,6 @@ async fn changes_of_lists_and_resources_pass() {
         client.subscribe("up+notes://7").await.unwrap();
         eventually!({
             handle.resource_updated("notes://7");
-            client.settle().await;
             client.updated_resources().contains(&"up+notes://7".to_owned())
         });
     }

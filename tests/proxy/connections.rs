@@ -57,25 +57,36 @@ async fn only_configured_credentials_reach_the_upstream() {
     assert!(heads.iter().any(|head| head.contains("bearer for-ada")));
 }
 
+/// The shell writes its id and its environment, and becomes the program.
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_is_started_without_secrets_and_restarted_when_it_ends() {
-    let program = env!("CARGO_BIN_EXE_fixture");
-    let upstream = Upstream::command(program, [] as [&str; 0]).env("RUST_LOG", "off");
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        format!("cd {}; env > env; echo $$ > id; exec {} ", folder.path().display(), env!("CARGO_BIN_EXE_fixture"));
+    let upstream = Upstream::command("sh", ["-c", &script]).env("GIVEN", "1");
     let server = upstream.add_to(Server::empty("gateway", "1.0.0"), "up").await.unwrap();
     let mut client = server.test_client(Revision::V2025_11_25);
     let tools = client.tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.name() == "up_prints"), "{tools:?}");
     assert_eq!(client.call("up_prints", ()).await.unwrap().text(), "printed");
+    let environment = std::fs::read_to_string(folder.path().join("env")).unwrap();
+    assert!(environment.contains("GIVEN=1") && environment.contains("PATH="), "{environment}");
+    assert!(!environment.contains("CARGO"), "cargo sets variables of this process: {environment}");
+    let id = std::fs::read_to_string(folder.path().join("id")).unwrap();
+    std::process::Command::new("kill").args(["-9", id.trim()]).status().unwrap();
+    eventually!(client.call("up_prints", ()).await.unwrap().text() == "printed");
+    assert_ne!(std::fs::read_to_string(folder.path().join("id")).unwrap(), id);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upstream_may_start_late_and_come_back() {
-    let server = gateway("127.0.0.1:1").await;
-    let mut client = server.test_client(Revision::V2025_11_25);
-    assert!(client.tools().await.unwrap_or_default().is_empty());
-
-    let fake = fake::start(|method, _| respond(method)).await;
-    let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
+async fn an_upstream_may_start_late() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut client = gateway(&free).await.test_client(Revision::V2026_07_28);
+    assert!(client.tools().await.is_err(), "a server without entries has no lists");
+    let listener = tokio::net::TcpListener::bind(&free).await.unwrap();
+    let _fake = fake::start_on(listener, |method, _| respond(method));
+    eventually!(client.tools().await.is_ok_and(|tools| tools.len() == 1));
     assert_eq!(client.call("up_a", ()).await.unwrap().text(), "done");
 }
 
@@ -91,7 +102,7 @@ async fn entries_of_a_dead_upstream_stay_and_say_so() {
     let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);
     *is_dead.lock().unwrap() = true;
     let error = client.call("up_a", ()).await.unwrap();
-    assert!(error.is_error() && error.text().starts_with("the upstream `up` is unavailable: "), "{}", error.text());
+    assert!(error.is_error() && error.text().starts_with("up: the upstream is unavailable: "), "{}", error.text());
     assert_eq!(client.tools().await.unwrap().len(), 1);
     *is_dead.lock().unwrap() = false;
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -108,7 +119,6 @@ async fn mistakes_are_reported() {
         (Upstream::http("http://x").env("A", "b"), "up", "only commands"),
         (Upstream::command("x", ["y"]).header("a", "b"), "up", "only upstreams over HTTP"),
         (Upstream::command("x", ["y"]), "Up", "the prefix \"Up\" is invalid"),
-        (Upstream::command("x", ["y"]), "", "the prefix \"\" is invalid"),
         (Upstream::command("x", ["y"]), "a_b", "the prefix \"a_b\" is invalid"),
     ];
     for (upstream, prefix, expected) in cases {

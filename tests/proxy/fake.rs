@@ -26,7 +26,10 @@ pub(crate) struct Fake {
 
 /// Starts an upstream of 2025-06-18. `reply` is called with methods and parameters, except for the handshake.
 pub(crate) async fn start(reply: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Fake {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), reply)
+}
+
+pub(crate) fn start_on(listener: TcpListener, reply: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Fake {
     let (address, heads) = (listener.local_addr().unwrap().to_string(), Arc::<Mutex<Vec<String>>>::default());
     let (seen, reply) = (Arc::clone(&heads), Arc::new(reply));
     tokio::spawn(async move {

@@ -5,14 +5,13 @@ mod behaviour;
 mod connections;
 mod fake;
 
-use std::{io, time::Duration};
+use std::io;
 
 use mcp_proxy::Upstream;
 use mcp_runtime::{BuiltServer, HttpOptions, Server, http};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
-    time::{sleep, timeout},
 };
 
 /// Serves a server over HTTP, and returns its address.
@@ -70,9 +69,3 @@ macro_rules! eventually {
     };
 }
 use eventually;
-
-#[allow(dead_code)]
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    sleep(Duration::ZERO).await;
-    timeout(Duration::from_secs(20), future).await.unwrap()
-}

@@ -238,7 +238,7 @@ pub(crate) struct Layers(Vec<LayerEntry>);
 
 #[derive(Clone)]
 struct LayerEntry {
-    layer: Arc<dyn Layer>,
+    layer: Arc<Positioned>,
     /// `None` if the layer applies to every call.
     applies: Option<Applies>,
 }
@@ -246,7 +246,22 @@ struct LayerEntry {
 impl Layers {
     pub(crate) fn push(&mut self, layer: impl Layer, applies: Option<Applies>) {
         let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
-        self.0.push(LayerEntry { layer: Arc::new(Positioned { layer, position }), applies });
+        self.0.push(LayerEntry { layer: Arc::new(Positioned { layer: Arc::new(layer), position }), applies });
+    }
+
+    /// Adds layers, inside of the layers so far.
+    pub(crate) fn append(&mut self, other: Self) {
+        for LayerEntry { layer, applies } in other.0 {
+            let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
+            let layer = Arc::new(Positioned { layer: Arc::clone(&layer.layer), position });
+            self.0.push(LayerEntry { layer, applies });
+        }
+    }
+
+    /// Returns the same layers for the functions that `limit` leaves to each.
+    pub(crate) fn limited(self, limit: impl Fn(Option<Applies>) -> Applies) -> Self {
+        let limited = |entry: LayerEntry| LayerEntry { applies: Some(limit(entry.applies)), ..entry };
+        Self(self.0.into_iter().map(limited).collect())
     }
 
     /// Returns the layers that apply to the calls of a function, or `None` if no layer does.
@@ -256,7 +271,7 @@ impl Layers {
         }
         let info = function.info();
         let applying = self.0.iter().filter(|entry| entry.applies_to(&info));
-        let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer)).collect();
+        let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer) as _).collect();
         (!layers.is_empty()).then(|| Next::new(layers))
     }
 
@@ -269,12 +284,12 @@ impl Layers {
 }
 
 /// A layer that knows its position.
-struct Positioned<L> {
-    layer: L,
+struct Positioned {
+    layer: Arc<dyn Layer>,
     position: LayerPosition,
 }
 
-impl<L: Layer> Layer for Positioned<L> {
+impl Layer for Positioned {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         let span = call_span(Some(&call.context), || format!("layer {}", layer_name::<L>()));
         let running = span.in_scope(|| self.layer.call(call.at(self.position), next));

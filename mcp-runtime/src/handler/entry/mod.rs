@@ -166,6 +166,16 @@ pub struct EntryInfo<'a> {
 }
 
 impl<'a> EntryInfo<'a> {
+    /// Returns the address of the description of a function, which distinguishes it from other functions.
+    pub(crate) fn address(&self) -> Option<usize> {
+        self.source.map(|source| std::ptr::from_ref(source).addr())
+    }
+
+    /// Returns the entry with another name.
+    pub(crate) fn named(self, name: &'a str) -> Self {
+        Self { name, ..self }
+    }
+
     pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [Cow<'static, str>]) -> Self {
         Self {
             kind: EntryKind::Resource,
