@@ -12,7 +12,7 @@ pub(crate) type Attributes<'a> = [(&'static str, Option<Cow<'a, str>>); 10];
 
 /// A histogram of durations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Duration {
+pub(crate) enum DurationMetric {
     ServerOperation,
     ClientOperation,
     Task,
@@ -20,7 +20,7 @@ pub(crate) enum Duration {
     Backend,
 }
 
-impl Duration {
+impl DurationMetric {
     pub(crate) const ALL: [Self; 5] =
         [Self::ServerOperation, Self::ClientOperation, Self::Task, Self::Session, Self::Backend];
 

@@ -20,7 +20,7 @@ mod trace;
 use std::fmt;
 
 #[cfg(feature = "sdk")]
-use mcp_runtime::telemetry::{TraceCarrier, TraceContext};
+use mcp_runtime::telemetry::{EnterContext, TraceCarrier, TraceContext};
 use mcp_runtime::{
     Server,
     telemetry::{BackendOperation, Operation, SessionEnd, Stats, Telemetry},
@@ -28,7 +28,7 @@ use mcp_runtime::{
 #[cfg(feature = "sdk")]
 use tracing::Span;
 
-use attributes::{Attributes, Duration};
+use attributes::{Attributes, DurationMetric};
 use config::Exporters;
 
 #[cfg(feature = "sdk")]
@@ -112,7 +112,7 @@ impl Otel {
         true
     }
 
-    fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+    fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
         #[cfg(feature = "sdk")]
         if let Some(metrics) = &self.metrics {
             metrics.record(duration, attributes, time);
@@ -137,6 +137,11 @@ impl Telemetry for Otel {
     }
 
     #[cfg(feature = "sdk")]
+    fn unsampled(&self, context: &TraceContext<'_>) -> Option<EnterContext> {
+        self.spans.unsampled(context)
+    }
+
+    #[cfg(feature = "sdk")]
     fn span_created(&self, span: &Span, context: &TraceContext<'_>) {
         if !matches!(self.spans, trace::Spans::Off) {
             trace::span_created(span, context);
@@ -145,27 +150,27 @@ impl Telemetry for Otel {
 
     #[cfg(feature = "sdk")]
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
-        trace::inject(span)
+        if matches!(self.spans, trace::Spans::Off) { TraceCarrier::default() } else { trace::inject(span) }
     }
 
     fn server_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::ServerOperation, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::ServerOperation, &attributes::of_operation(operation), operation.duration);
     }
 
     fn client_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::ClientOperation, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::ClientOperation, &attributes::of_operation(operation), operation.duration);
     }
 
     fn task_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::Task, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::Task, &attributes::of_operation(operation), operation.duration);
     }
 
     fn session_ended(&self, session: &SessionEnd<'_>) {
-        self.record(Duration::Session, &attributes::of_session(session), session.duration);
+        self.record(DurationMetric::Session, &attributes::of_session(session), session.duration);
     }
 
     fn backend_operation(&self, operation: &BackendOperation) {
-        self.record(Duration::Backend, &attributes::of_backend(operation), operation.duration);
+        self.record(DurationMetric::Backend, &attributes::of_backend(operation), operation.duration);
     }
 
     fn names_users(&self) -> bool {
@@ -180,7 +185,7 @@ impl Drop for Otel {
             if let Some(metrics) = &self.metrics {
                 metrics.shutdown();
             }
-            if let trace::Spans::Export(provider) = &self.spans {
+            if let trace::Spans::Export(provider, _) = &self.spans {
                 // Other servers of the program may still use it. The exporter logs its failures.
                 let _ = provider.force_flush();
             }

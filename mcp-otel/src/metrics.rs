@@ -9,7 +9,7 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use crate::{
     Error,
-    attributes::{Attributes, BUCKETS, Duration},
+    attributes::{Attributes, BUCKETS, DurationMetric},
     exporter, trace,
 };
 
@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     meter: Meter,
-    durations: [Histogram<f64>; Duration::ALL.len()],
+    durations: [Histogram<f64>; DurationMetric::ALL.len()],
 }
 
 impl Metrics {
@@ -28,7 +28,7 @@ impl Metrics {
 
     pub(crate) fn new(provider: SdkMeterProvider) -> Self {
         let meter = provider.meter("mcp-runtime");
-        let durations = Duration::ALL.map(|duration| {
+        let durations = DurationMetric::ALL.map(|duration| {
             let (name, description) = duration.describe();
             let histogram = meter.f64_histogram(name).with_description(description).with_unit("s");
             histogram.with_boundaries(BUCKETS.to_vec()).build()
@@ -66,7 +66,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+    pub(crate) fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
         let mut present = Vec::with_capacity(attributes.len());
         for (name, value) in attributes {
             if let Some(value) = value {

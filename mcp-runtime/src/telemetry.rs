@@ -7,6 +7,7 @@
 //! [Observability](crate::guide::observability).
 
 use std::{
+    any::Any,
     borrow::Cow,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -16,7 +17,11 @@ use std::{
 
 use tracing::Span;
 
-use crate::trace_context::{is_baggage, is_traceparent, is_tracestate};
+use crate::{
+    handler::RequestHead,
+    jsonrpc::RawJson,
+    trace_context::{is_baggage, is_traceparent, is_tracestate},
+};
 
 /// A connection to a telemetry system. Every method has a default that does nothing.
 ///
@@ -61,6 +66,16 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = stats;
     }
 
+    /// Decides that an operation is not sampled, and returns how its context is entered. Called before the span of a
+    /// message is created. The default is `None`: the operation is sampled.
+    ///
+    /// The runtime enters the context while it creates the span, which a filter of the subscriber may then reject, and
+    /// while functions and layers of the operation run. The measurement is not affected.
+    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
+        let _ = trace;
+        None
+    }
+
     /// Called after the span of an operation was created, and before it is entered. Not called if no subscriber wants the
     /// span.
     ///
@@ -72,7 +87,8 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = (span, trace);
     }
 
-    /// Returns the trace context of a span, which is sent in the `_meta` of a request of the server to the client.
+    /// Returns the trace context of a span, or that of the current context if the span is disabled. It is sent in the
+    /// `_meta` of a request of the server to the client.
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
         let _ = span;
         TraceCarrier::default()
@@ -116,6 +132,10 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
         (**self).connect(stats);
     }
 
+    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
+        (**self).unsampled(trace)
+    }
+
     fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
         (**self).span_created(span, trace);
     }
@@ -149,23 +169,40 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
     }
 }
 
+/// Makes the context of an operation current on the thread, until the returned value is dropped.
+pub type EnterContext = Arc<dyn Fn() -> Box<dyn Any> + Send + Sync>;
+
+/// Enters the context of an operation that is not sampled, until the returned value is dropped.
+#[inline]
+pub(crate) fn enter(context: Option<&EnterContext>) -> Option<Box<dyn Any>> {
+    context.and_then(|enter| guarded(|| Some(enter())))
+}
+
+/// Calls the author's code. A panic must not reach the request, whose response may not be decided yet.
+fn guarded<T: Default>(run: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        tracing::error!("the telemetry of the server panicked, so a measurement is lost");
+        T::default()
+    })
+}
+
 /// The telemetry of a server.
 #[derive(Clone)]
 pub(crate) struct SharedTelemetry(pub(crate) Arc<dyn Telemetry>);
 
 impl SharedTelemetry {
-    /// Calls the author's code. A panic must not reach the request, whose response may not be decided yet.
     fn guarded<T: Default>(&self, method: impl FnOnce(&dyn Telemetry) -> T) -> T {
-        catch_unwind(AssertUnwindSafe(|| method(&*self.0))).unwrap_or_else(|_| {
-            tracing::error!("the telemetry of the server panicked, so a measurement is lost");
-            T::default()
-        })
+        guarded(|| method(&*self.0))
     }
 }
 
 impl Telemetry for SharedTelemetry {
     fn connect(&self, stats: Stats) {
         self.guarded(|telemetry| telemetry.connect(stats));
+    }
+
+    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
+        self.guarded(|telemetry| telemetry.unsampled(trace))
     }
 
     fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
@@ -208,14 +245,34 @@ impl fmt::Debug for SharedTelemetry {
 }
 
 /// The trace context that a message arrived with. Values that violate W3C Trace Context or W3C Baggage are absent.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
+#[derive(Clone, Default)]
 pub struct TraceContext<'a> {
-    /// The context in the `_meta` of the message, which is the parent of the operation.
-    pub meta: TraceCarrier<'a>,
-    /// The context in the headers of the HTTP request. If `meta` has a different one, it is a link of the operation, and
-    /// otherwise its parent.
-    pub headers: TraceCarrier<'a>,
+    pub(crate) meta: Option<RawJson<'a>>,
+    pub(crate) head: Option<&'a dyn RequestHead>,
+}
+
+impl<'a> TraceContext<'a> {
+    /// Reads the context in the `_meta` of the message, which is the parent of the operation.
+    pub fn meta(&self) -> TraceCarrier<'a> {
+        let Some(meta) = self.meta else { return TraceCarrier::default() };
+        TraceCarrier::validated(|key| meta.member(key).and_then(RawJson::string))
+    }
+
+    /// Reads the context in the headers of the HTTP request. If `_meta` has a different one, it is a link of the
+    /// operation, and otherwise its parent.
+    pub fn headers(&self) -> TraceCarrier<'a> {
+        #[cfg(feature = "http")]
+        if let Some(head) = self.head {
+            return TraceCarrier::validated(|key| head.headers().get(key)?.to_str().ok().map(Cow::Borrowed));
+        }
+        TraceCarrier::default()
+    }
+}
+
+impl fmt::Debug for TraceContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TraceContext").field("meta", &self.meta()).field("headers", &self.headers()).finish()
+    }
 }
 
 /// A trace context as text: the formats of [W3C Trace Context](https://www.w3.org/TR/trace-context-2/) and
@@ -286,7 +343,8 @@ pub struct Operation<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Network {
-    /// `pipe` for stdio and other byte streams, `tcp` or `unix` for HTTP (`network.transport`).
+    /// `pipe` for stdio and other byte streams, `tcp` or `unix` for HTTP (`network.transport`). A mounted service, whose
+    /// connections are those of the application, reports `tcp`.
     pub transport: &'static str,
     /// `http`, or `None` for byte streams (`network.protocol.name`).
     pub protocol_name: Option<&'static str>,

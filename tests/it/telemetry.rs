@@ -13,7 +13,7 @@ use mcp_runtime::{
     auth::{Identity, Principal},
     backend::MemoryBackend,
     prompt, resource,
-    telemetry::{BackendOperation, Network, Operation, SessionEnd, Stat, Stats, Telemetry, TraceCarrier, TraceContext},
+    telemetry::{BackendOperation, EnterContext, Network, Operation, SessionEnd, Stat, Stats, Telemetry, TraceCarrier, TraceContext},
     testing::{RpcError, TestClient},
     tool,
 };
@@ -69,7 +69,7 @@ impl Telemetry for Recorder {
             let fields = TraceCarrier::KEYS.into_iter().filter_map(|key| Some(format!("{key}={}", carrier.get(key)?)));
             fields.collect::<Vec<_>>().join(" ")
         };
-        self.traces.lock().unwrap().push(format!("[{}] [{}]", fields(&trace.meta), fields(&trace.headers)));
+        self.traces.lock().unwrap().push(format!("[{}] [{}]", fields(&trace.meta()), fields(&trace.headers())));
     }
 
     fn inject(&self, _: &Span) -> TraceCarrier<'static> {
@@ -662,6 +662,11 @@ impl Telemetry for Broken {
         panic!("connect")
     }
 
+    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
+        trace.meta().traceparent.is_none().then(|| panic!("unsampled"));
+        Some(Arc::new(|| panic!("enter")))
+    }
+
     fn span_created(&self, _: &Span, _: &TraceContext<'_>) {
         panic!("span_created")
     }
@@ -704,6 +709,8 @@ async fn panics_of_telemetry_reach_no_request() {
             });
             let sum = client.call("add", json!({"a": 1, "b": 2})).await.unwrap();
             assert_eq!(sum.text(), "3", "{revision} {transport}");
+            let traced = json!({"name": "add_later", "arguments": {"a": 1, "b": 2}, "_meta": {"traceparent": TRACE}});
+            client.request("tools/call", traced).await.unwrap();
             client.call("asks", ()).await.ok();
             assert!(client.call("panics_later", ()).await.is_err(), "{revision} {transport}");
             assert!(client.request("invented/method", json!({})).await.is_err(), "{revision} {transport}");

@@ -48,8 +48,8 @@ const fn counter(name: &'static str, unit: &'static str, description: &'static s
 /// The metrics without an attribute that the process counts.
 const PLAIN: [(Stat, Counter); 5] = [
     (gauge("mcp.server.calls.active", "{call}", "Calls that do not complete in place, and wait"), ActiveCalls),
-    (gauge("mcp.server.listeners", "{request}", "Open `subscriptions/listen` requests"), Listeners),
-    (gauge("mcp.server.questions", "{request}", "Requests to clients without an answer"), Questions),
+    (gauge("mcp.server.subscriptions.active", "{request}", "Open `subscriptions/listen` requests"), Listeners),
+    (gauge("mcp.server.client_requests.active", "{request}", "Requests to clients without an answer"), Questions),
     (
         counter("mcp.server.notifications.dropped", "{notification}", "Notifications to clients that read too slowly"),
         DroppedNotifications,
@@ -73,9 +73,9 @@ const LABELLED: [(Stat, &str, Labels); 3] = [
         &[
             ("calls", RefusedCalls),
             ("connections", RefusedConnections),
-            ("listeners", RefusedListeners),
+            ("subscriptions", RefusedListeners),
             ("memory", RefusedMemory),
-            ("questions", RefusedQuestions),
+            ("client_requests", RefusedQuestions),
             ("rate", RefusedRate),
             ("sessions", RefusedSessions),
             ("tasks", RefusedTasks),

@@ -310,6 +310,13 @@ impl Function {
         if let Entry::Tool(entry) = &self.entry { entry.task } else { TaskSupport::Forbidden }
     }
 
+    /// Returns whether the function is a resource that hosts show as a page.
+    #[cfg(feature = "ui")]
+    pub(crate) fn is_page(&self) -> bool {
+        let page = self.resource().filter(|resource| resource.uri.starts_with(crate::ui::SCHEME));
+        page.is_some_and(|page| page.mime_type.as_deref() == Some(crate::ui::MEDIA_TYPE))
+    }
+
     /// Returns the entry of a resource.
     pub(crate) fn resource(&self) -> Option<&ResourceEntry> {
         if let Entry::Resource(entry) = &self.entry { Some(entry) } else { None }

@@ -120,7 +120,7 @@ impl<'a> Builder<'a> {
             contract: match &entry {
                 Entry::Tool(entry) => contract.with_output(entry.output.clone()),
                 Entry::Resource(entry) => contract.with_mime_type(entry.mime_type.clone()),
-                Entry::Prompt(_) => contract,
+                Entry::Prompt(_) | Entry::Method(_) => contract,
             },
             schemas: self.schemas,
             headers,
@@ -211,6 +211,37 @@ impl<'a> Builder<'a> {
                     template.key()
                 ));
             }
+        }
+    }
+
+    /// Reports tools whose page is not registered, and pages that hosts would not show.
+    #[cfg(feature = "ui")]
+    pub(super) fn check_pages(&mut self, registry: &super::Registry) {
+        let tools = registry.functions().map(|(function, _)| function).filter(|tool| tool.kind() == EntryKind::Tool);
+        for tool in tools {
+            let problem = match crate::ui::ToolUi::of(&tool.common().meta) {
+                Err(error) => format!("the `ui` of the `_meta` of {} is invalid: {error}", source_of(tool)),
+                Ok(crate::ui::ToolUi { resource_uri: Some(uri), .. }) => {
+                    let page =
+                        registry.functions().find(|(page, _)| page.resource().is_some_and(|page| page.uri == uri));
+                    match page {
+                        Some((page, _)) if page.is_page() => continue,
+                        Some((page, _)) => format!(
+                            "{} is the page of {}, but has another media type than `{}`, or another scheme than `{}`",
+                            source_of(page),
+                            source_of(tool),
+                            crate::ui::MEDIA_TYPE,
+                            crate::ui::SCHEME,
+                        ),
+                        None => format!(
+                            "{} has the page `{uri}`, which is not registered\nhelp: add its function with `Server::with`",
+                            source_of(tool)
+                        ),
+                    }
+                }
+                Ok(_) => continue,
+            };
+            self.problems.push(problem);
         }
     }
 

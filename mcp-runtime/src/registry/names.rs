@@ -15,7 +15,7 @@ use crate::{
     auth::Scopes,
     handler::{
         Function,
-        entry::{CommonEntry, Entry, EntryInfo, EntryKind},
+        entry::{CommonEntry, Entry, EntryInfo, EntryKind, is_extension_method},
     },
 };
 
@@ -62,7 +62,8 @@ impl Names {
             // No macro has checked it.
             check(kind, &name).map_err(|expected| format!("{} has an invalid name: {expected}", common.describe()))?;
         }
-        for rule in &self.0 {
+        // The name of a method is its extension's.
+        for rule in self.0.iter().filter(|_| kind != EntryKind::Method) {
             let info = common.info(kind, &name);
             if !(rule.applies)(&info) {
                 continue;
@@ -100,6 +101,9 @@ fn check(kind: EntryKind, name: &str) -> Result<(), &'static str> {
         (_, 0) => Err("expected at least 1 character"),
         (EntryKind::Tool, _) if !is_plain => Err("expected only ASCII letters, digits, `_`, `.` and `-`"),
         (EntryKind::Tool, 129..) => Err("expected at most 128 characters"),
+        (EntryKind::Method, _) if !is_extension_method(name) => {
+            Err("expected a domain, a slash and a name, as in `com.example/search`")
+        }
         _ => Ok(()),
     }
 }

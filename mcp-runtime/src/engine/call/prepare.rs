@@ -170,6 +170,8 @@ pub(crate) fn requester(
         EntryKind::Tool => "tools/call",
         EntryKind::Resource => "resources/read",
         EntryKind::Prompt => "prompts/get",
+        // The protocol has no rounds of such methods.
+        EntryKind::Method => return Ok(None),
     };
     let principal = request.principal().map(Into::into);
     let binding = Binding { principal, method, name: subject.into(), arguments: arguments.into() };
@@ -208,6 +210,7 @@ pub(crate) fn share(request: &RequestContext<'_>, call: Call, is_read: bool, is_
         log_targets: profile.log_targets.clone(),
         meta: meta.whole.filter(|_| is_read).map(|meta| meta.text().into()),
         capabilities: request.session_capabilities(),
+        unsampled: request.operation.unsampled.clone(),
         is_continued: input_responses.is_some() || request_state.is_some(),
         is_layered,
         access: source.filter(|source| source.identity().is_some()).map(|_| Arc::clone(&profile.access)),

@@ -6,10 +6,7 @@ use tracing::{Span, field::Empty};
 
 use super::{
     context::ConnectionContext,
-    operation::{
-        Measured, Operation, head_address, head_carrier, head_network, id_text, known_method, meta_carrier,
-        shown_principal,
-    },
+    operation::{Measured, Operation, head_address, head_network, id_text, known_method, shown_principal},
     params::Params,
 };
 use crate::{
@@ -17,7 +14,7 @@ use crate::{
     excerpt::excerpt,
     jsonrpc::{Id, RawJson},
     random::log_id,
-    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier, TraceContext},
+    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceContext, enter},
 };
 
 impl Operation {
@@ -41,15 +38,18 @@ impl Operation {
         id: Option<&Id>,
     ) -> Self {
         let network = network(connection);
+        let trace = TraceContext { meta: params.meta.whole, head: connection.source.as_deref().map(|it| it as _) };
+        let unsampled = telemetry.unsampled(&trace);
+        let _entered = enter(unsampled.as_ref());
         let span = message_span(connection, method, params, id, Some((telemetry, network)));
         if !span.is_disabled() {
-            let trace = TraceContext { meta: meta_carrier(params.meta.whole), headers: header_carrier(connection) };
             telemetry.span_created(&span, &trace);
         }
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.server_operation(operation);
         let start = connection.clock.last();
-        Self::measured(span, Measured::new(telemetry, record, known_method(method), network, start))
+        let measured = Measured::new(telemetry, record, known_method(method), network, start);
+        Self::measured(span, unsampled, measured)
     }
 
     /// Starts the operation of a request to the client of a session.
@@ -81,7 +81,7 @@ impl Operation {
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.client_operation(operation);
         let mut measured = Measured::new(telemetry, record, method, *network, Instant::now());
         (measured.protocol_version, measured.is_sent) = (Some(version), true);
-        Self::measured(span, measured)
+        Self::measured(span, None, measured)
     }
 
     /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
@@ -89,6 +89,8 @@ impl Operation {
     #[cfg(feature = "tasks")]
     pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &crate::handler::Context) -> Self {
         let call = context.call();
+        let unsampled = context.shared().unsampled.clone();
+        let _entered = enter(unsampled.as_ref());
         let span = tracing::info_span!(
             target: "mcp_runtime::request",
             parent: None,
@@ -110,10 +112,10 @@ impl Operation {
         let Some(telemetry) = telemetry else {
             return Self::unmeasured(span);
         };
-        let (meta, head) = (context.shared().meta.as_deref().map(RawJson::new), context.head());
+        let head = context.head();
         if !span.is_disabled() {
-            let headers = head.map(head_carrier).unwrap_or_default();
-            telemetry.span_created(&span, &TraceContext { meta: meta_carrier(meta), headers });
+            let meta = context.shared().meta.as_deref().map(RawJson::new);
+            telemetry.span_created(&span, &TraceContext { meta, head });
         }
         let record =
             |telemetry: &dyn Telemetry, operation: &telemetry::Operation<'_>| telemetry.task_operation(operation);
@@ -121,7 +123,7 @@ impl Operation {
         let mut measured = Measured::new(telemetry, record, "tools/call", network, Instant::now());
         measured.protocol_version = Some(call.encoding.dialect.name());
         measured.tool = Some(call.name.clone());
-        Self::measured(span, measured)
+        Self::measured(span, unsampled, measured)
     }
 }
 
@@ -170,11 +172,6 @@ fn message_span(
 fn resource_uri<'a>(method: &str, params: &Params<'a>) -> Option<Cow<'a, str>> {
     matches!(method, "resources/read" | "resources/subscribe" | "resources/unsubscribe")
         .then(|| params.uri.and_then(RawJson::string))?
-}
-
-/// Returns the trace context in the headers of the HTTP request that carried a message.
-fn header_carrier(connection: &ConnectionContext) -> TraceCarrier<'_> {
-    connection.source.as_deref().map(|source| head_carrier(source)).unwrap_or_default()
 }
 
 /// Returns the transport of the messages of a connection.

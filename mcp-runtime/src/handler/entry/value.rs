@@ -3,18 +3,19 @@
 use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
 
 use mcp_runtime_uri_template::{check_meta_key, parse};
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    ArgumentEntry, ArgumentType, CommonEntry, Entry, EntryRef, EntryScopes, Handler, Hints, OutputType, Part,
-    PromptEntry, ResourceEntry, SourceLocation, TaskSupport, ToolEntry,
+    ArgumentEntry, ArgumentType, CommonEntry, Entry, EntryRef, EntryScopes, Handler, Hints, MethodEntry, OutputType,
+    Part, PromptEntry, ResourceEntry, SourceLocation, TaskSupport, ToolEntry,
 };
 use crate::{
     auth::Scopes,
+    error::Fault,
     handler::{
-        Context, Dependency, HandlerResult, Input, PromptOutput, Reply, ResourceOutput, ToolOutput, finish,
-        write_prompt, write_resource, write_tool,
+        Context, Dependency, ErrorOutput, HandlerError, HandlerResult, Input, PromptOutput, Reply, ResourceOutput,
+        ResultKind, ToolOutput, finish, member, write_prompt, write_resource, write_tool,
     },
     model::{CacheScope, Icon},
 };
@@ -68,30 +69,6 @@ macro_rules! common_setters {
     ($($entry:ident = $variant:ident,)*) => {
         $(
             impl $entry {
-                /// Sets the display name.
-                #[must_use]
-                pub fn title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
-                    self.common.title = Some(title.into());
-                    self
-                }
-
-                /// Sets the description, which models read.
-                #[must_use]
-                pub fn description(mut self, description: impl Into<Cow<'static, str>>) -> Self {
-                    self.common.description = description.into();
-                    self
-                }
-
-                /// Adds an icon.
-                #[must_use]
-                pub fn with_icon(mut self, icon: Icon) -> Self {
-                    if !icon.is_safe() {
-                        self.common.problems.push("the URI of an icon must begin with `https://` or `data:image/`".to_owned());
-                    }
-                    self.common.icons.to_mut().push(icon);
-                    self
-                }
-
                 /// Sets the labels by which functions are selected, as [`EntryInfo::tags`](super::EntryInfo::tags).
                 #[must_use]
                 pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) -> Self {
@@ -103,20 +80,6 @@ macro_rules! common_setters {
                 #[must_use]
                 pub fn scopes(mut self, scopes: impl Into<Scopes>) -> Self {
                     self.common.scopes = EntryScopes::Scopes(scopes.into());
-                    self
-                }
-
-                /// Adds a member of `_meta`.
-                #[must_use]
-                pub fn with_meta(mut self, key: impl Into<Cow<'static, str>>, value: Value) -> Self {
-                    let key = key.into();
-                    if self.common.meta.iter().any(|(other, _)| *other == key) {
-                        self.common.problems.push(format!("duplicate key `{key}` of `_meta`"));
-                    }
-                    if let Err(rule) = check_meta_key(&key) {
-                        self.common.problems.push(format!("`{key}` cannot be a key of `_meta`: {rule}"));
-                    }
-                    self.common.meta.to_mut().push((key, value.to_string().into()));
                     self
                 }
 
@@ -141,7 +104,56 @@ common_setters! {
     ToolEntry = Tool,
     ResourceEntry = Resource,
     PromptEntry = Prompt,
+    MethodEntry = Method,
 }
+
+macro_rules! listed_setters {
+    ($($entry:ident),*) => {
+        $(
+            impl $entry {
+                /// Sets the display name.
+                #[must_use]
+                pub fn title(mut self, title: impl Into<Cow<'static, str>>) -> Self {
+                    self.common.title = Some(title.into());
+                    self
+                }
+
+                /// Sets the description, which models read.
+                #[must_use]
+                pub fn description(mut self, description: impl Into<Cow<'static, str>>) -> Self {
+                    self.common.description = description.into();
+                    self
+                }
+
+                /// Adds an icon.
+                #[must_use]
+                pub fn with_icon(mut self, icon: Icon) -> Self {
+                    if !icon.is_safe() {
+                        self.common.problems.push("the URI of an icon must begin with `https://` or `data:image/`".to_owned());
+                    }
+                    self.common.icons.to_mut().push(icon);
+                    self
+                }
+
+                /// Adds a member of `_meta`.
+                #[must_use]
+                pub fn with_meta(mut self, key: impl Into<Cow<'static, str>>, value: Value) -> Self {
+                    let key = key.into();
+                    if self.common.meta.iter().any(|(other, _)| *other == key) {
+                        self.common.problems.push(format!("duplicate key `{key}` of `_meta`"));
+                    }
+                    if let Err(rule) = check_meta_key(&key) {
+                        self.common.problems.push(format!("`{key}` cannot be a key of `_meta`: {rule}"));
+                    }
+                    self.common.meta.to_mut().push((key, value.to_string().into()));
+                    self
+                }
+            }
+        )*
+    };
+}
+
+listed_setters!(ToolEntry, ResourceEntry, PromptEntry);
 
 impl ToolEntry {
     /// Creates a tool.
@@ -273,6 +285,62 @@ impl PromptEntry {
         let common = CommonEntry::new(name.into(), schema, handler(function, write_prompt), Location::caller());
         Self { common: CommonEntry { arguments, ..common } }
     }
+}
+
+impl MethodEntry {
+    /// Creates a method of an extension, which clients call by its name in every revision.
+    ///
+    /// `name` begins with a domain of the author, as in `com.example/search`. `schema` is the JSON Schema of `params`
+    /// without `_meta`, an object, which is enforced as the schema of a [tool](ToolEntry::new).
+    ///
+    /// The result is a type that serializes to an object, to which the runtime adds `resultType` in 2026-07-28. An error
+    /// is logged, and the client learns only that the method has failed, unless it is a [`Fault`](crate::Fault), which
+    /// decides the code and the message.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Fault, Server, function::MethodEntry};
+    /// use serde_json::{Map, Value, json};
+    ///
+    /// async fn search(params: Map<String, Value>, _: Context) -> Result<Value, Fault> {
+    ///     Ok(json!({"found": [], "text": params["text"]}))
+    /// }
+    ///
+    /// let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    /// let server = Server::empty("notes", "1.0.0")
+    ///     .with_entry(MethodEntry::new("com.example/search", schema, search).scopes("notes:read"));
+    /// # assert!(server.check().is_ok());
+    /// ```
+    #[track_caller]
+    pub fn new<T, R, E, F>(
+        name: impl Into<Cow<'static, str>>,
+        schema: Value,
+        function: impl Fn(T, Context) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: Serialize + 'static,
+        E: ErrorOutput,
+        F: Future<Output = Result<R, E>> + Send + 'static,
+    {
+        Self { common: CommonEntry::new(name.into(), schema, handler(function, write_method), Location::caller()) }
+    }
+}
+
+/// Writes the result of a method.
+fn write_method<R: Serialize, E: ErrorOutput>(reply: &mut Reply<'_>, value: Result<R, E>) -> HandlerResult {
+    let value = value.map_err(HandlerError::from_error)?;
+    let Ok(Value::Object(mut result)) = serde_json::to_value(value) else {
+        let name = &reply.call.name;
+        return Err(Fault::internal(format!("the result of `{name}` is not an object")).into());
+    };
+    let meta = result.remove("_meta");
+    result.remove("resultType");
+    reply.out.push(b'{');
+    for (name, value) in &result {
+        member(reply.out, name, value.to_string().as_bytes());
+    }
+    reply.call.encoding.end_result(reply.out, meta.as_ref().and_then(Value::as_object));
+    Ok(ResultKind::Complete)
 }
 
 /// Describes an argument by its schema, for lists and completions.
