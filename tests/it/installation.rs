@@ -15,6 +15,8 @@ fn mistake(line: &str) -> Option<&'static str> {
                 "mcp-redis",
                 "mcp-otel",
                 "mcp-clap",
+                "mcp-openapi",
+                "mcp-openapi-macros",
                 "mcp-macros",
                 "mcp-lock",
                 "mcp-schema",
