@@ -155,7 +155,9 @@ async fn operations_that_are_not_sampled_have_no_spans_and_hand_their_context_on
         (Sampler::AlwaysOn, Some("00"), true),
         (Sampler::TraceIdRatioBased(0.0), None, false),
     ] {
-        for (tool, is_logged) in [("hand_on", false), ("hand_on", true), ("hand_on_blocking", false), ("hand_on_directly", false)] {
+        for (tool, is_logged) in
+            [("hand_on", false), ("hand_on", true), ("hand_on_blocking", false), ("hand_on_directly", false)]
+        {
             let (exporter, spans) = export(sampler.clone());
             let log = Log::default();
             let subscriber = Registry::default().with(is_logged.then(|| log.clone())).with(spans.layer());

@@ -13,7 +13,10 @@ use mcp_runtime::{
     auth::{Identity, Principal},
     backend::MemoryBackend,
     prompt, resource,
-    telemetry::{BackendOperation, EnterContext, Network, Operation, SessionEnd, Stat, Stats, Telemetry, TraceCarrier, TraceContext},
+    telemetry::{
+        BackendOperation, EnterContext, Network, Operation, SessionEnd, Stat, Stats, Telemetry, TraceCarrier,
+        TraceContext,
+    },
     testing::{RpcError, TestClient},
     tool,
 };
