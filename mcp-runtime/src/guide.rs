@@ -19,6 +19,7 @@
 //! - [Asking the client](asking): forms, web pages, and the client's model, in both eras of the protocol.
 //! - [Long calls](long_calls): progress, cancellation, timeouts, streaming.
 //! - [Tasks](tasks): calls that clients poll.
+//! - [Pages](pages): HTML pages that clients show with results, as MCP Apps.
 //! - [Pagination](pagination): results in pages, and contents by reference.
 //!
 //! **Programs**
@@ -63,6 +64,10 @@ pub mod resources {
 }
 pub mod prompts {
     #![doc = include_str!("../docs/prompts.md")]
+}
+#[cfg(any(feature = "ui", not(doctest)))]
+pub mod pages {
+    #![doc = include_str!("../docs/pages.md")]
 }
 pub mod asking {
     #![doc = include_str!("../docs/asking.md")]

@@ -20,6 +20,7 @@ mod macros;
 mod metadata;
 mod names;
 mod order;
+mod pages;
 mod property;
 mod rates;
 mod replicas;

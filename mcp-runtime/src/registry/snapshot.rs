@@ -48,6 +48,9 @@ pub(crate) struct Registry {
     capabilities: ServerCapabilities,
     /// Whether some function requires scopes.
     requires_scopes: bool,
+    /// Whether only pages call some tool.
+    #[cfg(feature = "ui")]
+    has_app_only_tools: bool,
     /// The prepared responses for each of [`Revision::ALL`].
     prepared: [Prepared; Revision::ALL.len()],
 }
@@ -114,7 +117,7 @@ impl Registry {
         }
         let before = enabled.as_ref().unwrap_or(self);
         let mut builder = Builder::new(names, scopes, states, self.schemas);
-        let added = builder.register(entries);
+        let added = builder.register(entries, before.functions().map(|(function, _)| &**function), &before.skills);
         let of = |kind| added.iter().filter(move |function| function.kind() == kind);
         let (templates, resources): (Vec<_>, Vec<_>) =
             of(EntryKind::Resource).partition(|function| function.template().is_some());
@@ -132,6 +135,8 @@ impl Registry {
         builder.check_unique("methods", "are named", LEAVE_OUT, &after.methods);
         builder.check_templates(&after.templates);
         builder.check_skills(&after.resources, &after.skills);
+        #[cfg(feature = "ui")]
+        builder.check_pages(&after);
         builder.finish()?;
         Ok(Some(after))
     }
@@ -190,10 +195,18 @@ impl Registry {
             logging: self.functions().any(|(function, _)| self.forwards_log || function.uses_context),
             tasks: self.tools.all().any(|(tool, _)| tool.task() != TaskSupport::Forbidden),
             skills,
+            #[cfg(not(feature = "ui"))]
+            pages: false,
+            #[cfg(feature = "ui")]
+            pages: self.resources.all().any(|(resource, _)| resource.is_page()),
         };
         self.capabilities = before.or(needed);
         let requires_scopes = self.functions().any(|(function, _)| function.scopes.is_some());
         self.requires_scopes = requires_scopes;
+        #[cfg(feature = "ui")]
+        {
+            self.has_app_only_tools = self.tools.all().any(|(tool, _)| tool.info().is_app_only());
+        }
         self
     }
 
@@ -227,6 +240,12 @@ impl Registry {
     /// Returns whether some function, enabled or not, requires scopes.
     pub(crate) fn requires_scopes(&self) -> bool {
         self.requires_scopes
+    }
+
+    /// Returns whether only pages call some tool, enabled or not.
+    #[cfg(feature = "ui")]
+    pub(crate) fn has_app_only_tools(&self) -> bool {
+        self.has_app_only_tools
     }
 
     pub(crate) fn capabilities(&self) -> ServerCapabilities {

@@ -130,7 +130,9 @@ async fn show_host(State(host): State<Host>, headers: HeaderMap) -> Response<Bod
     if !host.own.accepts(&headers) {
         return StatusCode::FORBIDDEN.into_response();
     }
-    let html = include_str!("host.html").replace("{sandbox}", &host.sandbox.url());
+    let html = include_str!("host.html")
+        .replace("{sandbox}", &host.sandbox.url())
+        .replace("{version}", env!("CARGO_PKG_VERSION"));
     let policy = format!(
         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; frame-src {}; \
          base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

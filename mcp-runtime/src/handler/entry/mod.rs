@@ -10,7 +10,10 @@ use std::{borrow::Cow, fmt, future::ready, ops::Deref, sync::Arc, time::Duration
 use mcp_runtime_uri_template::Operator;
 use serde_json::Value;
 
-use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply, finish};
+use super::{
+    CallFuture, Context, Dependency, EarlierArguments, Finished, HandlerError, HandlerResult, Input, Reply,
+    ServerFnFuture, finish,
+};
 use crate::{
     auth::Scopes,
     model::{CacheScope, Icon, Role},
@@ -157,11 +160,30 @@ pub struct EntryInfo<'a> {
     pub function: &'a str,
     /// The source of a function, which identifies it.
     source: Option<&'a SourceLocation>,
+    /// The members of the listed `_meta`.
+    #[cfg(feature = "ui")]
+    meta: &'a [(Cow<'static, str>, Cow<'static, str>)],
 }
 
 impl<'a> EntryInfo<'a> {
     pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [Cow<'static, str>]) -> Self {
-        Self { kind: EntryKind::Resource, name, tags, package: "", module: path, function: "", source: None }
+        Self {
+            kind: EntryKind::Resource,
+            name,
+            tags,
+            package: "",
+            module: path,
+            function: "",
+            source: None,
+            #[cfg(feature = "ui")]
+            meta: &[],
+        }
+    }
+
+    /// Returns whether only pages call the tool.
+    #[cfg(feature = "ui")]
+    pub(crate) fn is_app_only(&self) -> bool {
+        crate::ui::ToolUi::of(self.meta).is_ok_and(|ui| ui.is_app_only())
     }
 
     /// Returns whether the function has a tag.
@@ -353,6 +375,8 @@ impl CommonEntry {
             module: source.module,
             function: source.function,
             source: Some(source),
+            #[cfg(feature = "ui")]
+            meta: &self.meta,
         }
     }
 }
@@ -499,7 +523,21 @@ impl EntryScopes {
 }
 
 /// A closure that decodes the arguments and returns the future of a call.
-pub(crate) type Closure = dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync;
+pub(crate) type CallFn = dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync;
+
+/// A closure that completes the value of an argument: its name, the value, and the earlier arguments.
+pub(crate) type CompleteFn = dyn Fn(&str, &str, EarlierArguments, Context) -> ServerFnFuture + Send + Sync;
+
+/// What an entry calls that a program created.
+#[derive(Clone)]
+pub struct Closures {
+    pub(crate) call: Arc<CallFn>,
+    pub(crate) complete: Option<Arc<CompleteFn>>,
+    /// Is called when a client subscribes to a URI of a resource.
+    pub(crate) subscribed: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    /// Whether the entry is left out if it is invalid.
+    pub(crate) is_optional: bool,
+}
 
 /// How a function is called.
 #[derive(Clone)]
@@ -508,8 +546,8 @@ pub enum Handler {
     Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),
     /// A function that runs as a future.
     Async(for<'a> fn(Input<'a>, Context) -> Result<CallFuture, HandlerError>),
-    /// A closure that returns a future.
-    Closure(Arc<Closure>),
+    /// Closures of a program, one of which returns a future.
+    Closure(Closures),
 }
 
 impl Handler {
@@ -522,8 +560,13 @@ impl Handler {
         match self {
             Self::Sync(function) => Ok(Box::pin(ready(finish(&context, |reply| function(input, reply))))),
             Self::Async(function) => function(input, context),
-            Self::Closure(function) => function(input, context),
+            Self::Closure(closures) => (closures.call)(input, context),
         }
+    }
+
+    /// Returns the closures, if a program created the entry.
+    pub(crate) fn closures(&self) -> Option<&Closures> {
+        if let Self::Closure(closures) = self { Some(closures) } else { None }
     }
 }
 
