@@ -23,7 +23,7 @@ use std::fmt;
 use mcp_runtime::telemetry::{EnterContext, TraceCarrier, TraceContext};
 use mcp_runtime::{
     Server,
-    telemetry::{BackendOperation, Operation, SessionEnd, Stats, Telemetry},
+    telemetry::{BackendOperation, Operation, SessionEnd, Stats, StreamEnd, Telemetry},
 };
 #[cfg(feature = "sdk")]
 use tracing::Span;
@@ -184,6 +184,10 @@ impl Telemetry for Otel {
 
     fn session_ended(&self, session: &SessionEnd<'_>) {
         self.record(DurationMetric::Session, || attributes::of_session(session), session.duration);
+    }
+
+    fn stream_ended(&self, stream: &StreamEnd) {
+        self.record(DurationMetric::Stream, || attributes::of_stream(stream), stream.duration);
     }
 
     fn backend_operation(&self, operation: &BackendOperation) {

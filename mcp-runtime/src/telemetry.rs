@@ -19,7 +19,7 @@ use tracing::Span;
 
 use crate::{
     handler::RequestHead,
-    jsonrpc::RawJson,
+    jsonrpc::{RawJson, raw},
     trace_context::{is_baggage, is_traceparent, is_tracestate},
 };
 
@@ -117,6 +117,11 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = session;
     }
 
+    /// Records a response of HTTP that was an event stream, after it has ended.
+    fn stream_ended(&self, stream: &StreamEnd) {
+        let _ = stream;
+    }
+
     /// Records an operation of a shared backend, after it has ended. Not called for state in memory.
     fn backend_operation(&self, operation: &BackendOperation) {
         let _ = operation;
@@ -159,6 +164,10 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
 
     fn session_ended(&self, session: &SessionEnd<'_>) {
         (**self).session_ended(session);
+    }
+
+    fn stream_ended(&self, stream: &StreamEnd) {
+        (**self).stream_ended(stream);
     }
 
     fn backend_operation(&self, operation: &BackendOperation) {
@@ -230,6 +239,10 @@ impl Telemetry for SharedTelemetry {
         self.guarded(|telemetry| telemetry.session_ended(session));
     }
 
+    fn stream_ended(&self, stream: &StreamEnd) {
+        self.guarded(|telemetry| telemetry.stream_ended(stream));
+    }
+
     fn backend_operation(&self, operation: &BackendOperation) {
         self.guarded(|telemetry| telemetry.backend_operation(operation));
     }
@@ -255,8 +268,15 @@ pub struct TraceContext<'a> {
 impl<'a> TraceContext<'a> {
     /// Reads the context in the `_meta` of the message, which is the parent of the operation.
     pub fn meta(&self) -> TraceCarrier<'a> {
-        let Some(meta) = self.meta else { return TraceCarrier::default() };
-        TraceCarrier::validated(|key| meta.member(key).and_then(RawJson::string))
+        let Some(meta) = self.meta.filter(|meta| meta.is_object()) else { return TraceCarrier::default() };
+        let mut found = [None; TraceCarrier::KEYS.len()];
+        for (name, value) in raw::members(meta.text()) {
+            if let Some(index) = TraceCarrier::KEYS.iter().position(|key| *key == name) {
+                found[index] = Some(value);
+            }
+        }
+        let value = |key| found[TraceCarrier::KEYS.iter().position(|known| *known == key)?];
+        TraceCarrier::validated(|key| raw::string(value(key)?))
     }
 
     /// Reads the context in the headers of the HTTP request. If `_meta` has a different one, it is a link of the
@@ -264,10 +284,23 @@ impl<'a> TraceContext<'a> {
     pub fn headers(&self) -> TraceCarrier<'a> {
         #[cfg(feature = "http")]
         if let Some(head) = self.head {
-            return TraceCarrier::validated(|key| head.headers().get(key)?.to_str().ok().map(Cow::Borrowed));
+            return TraceCarrier::validated(|key| joined(head.headers(), key));
         }
         TraceCarrier::default()
     }
+}
+
+/// Returns a header, whose lines are one list.
+#[cfg(feature = "http")]
+fn joined<'a>(headers: &'a http::HeaderMap, name: &'static str) -> Option<Cow<'a, str>> {
+    let mut lines = headers.get_all(http::HeaderName::from_static(name)).iter();
+    let mut joined = Cow::Borrowed(lines.next()?.to_str().ok()?);
+    for line in lines {
+        let list = joined.to_mut();
+        list.push(',');
+        list.push_str(line.to_str().ok()?);
+    }
+    Some(joined)
 }
 
 impl fmt::Debug for TraceContext<'_> {
@@ -371,6 +404,17 @@ pub struct SessionEnd<'a> {
     /// `timeout` if the client no longer answered pings (`error.type`). `None` if the session has ended in another way.
     pub error_type: Option<&'a str>,
     /// The time from `initialize` until the end.
+    pub duration: Duration,
+}
+
+/// An event stream over HTTP that has ended.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct StreamEnd {
+    /// `call` for the response to a request, `session` for the messages outside of calls, which a client gets with a GET
+    /// request, and `subscription` for the response to `subscriptions/listen`.
+    pub kind: &'static str,
+    /// The time from the start of the response to its end. A client may resume a stream in another response.
     pub duration: Duration,
 }
 

@@ -106,6 +106,7 @@ def connection(receiver, client, totals):
     yield f"{name}: cancelled", cancelled(receiver, client)
     yield f"{name}: a context in the headers only", headers_only(receiver, client)
     yield f"{name}: two contexts", two_contexts(receiver, client)
+    yield f"{name}: a subscription", subscription(receiver, client)
     yield f"{name}: a request to the client", client_span(receiver, client)
     yield f"{name}: a task", task(receiver, client)
     client.close()
@@ -186,13 +187,31 @@ def cancelled(receiver, client):
     return check(receiver, client, Case("tools/call", tool="deliver", error="cancelled"), meta, message["id"])
 
 
+def subscription(receiver, client):
+    if client.revision != STATELESS:
+        return []
+    meta = Context()
+    message = client.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, meta)
+    client.start(message)
+    time.sleep(0.1)
+    if client.transport == "tcp":
+        client.started.pop(message["id"]).close()
+    else:
+        client.notify("notifications/cancelled", {"requestId": message["id"]})
+    return check(receiver, client, Case("subscriptions/listen"), meta, message["id"])
+
+
 def headers_only(receiver, client):
+    """The lines of `tracestate` are one list."""
     if client.transport == "pipe":
         return []
     headers = Context()
+    headers.repeated = [("tracestate", "other=2"), ("tracestate", "third=3")]
     client.request("tools/list", {}, None, headers)
     span = receiver.server_span(headers.trace)
-    return ([] if span.parent == headers.span else [f"parent: {span.parent}"]) + [f"links: {span.links}"] * bool(span.links)
+    problems = [] if span.parent == headers.span else [f"parent: {span.parent}"]
+    problems += [] if span.state == "test=1,other=2,third=3" else [f"tracestate: {span.state!r}"]
+    return problems + [f"links: {span.links}"] * bool(span.links)
 
 
 def two_contexts(receiver, client):
@@ -248,7 +267,13 @@ def task(receiver, client):
     server = receiver.server_span(meta.trace)
     link = (server.trace, server.id)
     ran = receiver.wait(lambda: next((span for span in receiver.spans if link in span.links), None), "the span of a task")
-    return problems + ([] if ran.kind == "internal" and "take_stock" in ran.name else [f"{ran}"])
+    problems += [] if ran.kind == "internal" and "take_stock" in ran.name else [f"{ran}"]
+    identity = {"taskId": response["result"]["task"]["taskId"]}
+    for method, params in (("tasks/get", identity), ("tasks/result", identity), ("tasks/list", {})):
+        meta = Context()
+        response = client.request(method, params, meta)
+        problems += check(receiver, client, Case(method), meta, response["id"], response)
+    return problems
 
 
 def histograms(receiver, totals):
