@@ -170,6 +170,36 @@ fn annotations(object: &Value) -> Annotations {
     annotations
 }
 
+/// Returns a schema in the draft of 2020-12, which the runtime enforces. Many servers list schemas of draft 7.
+pub(crate) fn schema(listed: &Value) -> Value {
+    let mut schema = listed.clone();
+    let is_older = listed["$schema"].as_str().is_some_and(|draft| !draft.contains("2020-12"));
+    if let Some(members) = schema.as_object_mut().filter(|_| is_older) {
+        members.remove("$schema");
+        modernize(members);
+    }
+    schema
+}
+
+fn modernize(schema: &mut Map<String, Value>) {
+    if let Some(prefix) = schema.get("items").filter(|items| items.is_array()).cloned() {
+        schema.insert("prefixItems".to_owned(), prefix);
+        let rest = schema.remove("additionalItems").unwrap_or(Value::Bool(true));
+        schema.insert("items".to_owned(), rest);
+    }
+    for (keyword, value) in schema {
+        match (&**keyword, value) {
+            ("enum" | "const" | "default" | "examples", _) => {}
+            ("properties" | "patternProperties" | "definitions" | "$defs", Value::Object(schemas)) => {
+                schemas.values_mut().filter_map(Value::as_object_mut).for_each(modernize);
+            }
+            (_, Value::Object(schema)) => modernize(schema),
+            (_, Value::Array(schemas)) => schemas.iter_mut().filter_map(Value::as_object_mut).for_each(modernize),
+            _ => {}
+        }
+    }
+}
+
 /// Reads the icons that clients may load.
 pub(crate) fn icons(object: &Value) -> Vec<Icon> {
     let given = object["icons"].as_array().into_iter().flatten();

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     connection::Connection,
-    convert::{icons, meta, role, text},
+    convert::{icons, meta, role, schema, text},
     upstream::{Failure, Upstream},
 };
 
@@ -153,7 +153,7 @@ fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
     hints.open_world = hint("openWorldHint");
     let (prefixed, target) = (upstream.prefix.name(&name), Arc::clone(upstream));
     let entry =
-        ToolEntry::new(prefixed, listed["inputSchema"].clone(), move |arguments: Map<String, Value>, ctx: Context| {
+        ToolEntry::new(prefixed, schema(&listed["inputSchema"]), move |arguments: Map<String, Value>, ctx: Context| {
             let (upstream, name) = (Arc::clone(&target), name.clone());
             async move {
                 match call_tool(&upstream, &ctx, name, arguments).await {
@@ -166,7 +166,7 @@ fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
     let entry = describe!(entry, upstream, listed).hints(hints);
     Some(match &listed["outputSchema"] {
         Value::Null => entry.into(),
-        schema => entry.output_schema(schema.clone()).into(),
+        output => entry.output_schema(schema(output)).into(),
     })
 }
 

@@ -55,6 +55,14 @@ async fn invalid_entries_are_left_out() {
             1,
         ),
         ("members of the wrong types", json!([5, null, [], {"name": 7}, good()]), 1),
+        (
+            "a schema of draft 7",
+            with(
+                "inputSchema",
+                json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}]}, "b": {"$ref": "#/definitions/b"}}, "definitions": {"b": {"type": "string"}}}),
+            ),
+            2,
+        ),
         ("unsafe icons", with("icons", json!([{"src": "javascript:alert(1)"}, {"src": "http://x/a.png"}])), 2),
         ("keys of the protocol", with("_meta", json!({"io.modelcontextprotocol/x": 1, "dev.mcp/y": 2, "": 3})), 2),
         ("too many", Value::Array(many), 2000),
