@@ -19,10 +19,11 @@ pub(crate) const MAX_DESCRIPTION: usize = 500;
 /// The maximum number of characters in the description of a member of a result.
 const MAX_OUTPUT_DESCRIPTION: usize = 100;
 
-/// Keywords that both directions keep as they are.
-const STRUCTURE: [&str; 1] = ["const"];
+/// Keywords of schemas that contain further ones, apart from the items of an array.
+const NESTED: [&str; 5] = ["properties", "additionalProperties", "allOf", "anyOf", "oneOf"];
 /// Keywords that only inputs keep: services send values that their descriptions exclude.
-const RULES: [&str; 12] = [
+const RULES: [&str; 13] = [
+    "const",
     "enum",
     "minimum",
     "maximum",
@@ -85,10 +86,6 @@ impl<'a> Converter<'a> {
             Value::Object(members) => members,
             _ => return Err(node.error("a schema must be an object")),
         };
-        if (self.left == 0 && self.depth > 0) || depth > self.depth {
-            let target = self.documents.resolve(node.clone())?;
-            return Ok(target.value.as_object().map_or(json!({}), |members| cut(members, self.direction)));
-        }
         if let Some(target) = self.documents.target(node)? {
             let address = std::ptr::from_ref(target.value);
             if self.active.contains(&address) {
@@ -105,6 +102,10 @@ impl<'a> Converter<'a> {
                 accept_null(&mut converted);
             }
             return Ok(converted);
+        }
+        let is_nested = NESTED.iter().any(|keyword| members.contains_key(*keyword));
+        if is_nested && ((self.left == 0 && self.depth > 0) || depth > self.depth) {
+            return Ok(cut(members, self.direction));
         }
         self.members(node, members, depth)
     }
@@ -123,7 +124,7 @@ impl<'a> Converter<'a> {
         if let Some(text) = node.text("description").filter(|text| !text.trim().is_empty()) {
             schema.insert("description".to_owned(), self.direction.shorten(text).into());
         }
-        for keyword in STRUCTURE.iter().chain(RULES.iter().filter(|_| is_input)) {
+        for keyword in RULES.iter().filter(|_| is_input) {
             if let Some(value) = members.get(*keyword) {
                 schema.insert((*keyword).to_owned(), value.clone());
             }

@@ -90,6 +90,10 @@ fn all<'a>(documents: &'a Documents, errors: &mut Vec<DocumentError>) -> Result<
             errors.push(item.error(format!("the path `{path}` must begin with `/`")));
             continue;
         }
+        if let Some(char) = path.chars().find(|char| !char.is_ascii_graphic() || "\"<>\\^`|".contains(*char)) {
+            errors.push(item.error(format!("the path `{path}` contains {char:?}, which must be percent-encoded")));
+            continue;
+        }
         let item = match documents.resolve(item) {
             Ok(item) => item,
             Err(error) => {

@@ -18,6 +18,7 @@ fn import(folder: &Path, options: &TokenStream) -> Vec<String> {
     if !errors.is_empty() {
         return errors;
     }
+    assert!(expanded.contains("include_bytes"), "a change of the document does not compile the program again");
     let operations = literals.iter().filter_map(|(_, text)| serde_json::from_str::<serde_json::Value>(text).ok());
     operations.map(|operation| operation["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -62,6 +63,10 @@ fn mistakes_have_positions() {
         ("info: {}".to_owned(), "api.yaml:1:1: `openapi`, the version, is missing"),
         ("openapi: 4.0.0".to_owned(), "api.yaml:1:1: unsupported version `4.0.0`, expected 3.0 or 3.1"),
         ("openapi: 3.0.0\npaths:\n  a: {}".to_owned(), "api.yaml:3:3: the path `a` must begin with `/`"),
+        (
+            "openapi: 3.0.0\npaths:\n  /a b: {}".to_owned(),
+            "api.yaml:3:3: the path `/a b` contains ' ', which must be percent-encoded",
+        ),
         (
             schema("{type: strng}"),
             "api.yaml:7:41: unknown type \"strng\", expected one of array, boolean, integer, null, number, object, string<help>",

@@ -31,6 +31,9 @@ const MAX_REDIRECTS: usize = 5;
 /// The maximum number of characters of the body of an error, or of a header, in a result.
 const MAX_ERROR: usize = 4096;
 
+/// The maximum length of a media type. A longer one counts as unknown.
+const MAX_MEDIA: usize = 255;
+
 /// A service, and how it is called.
 pub struct Client {
     http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -155,6 +158,7 @@ impl Client {
         let body = body?.to_bytes();
         let media = head.headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let media = if media.len() > MAX_MEDIA { String::new() } else { media };
         let next = next_page(&head.headers);
         let is_json = media == "application/json" || media.ends_with("+json");
         // Some services do not declare their JSON.
@@ -241,10 +245,11 @@ fn same_origin(from: &Uri, location: &str) -> Option<Uri> {
 /// Returns the query of the link to the next page.
 fn next_page(headers: &HeaderMap) -> Option<String> {
     let links = headers.get_all(header::LINK).iter().filter_map(|links: &HeaderValue| links.to_str().ok());
-    let next = links.flat_map(|links| links.split(',')).find(|link| {
-        link.split(';').skip(1).any(|parameter| ["rel=next", "rel=\"next\""].contains(&parameter.trim()))
-    })?;
-    let (url, _) = next.trim().strip_prefix('<')?.split_once('>')?;
+    let next = links.flat_map(|links| links.split('<').skip(1)).filter_map(|link| link.split_once('>'));
+    let is_next = |parameters: &str| {
+        parameters.split([';', ',']).any(|parameter| ["rel=next", "rel=\"next\""].contains(&parameter.trim()))
+    };
+    let (url, _) = next.into_iter().find(|(_, parameters)| is_next(parameters))?;
     url.split_once('?').map(|(_, query)| query.to_owned())
 }
 

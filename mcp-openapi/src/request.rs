@@ -9,6 +9,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
 use http_body_util::Full;
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -117,7 +118,11 @@ fn path(operation: &Operation, arguments: &Map<String, Value>) -> Result<String,
             rest = after;
         }
         filled.push_str(rest);
-        if let (Some(argument), "." | "..") = (last, &*filled) {
+        // Some services decode a `/` before they resolve `..`.
+        let decoded = percent_decode_str(&filled).decode_utf8_lossy();
+        if let Some(argument) = last
+            && decoded.split(['/', '\\']).any(|part| part == "." || part == "..")
+        {
             return Err(format!("`{argument}` must not lead to another path"));
         }
         segments.push(filled);

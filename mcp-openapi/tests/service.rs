@@ -85,7 +85,7 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
     let response = match &*kind {
         "list" => json("200 OK", "[1, 2]").replacen(
             "\r\n",
-            "\r\nlink: <https://x.test/a?page=1>; rel=\"prev\", <https://x.test/a?page=3&per_page=2>; rel=\"next\"\r\n",
+            "\r\nlink: <https://x.test/a?page=1>; rel=\"prev\", <https://x.test/a?page=3,4&per_page=2>; rel=\"next\"\r\n",
             1,
         ),
         "error" => json("404 Not Found", r#"{"message": "no such pet"}"#),
@@ -264,6 +264,8 @@ async fn arguments_cannot_change_what_is_called() {
         ("path_simple", json!({"id": "."}), path),
         ("path_simple", json!({"id": [".."]}), path),
         ("path-label", json!({"id": "."}), path),
+        ("path_simple", json!({"id": "a/../b"}), path),
+        ("path_simple", json!({"id": "..\\a"}), path),
         ("path_simple", json!({"id": ""}), empty),
         ("path_simple", json!({"id": []}), empty),
         (
@@ -289,7 +291,7 @@ async fn arguments_cannot_change_what_is_called() {
         assert!(text.starts_with(expected), "{tool} {arguments}: {text}");
         assert_eq!(service.last().await.line, "", "{tool} {arguments}");
     }
-    for id in ["%2e%2e", "..%2f", "../a", "a/../b", "?x=1", "#x", "a\\..\\b", "\0"] {
+    for id in ["%2e%2e", "..%2f", "?x=1", "#x", "a/b\\c", "\0", ";a=b"] {
         client.call("path_simple", json!({"id": id})).await.unwrap();
         let line = service.last().await.line;
         let rest = line.strip_prefix("GET /api/v1/simple/").unwrap();
@@ -305,7 +307,7 @@ async fn responses_become_results() {
     let service = Service::start().await;
     let mut client = client(api().base_url(&*service.url).response_limit(4000));
     let cases = [
-        ("list", "[1,2]\nThe next page has the parameters page=3&per_page=2"),
+        ("list", "[1,2]\nThe next page has the parameters page=3,4&per_page=2"),
         ("error", "error: 404 Not Found: {\"message\": \"no such pet\"}"),
         ("busy", "error: 429 Too Many Requests, retry after 7"),
         ("empty", "204 No Content"),
@@ -313,7 +315,7 @@ async fn responses_become_results() {
         ("endless", "error: 200 OK: the response is larger than 4000 bytes"),
         ("text", "<p>ü</p>"),
         ("broken-json", "{"),
-        ("redirect", "[1,2]\nThe next page has the parameters page=3&per_page=2"),
+        ("redirect", "[1,2]\nThe next page has the parameters page=3,4&per_page=2"),
         ("elsewhere", "error: 302 Found: redirects to http://127.0.0.1:1/secret, which is not followed"),
         ("elsewhere-scheme", "error: 302 Found: redirects to //evil.test/, which is not followed"),
         ("loop", "error: more than 5 redirects"),
