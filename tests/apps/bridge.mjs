@@ -162,6 +162,12 @@ await run({
         await tab.evaluate(() => host.bridge.request({ method: 'ping' }));
         assert.equal((await events('result')).length, before);
     },
+    'a page without a host says so': async () => {
+        const alone = await browser.newPage();
+        await alone.setContent(html);
+        const why = await alone.evaluate(() => app.call('undo').catch(error => error.message));
+        assert.equal(why, 'the page is not shown by an MCP host');
+    },
     'the messages conform to the schemas of the npm package': async () => {
         const seen = validate(await tab.evaluate(() => host.messages));
         assert.ok(seen.size >= 14, `only ${[...seen.keys()]}`);
