@@ -171,6 +171,8 @@ pub(crate) fn requester(
         EntryKind::Tool => "tools/call",
         EntryKind::Resource => "resources/read",
         EntryKind::Prompt => "prompts/get",
+        // The protocol has no rounds of such methods.
+        EntryKind::Method => return Ok(None),
     };
     let principal = request.principal().map(Into::into);
     let binding = Binding { principal, method, name: subject.into(), arguments: arguments.into() };

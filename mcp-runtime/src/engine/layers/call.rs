@@ -77,16 +77,19 @@ pub enum CallKind {
     Prompt,
     /// `completion/complete`, for an argument of a prompt or a variable of a resource template.
     Completion,
+    /// A method of an extension.
+    Method,
 }
 
 impl CallKind {
-    /// Returns the name of the kind: `tool`, `resource`, `prompt` or `completion`.
+    /// Returns the name of the kind: `tool`, `resource`, `prompt`, `completion` or `method`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::Resource => "resource",
             Self::Prompt => "prompt",
             Self::Completion => "completion",
+            Self::Method => "method",
         }
     }
 }
@@ -133,10 +136,11 @@ impl Call {
             (None, EntryKind::Tool) => CallKind::Tool,
             (None, EntryKind::Resource) => CallKind::Resource,
             (None, EntryKind::Prompt) => CallKind::Prompt,
+            (None, EntryKind::Method) => CallKind::Method,
         }
     }
 
-    /// Returns the name of the tool or prompt, or the URI of the resource. For a completion, returns the name of the
+    /// Returns the name of the tool, prompt or method, or the URI of the resource. For a completion, returns the name of the
     /// prompt or the URI template.
     pub fn name(&self) -> &str {
         self.completion.as_ref().map_or(&self.context.call().subject, |completion| &completion.subject)

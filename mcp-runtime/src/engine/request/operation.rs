@@ -176,7 +176,7 @@ impl Operation {
         let field = match function.kind() {
             EntryKind::Tool => "gen_ai.tool.name",
             EntryKind::Prompt => "gen_ai.prompt.name",
-            EntryKind::Resource => return,
+            EntryKind::Resource | EntryKind::Method => return,
         };
         self.span.record(field, &**name);
         self.update(|measured| {
