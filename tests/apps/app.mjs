@@ -12,13 +12,6 @@ const [chromium, forbidden, url] = process.argv.slice(2);
 const browser = await launch(chromium);
 const context = await browser.newContext({ colorScheme: 'light', viewport: { width: 1200, height: 800 } });
 const tab = await context.newPage();
-const messages = [];
-await tab.exposeFunction('recorded', (direction, message) => messages.push([direction, message]));
-await tab.addInitScript(() => {
-    if (window.top !== window) return;
-    // What the host sends and receives, as its log shows it.
-    addEventListener('message', ({ data }) => recorded('from the page', data));
-});
 await tab.goto(url);
 const view = async () => {
     const frame = await eventually(() => tab.frames().find(frame => frame.url() === 'about:srcdoc') ?? assert.fail('no page'));
@@ -64,6 +57,7 @@ await run({
         await eventually(async () => assert.deepEqual(await notes(), ['Milk', 'Bread', 'Eggs']));
         const undone = await page.evaluate(() => app.call('undo'));
         assert.deepEqual(undone.structuredContent.notes, ['Milk', 'Bread']);
+        assert.deepEqual((await page.evaluate(() => app.call('list_titles'))).value, ['Milk', 'Bread']);
         assert.equal((await page.evaluate(() => app.read('ui://notes/board'))).contents[0].mimeType, 'text/html;profile=mcp-app');
     },
     'only tools that are visible to pages can be called': async () => {
@@ -80,7 +74,7 @@ await run({
         await eventually(async () => assert.equal(await color(), 'rgb(34, 34, 34)'));
         await tab.selectOption('#width', '480px');
         await eventually(async () => assert.equal(await page.evaluate(() => app.context.containerDimensions.width), 478));
-        assert.equal(await page.evaluate(() => innerWidth), 478);
+        await eventually(async () => assert.equal(await page.evaluate(() => innerWidth), 478));
     },
     'messages, the context of the model and display modes are answered': async () => {
         await page.evaluate(async () => {
@@ -105,7 +99,6 @@ await run({
             });
             return {
                 fetch: await attempt(() => fetch(forbidden)),
-                beacon: await attempt(() => { if (!navigator.sendBeacon(forbidden)) throw new TypeError(); }),
                 image: await attempt(() => load('img')),
                 script: await attempt(() => load('script')),
                 socket: await attempt(() => new Promise((resolve, reject) => {
@@ -122,11 +115,8 @@ await run({
         }, forbidden);
         for (const [what, outcome] of Object.entries(blocked)) assert.notEqual(outcome, 'done', what);
         await page.evaluate(forbidden => {
-            const form = Object.assign(document.createElement('form'), { action: forbidden });
-            document.body.append(form);
-            form.submit();
-            const frame = Object.assign(document.createElement('iframe'), { src: forbidden });
-            document.body.append(frame);
+            navigator.sendBeacon(forbidden);
+            document.body.append(Object.assign(document.createElement('iframe'), { src: forbidden }));
         }, forbidden);
         await new Promise(resolve => setTimeout(resolve, 300));
         assert.equal(tab.url(), url);
@@ -151,12 +141,20 @@ await run({
     'the messages conform to the schemas of the npm package': async () => {
         const logged = (await log()).map(([kind, message]) => [kind.startsWith('→') ? 'to the page' : 'from the page', message]);
         assert.ok(validate(logged).size >= 14);
-        assert.ok(messages.length > 10);
     },
     'a page that leaves its place reaches nothing': async () => {
-        await page.evaluate(forbidden => { location.href = forbidden; }, forbidden).catch(() => undefined);
-        await new Promise(resolve => setTimeout(resolve, 300));
-        assert.equal(await (await fetch(`${forbidden}/seen`)).text(), '0');
+        const ways = [
+            forbidden => { location.href = forbidden; },
+            forbidden => document.body.appendChild(Object.assign(document.createElement('form'), { action: forbidden })).submit(),
+        ];
+        for (const way of ways) {
+            await page.evaluate(way, forbidden).catch(() => undefined);
+            await new Promise(resolve => setTimeout(resolve, 300));
+            assert.equal(await (await fetch(`${forbidden}/seen`)).text(), '0');
+            await tab.click('#reload');
+            await eventually(() => assert.ok(page.isDetached()));
+            page = await view();
+        }
     },
     'other websites do not reach the host': async () => {
         const { host, pathname, origin } = new URL(url);
@@ -166,7 +164,7 @@ await run({
         assert.equal((await raw(pathname, { headers: { host } })).status, 200);
         for (const [path, options, status] of [
             ['/', { headers: { host } }, 404],
-            [`${pathname.slice(0, -2)}0/`.replace(pathname, '/0/'), { headers: { host } }, 404],
+            [pathname.replace(/.\/$/, letter => `${letter[0] === '0' ? 1 : 0}/`), { headers: { host } }, 404],
             [pathname, { headers: { host: `rebound.example:${new URL(url).port}` } }, 403],
             [sandbox.pathname, { port: sandbox.port, headers: { host: 'rebound.example' } }, 403],
             [sandbox.pathname, { headers: { host } }, 404],

@@ -48,6 +48,14 @@ for (const [name, { properties }] of Object.entries(schema.$defs)) {
     if (properties?.method?.const) OF_METHOD[properties.method.const] = name;
 }
 
+// No message conforms to two parts of the file, which is generated: it demands every style variable although each is optional, and it
+// closes each alternative of `containerDimensions`, of which two must hold at once.
+JSON.stringify(schema, (key, value) => {
+    if (key === 'variables') delete value.required;
+    if (key === 'containerDimensions') delete value.allOf;
+    return value;
+});
+
 // Returns a function that fails if a value does not match a definition.
 export function validator(name) {
     const validate = (validators[name] ??= ajv.compile(schema.$defs[name]));
