@@ -59,11 +59,12 @@ pub(crate) fn tool(name: &str, definition: Definition, service: Option<&http::Co
         }
         _ => return Err("a tool has either a `command` or an `http` table".to_owned()),
     };
-    let mut hints = Hints::default();
-    hints.read_only = definition.read_only;
-    hints.destructive = definition.destructive;
-    hints.idempotent = definition.idempotent;
-    hints.open_world = definition.open_world;
+    let hints = Hints {
+        read_only: definition.read_only,
+        destructive: definition.destructive,
+        idempotent: definition.idempotent,
+        open_world: definition.open_world,
+    };
     tool = tool.description(description).hints(hints).tags(tags.into_iter().chain([TAG.to_owned()]));
     if let Some(title) = title {
         tool = tool.title(title);
