@@ -47,9 +47,11 @@ pub(crate) fn html(contents: &Value) -> Result<String, String> {
 
 /// Returns the names of the tools that a page calls as `app.call("name"`. Names that are computed are not found.
 pub(crate) fn called_tools(html: &str) -> Vec<&str> {
-    let calls = html.split("app.call(").skip(1);
-    let names = calls.filter_map(|rest| {
-        let rest = rest.trim_start();
+    const CALL: &str = "app.call(";
+    let is_in_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$');
+    let calls = html.match_indices(CALL).filter(|(at, _)| !html[..*at].ends_with(is_in_name));
+    let names = calls.filter_map(|(at, _)| {
+        let rest = html[at + CALL.len()..].trim_start();
         let quote = rest.chars().next().filter(|first| matches!(first, '"' | '\'' | '`'))?;
         let (name, _) = rest[1..].split_once(quote)?;
         (!name.contains(['\n', '$'])).then_some(name)
@@ -68,7 +70,7 @@ mod tests {
             ("app.call('a'); app.call( `b` )", vec!["a", "b"]),
             ("app.call(\n    \"a\",\n)", vec!["a"]),
             ("app.call(name); app.call(`add_${kind}`); app.call(", vec![]),
-            ("call(\"a\"); app.calls(\"b\")", vec![]),
+            ("call(\"a\"); app.calls(\"b\"); myapp.call(\"c\"); window.app.call(\"d\")", vec!["d"]),
         ] {
             assert_eq!(called_tools(script), expected, "{script}");
         }

@@ -156,18 +156,20 @@ fn check_result(result: &Value, revision: Revision) -> Option<Handshake> {
     }
 }
 
-/// Connects in the newest revision that a server supports, as a client with these capabilities.
+/// Connects in a revision, or else in the newest one that a server supports, as a client with these capabilities.
 ///
 /// # Errors
 ///
 /// Returns an error if the server cannot be reached or supports no revision.
-pub(crate) async fn connect_newest(
+pub(crate) async fn connect(
     target: &Target,
+    revision: Option<Revision>,
     capabilities: &Value,
     timeout: Duration,
 ) -> Result<RawSession, Failure> {
     let mut why = String::new();
-    for revision in Revision::known().rev() {
+    let revisions = revision.map_or_else(|| Revision::known().rev().collect(), |revision| vec![revision]);
+    for revision in revisions {
         match handshake(target, revision, capabilities, timeout).await? {
             Handshake::Accepted(session) => return Ok(*session),
             Handshake::Rejected(reason) | Handshake::Invalid(reason) => why = reason,

@@ -35,7 +35,9 @@ pub(crate) fn ui(options: TokenStream, item: TokenStream) -> TokenStream {
         let (page, function) = Page::check(PageSyntax::read(options, function, errors), errors);
         let crate_path = page.resource.common.crate_path.clone();
         // Tools refer to the page even if it has errors.
-        link = emit::page(&page, &crate_name::private(crate_path.as_ref()));
+        if function.receiver.is_none() {
+            link = emit::page(&page, &crate_name::private(crate_path.as_ref()));
+        }
         (function, crate_path, move |private: &TokenStream| emit::resource(&page.resource, private))
     });
     expanded.extend(link);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_runtime::{Revision, Server, testing::TestClient, tool};
+use mcp_runtime::{Elicit, Fault, Revision, Server, ask::Answer, layers::LogCalls, testing::TestClient, tool};
 use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::{
     metrics::{
@@ -13,6 +13,7 @@ use opentelemetry_sdk::{
 };
 use serde_json::{Value, json};
 use tracing::{
+    Instrument as _,
     field::{Field, Visit},
     span::{Id, Record},
 };
@@ -91,7 +92,8 @@ async fn a_span_continues_the_trace_of_the_client() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let contents = RecordContents::new(14).redact(|_, json| json.replace("false", "0"));
     let telemetry = otel(spans);
-    let mut client = client(Server::empty("spans", "1.0.0").telemetry(telemetry).layer(contents));
+    let mut client =
+        client(Server::empty("spans", "1.0.0").telemetry(telemetry).layer(contents).layer(LogCalls::new()));
     let result = call(&mut client, json!({"fails": false})).await;
     call(&mut client, json!({"fails": true})).await;
 
@@ -99,13 +101,25 @@ async fn a_span_continues_the_trace_of_the_client() {
     let calls: Vec<_> = spans.iter().filter(|span| span.name == "tools/call hand_on").collect();
     let [succeeded, failed] = *calls else { panic!("{spans:?}") };
     for span in [succeeded, failed] {
+        // The access log names the user, and stays in the log.
+        assert_eq!(span.events.len(), 0);
         assert_eq!(span.span_kind, SpanKind::Server);
         assert_eq!(span.span_context.trace_id().to_string(), TRACE);
         assert_eq!(span.parent_span_id.to_string(), PARENT);
         assert_eq!(span.links.len(), 0);
     }
     let inner = spans.iter().find(|span| span.name == "inner").unwrap();
-    assert_eq!(inner.parent_span_id, succeeded.span_context.span_id());
+    let mut parent = succeeded;
+    for name in [
+        "layer mcp_otel::contents::RecordContents",
+        "layer mcp_runtime::layers::log_calls::LogCalls",
+        "function hand_on",
+        "inner",
+    ] {
+        let child = spans.iter().find(|span| span.parent_span_id == parent.span_context.span_id()).unwrap();
+        assert_eq!(child.name, name);
+        parent = child;
+    }
     let handed_on = format!("00-{TRACE}-{}-01 user=ada", inner.span_context.span_id());
     assert_eq!(result["content"][0]["text"], handed_on);
     assert_eq!((&succeeded.status, attribute(succeeded, "error.type")), (&Status::Unset, None));
@@ -114,6 +128,60 @@ async fn a_span_continues_the_trace_of_the_client() {
     assert_eq!(attribute(succeeded, "gen_ai.tool.call.arguments").as_deref(), Some(r#"{"fails":0}"#));
     assert_eq!(attribute(failed, "gen_ai.tool.call.arguments").as_deref(), Some(r#"{"fails":true}"#));
     assert_eq!(attribute(succeeded, "gen_ai.tool.call.result").map(|text| text.len()), Some(14));
+}
+
+/// Whether to go on.
+#[derive(Elicit)]
+struct Sure {
+    sure: bool,
+}
+
+/// Ask the user.
+#[tool]
+async fn ask(ctx: &mcp_runtime::Context) -> Result<bool, Fault> {
+    let answer = ctx.elicit::<Sure>("sure", "Are you sure?").await?;
+    Ok(matches!(answer, Answer::Accept(Sure { sure: true })))
+}
+
+#[tokio::test]
+async fn the_span_around_a_request_is_its_parent_or_a_link() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let mut client = client(Server::empty("ambient", "1.0.0").telemetry(otel(spans)));
+    for has_context in [false, true] {
+        exporter.reset();
+        let traceparent = has_context.then(|| format!("00-{TRACE}-{PARENT}-01"));
+        let params = json!({"name": "hand_on", "arguments": {"fails": false}, "_meta": {"traceparent": traceparent}});
+        client.request("tools/call", params).instrument(tracing::info_span!("http")).await.unwrap();
+        let spans = exporter.get_finished_spans().unwrap();
+        let [http, call] = ["http", "tools/call hand_on"].map(|name| spans.iter().find(|it| it.name == name).unwrap());
+        let links: Vec<_> = call.links.iter().map(|link| link.span_context.span_id()).collect();
+        let around = http.span_context.span_id();
+        if has_context {
+            assert_eq!((call.parent_span_id.to_string(), links), (PARENT.to_owned(), vec![around]));
+        } else {
+            assert_eq!((call.parent_span_id, links), (around, vec![]));
+        }
+    }
+}
+
+/// In stateless revisions, the request with the answers is another one, perhaps of another trace.
+#[tokio::test]
+async fn the_rounds_of_a_conversation_are_linked() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let server = Server::empty("rounds", "1.0.0").with::<ask>().telemetry(otel(spans));
+    let client = server.test_client(Revision::V2026_07_28);
+    let mut client = client.answering(|_| json!({"action": "accept", "content": {"sure": true}}));
+    assert_eq!(client.call("ask", ()).await.unwrap().text(), "true");
+    let spans = exporter.get_finished_spans().unwrap();
+    let calls: Vec<_> = spans.iter().filter(|span| span.name == "tools/call ask").collect();
+    let [first, second] = *calls else { panic!("{spans:?}") };
+    let links: Vec<_> = second.links.iter().map(|link| &link.span_context).collect();
+    assert_eq!(first.links.len(), 0);
+    assert_eq!(links.len(), 1);
+    assert_eq!(links[0].span_id(), first.span_context.span_id());
+    assert_eq!(links[0].trace_id(), first.span_context.trace_id());
 }
 
 #[tokio::test]
@@ -203,6 +271,8 @@ async fn operations_are_measured_in_the_buckets_of_the_conventions() {
     telemetry.metrics = Some(metrics::Metrics::new(provider.clone()));
     let mut client = client(Server::empty("metrics", "1.0.0").telemetry(telemetry));
     call(&mut client, json!({"fails": true})).await;
+    provider.force_flush().unwrap();
+    exporter.reset();
     provider.force_flush().unwrap();
 
     let exported = exporter.get_finished_metrics().unwrap();

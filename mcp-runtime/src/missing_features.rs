@@ -8,6 +8,10 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __ui_member {
+    // A second member of the same tool.
+    (<$($any:tt)*) => {
+        ""
+    };
     ($($any:tt)*) => {
         ::core::compile_error!(
             "the options `ui` and `visibility` require the feature `ui` of `mcp-runtime`\n\

@@ -57,6 +57,7 @@ await run({
         await eventually(async () => assert.deepEqual(await notes(), ['Milk', 'Bread', 'Eggs']));
         const undone = await page.evaluate(() => app.call('undo'));
         assert.deepEqual(undone.structuredContent.notes, ['Milk', 'Bread']);
+        assert.deepEqual((await page.evaluate(() => app.call('list_titles'))).value, ['Milk', 'Bread']);
         assert.equal((await page.evaluate(() => app.read('ui://notes/board'))).contents[0].mimeType, 'text/html;profile=mcp-app');
     },
     'only tools that are visible to pages can be called': async () => {

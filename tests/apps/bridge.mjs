@@ -77,6 +77,15 @@ await run({
         assert.equal((await page.evaluate(() => app.read('notes://1'))).contents[0].text, 'read');
         assert.deepEqual(await received('read'), [{ uri: 'notes://1' }]);
     },
+    'the value of a result is the same in all revisions': async () => {
+        for (const [structuredContent, value] of [
+            [{ notes }, { notes }], [{ result: notes }, notes], [notes, notes], ['text', 'text'], [['result'], ['result']],
+            [{ result: 1, more: 2 }, { result: 1, more: 2 }], [undefined, undefined], [null, null],
+        ]) {
+            await tab.evaluate(answer => (host.answer = answer), { content: [], structuredContent });
+            assert.deepEqual(await page.evaluate(async () => (await app.call('as_set')).value), value);
+        }
+    },
     'an error response rejects the call': async () => {
         const error = await page.evaluate(() => app.call('broken').catch(error => [error.message, error.code]));
         assert.match(error[0], /the tool is broken/);
@@ -152,6 +161,12 @@ await run({
         await tab.evaluate(message => host.forge(message), forged);
         await tab.evaluate(() => host.bridge.request({ method: 'ping' }));
         assert.equal((await events('result')).length, before);
+    },
+    'a page without a host says so': async () => {
+        const alone = await browser.newPage();
+        await alone.setContent(html);
+        const why = await alone.evaluate(() => app.call('undo').catch(error => error.message));
+        assert.equal(why, 'the page is not shown by an MCP host');
     },
     'the messages conform to the schemas of the npm package': async () => {
         const seen = validate(await tab.evaluate(() => host.messages));

@@ -56,13 +56,18 @@ JSON.stringify(schema, (key, value) => {
     return value;
 });
 
+// Returns a function that fails if a value does not match a definition.
+export function validator(name) {
+    const validate = (validators[name] ??= ajv.compile(schema.$defs[name]));
+    return value => assert(validate(value), `${name}: ${JSON.stringify(value)}\n${ajv.errorsText(validate.errors)}`);
+}
+
 // Validates messages that went both ways. Returns how many messages and how many different ones have a schema.
 export function validate(messages) {
     const requests = new Map();
     const seen = new Map();
     const check = (name, value) => {
-        const validator = (validators[name] ??= ajv.compile(schema.$defs[name]));
-        assert(validator(value), `${name}: ${JSON.stringify(value)}\n${ajv.errorsText(validator.errors)}`);
+        validator(name)(value);
         seen.set(name, (seen.get(name) ?? 0) + 1);
     };
     for (const [direction, message] of messages) {

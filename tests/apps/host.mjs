@@ -8,7 +8,13 @@ const note = (kind, answer) => async params => {
     return typeof answer === 'function' ? answer(params) : answer;
 };
 
-async function show(html) {
+const STYLES = {
+    variables: { '--color-text-primary': 'rgb(1, 2, 3)' },
+    css: { fonts: '@font-face { font-family: "Test" }' },
+};
+
+// Shows a page. `answers` replaces the functions below that answer its requests.
+async function show(html, { answers = {}, ...context } = { styles: STYLES }) {
     const iframe = document.createElement('iframe');
     iframe.setAttribute('sandbox', 'allow-scripts allow-forms');
     iframe.name = 'page';
@@ -20,11 +26,12 @@ async function show(html) {
     const bridge = new AppBridge(null, { name: 'official', version: '2.0.0' }, capabilities, {
         hostContext: {
             theme: 'dark', displayMode: 'inline', availableDisplayModes: ['inline', 'fullscreen'], locale: 'de-CH',
-            styles: { variables: { '--color-text-primary': 'rgb(1, 2, 3)' }, css: { fonts: '@font-face { font-family: "Test" }' } },
+            ...context,
         },
     });
     bridge.oncalltool = note('call', ({ name }) => {
         if (name === 'broken') throw Object.assign(new Error('the tool is broken'), { code: -32602 });
+        if (name === 'as_set') return host.answer;
         return { content: [{ type: 'text', text: 'called' }], structuredContent: { notes: [name] } };
     });
     bridge.onreadresource = note('read', ({ uri }) => ({ contents: [{ uri, mimeType: 'text/plain', text: 'read' }] }));
@@ -33,7 +40,11 @@ async function show(html) {
     bridge.onopenlink = note('link', {});
     bridge.onrequestdisplaymode = note('mode', ({ mode }) => ({ mode }));
     bridge.onloggingmessage = note('log');
-    bridge.onsizechange = note('size');
+    bridge.onsizechange = params => {
+        received.push(['size', params]);
+        iframe.style.height = `${params.height}px`;
+    };
+    Object.assign(bridge, answers);
     const initialized = new Promise(resolve => (bridge.oninitialized = resolve));
     const transport = new PostMessageTransport(iframe.contentWindow, iframe.contentWindow);
     const send = transport.send.bind(transport);

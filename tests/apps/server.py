@@ -12,7 +12,8 @@ connect = sys.argv[2:]
 notes = ["Milk", "Bread"]
 sees_pages = False
 
-OUTPUT = {"type": "object", "properties": {"notes": {"type": "array", "items": {"type": "string"}}}, "required": ["notes"]}
+TITLES = {"type": "array", "items": {"type": "string"}}
+OUTPUT = {"type": "object", "properties": {"notes": TITLES}, "required": ["notes"]}
 
 
 def tool(name: str, description: str, properties: dict, required: list, ui: dict) -> dict:
@@ -27,6 +28,7 @@ def tools() -> list:
     both = [
         tool("show_notes", "Shows the notes.", {"query": {"type": "string"}}, [], {}),
         tool("add_note", "Adds a note.", {**title, **color}, ["title"], {}),
+        {**tool("list_titles", "Lists the notes.", {}, [], {}), "outputSchema": {"type": "object", "properties": {"result": TITLES}, "required": ["result"]}},
         tool("clear_notes", "Removes all notes.", {}, [], {"visibility": ["model"]}),
     ]
     return both + ([tool("undo", "Removes the last note.", {}, [], {"visibility": ["app"]})] if sees_pages else [])
@@ -39,6 +41,8 @@ def call(name: str, arguments: dict) -> dict:
         notes.pop()
     elif name == "clear_notes":
         notes.clear()
+    elif name == "list_titles":
+        return {"content": [{"type": "text", "text": json.dumps(notes)}], "structuredContent": {"result": notes}}
     query = arguments.get("query", "")
     found = [note for note in notes if query in note]
     return {"content": [{"type": "text", "text": ", ".join(found)}], "structuredContent": {"notes": found}}

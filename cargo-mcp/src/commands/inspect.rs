@@ -1,6 +1,6 @@
 //! `cargo mcp inspect`: opens a server in the official Inspector.
 
-use std::io::Write as _;
+use std::{io::Write as _, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tokio::process::Command;
@@ -16,8 +16,8 @@ use crate::{
 /// The package that contains the Inspector. Another major version may have other options.
 const PACKAGE: &str = "@modelcontextprotocol/inspector@2";
 
-/// The name of the server in the configuration.
-const NAME: &str = "server";
+/// How long to wait for the Inspector to end after Ctrl-C.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(windows)]
 const NPX: &str = "npx.cmd";
@@ -49,12 +49,12 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Some(revision) if revision.is_stateless() => "modern",
         Some(_) => "legacy",
     };
-    let config = json!({"mcpServers": {NAME: entry(&target, era)}});
+    let config = json!({"mcpServers": {target.to_string().trim_matches('`'): entry(&target, era)}});
     let unwritable = |error: std::io::Error| Failure::usage(format_args!("cannot write a temporary file: {error}"));
     let mut file = temporary::file_in(&std::env::temp_dir(), temporary::Access::Private).map_err(unwritable)?;
     file.write_all(config.to_string().as_bytes()).map_err(unwritable)?;
     let mut command = Command::new(NPX);
-    command.arg(PACKAGE).arg("--config").arg(file.path()).args(["--server", NAME]);
+    command.arg(PACKAGE).arg("--config").arg(file.path()).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| {
         let failure = Failure::usage(format_args!("cannot run `{NPX}`: {error}"));
         if error.kind() == std::io::ErrorKind::NotFound {
@@ -63,15 +63,16 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
             failure
         }
     })?;
-    // Ctrl-C ends the Inspector, which belongs to the same terminal. The file is deleted afterwards.
-    let status = loop {
-        tokio::select! {
-            status = child.wait() => break status,
-            () = interrupt() => {}
+    let status = tokio::select! {
+        status = child.wait() => status,
+        () = interrupt() => {
+            // The Inspector belongs to the same terminal, and ends, too.
+            let _ = tokio::time::timeout(END_TIMEOUT, child.wait()).await;
+            return Ok(());
         }
     };
     match status {
-        Ok(status) if status.success() || status.code().is_none_or(|code| code == 130) => Ok(()),
+        Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::connection(format_args!("the Inspector ended with {status}"))
             .help("its output is shown above; it requires Node.js 22.19 or newer")),
         Err(error) => Err(Failure::connection(format_args!("the Inspector cannot be observed: {error}"))),

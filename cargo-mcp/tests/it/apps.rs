@@ -182,9 +182,7 @@ declare namespace mcp {
   type AddNoteOutput = {
     notes?: string[];
   };
-  type PlainInput = {
-    [name: string]: unknown;
-  };
+  type PlainInput = Record<string, never>;
 }
 ";
     assert!(printed.ends_with(expected), "{printed}");
@@ -205,27 +203,30 @@ fn the_inspector_gets_the_transport_and_the_token() {
 
     let server = Server::new(&server());
     let npx = server.path("npx");
-    fs::write(&npx, "#!/bin/sh\necho \"$1 $2 $4 $5\"\necho \"$3\"\ncat \"$3\"\nexit ${NPX_EXIT:-0}\n").expect("a file");
+    fs::write(&npx, "#!/bin/sh\necho \"$1 $2 $4\"\necho \"$3\"\ncat \"$3\"\nexit ${NPX_EXIT:-0}\n").expect("a file");
     fs::set_permissions(&npx, fs::Permissions::from_mode(0o755)).expect("permissions");
     let directory = npx.parent().expect("a directory").to_str().expect("a path in UTF-8");
     let path = format!("{directory}:/usr/bin:/bin");
 
-    let inspect = |args: &[&str]| {
+    let inspect = |name: &str, args: &[&str]| {
         let mut command = crate::common::cargo_mcp(args);
         let done: crate::common::CommandOutput = command.env("PATH", &path).output().expect("it starts").into();
         let text = done.expect_success();
         let mut lines = text.lines();
-        assert_eq!(lines.next(), Some("@modelcontextprotocol/inspector@2 --config --server server"));
+        assert_eq!(lines.next(), Some("@modelcontextprotocol/inspector@2 --config "));
         assert!(!std::path::Path::new(lines.next().expect("a path")).exists(), "the configuration is deleted");
         let config: Value = serde_json::from_str(lines.next().expect("a configuration")).expect("JSON");
-        config["mcpServers"]["server"].clone()
+        config["mcpServers"][name].clone()
     };
     assert_eq!(
-        inspect(&["inspect", "--env", "A=1", "--", "./server", "--read-only"]),
+        inspect("./server", &["inspect", "--env", "A=1", "--", "./server", "--read-only"]),
         json!({"type": "stdio", "command": "./server", "args": ["--read-only"], "env": {"A": "1"}, "protocolEra": "auto"})
     );
     assert_eq!(
-        inspect(&["inspect", "https://example.com/mcp", "--bearer", "secret", "--revision", "2026-07-28"]),
+        inspect(
+            "https://example.com/mcp",
+            &["inspect", "https://example.com/mcp", "--bearer", "secret", "--revision", "2026-07-28"]
+        ),
         json!({
             "type": "streamable-http",
             "url": "https://example.com/mcp",

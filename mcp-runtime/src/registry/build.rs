@@ -17,7 +17,6 @@ use serde_json::Value;
 use super::{
     names::{Names, ScopeRules, Table},
     skills::Skills,
-    snapshot::Registry,
 };
 use crate::{
     error::BuildError,
@@ -49,9 +48,14 @@ impl<'a> Builder<'a> {
         Self { names, scopes, states, schemas, problems: Vec::new() }
     }
 
-    /// Registers entries beside the functions of `before`. Entries with problems are left out, and optional entries
+    /// Registers entries beside other functions and skills. Entries with problems are left out, and optional entries
     /// whose key is taken.
-    pub(super) fn register(&mut self, entries: Vec<Entry>, before: &Registry) -> Vec<Arc<Function>> {
+    pub(super) fn register<'b>(
+        &mut self,
+        entries: Vec<Entry>,
+        others: impl Iterator<Item = &'b Function>,
+        skills: &Skills,
+    ) -> Vec<Arc<Function>> {
         let mut functions = Vec::new();
         for (entry, contract) in contracts(entries) {
             let (is_optional, count) = (is_optional(&entry), self.problems.len());
@@ -64,7 +68,7 @@ impl<'a> Builder<'a> {
             }
             functions.extend(function.map(Arc::new));
         }
-        leave_out_taken(&mut functions, before);
+        leave_out_taken(&mut functions, others, skills);
         functions
     }
 
@@ -276,7 +280,11 @@ fn is_optional(entry: &Entry) -> bool {
 }
 
 /// Removes optional functions whose name, URI or shape of a template belongs to another function.
-fn leave_out_taken(functions: &mut Vec<Arc<Function>>, before: &Registry) {
+fn leave_out_taken<'a>(
+    functions: &mut Vec<Arc<Function>>,
+    others: impl Iterator<Item = &'a Function>,
+    skills: &Skills,
+) {
     if !functions.iter().any(|function| is_optional(&function.entry)) {
         return;
     }
@@ -284,12 +292,11 @@ fn leave_out_taken(functions: &mut Vec<Arc<Function>>, before: &Registry) {
         Some(template) => (function.kind(), shape(Some(template))),
         None => (function.kind(), vec![function.key().clone().into_owned()]),
     };
-    let required = functions.iter().filter(|function| !is_optional(&function.entry));
-    let mut taken: HashSet<_> =
-        before.functions().map(|(function, _)| function).chain(required).map(|function| key(function)).collect();
+    let mut taken: HashSet<_> = others.map(key).collect();
+    taken.extend(functions.iter().filter(|function| !is_optional(&function.entry)).map(|function| key(function)));
     functions.retain(|function| {
         let is_kept = !is_optional(&function.entry)
-            || before.skills().node(function.key(), |_| true).is_none() && taken.insert(key(function));
+            || skills.node(function.key(), |_| true).is_none() && taken.insert(key(function));
         if !is_kept {
             tracing::warn!(
                 entry = source_of(function),

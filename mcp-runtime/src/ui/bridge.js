@@ -1,8 +1,7 @@
 // Connects a page to its host: MCP Apps, extension `io.modelcontextprotocol/ui`, 2026-01-26.
 //
 //     const app = mcp.app();
-//     app.on("result", result => draw(result.structuredContent));
-//     button.onclick = async () => draw((await app.call("add_note", { title })).structuredContent);
+//     app.on("result", result => draw(result.value));
 (() => {
     "use strict";
 
@@ -29,16 +28,7 @@
         constructor({ name = document.title || "page", version = "0.0.0", displayModes = ["inline"] } = {}) {
             addEventListener("message", event => event.source === parent && this.#receive(event.data));
             // Resolves to the capabilities and the name of the host.
-            this.ready = this.#send("ui/initialize", {
-                protocolVersion: "2026-01-26",
-                appInfo: { name, version },
-                appCapabilities: { availableDisplayModes: displayModes },
-            }).then(host => {
-                this.#merge(host.hostContext);
-                this.notify("ui/notifications/initialized", {});
-                this.#reportSize();
-                return host;
-            });
+            this.ready = this.#connect({ name, version }, { availableDisplayModes: displayModes });
         }
 
         // Calls `handler` for each event: "partial-input", "input", "result", "cancelled", "context", "teardown".
@@ -48,9 +38,9 @@
             return this;
         }
 
-        // Calls a tool of the server. Returns its result, which has `isError` if the tool failed.
+        // Calls a tool of the server. Returns its result, with `isError` if the tool failed, and with its value.
         call(name, args = {}) {
-            return this.request("tools/call", { name, arguments: args });
+            return this.request("tools/call", { name, arguments: args }).then(withValue);
         }
 
         // Reads a resource of the server.
@@ -96,6 +86,15 @@
             post({ method, params });
         }
 
+        async #connect(appInfo, appCapabilities) {
+            if (parent === window) throw new Error("the page is not shown by an MCP host");
+            const host = await this.#send("ui/initialize", { protocolVersion: "2026-01-26", appInfo, appCapabilities });
+            this.#merge(host.hostContext);
+            this.notify("ui/notifications/initialized", {});
+            this.#reportSize();
+            return host;
+        }
+
         #send(method, params) {
             const id = ++this.#lastId;
             post({ id, method, params });
@@ -114,6 +113,7 @@
             } else if (id === undefined) {
                 const event = EVENTS[method];
                 if (event === "context") this.#merge(params);
+                else if (event === "result") this.#emit(event, withValue(params));
                 else if (event) this.#emit(event, event.endsWith("input") ? (params.arguments ?? {}) : params);
             } else {
                 post({ id, ...(await this.#answer(method, params)) });
@@ -169,6 +169,12 @@
     }
 
     const text = text => [{ type: "text", text }];
+
+    // Adds what the tool returned. Before 2026-07-28, servers wrap a value that is not an object in `{ result: … }`.
+    const withValue = result => {
+        const value = result.structuredContent;
+        return Object.assign(result, { value: Object.keys(Object(value)).join() === "result" ? value.result : value });
+    };
 
     // The host's origin is unknown to the page, and its messages contain nothing that the host does not know.
     const post = message => parent.postMessage({ jsonrpc: "2.0", ...message }, "*");

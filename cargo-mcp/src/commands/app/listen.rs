@@ -9,8 +9,9 @@ use std::{
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::State,
+    extract::{Request, State},
     http::{HeaderMap, StatusCode, header},
+    middleware::{Next, from_fn_with_state},
     response::{Html, IntoResponse, Response},
     routing::{get, post},
 };
@@ -24,7 +25,7 @@ use tokio::{
 use super::csp::policy;
 
 /// A request of the host's page.
-pub(super) enum Request {
+pub(super) enum HostRequest {
     /// What to show.
     View(oneshot::Sender<Value>),
     /// A request for the server.
@@ -32,7 +33,7 @@ pub(super) enum Request {
 }
 
 /// The two listeners. Only a browser that knows their secrets gets a page.
-pub(super) struct Ports {
+pub(super) struct Listeners {
     url: String,
     policy: Arc<Mutex<String>>,
 }
@@ -46,25 +47,23 @@ struct Address {
 
 #[derive(Clone)]
 struct Host {
-    own: Address,
     sandbox: Address,
-    requests: mpsc::Sender<Request>,
+    requests: mpsc::Sender<HostRequest>,
 }
 
 #[derive(Clone)]
 struct Sandbox {
-    own: Address,
     host: Address,
     policy: Arc<Mutex<String>>,
 }
 
-impl Ports {
+impl Listeners {
     /// Listens on two free ports. Returns the receiver of the requests, of which `limit` may wait.
     ///
     /// # Errors
     ///
     /// Fails if no port is free.
-    pub(super) async fn listen(limit: usize) -> io::Result<(Self, mpsc::Receiver<Request>)> {
+    pub(super) async fn listen(limit: usize) -> io::Result<(Self, mpsc::Receiver<HostRequest>)> {
         let (requests, receiver) = mpsc::channel(limit);
         let (host_listener, host) = Address::listen().await?;
         let (sandbox_listener, sandbox) = Address::listen().await?;
@@ -75,12 +74,12 @@ impl Ports {
             .route(&path(&host, ""), get(show_host))
             .route(&path(&host, "view"), post(view))
             .route(&path(&host, "request"), post(forward))
-            .with_state(Host { own: host.clone(), sandbox: sandbox.clone(), requests });
-        let sandbox_app = Router::new().route(&path(&sandbox, ""), get(show_sandbox)).with_state(Sandbox {
-            own: sandbox,
-            host,
-            policy: policy.clone(),
-        });
+            .with_state(Host { sandbox: sandbox.clone(), requests })
+            .layer(from_fn_with_state(host.clone(), guard));
+        let sandbox_app = Router::new()
+            .route(&path(&sandbox, ""), get(show_sandbox))
+            .with_state(Sandbox { host, policy: policy.clone() })
+            .layer(from_fn_with_state(sandbox, guard));
         tokio::spawn(axum::serve(host_listener, app).into_future());
         tokio::spawn(axum::serve(sandbox_listener, sandbox_app).into_future());
         Ok((Self { url, policy }, receiver))
@@ -126,10 +125,12 @@ impl Address {
     }
 }
 
-async fn show_host(State(host): State<Host>, headers: HeaderMap) -> Response<Body> {
-    if !host.own.accepts(&headers) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
+/// Refuses requests of other websites.
+async fn guard(State(own): State<Address>, request: Request, next: Next) -> Response<Body> {
+    if own.accepts(request.headers()) { next.run(request).await } else { StatusCode::FORBIDDEN.into_response() }
+}
+
+async fn show_host(State(host): State<Host>) -> Response<Body> {
     let html = include_str!("host.html")
         .replace("{sandbox}", &host.sandbox.url())
         .replace("{version}", env!("CARGO_PKG_VERSION"));
@@ -141,10 +142,7 @@ async fn show_host(State(host): State<Host>, headers: HeaderMap) -> Response<Bod
     page(html, policy)
 }
 
-async fn show_sandbox(State(sandbox): State<Sandbox>, headers: HeaderMap) -> Response<Body> {
-    if !sandbox.own.accepts(&headers) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
+async fn show_sandbox(State(sandbox): State<Sandbox>) -> Response<Body> {
     let html = include_str!("sandbox.html").replace("{host}", &sandbox.host.origin());
     let policy = sandbox.policy.lock().unwrap_or_else(PoisonError::into_inner).clone();
     page(html, format!("{policy}; frame-ancestors {}", sandbox.host.origin()))
@@ -160,8 +158,8 @@ fn page(html: String, policy: String) -> Response<Body> {
     (headers, Html(html)).into_response()
 }
 
-async fn view(State(host): State<Host>, headers: HeaderMap) -> Response<Body> {
-    answer(&host, &headers, Request::View).await
+async fn view(State(host): State<Host>) -> Response<Body> {
+    answer(&host, HostRequest::View).await
 }
 
 /// The part of a JSON-RPC request that is passed on.
@@ -172,25 +170,17 @@ struct Message {
     params: Value,
 }
 
-async fn forward(State(host): State<Host>, headers: HeaderMap, body: Bytes) -> Response<Body> {
+async fn forward(State(host): State<Host>, body: Bytes) -> Response<Body> {
     let Ok(Message { method, params }) = serde_json::from_slice(&body) else {
         return StatusCode::BAD_REQUEST.into_response();
     };
-    answer(&host, &headers, |answer| Request::Forward { method, params, answer }).await
+    answer(&host, |answer| HostRequest::Forward { method, params, answer }).await
 }
 
-async fn answer(
-    host: &Host,
-    headers: &HeaderMap,
-    request: impl FnOnce(oneshot::Sender<Value>) -> Request,
-) -> Response<Body> {
-    if !host.own.accepts(headers) {
-        return StatusCode::FORBIDDEN.into_response();
-    }
+async fn answer(host: &Host, request: impl FnOnce(oneshot::Sender<Value>) -> HostRequest) -> Response<Body> {
     let (sender, receiver) = oneshot::channel();
-    if host.requests.send(request(sender)).await.is_err() {
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
-    }
+    // If the command is ending, the request is dropped with the sender.
+    let _ = host.requests.send(request(sender)).await;
     match receiver.await {
         Ok(value) => {
             let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];

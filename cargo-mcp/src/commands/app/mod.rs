@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use rmcp::model::{CallToolResult, Tool};
 use serde_json::{Map, Value, json};
 
-use self::listen::{Ports, Request};
+use self::listen::{HostRequest, Listeners};
 use super::{call, read};
 use crate::{
     authorization::open,
@@ -107,12 +107,12 @@ struct Page {
 impl View<'_> {
     /// Serves the host until Ctrl-C.
     async fn serve(&self, no_open: bool) -> Result<(), Failure> {
-        let (ports, mut requests) = Ports::listen(MAX_REQUESTS)
+        let (listeners, mut requests) = Listeners::listen(MAX_REQUESTS)
             .await
             .map_err(|error| Failure::connection(format_args!("cannot listen on 127.0.0.1: {error}")))?;
-        outln!("{}", ports.url());
+        outln!("{}", listeners.url());
         if !no_open {
-            open(ports.url());
+            open(listeners.url());
         }
         let mut running = FuturesUnordered::new();
         loop {
@@ -120,11 +120,10 @@ impl View<'_> {
                 Some(request) = requests.recv(), if running.len() < MAX_REQUESTS => {
                     running.push(async {
                         let (answer, response) = match request {
-                            Request::View(answer) => (answer, self.describe(&ports).await),
-                            Request::Forward { method, params, answer } => (answer, self.forward(&method, params).await),
+                            HostRequest::View(answer) => (answer, self.describe(&listeners).await),
+                            HostRequest::Forward { method, params, answer } => (answer, self.forward(&method, params).await),
                         };
                         let _ = answer.send(response.unwrap_or_else(|failure| {
-                            errln!("{}", escape_line(failure.message()));
                             json!({"error": {"code": -32000, "message": failure.message()}})
                         }));
                     });
@@ -136,9 +135,9 @@ impl View<'_> {
     }
 
     /// Reads the page. Returns what the host needs to show it.
-    async fn describe(&self, ports: &Ports) -> Result<Value, Failure> {
+    async fn describe(&self, listeners: &Listeners) -> Result<Value, Failure> {
         let Page { html, meta } = self.page().await?;
-        for domain in ports.set_policy(&meta["csp"]) {
+        for domain in listeners.set_policy(&meta["csp"]) {
             errln!("`{}` is not an origin, and is not part of the policy", escape_line(&domain));
         }
         Ok(json!({"result": {

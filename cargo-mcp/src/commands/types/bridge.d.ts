@@ -45,11 +45,16 @@ declare namespace mcp {
 
   /** The result of a tool. */
   interface Result<Output> {
+    /** What the tool returned, if it has an output schema. Absent if it failed. */
+    value?: Value<Output>;
     content: Content[];
-    structuredContent?: Output;
+    /** The same, but before revision 2026-07-28, a value that is not an object is wrapped as `{ result: … }`. */
+    structuredContent?: unknown;
     isError?: boolean;
     _meta?: Record<string, unknown>;
   }
+
+  type Value<Output> = keyof Output extends "result" ? (Output extends { result: infer Inner } ? Inner : Output) : Output;
 
   interface Context {
     theme?: "light" | "dark";

@@ -38,13 +38,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let timeout = args.target.connect_timeout();
     let target = with_stored_token(args.target.resolve(args.server.as_deref())?).await?;
-    let mut session = match args.target.revision {
-        None => probe::connect_newest(&target, &pages::capabilities(), timeout).await?,
-        Some(revision) => match probe::handshake(&target, revision, &pages::capabilities(), timeout).await? {
-            probe::Handshake::Accepted(session) => *session,
-            _ => return Err(probe::connection_failure(&target, "it does not support the revision")),
-        },
-    };
+    let mut session = probe::connect(&target, args.target.revision, &pages::capabilities(), timeout).await?;
     let tools = session.list("tools/list", "tools").await;
     let tools = tools.map_err(|why| Failure::connection(format_args!("{target}: tools/list: {why}")))?;
     session.connection.close(SHUTDOWN_TIMEOUT).await;

@@ -29,7 +29,7 @@ struct Document {
 }
 
 /// The names of the bridge.
-const RESERVED: [&str; 6] = ["App", "Content", "Context", "DisplayMode", "Result", "Tools"];
+const RESERVED: [&str; 7] = ["App", "Content", "Context", "DisplayMode", "Result", "Tools", "Value"];
 
 impl Declarations {
     /// Adds the types of a tool of `tools/list`.
@@ -156,8 +156,8 @@ impl Document {
             text += &format!("{}{inner}{}{optional}: {value};\n", docs(schema, &inner), property(name));
         }
         let additional = match members.get("additionalProperties") {
-            // Without properties, any object is meant. With some, a script should use only these.
-            None | Some(Value::Bool(true)) if text.is_empty() => Some("unknown".to_owned()),
+            // Without `properties`, any object is meant. Otherwise, a script should use only the declared ones.
+            None | Some(Value::Bool(true)) if !members.contains_key("properties") => Some("unknown".to_owned()),
             None | Some(Value::Bool(_)) => None,
             Some(schema) if text.is_empty() => Some(self.typescript(schema, &inner, taken)),
             // The type of other members must include the types of the declared ones.
@@ -295,6 +295,7 @@ mod tests {
                 "{\n      [name: string]: number;\n    }",
             ),
             (json!({"type": "object", "additionalProperties": false}), "Record<string, never>"),
+            (json!({"type": "object", "properties": {}}), "Record<string, never>"),
             (
                 json!({"properties": {"not-a-name": {"type": "string", "description": "Ends */ here."}}}),
                 "{\n      /** Ends *\\/ here. */\n      \"not-a-name\"?: string;\n    }",
@@ -325,7 +326,7 @@ mod tests {
     #[test]
     fn names_are_unique() {
         let mut declarations = Declarations::default();
-        for name in ["add_note", "add-note", "2nd"] {
+        for name in ["add_note", "add-note", "2_notes"] {
             declarations.add_tool(&json!({"name": name, "description": "One.\n\nTwo.", "inputSchema": {}}));
         }
         assert_eq!(
@@ -333,7 +334,7 @@ mod tests {
             [
                 "\"add_note\": { input: AddNoteInput;",
                 "\"add-note\": { input: AddNoteInput2;",
-                "\"2nd\": { input: _2ndInput;"
+                "\"2_notes\": { input: _2NotesInput;"
             ]
             .map(|member| format!(
                 "    /**\n     * One.\n     *\n     * Two.\n     */\n    {member} output: unknown }};\n"
@@ -342,7 +343,9 @@ mod tests {
         );
         assert_eq!(
             declarations.types.concat(),
-            ["AddNoteInput", "AddNoteInput2", "_2ndInput"].map(|name| format!("  type {name} = unknown;\n")).concat()
+            ["AddNoteInput", "AddNoteInput2", "_2NotesInput"]
+                .map(|name| format!("  type {name} = unknown;\n"))
+                .concat()
         );
     }
 }

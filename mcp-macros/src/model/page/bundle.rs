@@ -121,7 +121,7 @@ impl<'a> Target<'a> {
 
 impl Bundler<'_> {
     fn report(&mut self, source: Source<'_>, at: usize, message: impl std::fmt::Display) {
-        let line = source.text[..at].matches('\n').count() + 1;
+        let line = source.text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
         self.problems.push(format!("{}:{line}: {message}", source.name));
     }
 
@@ -358,7 +358,7 @@ impl Bundler<'_> {
     fn style(&mut self, css: Source<'_>, outer: Source<'_>, start: usize) -> String {
         let (mut out, mut last) = (String::with_capacity(css.text.len()), 0);
         for found in css_urls(css.text) {
-            let at = if start + found.range.start <= outer.text.len() { start + found.range.start } else { start };
+            let at = start + found.range.start;
             match Target::of(&found.url) {
                 Target::Url(url) => self.check_url(outer, at, Use::Resource, url),
                 Target::File(path) if found.is_import => {

@@ -99,6 +99,7 @@ fn define(function: &mut Function, file: Option<&LitStr>, policy: &Policy, error
         if function.is_bodiless() {
             let help = r#"name a file, as in `#[ui("ui://notes/board", file = "board.html")]`, or write a body"#;
             errors.help(&signature.ident, "this page has neither a file nor a body", help);
+            function.define(parse_quote!(-> &'static str), quote!({ "" }));
         }
         return;
     };

@@ -105,10 +105,11 @@ fn tag(html: &str, start: usize) -> Tag {
         }
         // A name may begin with `=`.
         let first = at;
-        at += 1;
+        if bytes[at] == b'=' {
+            at += 1;
+        }
         skip(&mut at, &|byte| !is_space(byte) && !b"/>=".contains(&byte));
-        let Some(attribute) = html.get(first..at) else { break };
-        let attribute = attribute.to_ascii_lowercase();
+        let attribute = html[first..at].to_ascii_lowercase();
         skip(&mut at, &is_space);
         let mut value = "";
         if bytes.get(at) == Some(&b'=') {
@@ -118,7 +119,7 @@ fn tag(html: &str, start: usize) -> Tag {
                 Some(quote @ (b'"' | b'\'')) => {
                     at += 1;
                     value = skip(&mut at, &|byte| byte != *quote);
-                    at += 1;
+                    at = (at + 1).min(bytes.len());
                 }
                 _ => value = skip(&mut at, &|byte| !is_space(byte) && byte != b'>'),
             }
@@ -257,7 +258,8 @@ pub(super) fn js_urls(js: &str) -> Vec<JsUrl<'_>> {
             continue;
         }
         let line = js[..at].rfind('\n').map_or(0, |line| line + 1);
-        let is_comment = ["//", "*", "/*"].iter().any(|mark| js[line..at].trim_start().starts_with(mark));
+        let start = js[line..at].trim_start();
+        let is_comment = start.starts_with("//") || (start.starts_with(['*', '/']) && !start.contains("*/"));
         let before = js[..at].trim_end();
         let calls = |names: &[&str]| {
             names.iter().any(|name| {
@@ -283,4 +285,56 @@ fn is_opened(before: &str) -> bool {
         method[..method.len() - 1].rfind(quote)
     });
     start.is_some_and(|start| before[..start].trim_end().ends_with(".open("))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_scripts_are_found_in_calls_and_imports() {
+        for (js, expected) in [
+            (r#"fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
+            (r#"window.fetch( 'https://a.example/x')"#, Some(("https://a.example/x", false))),
+            ("fetch(`https://a.example/${id}`)", Some(("https://a.example/${id}", false))),
+            (r#"new WebSocket("wss://a.example")"#, Some(("wss://a.example", false))),
+            (r#"request.open("GET", "https://a.example")"#, Some(("https://a.example", false))),
+            (r#"import"https://a.example/x.js""#, Some(("https://a.example/x.js", true))),
+            (r#"import{x}from"./x.js""#, Some(("./x.js", true))),
+            (r#"await import("/x.js")"#, Some(("/x.js", true))),
+            (r#"/*! license */fetch("https://a.example/x")"#, Some(("https://a.example/x", false))),
+            (r#"prefetch("https://a.example/x")"#, None),
+            (r#"link.href = "https://a.example/x""#, None),
+            (r#"fetch("notes.json")"#, None),
+            (r#" // fetch("https://a.example/x")"#, None),
+            (r#"/* fetch("https://a.example/x")"#, None),
+            (r#"Array.from("./x.js")"#, None),
+            ("", None),
+        ] {
+            let found = js_urls(js);
+            let found: Vec<_> = found.iter().map(|found| (found.url, found.is_script)).collect();
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{js}");
+        }
+    }
+
+    /// Mistakes in a page are no reason for a panic.
+    #[test]
+    fn every_beginning_of_a_page_is_read() {
+        let html = r#"<!DOCTYPE html>é<p =a é='x' b="y" c=z d><!-- <a> --><style>/*é*/@import 'é'; a { b: url( "é" ) url(é) 'é' }</style>
+            <script>fetch("https://é/"); r.open('é', "https://é"); import("./é")</script><title>é</title><br/></p &amp; a="&#x41;&é;&">"#;
+        for (end, _) in html.char_indices() {
+            let html = &html[..end];
+            let covered: usize = parts(html)
+                .iter()
+                .map(|part| match part {
+                    Part::Other(range) => range.len(),
+                    Part::Tag(tag) => tag.range.len(),
+                    Part::Raw(tag, _, end) => end - tag.range.start,
+                })
+                .sum();
+            assert_eq!(covered, html.len(), "{html}");
+            css_urls(html);
+            js_urls(html);
+        }
+    }
 }

@@ -538,13 +538,16 @@ pub(crate) type CallFn = dyn Fn(Input<'_>, Context) -> Result<CallFuture, Handle
 /// A closure that completes the value of an argument: its name, the value, and the earlier arguments.
 pub(crate) type CompleteFn = dyn Fn(&str, &str, EarlierArguments, Context) -> ServerFnFuture + Send + Sync;
 
+/// A closure that learns of the URIs that clients subscribe to.
+pub(crate) type SubscribedFn = dyn Fn(&str) + Send + Sync;
+
 /// What an entry calls that a program created.
 #[derive(Clone)]
 pub struct Closures {
     pub(crate) call: Arc<CallFn>,
     pub(crate) complete: Option<Arc<CompleteFn>>,
     /// Is called when a client subscribes to a URI of a resource.
-    pub(crate) subscribed: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    pub(crate) subscribed: Option<Arc<SubscribedFn>>,
     /// Whether the entry is left out if it is invalid.
     pub(crate) is_optional: bool,
 }
