@@ -31,6 +31,10 @@ fn errors_about_what_a_feature_adds_name_the_missing_feature() {
                 ("pub use mcp_runtime::testing::TestClient;", "testing"),
                 ("pub use mcp_runtime::function::TaskStatus;", "tasks"),
                 ("/** Work. */ #[mcp_runtime::tool(task)] pub async fn work() {}", "tasks"),
+                ("pub use mcp_runtime::ui;", "ui"),
+                ("pub use mcp_runtime::function::PageOutput;", "ui"),
+                ("/** Work. */ #[mcp_runtime::tool(ui = page)] pub fn show() -> u8 { 1 }", "ui"),
+                ("/** Work. */ #[mcp_runtime::tool(visibility = [app])] pub fn refresh() {}", "ui"),
             ][..],
         ),
         (

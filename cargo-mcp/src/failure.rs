@@ -66,6 +66,11 @@ impl Failure {
         self
     }
 
+    /// Returns the message without the suggestions.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Prints the failure to stderr.
     pub(crate) fn print(&self) {
         const HELP: Style = Style::color(AnsiColor::Cyan).bold();

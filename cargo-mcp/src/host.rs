@@ -32,6 +32,7 @@ use crate::{
     client::identity,
     console::Console,
     failure::Failure,
+    pages,
     revision::Revision,
 };
 
@@ -53,6 +54,9 @@ pub(crate) struct HostArgs {
     /// The minimum level of log messages
     #[arg(long, help_heading = "Answers", value_name = "LEVEL", value_parser = level_parser(), default_value = "info")]
     pub(crate) log_level: Option<LoggingLevel>,
+    /// Whether to declare the extension MCP Apps.
+    #[arg(skip)]
+    pub(crate) shows_pages: bool,
 }
 
 fn level_parser() -> impl TypedValueParser<Value = LoggingLevel> {
@@ -282,6 +286,11 @@ fn capabilities(args: &HostArgs, answers: &Answers) -> ClientCapabilities {
     }
     if args.sample.is_some() {
         capabilities.sampling = Some(SamplingCapability::default());
+    }
+    if args.shows_pages {
+        let settings = [("mimeTypes".to_owned(), serde_json::json!([pages::MIME_TYPE]))];
+        let extensions = capabilities.extensions.get_or_insert_default();
+        extensions.insert(pages::EXTENSION.to_owned(), settings.into_iter().collect());
     }
     capabilities
 }

@@ -11,6 +11,7 @@ mod failure;
 mod host;
 mod http_client;
 mod output;
+mod pages;
 mod probe;
 mod program;
 mod raw_connection;
@@ -50,12 +51,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    App(commands::app::Args),
     Bundle(commands::bundle::Args),
     Call(commands::call::Args),
     Check(commands::check::Args),
     Complete(commands::complete::Args),
     Completions(commands::completions::Args),
     Dev(commands::dev::Args),
+    Inspect(commands::inspect::Args),
     Install(commands::install::Args),
     List(commands::list::Args),
     Lock(commands::lock::Args),
@@ -64,6 +67,7 @@ enum Command {
     New(commands::new::Args),
     Prompt(commands::prompt::Args),
     Read(commands::read::Args),
+    Types(commands::types::Args),
     Uninstall(commands::uninstall::Args),
 }
 
@@ -75,12 +79,14 @@ impl Cli {
     /// Returns the failure of the subcommand.
     fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::App(args) => block_on(commands::app::run(args)),
             Command::Bundle(args) => block_on(commands::bundle::run(args)),
             Command::Call(args) => block_on(commands::call::run(args)),
             Command::Check(args) => block_on(commands::check::run(args)),
             Command::Complete(args) => block_on(commands::complete::run(args)),
             Command::Completions(args) => commands::completions::run(args, &Self::command()),
             Command::Dev(args) => block_on(commands::dev::run(args)),
+            Command::Inspect(args) => block_on(commands::inspect::run(args)),
             Command::Install(args) => block_on(commands::install::run(args)),
             Command::List(args) => block_on(commands::list::run(args)),
             Command::Lock(args) => block_on(commands::lock::run(args)),
@@ -89,6 +95,7 @@ impl Cli {
             Command::New(args) => commands::new::run(args),
             Command::Prompt(args) => block_on(commands::prompt::run(args)),
             Command::Read(args) => block_on(commands::read::run(args)),
+            Command::Types(args) => block_on(commands::types::run(args)),
             Command::Uninstall(args) => commands::uninstall::run(args),
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct RawSession {
     pub(crate) instructions: Option<String>,
     /// The revisions that the server announces. Empty in revisions without `server/discover`.
     pub(crate) announced: Vec<Revision>,
+    /// The capabilities that this client declares.
+    client_capabilities: Value,
     next_id: u64,
     /// The time that the server has for each response.
     timeout: Duration,
@@ -65,12 +67,17 @@ impl std::fmt::Display for RequestError {
     }
 }
 
-/// Connects and performs the handshake of one revision.
+/// Connects and performs the handshake of one revision, as a client with these capabilities.
 ///
 /// # Errors
 ///
 /// Returns an error if the program cannot be started.
-pub(crate) async fn handshake(target: &Target, revision: Revision, timeout: Duration) -> Result<Handshake, Failure> {
+pub(crate) async fn handshake(
+    target: &Target,
+    revision: Revision,
+    capabilities: &Value,
+    timeout: Duration,
+) -> Result<Handshake, Failure> {
     let mut session = RawSession {
         connection: RawConnection::open(target)?,
         revision,
@@ -78,6 +85,7 @@ pub(crate) async fn handshake(target: &Target, revision: Revision, timeout: Dura
         capabilities: Value::Null,
         instructions: None,
         announced: Vec::new(),
+        client_capabilities: capabilities.clone(),
         next_id: 1,
         timeout,
     };
@@ -88,7 +96,9 @@ pub(crate) async fn handshake(target: &Target, revision: Revision, timeout: Dura
     let (method, params) = if has_discovery {
         ("server/discover", json!({}))
     } else {
-        ("initialize", json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": identity()}))
+        let version = revision.as_str();
+        let params = json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": identity()});
+        ("initialize", params)
     };
     let result = match session.request(method, params).await {
         Ok(result) => result,
@@ -146,15 +156,21 @@ fn check_result(result: &Value, revision: Revision) -> Option<Handshake> {
     }
 }
 
-/// Connects in the newest revision that a server supports.
+/// Connects in a revision, or else in the newest one that a server supports, as a client with these capabilities.
 ///
 /// # Errors
 ///
 /// Returns an error if the server cannot be reached or supports no revision.
-pub(crate) async fn connect_newest(target: &Target, timeout: Duration) -> Result<RawSession, Failure> {
+pub(crate) async fn connect(
+    target: &Target,
+    revision: Option<Revision>,
+    capabilities: &Value,
+    timeout: Duration,
+) -> Result<RawSession, Failure> {
     let mut why = String::new();
-    for revision in Revision::known().rev() {
-        match handshake(target, revision, timeout).await? {
+    let revisions = revision.map_or_else(|| Revision::known().rev().collect(), |revision| vec![revision]);
+    for revision in revisions {
+        match handshake(target, revision, capabilities, timeout).await? {
             Handshake::Accepted(session) => return Ok(*session),
             Handshake::Rejected(reason) | Handshake::Invalid(reason) => why = reason,
             Handshake::Failed(error) => why = error.to_string(),
@@ -190,7 +206,7 @@ impl RawSession {
             params["_meta"] = json!({
                 "io.modelcontextprotocol/protocolVersion": self.revision.as_str(),
                 "io.modelcontextprotocol/clientInfo": identity(),
-                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientCapabilities": self.client_capabilities,
             });
         }
         let id = self.next_id;

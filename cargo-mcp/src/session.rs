@@ -108,7 +108,7 @@ pub(crate) async fn with<T>(
 }
 
 /// Waits for Ctrl-C.
-async fn interrupt() {
+pub(crate) async fn interrupt() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
     }

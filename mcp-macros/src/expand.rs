@@ -10,6 +10,8 @@ use crate::{
     model::{Elicit, EnclosingType, Kind, Prompt, Resource, Server, Tool, Tools, check_block},
     syntax::{ElicitSyntax, Function, PromptSyntax, ResourceSyntax, ServerSyntax, ToolSyntax, ToolsSyntax},
 };
+#[cfg(feature = "ui")]
+use crate::{model::Page, syntax::PageSyntax};
 
 pub(crate) fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
     function(Kind::Tool, item, |function, errors| {
@@ -24,6 +26,22 @@ pub(crate) fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
             Resource::check(ResourceSyntax::read(options, function, errors), &EnclosingType::None, errors);
         (function, resource.common.crate_path.clone(), move |private: &TokenStream| emit::resource(&resource, private))
     })
+}
+
+#[cfg(feature = "ui")]
+pub(crate) fn ui(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut link = TokenStream::new();
+    let mut expanded = function(Kind::Page, item, |function, errors| {
+        let (page, function) = Page::check(PageSyntax::read(options, function, errors), errors);
+        let crate_path = page.resource.common.crate_path.clone();
+        // Tools refer to the page even if it has errors.
+        if function.receiver.is_none() {
+            link = emit::page(&page, &crate_name::private(crate_path.as_ref()));
+        }
+        (function, crate_path, move |private: &TokenStream| emit::resource(&page.resource, private))
+    });
+    expanded.extend(link);
+    expanded
 }
 
 pub(crate) fn prompt(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -45,7 +63,7 @@ fn function<E: FnOnce(&TokenStream) -> emit::Entry>(
     let Some(function) = Function::read(kind.attribute(), item.clone(), &mut errors) else {
         return with_errors(item, errors);
     };
-    if function.is_bodiless() {
+    if function.is_bodiless() && kind != Kind::Page {
         let message = format!("`{}` cannot be applied to a function without a body, as in a trait", kind.attribute());
         let help = "annotate a function, or the methods of an inherent `impl` block with `#[tools]`";
         errors.help(function.signature.fn_token, message, help);

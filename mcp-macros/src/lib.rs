@@ -31,6 +31,8 @@ use proc_macro::TokenStream;
 /// | `idempotent` | repeating a call with the same arguments has no further effect |
 /// | `open_world` | the tool reaches other systems, as clients assume by default; `= false`: it does not |
 /// | `task` | calls may become tasks: alone, `= "required"` or `= "deferred"`; see below |
+/// | `ui = path::to::page` | the page that shows the results, a function with `#[ui]`; requires the feature `ui` |
+/// | `visibility = [model, app]` | who calls the tool: the model, the page, or both, as by default; requires the feature `ui` |
 /// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
 /// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
 /// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
@@ -115,6 +117,39 @@ pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn resource(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::resource(options.into(), item.into()).into()
+}
+
+/// # Options
+///
+/// After the URI:
+///
+/// | option | effect |
+/// | --- | --- |
+/// | `name = "…"` | the name for programs; by default the name of the function |
+/// | `title = "…"` | the name for people |
+/// | `description = "…"` | the description, instead of the doc comment; also `include_str!("…")` |
+/// | `file = "board.html"` | the file with the text of the page, relative to the source file; the function has no body |
+/// | `connect = ["https://…", …]` | the origins to which the page may connect, also `wss://…` |
+/// | `resources = ["https://…", …]` | the origins of its scripts, styles, fonts, images and media; subdomains as `https://*.example.com` |
+/// | `frames = ["https://…", …]` | the origins of its frames |
+/// | `base_uris = ["https://…", …]` | the origins that `<base>` may name |
+/// | `permissions = [camera, …]` | the permissions it requests: `camera`, `microphone`, `geolocation` and `clipboard_write` |
+/// | `domain = "…"` | the origin in which the host shows it, in the form that the host documents |
+/// | `prefers_border` | it is shown with a border and a background; `= false`: without; by default the host decides |
+/// | `ttl = "5m"` | how long clients may cache it; sent since revision 2026-07-28, by default 0 |
+/// | `public` | caches may give it to other callers, unless the server has authorization or visibility rules |
+/// | `scopes("…", …)` | the OAuth scopes that a caller needs over HTTP; `any("…", …)` for one of several |
+/// | `tags("…", …)` | labels for selecting functions in the server; clients do not see them |
+/// | `icon = "https://…"` | an icon, as an `https:` or `data:image/…` URI; with `mime`, `sizes` and `theme`: `icon("https://…", mime = "image/png", sizes("48x48"), theme = dark)` |
+/// | `icons("https://…", icon(…), …)` | several icons |
+/// | `timeout = "30s"` | the timeout of a call, in `ms`, `s`, `m` or `h`; by default the server's |
+/// | `blocking` | runs the function on a thread where it may block |
+/// | `meta("key" = 1, …)` | members of the `_meta` of the listed entry, as JSON: `meta("com.example/view" = {"columns": ["name", null]})` |
+/// | `crate = path` | the path of `mcp_runtime`, if it is re-exported |
+#[cfg(feature = "ui")]
+#[proc_macro_attribute]
+pub fn ui(options: TokenStream, item: TokenStream) -> TokenStream {
+    expand::ui(options.into(), item.into()).into()
 }
 
 /// # Options

@@ -17,7 +17,7 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 use serde_json::{Map, Value};
 
 use crate::{
-    Authenticate, Shape,
+    Authenticate, RESPONSE_LIMIT, Shape,
     operation::Operation,
     request::{Secret, build},
 };
@@ -35,7 +35,7 @@ const MAX_ERROR: usize = 4096;
 const MAX_MEDIA: usize = 255;
 
 /// A service, and how it is called.
-pub(crate) struct Client {
+pub struct Client {
     http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
     pub(crate) headers: HeaderMap,
     pub(crate) authenticate: Option<Authenticate>,
@@ -62,8 +62,17 @@ impl Client {
         Ok(Self { http, headers: HeaderMap::new(), authenticate: None, shape: None, response_limit: 0 })
     }
 
+    /// Creates a client that sends these headers with each request.
+    ///
+    /// # Errors
+    ///
+    /// Returns why TLS is not available.
+    pub fn with_headers(headers: HeaderMap) -> Result<Self, rustls::Error> {
+        Ok(Self { headers, response_limit: RESPONSE_LIMIT, ..Self::new()? })
+    }
+
     /// Calls an operation. Every failure is an error that the model reads.
-    pub(crate) async fn call(
+    pub async fn call(
         &self,
         operation: &Operation,
         base: &str,

@@ -80,6 +80,14 @@ use self::client::Client;
 pub use self::operation::Operation;
 use self::operation::{Description, Place};
 
+/// What `mcp-config` shares with this crate.
+#[doc(hidden)]
+pub mod __private {
+    pub use http::{HeaderMap, HeaderName, HeaderValue};
+
+    pub use crate::{base, client::Client, operation::Operation};
+}
+
 /// The default of [`Api::response_limit`].
 const RESPONSE_LIMIT: usize = 1024 * 1024;
 
@@ -303,7 +311,11 @@ fn fix(operation: &mut Description, headers: &HeaderMap, values: &Map<String, Va
 }
 
 /// Returns the URL without a `/` at its end.
-fn base(url: &str) -> Result<Arc<str>, String> {
+///
+/// # Errors
+///
+/// Returns what is wrong with the URL.
+pub fn base(url: &str) -> Result<Arc<str>, String> {
     let uri: Uri = url.parse().map_err(|error| format!("the URL `{url}` of the service is invalid: {error}"))?;
     let is_absolute = matches!(uri.scheme_str(), Some("http" | "https"))
         && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))

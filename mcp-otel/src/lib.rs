@@ -20,15 +20,15 @@ mod trace;
 use std::fmt;
 
 #[cfg(feature = "sdk")]
-use mcp_runtime::telemetry::{TraceCarrier, TraceContext};
+use mcp_runtime::telemetry::{EnterContext, TraceCarrier, TraceContext};
 use mcp_runtime::{
     Server,
-    telemetry::{BackendOperation, Operation, SessionEnd, Stats, Telemetry},
+    telemetry::{BackendOperation, Operation, SessionEnd, Stats, StreamEnd, Telemetry},
 };
 #[cfg(feature = "sdk")]
 use tracing::Span;
 
-use attributes::{Attributes, Duration};
+use attributes::{Attributes, DurationMetric};
 use config::Exporters;
 
 #[cfg(feature = "sdk")]
@@ -102,17 +102,34 @@ impl Otel {
 
     fn is_off(&self) -> bool {
         #[cfg(feature = "sdk")]
-        if self.metrics.is_some() || !matches!(self.spans, trace::Spans::Off) {
+        if !matches!(self.spans, trace::Spans::Off) {
             return false;
+        }
+        !self.has_metrics()
+    }
+
+    fn has_metrics(&self) -> bool {
+        #[cfg(feature = "sdk")]
+        if self.metrics.is_some() {
+            return true;
         }
         #[cfg(feature = "prometheus")]
         if self.prometheus.is_some() {
-            return false;
+            return true;
         }
-        true
+        false
     }
 
-    fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+    fn record<'a>(
+        &self,
+        duration: DurationMetric,
+        attributes: impl FnOnce() -> Attributes<'a>,
+        time: std::time::Duration,
+    ) {
+        if !self.has_metrics() {
+            return;
+        }
+        let attributes = &attributes();
         #[cfg(feature = "sdk")]
         if let Some(metrics) = &self.metrics {
             metrics.record(duration, attributes, time);
@@ -137,6 +154,11 @@ impl Telemetry for Otel {
     }
 
     #[cfg(feature = "sdk")]
+    fn unsampled(&self, context: &TraceContext<'_>) -> Option<EnterContext> {
+        self.spans.unsampled(context)
+    }
+
+    #[cfg(feature = "sdk")]
     fn span_created(&self, span: &Span, context: &TraceContext<'_>) {
         if !matches!(self.spans, trace::Spans::Off) {
             trace::span_created(span, context);
@@ -144,28 +166,37 @@ impl Telemetry for Otel {
     }
 
     #[cfg(feature = "sdk")]
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        trace::link(span, earlier);
+    }
+
+    #[cfg(feature = "sdk")]
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
-        trace::inject(span)
+        if matches!(self.spans, trace::Spans::Off) { TraceCarrier::default() } else { trace::inject(span) }
     }
 
     fn server_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::ServerOperation, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::ServerOperation, || attributes::of_operation(operation), operation.duration);
     }
 
     fn client_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::ClientOperation, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::ClientOperation, || attributes::of_operation(operation), operation.duration);
     }
 
     fn task_operation(&self, operation: &Operation<'_>) {
-        self.record(Duration::Task, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::Task, || attributes::of_operation(operation), operation.duration);
     }
 
     fn session_ended(&self, session: &SessionEnd<'_>) {
-        self.record(Duration::Session, &attributes::of_session(session), session.duration);
+        self.record(DurationMetric::Session, || attributes::of_session(session), session.duration);
+    }
+
+    fn stream_ended(&self, stream: &StreamEnd) {
+        self.record(DurationMetric::Stream, || attributes::of_stream(stream), stream.duration);
     }
 
     fn backend_operation(&self, operation: &BackendOperation) {
-        self.record(Duration::Backend, &attributes::of_backend(operation), operation.duration);
+        self.record(DurationMetric::Backend, || attributes::of_backend(operation), operation.duration);
     }
 
     fn names_users(&self) -> bool {
@@ -180,7 +211,7 @@ impl Drop for Otel {
             if let Some(metrics) = &self.metrics {
                 metrics.shutdown();
             }
-            if let trace::Spans::Export(provider) = &self.spans {
+            if let trace::Spans::Export(provider, _) = &self.spans {
                 // Other servers of the program may still use it. The exporter logs its failures.
                 let _ = provider.force_flush();
             }

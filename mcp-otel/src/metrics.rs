@@ -1,6 +1,8 @@
 //! Measurements through the OpenTelemetry SDK.
 
-use mcp_runtime::telemetry::Stats;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_runtime::telemetry::{Stat, Stats};
 use opentelemetry::{
     KeyValue, Value,
     metrics::{Histogram, Meter, MeterProvider as _},
@@ -9,15 +11,34 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use crate::{
     Error,
-    attributes::{Attributes, BUCKETS, Duration},
+    attributes::{Attributes, BUCKETS, DurationMetric},
     exporter, trace,
 };
+
+/// The statistics of a server, which are read once for all instruments of a collection.
+#[derive(Debug)]
+struct Reading {
+    stats: Stats,
+    /// The statistics of the last reading that no instrument has taken.
+    last: Mutex<Vec<Stat>>,
+}
+
+impl Reading {
+    /// Removes the statistics of an instrument. They are read again if it has taken them before.
+    fn take(&self, name: &str) -> Vec<Stat> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if !last.iter().any(|stat| stat.name == name) {
+            *last = self.stats.read();
+        }
+        last.extract_if(.., |stat| stat.name == name).collect()
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
     provider: SdkMeterProvider,
     meter: Meter,
-    durations: [Histogram<f64>; Duration::ALL.len()],
+    durations: [Histogram<f64>; DurationMetric::ALL.len()],
 }
 
 impl Metrics {
@@ -28,7 +49,7 @@ impl Metrics {
 
     pub(crate) fn new(provider: SdkMeterProvider) -> Self {
         let meter = provider.meter("mcp-runtime");
-        let durations = Duration::ALL.map(|duration| {
+        let durations = DurationMetric::ALL.map(|duration| {
             let (name, description) = duration.describe();
             let histogram = meter.f64_histogram(name).with_description(description).with_unit("s");
             histogram.with_boundaries(BUCKETS.to_vec()).build()
@@ -39,12 +60,12 @@ impl Metrics {
     /// Creates an instrument for each metric of a server.
     pub(crate) fn connect(&self, stats: &Stats) {
         let all = stats.read();
+        let reading = Arc::new(Reading { stats: stats.clone(), last: Mutex::default() });
         for metric in all.chunk_by(|a, b| a.name == b.name) {
             let first = metric[0];
-            let stats = stats.clone();
+            let reading = Arc::clone(&reading);
             let values = move || {
-                let values = stats.read().into_iter().filter(move |stat| stat.name == first.name);
-                values.map(|stat| {
+                reading.take(first.name).into_iter().map(|stat| {
                     let attributes = stat.attribute.map(|(name, value)| KeyValue::new(name, value));
                     (stat.value, attributes)
                 })
@@ -66,7 +87,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+    pub(crate) fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
         let mut present = Vec::with_capacity(attributes.len());
         for (name, value) in attributes {
             if let Some(value) = value {

@@ -21,7 +21,7 @@ use mcp_runtime::telemetry::{Stat, Stats};
 
 use crate::{
     Error,
-    attributes::{Attributes, BUCKETS, Duration},
+    attributes::{Attributes, BUCKETS, DurationMetric},
 };
 
 /// The maximum number of time series of a histogram. Further combinations of attributes share one series, whose label is
@@ -60,7 +60,7 @@ pub struct Prometheus(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     hasher: RandomState,
-    durations: [Histograms; Duration::ALL.len()],
+    durations: [Histograms; DurationMetric::ALL.len()],
     stats: OnceLock<Stats>,
 }
 
@@ -116,7 +116,7 @@ impl Prometheus {
     }
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
-        for (duration, series) in Duration::ALL.into_iter().zip(&self.0.durations) {
+        for (duration, series) in DurationMetric::ALL.into_iter().zip(&self.0.durations) {
             let series = series.load();
             if !series.is_empty() {
                 let (name, description) = duration.describe();
@@ -146,7 +146,7 @@ impl Prometheus {
         let _ = self.0.stats.set(stats);
     }
 
-    pub(crate) fn record(&self, duration: Duration, attributes: &Attributes<'_>, time: std::time::Duration) {
+    pub(crate) fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
         let key = self.0.hasher.hash_one(attributes);
         let series = &self.0.durations[duration as usize];
         if let Some(histogram) = series.load().get(&key) {

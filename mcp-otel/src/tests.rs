@@ -1,16 +1,26 @@
 //! Tests of exported spans and measurements. `tests/otel/run` compares more of them with the conventions.
 
-use mcp_runtime::{Revision, Server, testing::TestClient, tool};
-use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};
+use std::sync::{Arc, Mutex};
+
+use mcp_runtime::{Elicit, Fault, Revision, Server, ask::Answer, layers::LogCalls, testing::TestClient, tool};
+use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::{
     metrics::{
         InMemoryMetricExporter, SdkMeterProvider,
         data::{AggregatedMetrics, MetricData},
     },
-    trace::{InMemorySpanExporter, SdkTracerProvider, SpanData},
+    trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData},
 };
 use serde_json::{Value, json};
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing::{
+    Instrument as _,
+    field::{Field, Visit},
+    span::{Id, Record},
+};
+use tracing_subscriber::{
+    Registry,
+    layer::{Context, Layer, SubscriberExt as _},
+};
 
 use super::*;
 
@@ -20,12 +30,29 @@ const PARENT: &str = "b7ad6b7169203331";
 /// Returns the context for another service, or fails.
 #[tool]
 async fn hand_on(fails: bool) -> Result<String, &'static str> {
+    tokio::task::yield_now().await;
     if fails {
         return Err("cannot");
     }
+    Ok(tracing::info_span!("inner").in_scope(handed_on))
+}
+
+/// Return the context for another service, on a thread.
+#[tool(blocking)]
+fn hand_on_blocking() -> String {
+    handed_on()
+}
+
+/// Return the context for another service, in place.
+#[tool]
+fn hand_on_directly() -> String {
+    handed_on()
+}
+
+fn handed_on() -> String {
     let headers = headers();
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("none");
-    Ok(format!("{} {}", header("traceparent"), header("baggage")))
+    format!("{} {}", header("traceparent"), header("baggage"))
 }
 
 fn otel(spans: trace::Spans) -> Otel {
@@ -38,8 +65,15 @@ fn otel(spans: trace::Spans) -> Otel {
     }
 }
 
+fn export(sampler: Sampler) -> (InMemorySpanExporter, trace::Spans) {
+    let exporter = InMemorySpanExporter::default();
+    let provider = SdkTracerProvider::builder().with_sampler(sampler.clone()).with_id_generator(trace::Ids::default());
+    let provider = provider.with_simple_exporter(exporter.clone()).build();
+    (exporter, trace::Spans::Export(provider, Arc::new(sampler)))
+}
+
 fn client(server: Server) -> TestClient {
-    server.with::<hand_on>().test_client(Revision::V2026_07_28)
+    server.with::<hand_on>().with::<hand_on_blocking>().with::<hand_on_directly>().test_client(Revision::V2026_07_28)
 }
 
 async fn call(client: &mut TestClient, arguments: Value) -> Value {
@@ -53,26 +87,40 @@ fn attribute<'a>(span: &'a SpanData, name: &str) -> Option<std::borrow::Cow<'a, 
 
 #[tokio::test]
 async fn a_span_continues_the_trace_of_the_client() {
-    let exporter = InMemorySpanExporter::default();
-    let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
-    let subscriber = tracing_subscriber::registry().with(trace::layer_with(provider.tracer("test")));
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let subscriber = tracing_subscriber::registry().with(spans.layer());
     let _guard = tracing::subscriber::set_default(subscriber);
     let contents = RecordContents::new(14).redact(|_, json| json.replace("false", "0"));
-    let telemetry = otel(trace::Spans::Export(provider));
-    let mut client = client(Server::empty("spans", "1.0.0").telemetry(telemetry).layer(contents));
+    let telemetry = otel(spans);
+    let mut client =
+        client(Server::empty("spans", "1.0.0").telemetry(telemetry).layer(contents).layer(LogCalls::new()));
     let result = call(&mut client, json!({"fails": false})).await;
     call(&mut client, json!({"fails": true})).await;
 
     let spans = exporter.get_finished_spans().unwrap();
-    let spans: Vec<_> = spans.iter().filter(|span| span.name == "tools/call hand_on").collect();
-    let [succeeded, failed] = *spans else { panic!("{spans:?}") };
+    let calls: Vec<_> = spans.iter().filter(|span| span.name == "tools/call hand_on").collect();
+    let [succeeded, failed] = *calls else { panic!("{spans:?}") };
     for span in [succeeded, failed] {
+        // The access log names the user, and stays in the log.
+        assert_eq!(span.events.len(), 0);
         assert_eq!(span.span_kind, SpanKind::Server);
         assert_eq!(span.span_context.trace_id().to_string(), TRACE);
         assert_eq!(span.parent_span_id.to_string(), PARENT);
         assert_eq!(span.links.len(), 0);
     }
-    let handed_on = format!("00-{TRACE}-{}-01 user=ada", succeeded.span_context.span_id());
+    let inner = spans.iter().find(|span| span.name == "inner").unwrap();
+    let mut parent = succeeded;
+    for name in [
+        "layer mcp_otel::contents::RecordContents",
+        "layer mcp_runtime::layers::log_calls::LogCalls",
+        "function hand_on",
+        "inner",
+    ] {
+        let child = spans.iter().find(|span| span.parent_span_id == parent.span_context.span_id()).unwrap();
+        assert_eq!(child.name, name);
+        parent = child;
+    }
+    let handed_on = format!("00-{TRACE}-{}-01 user=ada", inner.span_context.span_id());
     assert_eq!(result["content"][0]["text"], handed_on);
     assert_eq!((&succeeded.status, attribute(succeeded, "error.type")), (&Status::Unset, None));
     assert!(matches!(failed.status, Status::Error { .. }), "{failed:?}");
@@ -82,14 +130,137 @@ async fn a_span_continues_the_trace_of_the_client() {
     assert_eq!(attribute(succeeded, "gen_ai.tool.call.result").map(|text| text.len()), Some(14));
 }
 
+/// Whether to go on.
+#[derive(Elicit)]
+struct Sure {
+    sure: bool,
+}
+
+/// Ask the user.
+#[tool]
+async fn ask(ctx: &mcp_runtime::Context) -> Result<bool, Fault> {
+    let answer = ctx.elicit::<Sure>("sure", "Are you sure?").await?;
+    Ok(matches!(answer, Answer::Accept(Sure { sure: true })))
+}
+
+#[tokio::test]
+async fn the_span_around_a_request_is_its_parent_or_a_link() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let mut client = client(Server::empty("ambient", "1.0.0").telemetry(otel(spans)));
+    for has_context in [false, true] {
+        exporter.reset();
+        let traceparent = has_context.then(|| format!("00-{TRACE}-{PARENT}-01"));
+        let params = json!({"name": "hand_on", "arguments": {"fails": false}, "_meta": {"traceparent": traceparent}});
+        client.request("tools/call", params).instrument(tracing::info_span!("http")).await.unwrap();
+        let spans = exporter.get_finished_spans().unwrap();
+        let [http, call] = ["http", "tools/call hand_on"].map(|name| spans.iter().find(|it| it.name == name).unwrap());
+        let links: Vec<_> = call.links.iter().map(|link| link.span_context.span_id()).collect();
+        let around = http.span_context.span_id();
+        if has_context {
+            assert_eq!((call.parent_span_id.to_string(), links), (PARENT.to_owned(), vec![around]));
+        } else {
+            assert_eq!((call.parent_span_id, links), (around, vec![]));
+        }
+    }
+}
+
+/// In stateless revisions, the request with the answers is another one, perhaps of another trace.
+#[tokio::test]
+async fn the_rounds_of_a_conversation_are_linked() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let server = Server::empty("rounds", "1.0.0").with::<ask>().telemetry(otel(spans));
+    let client = server.test_client(Revision::V2026_07_28);
+    let mut client = client.answering(|_| json!({"action": "accept", "content": {"sure": true}}));
+    assert_eq!(client.call("ask", ()).await.unwrap().text(), "true");
+    let spans = exporter.get_finished_spans().unwrap();
+    let calls: Vec<_> = spans.iter().filter(|span| span.name == "tools/call ask").collect();
+    let [first, second] = *calls else { panic!("{spans:?}") };
+    let links: Vec<_> = second.links.iter().map(|link| &link.span_context).collect();
+    assert_eq!(first.links.len(), 0);
+    assert_eq!(links.len(), 1);
+    assert_eq!(links[0].span_id(), first.span_context.span_id());
+    assert_eq!(links[0].trace_id(), first.span_context.trace_id());
+}
+
 #[tokio::test]
 async fn without_spans_the_context_of_the_client_is_handed_on() {
-    let subscriber = tracing_subscriber::registry();
-    let subscriber = subscriber.with(trace::layer_with(opentelemetry::trace::noop::NoopTracer::new()));
+    let subscriber = tracing_subscriber::registry().with(trace::Spans::Propagate.layer());
     let _guard = tracing::subscriber::set_default(subscriber);
     let mut client = client(Server::empty("noop", "1.0.0").telemetry(otel(trace::Spans::Propagate)));
     let result = call(&mut client, json!({"fails": false})).await;
     assert_eq!(result["content"][0]["text"], format!("00-{TRACE}-{PARENT}-01 user=ada"));
+}
+
+/// Collects the field `trace_id` of spans, as a log does.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Layer<Registry> for Log {
+    fn on_record(&self, _: &Id, values: &Record<'_>, _: Context<'_, Registry>) {
+        struct TraceId<'a>(&'a Log);
+        impl Visit for TraceId<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                if field.name() == "trace_id" {
+                    self.0.0.lock().unwrap().push(format!("{value:?}"));
+                }
+            }
+        }
+        values.record(&mut TraceId(self));
+    }
+}
+
+#[tokio::test]
+async fn operations_that_are_not_sampled_have_no_spans_and_hand_their_context_on() {
+    let parent_based = |root| Sampler::ParentBased(Box::new(root));
+    for (sampler, flags, is_sampled) in [
+        (parent_based(Sampler::AlwaysOn), Some("00"), false),
+        (parent_based(Sampler::AlwaysOff), Some("01"), true),
+        (parent_based(Sampler::AlwaysOff), None, false),
+        (parent_based(Sampler::TraceIdRatioBased(1.0)), None, true),
+        (Sampler::AlwaysOff, Some("01"), false),
+        (Sampler::AlwaysOn, Some("00"), true),
+        (Sampler::TraceIdRatioBased(0.0), None, false),
+    ] {
+        for (tool, is_logged) in
+            [("hand_on", false), ("hand_on", true), ("hand_on_blocking", false), ("hand_on_directly", false)]
+        {
+            let (exporter, spans) = export(sampler.clone());
+            let log = Log::default();
+            let subscriber = Registry::default().with(is_logged.then(|| log.clone())).with(spans.layer());
+            let _guard = tracing::subscriber::set_default(subscriber);
+            let mut client = client(Server::empty("sampled", "1.0.0").telemetry(otel(spans)));
+            let arguments = if tool == "hand_on" { json!({"fails": false}) } else { json!({}) };
+            let mut params = json!({"name": tool, "arguments": arguments, "_meta": {"baggage": "user=ada"}});
+            if let Some(flags) = flags {
+                params["_meta"]["traceparent"] = format!("00-{TRACE}-{PARENT}-{flags}").into();
+            }
+            let text = client.request("tools/call", params).await.unwrap()["content"][0]["text"].take();
+            let case = format!("{sampler:?} {flags:?} {tool}: {text}");
+            let [_, trace, span, flags_and_baggage] = *text.as_str().unwrap().splitn(4, '-').collect::<Vec<_>>() else {
+                panic!("{case}")
+            };
+            assert_eq!(flags_and_baggage, format!("0{} user=ada", u8::from(is_sampled)), "{case}");
+            assert_eq!(trace == TRACE, flags.is_some(), "{case}");
+            assert_ne!(span, PARENT, "{case}");
+            assert_eq!(!exporter.get_finished_spans().unwrap().is_empty(), is_sampled, "{case}");
+            assert_eq!(log.0.lock().unwrap().contains(&trace.to_owned()), is_logged, "{case}");
+        }
+    }
+}
+
+/// The decision before a span is created is that of the SDK: it would otherwise export a fourth.
+#[tokio::test]
+async fn half_of_the_traces_are_sampled() {
+    let (exporter, spans) = export(Sampler::TraceIdRatioBased(0.5));
+    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let mut client = client(Server::empty("sampled", "1.0.0").telemetry(otel(spans)));
+    for _ in 0..400 {
+        client.request("tools/call", json!({"name": "hand_on", "arguments": {"fails": false}})).await.unwrap();
+    }
+    let count = exporter.get_finished_spans().unwrap().iter().filter(|span| span.name == "inner").count();
+    assert!((150..250).contains(&count), "{count}");
 }
 
 #[tokio::test]
@@ -100,6 +271,8 @@ async fn operations_are_measured_in_the_buckets_of_the_conventions() {
     telemetry.metrics = Some(metrics::Metrics::new(provider.clone()));
     let mut client = client(Server::empty("metrics", "1.0.0").telemetry(telemetry));
     call(&mut client, json!({"fails": true})).await;
+    provider.force_flush().unwrap();
+    exporter.reset();
     provider.force_flush().unwrap();
 
     let exported = exporter.get_finished_metrics().unwrap();
@@ -157,7 +330,7 @@ fn time_series_are_bounded() {
     for number in 0..3_000 {
         let mut attributes: Attributes<'_> = [const { ("", None) }; 10];
         attributes[0] = ("name", Some(format!("\"{number}\"").into()));
-        prometheus.record(Duration::Session, &attributes, std::time::Duration::from_millis(50));
+        prometheus.record(DurationMetric::Session, &attributes, std::time::Duration::from_millis(50));
     }
     let text = prometheus.text();
     assert!(text.contains(r#"_bucket{name="\"7\"",le="0.05"} 1"#), "{}", &text[..1000]);

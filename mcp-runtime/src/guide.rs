@@ -19,6 +19,7 @@
 //! - [Asking the client](asking): forms, web pages, and the client's model, in both eras of the protocol.
 //! - [Long calls](long_calls): progress, cancellation, timeouts, streaming.
 //! - [Tasks](tasks): calls that clients poll.
+//! - [Pages](pages): HTML pages that clients show with results, as MCP Apps.
 //! - [Pagination](pagination): results in pages, and contents by reference.
 //!
 //! **Programs**
@@ -26,6 +27,7 @@
 //! - [Testing](testing): calls in memory, questions to the client, lock files.
 //! - [Organizing](organizing): tools over modules and crates.
 //! - [Command lines](command_lines): an existing clap program as a server.
+//! - [Composing](composing): functions of other servers, in the process or elsewhere.
 //! - [Versions](versions): changes that do not break callers, and deprecation.
 //! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
 //! - [Authorization](authorization): who may call, and with which scopes.
@@ -64,6 +66,11 @@ pub mod resources {
 pub mod prompts {
     #![doc = include_str!("../docs/prompts.md")]
 }
+#[cfg(any(feature = "ui", not(doctest)))]
+pub mod pages {
+    #![doc = include_str!("../docs/pages.md")]
+    #![doc = include_str!("../docs/page_notes.svg")]
+}
 pub mod asking {
     #![doc = include_str!("../docs/asking.md")]
 }
@@ -85,6 +92,9 @@ pub mod organizing {
 }
 pub mod command_lines {
     #![doc = include_str!("../docs/command_lines.md")]
+}
+pub mod composing {
+    #![doc = include_str!("../docs/composing.md")]
 }
 pub mod versions {
     #![doc = include_str!("../docs/versions.md")]

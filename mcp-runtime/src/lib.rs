@@ -35,6 +35,7 @@
 //! | the other kinds of functions | [Resources](guide::resources), [Prompts](guide::prompts) |
 //! | how a function asks the user or the client's model | [Asking the client](guide::asking) |
 //! | progress, cancellation, timeouts, background work | [Long calls](guide::long_calls), [Tasks](guide::tasks) |
+//! | how to show results as pages | [Pages](guide::pages) |
 //! | how to return large results | [Pagination](guide::pagination) |
 //! | how to test a server | [Testing](guide::testing) |
 //! | how to structure a larger one, and change it | [Organizing](guide::organizing), [Versions](guide::versions) |
@@ -131,6 +132,7 @@
 //! - `cluster`: `Server::backend`, with which several processes share their state. `mcp-runtime-redis` enables it.
 //! - `skills`: `Server::with_skills`, which serves directories of agent skills.
 //! - `tasks`: calls that [run as tasks](guide::tasks), with the option `task` of [`#[tool]`](macro@tool).
+//! - `ui`: [pages](guide::pages) that show the results of tools, with the macro `#[ui]`.
 //! - `testing`: the module [`testing`], with the test client, and [`locked_test!`], which compares the server with its lock
 //!   file. Enable it in `[dev-dependencies]`.
 
@@ -163,7 +165,14 @@ mod jsonrpc;
 pub mod layers;
 #[cfg(feature = "log")]
 mod log;
-#[cfg(not(all(feature = "cluster", feature = "http", feature = "log", feature = "skills", feature = "testing")))]
+#[cfg(not(all(
+    feature = "cluster",
+    feature = "http",
+    feature = "log",
+    feature = "skills",
+    feature = "testing",
+    feature = "ui"
+)))]
 mod missing_features;
 pub mod model;
 mod mutex;
@@ -180,6 +189,8 @@ pub mod telemetry;
 pub mod testing;
 mod trace_context;
 mod transport;
+#[cfg(feature = "ui")]
+mod ui;
 
 pub use engine::{SessionRates, StateKey, StateKeyError, TaskLimits};
 pub use error::{BuildError, Fault};
@@ -201,6 +212,9 @@ pub use mcp_runtime_macros::server;
 pub use mcp_runtime_macros::tool;
 #[doc = include_str!("../docs/macros/tools.md")]
 pub use mcp_runtime_macros::tools;
+#[cfg(feature = "ui")]
+#[doc = include_str!("../docs/macros/ui.md")]
+pub use mcp_runtime_macros::ui;
 pub use model::{Content, Image, Json, Level, PromptMessage, Resource, ResourceLink, ToolResult};
 pub use revision::Revision;
 pub use schemars;
@@ -219,9 +233,9 @@ pub mod ask {
         handler::{
             AskAll,
             ask::{
-                Answer, Ask, Capability, ClientProgress, ElicitChoice, ElicitField, Elicitation, IncludeContext,
-                InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult,
-                SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
+                Answer, Ask, Capability, ClientProgress, ElicitChoice, ElicitField, Elicitation, FormElicitation,
+                IncludeContext, InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest,
+                SampleResult, SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
             },
         },
     };
@@ -233,13 +247,15 @@ pub mod function {
     pub use crate::handler::{
         Amount, Argument, ClientInfo, CompletionsOutput, ContentItem, EarlierArguments, ErrorOutput, JsonOutput,
         ListOutput, Notifier, PromptOutput, ResourceOutput, SchemaProfile, ServerFn, ToolOutput,
-        entry::{Collect, Entry, EntryInfo, EntryKind, PromptEntry, ResourceEntry, ToolEntry},
+        entry::{Collect, Entry, EntryInfo, EntryKind, MethodEntry, PromptEntry, ResourceEntry, ToolEntry},
     };
     // The compiler names the missing feature only of an item that is imported by itself.
     #[cfg(feature = "tasks")]
     pub use crate::engine::TaskStatus;
     #[cfg(feature = "tasks")]
     pub use crate::handler::entry::TaskSupport;
+    #[cfg(feature = "ui")]
+    pub use crate::ui::PageOutput;
 }
 
 /// Serving over HTTP: an endpoint as a tower service, which a listener serves or another application mounts.
@@ -305,9 +321,11 @@ pub mod __private {
     pub use crate::testing::lock::{locked_main, locked_server};
     #[cfg(all(feature = "cluster", feature = "testing"))]
     pub use crate::testing::test_backend::{BackendHook, BackendMethod, BackendOperation, TestBackend};
+    #[cfg(feature = "ui")]
+    pub use crate::ui::{Page, shows_content, write_page};
 
     pub use crate::{
-        __mapped as mapped, __package as package, __task_support as task_support,
+        __mapped as mapped, __package as package, __task_support as task_support, __ui_member as ui_member,
         cli::{IntoServer, MainError, MainFn, Package, ServerFuture, default_main, start},
         handler::{
             AnyDecoding, AnyState, Argument, ArgumentSlot, AsyncFn, AsyncFn0, AsyncFn1, AsyncFn2, AsyncFn3, AsyncFn4,
@@ -322,8 +340,8 @@ pub mod __private {
             },
             blocking, complete, complete_dependencies, dependency,
             entry::{
-                ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Collect, CommonEntry, DefaultValue, Entry,
-                EntryRef, EntryScopes, Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule,
+                ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Closures, Collect, CommonEntry, DefaultValue,
+                Entry, EntryRef, EntryScopes, Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule,
                 ServerFnEntry, SourceLocation, TaskSupport, ToolEntry, boxed, default_json,
             },
             finish, get, list, list_dependencies, slot, slot_or_else, slot_or_json, write_prompt, write_resource,

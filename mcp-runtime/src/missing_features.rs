@@ -3,6 +3,23 @@
 //! Each of them has a bound that is not satisfied, whose message names the feature. Without these methods, the compiler
 //! would suggest a method with a similar name.
 
+/// Fails to compile, because pages require the feature `ui`.
+#[cfg(not(feature = "ui"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __ui_member {
+    // A second member of the same tool.
+    (<$($any:tt)*) => {
+        ""
+    };
+    ($($any:tt)*) => {
+        ::core::compile_error!(
+            "the options `ui` and `visibility` require the feature `ui` of `mcp-runtime`\n\
+             help: run `cargo add mcp-runtime --features ui`"
+        )
+    };
+}
+
 use crate::server::Server;
 #[cfg(all(feature = "testing", not(all(feature = "http", feature = "tasks"))))]
 use crate::testing::TestClient;

@@ -7,6 +7,7 @@
 //! [Observability](crate::guide::observability).
 
 use std::{
+    any::Any,
     borrow::Cow,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -16,7 +17,11 @@ use std::{
 
 use tracing::Span;
 
-use crate::trace_context::{is_baggage, is_traceparent, is_tracestate};
+use crate::{
+    handler::RequestHead,
+    jsonrpc::{RawJson, raw},
+    trace_context::{is_baggage, is_traceparent, is_tracestate},
+};
 
 /// A connection to a telemetry system. Every method has a default that does nothing.
 ///
@@ -61,6 +66,17 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = stats;
     }
 
+    /// Decides that an operation is not sampled, and returns how its context is entered. Called before the span of a
+    /// message is created. The default is `None`: the operation is sampled.
+    ///
+    /// The target of its span is then `mcp_runtime::request::unsampled`, for logs that name the request. The runtime enters
+    /// the context for [`span_created`](Self::span_created), and while functions and layers of the operation run. The
+    /// measurement is not affected.
+    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
+        let _ = trace;
+        None
+    }
+
     /// Called after the span of an operation was created, and before it is entered. Not called if no subscriber wants the
     /// span.
     ///
@@ -72,7 +88,16 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = (span, trace);
     }
 
-    /// Returns the trace context of a span, which is sent in the `_meta` of a request of the server to the client.
+    /// Called if a request continues an earlier one, which has ended with questions to the client, with the trace context
+    /// of that request. Not called if no subscriber wants the span.
+    ///
+    /// The client keeps the context between the requests, and may have replaced it.
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        let _ = (span, earlier);
+    }
+
+    /// Returns the trace context of a span, or that of the current context if the span is disabled. It is sent in the
+    /// `_meta` of a request of the server to the client.
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
         let _ = span;
         TraceCarrier::default()
@@ -100,6 +125,11 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = session;
     }
 
+    /// Records a response of HTTP that was an event stream, after it has ended.
+    fn stream_ended(&self, stream: &StreamEnd) {
+        let _ = stream;
+    }
+
     /// Records an operation of a shared backend, after it has ended. Not called for state in memory.
     fn backend_operation(&self, operation: &BackendOperation) {
         let _ = operation;
@@ -116,8 +146,16 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
         (**self).connect(stats);
     }
 
+    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
+        (**self).unsampled(trace)
+    }
+
     fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
         (**self).span_created(span, trace);
+    }
+
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        (**self).span_continues(span, earlier);
     }
 
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
@@ -140,6 +178,10 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
         (**self).session_ended(session);
     }
 
+    fn stream_ended(&self, stream: &StreamEnd) {
+        (**self).stream_ended(stream);
+    }
+
     fn backend_operation(&self, operation: &BackendOperation) {
         (**self).backend_operation(operation);
     }
@@ -149,17 +191,54 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
     }
 }
 
+/// Makes the context of an operation current on the thread, until the returned value is dropped.
+pub type EnterContext = Arc<dyn Fn() -> Box<dyn Any> + Send + Sync>;
+
+/// Enters the context of an operation that is not sampled, until the returned value is dropped.
+#[inline]
+pub(crate) fn enter(context: Option<&EnterContext>) -> Option<Box<dyn Any>> {
+    context.and_then(|enter| guarded(|| Some(enter())))
+}
+
+/// The span of a request that may end with questions, to which the request with their answers is linked.
+#[derive(Debug, Clone)]
+pub(crate) struct RoundSpan(SharedTelemetry, Span);
+
+impl RoundSpan {
+    pub(crate) fn new(telemetry: &SharedTelemetry, span: &Span) -> Self {
+        Self(telemetry.clone(), span.clone())
+    }
+
+    /// Returns the `traceparent` that the state of the request contains.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        let own = self.0.inject(&self.1).traceparent?;
+        is_traceparent(&own).then(|| own.into_owned())
+    }
+
+    /// Links the span to that of the earlier request.
+    pub(crate) fn continues(&self, traceparent: &str) {
+        let earlier = TraceCarrier::validated(|key| (key == "traceparent").then_some(Cow::Borrowed(traceparent)));
+        if !earlier.is_empty() {
+            self.0.span_continues(&self.1, &earlier);
+        }
+    }
+}
+
+/// Calls the author's code. A panic must not reach the request, whose response may not be decided yet.
+fn guarded<T: Default>(run: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        tracing::error!("the telemetry of the server panicked, so a measurement is lost");
+        T::default()
+    })
+}
+
 /// The telemetry of a server.
 #[derive(Clone)]
 pub(crate) struct SharedTelemetry(pub(crate) Arc<dyn Telemetry>);
 
 impl SharedTelemetry {
-    /// Calls the author's code. A panic must not reach the request, whose response may not be decided yet.
     fn guarded<T: Default>(&self, method: impl FnOnce(&dyn Telemetry) -> T) -> T {
-        catch_unwind(AssertUnwindSafe(|| method(&*self.0))).unwrap_or_else(|_| {
-            tracing::error!("the telemetry of the server panicked, so a measurement is lost");
-            T::default()
-        })
+        guarded(|| method(&*self.0))
     }
 }
 
@@ -168,8 +247,16 @@ impl Telemetry for SharedTelemetry {
         self.guarded(|telemetry| telemetry.connect(stats));
     }
 
+    fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
+        self.guarded(|telemetry| telemetry.unsampled(trace))
+    }
+
     fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
         self.guarded(|telemetry| telemetry.span_created(span, trace));
+    }
+
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        self.guarded(|telemetry| telemetry.span_continues(span, earlier));
     }
 
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
@@ -192,6 +279,10 @@ impl Telemetry for SharedTelemetry {
         self.guarded(|telemetry| telemetry.session_ended(session));
     }
 
+    fn stream_ended(&self, stream: &StreamEnd) {
+        self.guarded(|telemetry| telemetry.stream_ended(stream));
+    }
+
     fn backend_operation(&self, operation: &BackendOperation) {
         self.guarded(|telemetry| telemetry.backend_operation(operation));
     }
@@ -208,14 +299,54 @@ impl fmt::Debug for SharedTelemetry {
 }
 
 /// The trace context that a message arrived with. Values that violate W3C Trace Context or W3C Baggage are absent.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
+#[derive(Clone, Default)]
 pub struct TraceContext<'a> {
-    /// The context in the `_meta` of the message, which is the parent of the operation.
-    pub meta: TraceCarrier<'a>,
-    /// The context in the headers of the HTTP request. If `meta` has a different one, it is a link of the operation, and
-    /// otherwise its parent.
-    pub headers: TraceCarrier<'a>,
+    pub(crate) meta: Option<RawJson<'a>>,
+    pub(crate) head: Option<&'a dyn RequestHead>,
+}
+
+impl<'a> TraceContext<'a> {
+    /// Reads the context in the `_meta` of the message, which is the parent of the operation.
+    pub fn meta(&self) -> TraceCarrier<'a> {
+        let Some(meta) = self.meta.filter(|meta| meta.is_object()) else { return TraceCarrier::default() };
+        let mut found = [None; TraceCarrier::KEYS.len()];
+        for (name, value) in raw::members(meta.text()) {
+            if let Some(index) = TraceCarrier::KEYS.iter().position(|key| *key == name) {
+                found[index] = Some(value);
+            }
+        }
+        let value = |key| found[TraceCarrier::KEYS.iter().position(|known| *known == key)?];
+        TraceCarrier::validated(|key| raw::string(value(key)?))
+    }
+
+    /// Reads the context in the headers of the HTTP request. If `_meta` has a different one, it is a link of the
+    /// operation, and otherwise its parent.
+    pub fn headers(&self) -> TraceCarrier<'a> {
+        #[cfg(feature = "http")]
+        if let Some(head) = self.head {
+            return TraceCarrier::validated(|key| joined(head.headers(), key));
+        }
+        TraceCarrier::default()
+    }
+}
+
+/// Returns a header, whose lines are one list.
+#[cfg(feature = "http")]
+fn joined<'a>(headers: &'a http::HeaderMap, name: &'static str) -> Option<Cow<'a, str>> {
+    let mut lines = headers.get_all(http::HeaderName::from_static(name)).iter();
+    let mut joined = Cow::Borrowed(lines.next()?.to_str().ok()?);
+    for line in lines {
+        let list = joined.to_mut();
+        list.push(',');
+        list.push_str(line.to_str().ok()?);
+    }
+    Some(joined)
+}
+
+impl fmt::Debug for TraceContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TraceContext").field("meta", &self.meta()).field("headers", &self.headers()).finish()
+    }
 }
 
 /// A trace context as text: the formats of [W3C Trace Context](https://www.w3.org/TR/trace-context-2/) and
@@ -286,7 +417,8 @@ pub struct Operation<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Network {
-    /// `pipe` for stdio and other byte streams, `tcp` or `unix` for HTTP (`network.transport`).
+    /// `pipe` for stdio and other byte streams, `tcp` or `unix` for HTTP (`network.transport`). A mounted service, whose
+    /// connections are those of the application, reports `tcp`.
     pub transport: &'static str,
     /// `http`, or `None` for byte streams (`network.protocol.name`).
     pub protocol_name: Option<&'static str>,
@@ -315,6 +447,17 @@ pub struct SessionEnd<'a> {
     pub duration: Duration,
 }
 
+/// An event stream over HTTP that has ended.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct StreamEnd {
+    /// `call` for the response to a request, `session` for the messages outside of calls, which a client gets with a GET
+    /// request, and `subscription` for the response to `subscriptions/listen`.
+    pub kind: &'static str,
+    /// The time from the start of the response to its end. A client may resume a stream in another response.
+    pub duration: Duration,
+}
+
 /// An operation of a shared backend that has ended.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -328,6 +471,9 @@ pub struct BackendOperation {
 }
 
 /// Access to the gauges and counters of a server. Clones are cheap, and do not keep the server alive.
+///
+/// Sessions and the buffers of HTTP and of tasks are those of the server. Everything else is counted for the process,
+/// which usually has one server.
 #[derive(Clone)]
 pub struct Stats(Weak<dyn ReadStats>);
 

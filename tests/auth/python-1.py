@@ -27,4 +27,5 @@ async def connect(url, _, provider):
         yield call
 
 
-main("python-1", version("mcp"), ["2025-11-25"], lambda response: (response["code"], response.get("state")), connect)
+if __name__ == "__main__":
+    main("python-1", version("mcp"), ["2025-11-25"], lambda response: (response["code"], response.get("state")), connect)

@@ -30,4 +30,5 @@ async def connect(url, revision, provider):
         yield call
 
 
-main("python-2", version("mcp"), ["2026-07-28", "2025-11-25", "2025-06-18"], lambda response: AuthorizationCodeResult(**response), connect)
+if __name__ == "__main__":
+    main("python-2", version("mcp"), ["2026-07-28", "2025-11-25", "2025-06-18"], lambda response: AuthorizationCodeResult(**response), connect)

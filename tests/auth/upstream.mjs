@@ -3,28 +3,34 @@
 //     node upstream.mjs SERVER CHROMIUM SCREENSHOT
 //
 // SERVER is the origin of the authorization server, which is a client of the provider, with the identifier `notes` and the secret
-// `a secret of the server`. Prints one line of JSON: `issuer`, and `user`, the URL to which a client posts the URL of an authorization
-// request. The user opens it in headless Chromium without scripts, approves the client on the page of the server, logs in at the
+// `a secret of the server`. Prints one line of JSON: `issuer`; `robot`, a key pair of a machine as PEM and as JWK set; and `user`, the URL
+// to which a client posts the URL of an authorization request. The user opens it in headless Chromium without scripts, approves the client on the page of the server, logs in at the
 // provider, gives consent there, and confirms the login, since the server has no TLS. The response is the URL to which the browser is
 // redirected. With the query parameter `refuse`, the user does not approve the client. With the parameter `account`, the URL is that of
 // the account page: the user logs in, ends the access of the application with this name, and the response is the text of the page
-// before and after that, as JSON. With the parameter `attack`, which is the URL of an authorization request, the user opens that and the
+// before and after that, as JSON. With the parameter `keep`, the browser remains open until a request with the parameter `logout`, with
+// which the user logs out at the provider. With the parameter `sso`, the user logs in at the application `agent`, which is a client of the
+// provider, too, and the response is its ID token; the provider exchanges it for identity assertions. With the parameter `attack`, which is the URL of an authorization request, the user opens that and the
 // account page, and then pages of other origins that try to answer them, to frame them and to read them; the response says how that
 // ended. The pages of the server are answered with the keyboard only, and stored as images, light and dark, SCREENSHOT and beside it.
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
-import { exportJWK, generateKeyPair } from 'jose';
-import Provider from 'oidc-provider';
+import { SignJWT, exportJWK, exportPKCS8, generateKeyPair, jwtVerify } from 'jose';
+import Provider, { errors } from 'oidc-provider';
 import { chromium } from 'playwright-core';
 
 const [authorizationServer, executablePath, screenshot] = process.argv.slice(2);
+const REDIRECT = 'http://127.0.0.1:65000/callback'; // nobody listens there
+const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+const ASSERTION = 'urn:ietf:params:oauth:token-type:id-jag';
 
 const server = createServer();
 server.listen(0, '127.0.0.1');
 await once(server, 'listening');
 const issuer = `http://127.0.0.1:${server.address().port}`;
 
-const { privateKey } = await generateKeyPair('ES256', { extractable: true });
+const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
 const provider = new Provider(issuer, {
     jwks: { keys: [{ ...(await exportJWK(privateKey)), kid: 'key', alg: 'ES256', use: 'sig' }] },
     clients: [
@@ -35,15 +41,43 @@ const provider = new Provider(issuer, {
             redirect_uris: [`${authorizationServer}/authorize/callback`],
             response_types: ['code'],
             id_token_signed_response_alg: 'ES256',
+            backchannel_logout_uri: `${authorizationServer}/authorize/backchannel-logout`,
+            backchannel_logout_session_required: true,
+        },
+        {
+            client_id: 'agent',
+            client_secret: 'a secret of the agent at the provider',
+            token_endpoint_auth_method: 'client_secret_post',
+            grant_types: ['authorization_code', EXCHANGE],
+            redirect_uris: [REDIRECT],
+            response_types: ['code'],
+            id_token_signed_response_alg: 'ES256',
         },
     ],
     scopes: ['openid', 'offline_access'],
     pkce: { required: () => true },
     findAccount: (_, name) => ({ accountId: name, claims: () => ({ sub: name }) }),
     cookies: { keys: ['a key for the cookies of the tests'] },
-    features: { devInteractions: { enabled: true } },
+    // The dispatcher refuses addresses that are not public, such as that of the authorization server.
+    fetch: (url, { dispatcher, ...options }) => fetch(url, options),
+    features: { backchannelLogout: { enabled: true }, devInteractions: { enabled: true } },
 });
 provider.on('server_error', (_, error) => console.error(error));
+provider.on('backchannel.error', (_, error) => console.error(error));
+provider.registerGrantType(EXCHANGE, exchange, ['audience', 'requested_token_type', 'resource', 'scope', 'subject_token', 'subject_token_type']);
+
+// Exchanges an ID token of a client for an identity assertion, for another authorization server that knows the client by the same id.
+async function exchange(ctx) {
+    const { client, params } = ctx.oidc;
+    if (params.requested_token_type !== ASSERTION) throw new errors.InvalidRequest('expected a request for an identity assertion');
+    const { payload } = await jwtVerify(params.subject_token, publicKey, { issuer, audience: client.clientId });
+    const claims = { sub: payload.sub, client_id: client.clientId, resource: params.resource, scope: params.scope, jti: randomUUID() };
+    const assertion = new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: 'key', typ: 'oauth-id-jag+jwt' });
+    assertion.setIssuer(issuer).setAudience(params.audience).setIssuedAt().setExpirationTime('5m');
+    const access_token = await assertion.sign(privateKey);
+    ctx.body = { issued_token_type: ASSERTION, access_token, token_type: 'N_A', expires_in: 300, scope: params.scope };
+}
+
 server.on('request', (request, response) => {
     if (request.url.startsWith('/user')) return void user(request, response);
     provider.callback()(request, response);
@@ -62,25 +96,24 @@ async function user(request, response) {
         const options = new URL(request.url, issuer).searchParams;
         const application = options.get('account');
         if (options.has('attack')) response.end(await attack(url, options.get('attack')));
-        else response.end(application ? await endAccess(url, application) : await authorize(url, options.has('refuse')));
+        else if (options.has('sso')) response.end(await signOn());
+        else if (options.has('logout')) response.end(await logOut());
+        else if (application) response.end(await endAccess(url, application));
+        else response.end(await authorize(url, options.has('refuse'), options.has('keep')));
     } catch (error) {
         console.error(error);
         response.writeHead(500).end(String(error));
     }
 }
 
-async function authorize(url, refuses) {
+let kept;
+
+async function authorize(url, refuses, keeps) {
     const context = await browser.newContext({ javaScriptEnabled: false });
     try {
         const page = await context.newPage();
         page.setDefaultTimeout(15_000);
-        const isOwn = url => [issuer, authorizationServer].includes(new URL(url).origin);
-        // The client's redirect URI may belong to nobody: the redirection is all that counts.
-        const redirected = new Promise(resolve =>
-            page.on('request', request => {
-                if (request.isNavigationRequest() && !isOwn(request.url())) resolve(request.url());
-            }),
-        );
+        const redirected = redirection(page);
         const opened = page.goto(url).then(() => undefined, error => error);
         const error = await Promise.race([redirected, opened]); // redirected at once if the request is invalid
         if (error) return await redirected;
@@ -91,6 +124,49 @@ async function authorize(url, refuses) {
         await page.waitForSelector('button[name=decision][value=approve]');
         await press(page, 'button[name=decision][value=approve]');
         return await redirected;
+    } finally {
+        if (keeps) kept = context;
+        else await context.close();
+    }
+}
+
+// Waits until a page is redirected to a client. Its redirect URI may belong to nobody: the redirection is all that counts.
+function redirection(page) {
+    const isOwn = url => [issuer, authorizationServer].includes(new URL(url).origin);
+    return new Promise(resolve =>
+        page.on('request', request => {
+            if (request.isNavigationRequest() && !isOwn(request.url())) resolve(request.url());
+        }),
+    );
+}
+
+async function logOut() {
+    const page = await kept.newPage();
+    page.setDefaultTimeout(15_000);
+    await page.goto(`${issuer}/session/end`);
+    const ended = page.waitForResponse(response => response.request().method() === 'POST');
+    await page.click('button[name=logout][value=yes]');
+    await ended;
+    await kept.close();
+    return 'logged out';
+}
+
+async function signOn() {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    try {
+        const page = await context.newPage();
+        page.setDefaultTimeout(15_000);
+        const code_verifier = randomBytes(32).toString('base64url');
+        const challenge = createHash('sha256').update(code_verifier).digest('base64url');
+        const client = { client_id: 'agent', redirect_uri: REDIRECT };
+        const request = { response_type: 'code', scope: 'openid', code_challenge: challenge, code_challenge_method: 'S256' };
+        const redirected = redirection(page);
+        await page.goto(`${issuer}/auth?${new URLSearchParams({ ...client, ...request })}`);
+        await logIn(page);
+        const code = new URL(await redirected).searchParams.get('code');
+        const client_secret = 'a secret of the agent at the provider';
+        const body = new URLSearchParams({ ...client, client_secret, grant_type: 'authorization_code', code, code_verifier });
+        return (await (await fetch(`${issuer}/token`, { method: 'POST', body })).json()).id_token;
     } finally {
         await context.close();
     }
@@ -202,4 +278,6 @@ async function attack(account, authorization) {
     }
 }
 
-console.log(JSON.stringify({ issuer, user: `${issuer}/user` }));
+const robot = await generateKeyPair('ES256', { extractable: true });
+const jwks = JSON.stringify({ keys: [await exportJWK(robot.publicKey)] });
+console.log(JSON.stringify({ issuer, user: `${issuer}/user`, robot: { key: await exportPKCS8(robot.privateKey), jwks } }));

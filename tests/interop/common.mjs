@@ -129,7 +129,7 @@ async function check(t, client, revision) {
 
     // Tools and their schemas.
     const tools = Object.fromEntries((await client.tools()).map(tool => [tool.name, tool]));
-    t.equal(Object.keys(tools).sort(), ['add_note', 'count_notes', 'delete_note', 'search_notes'], 'the names of the tools');
+    t.equal(Object.keys(tools).sort(), ['add_note', 'count_notes', 'delete_note', 'search_notes', 'show_board'], 'the names of the tools');
     for (const tool of Object.values(tools)) {
         t.ok(tool.description, `${tool.name} has a description`);
         t.equal(tool.inputSchema.type, 'object', `the input of ${tool.name} is an object`);

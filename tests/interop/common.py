@@ -145,7 +145,7 @@ async def check(t: Checks, client: Any, revision: str) -> None:
 
     # Tools and their schemas.
     tools = {tool["name"]: tool for tool in await client.tools()}
-    t.equal(sorted(tools), ["add_note", "count_notes", "delete_note", "search_notes"], "the names of the tools")
+    t.equal(sorted(tools), ["add_note", "count_notes", "delete_note", "search_notes", "show_board"], "the names of the tools")
     for name, tool in tools.items():
         t.ok(tool.get("description"), f"{name} has a description")
         t.equal(tool["inputSchema"]["type"], "object", f"the input of {name} is an object")

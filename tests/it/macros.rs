@@ -209,6 +209,7 @@ fn common(entry: &'static Entry) -> &'static CommonEntry {
         Entry::Tool(tool) => &tool.common,
         Entry::Resource(resource) => &resource.common,
         Entry::Prompt(prompt) => &prompt.common,
+        Entry::Method(_) => panic!("no macro makes a method"),
     }
 }
 

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use mcp_runtime::{
     Context, Fault, Handle, Json, PromptMessage, Revision, Server, ToolResult,
     auth::Scopes,
-    function::{Entry, EntryKind, PromptEntry, ResourceEntry, ToolEntry},
-    layers::{Call, LogCalls, Next, from_fn},
+    function::{Entry, EntryKind, MethodEntry, PromptEntry, ResourceEntry, ToolEntry},
+    layers::{Call, LogCalls, Next, Outcome, from_fn},
     prompt, resource, tool,
 };
 use schemars::JsonSchema;
@@ -186,7 +186,9 @@ fn mistakes_are_reported_when_the_entry_is_added() {
     let resource = |uri: &str| ResourceEntry::new(uri.to_owned(), "r", async |_: Value, _: Context| "");
     let prompt = |schema| PromptEntry::new("p", schema, async |_: Value, _: Context| PromptMessage::user("x"));
     let none: [&str; 0] = [];
-    let cases: [(Entry, &str); 17] = [
+    let method =
+        |name: &str| MethodEntry::new(name.to_owned(), object(), async |_: Value, _: Context| Ok::<_, String>(()));
+    let cases: [(Entry, &str); 22] = [
         (tool("a b", object()).into(), "expected only ASCII letters, digits, `_`, `.` and `-`"),
         (tool("", object()).into(), "expected at least 1 character"),
         (tool("t", json!({"type": "string"})).into(), "its `type` is not `object`"),
@@ -204,6 +206,11 @@ fn mistakes_are_reported_when_the_entry_is_added() {
         (resource("test://{").into(), "`r` (tests/it/values.rs:"),
         (resource("scheme").into(), "`scheme` has no scheme"),
         (prompt(json!({"type": "object", "properties": {"a": {"type": "array"}}})).into(), "is a list"),
+        (method("search").into(), "expected a domain, a slash and a name"),
+        (method("tools/call").into(), "expected a domain, a slash and a name"),
+        (method("tasks/com.example").into(), "expected a domain, a slash and a name"),
+        (method("com.example/").into(), "expected a domain, a slash and a name"),
+        (method("com.example/a b").into(), "expected a domain, a slash and a name"),
     ];
     for (entry, expected) in cases {
         let error = Server::empty("values", "1.0.0").with_entry(entry).build().unwrap_err();
@@ -312,6 +319,87 @@ async fn rules_of_the_server_apply() {
     let late = client.call("my_never", ()).await.unwrap();
     assert_eq!((late.is_error(), &*late.text()), (true, "`my_never` did not finish within 3s"));
     assert!(log.take("call finished").iter().any(|line| line.contains("my_never")));
+}
+
+/// Methods of extensions are called in every revision, with the rules of the server, and are not listed.
+#[tokio::test]
+async fn methods_of_extensions_are_called_by_their_names() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"text": {"type": "string", "maxLength": 5}},
+        "required": ["text"],
+        "additionalProperties": false,
+    });
+    let search = MethodEntry::new("com.example/search", schema, async |params: Map<String, Value>, ctx: Context| {
+        ctx.notify("com.example/searching", &params);
+        ctx.notify("notifications/message", &params);
+        match params["text"].as_str() {
+            Some("none") => Err(Fault::resource_not_found("nothing")),
+            Some("list") => Ok(json!([])),
+            text => Ok(json!({"found": text, "resultType": "x", "_meta": {"example.com/a": 1}})),
+        }
+    });
+    let object = || json!({"type": "object"});
+    let secret =
+        MethodEntry::new("com.example/secret", object(), async |_: Value, _: Context| Ok::<_, Fault>(json!({})));
+    let hidden =
+        MethodEntry::new("com.example/hidden", object(), async |_: Value, _: Context| Ok::<_, Fault>(json!({})));
+    let refuse = from_fn(async |call: Call, next: Next| match call.argument("text") {
+        Some(text) if text == "layer" => Outcome::error(&call, format!("refused the {} {}", call.kind(), call.name())),
+        _ => next.run(call).await,
+    });
+    let server = Server::empty("values", "1.0.0")
+        .with_entry(search)
+        .with_entry(secret.scopes("admin"))
+        .with_entry(hidden.tags(["hidden"]))
+        .prefix(|_| true, "my_")
+        .visible_to(|_, entry| !entry.has_tag("hidden"))
+        .layer(refuse)
+        .build()
+        .unwrap();
+    let cases = [
+        ("com.example/search", json!({"text": "a"}), Ok("a")),
+        ("com.example/search", json!({"text": "a", "_meta": {"progressToken": 1}}), Ok("a")),
+        ("com.example/search", json!({"text": "none"}), Err((0, "nothing"))),
+        (
+            "com.example/search",
+            json!({"text": "list"}),
+            Err((-32603, "the result of `com.example/search` is not an object")),
+        ),
+        ("com.example/search", json!({"text": "layer"}), Err((-32603, "refused the method com.example/search"))),
+        ("com.example/search", json!({"text": "longer"}), Err((-32602, "must have at most 5 characters"))),
+        ("com.example/search", json!({}), Err((-32602, "`text` is required"))),
+        ("com.example/search", json!({"text": "a", "more": 1}), Err((-32602, "`more`"))),
+        ("com.example/hidden", json!({}), Err((-32601, "com.example/hidden"))),
+        ("com.example/none", json!({}), Err((-32601, "com.example/none"))),
+    ];
+    for revision in Revision::ALL {
+        let mut client = server.test_client(revision);
+        for (method, params, expected) in &cases {
+            let found = client.request(method, params.clone()).await;
+            let case = format!("{revision}: {method} {params}: {found:?}");
+            match (&found, expected) {
+                (Ok(result), Ok(text)) => {
+                    assert_eq!(result["found"], *text, "{case}");
+                    assert_eq!(result["_meta"]["example.com/a"], 1, "{case}");
+                    assert_eq!(
+                        result["resultType"],
+                        if revision.is_stateless() { json!("complete") } else { Value::Null }
+                    );
+                }
+                (Err(error), Err((code, message))) => {
+                    let code = if *code == 0 { mcp_tests::expected(revision).resource_not_found } else { *code };
+                    assert_eq!(error.code, code, "{case}");
+                    assert!(error.message.contains(message), "{case}");
+                }
+                _ => panic!("{case}"),
+            }
+        }
+        let notified = client.notifications();
+        assert!(notified.iter().all(|sent| sent["method"] == "com.example/searching"), "{notified:?}");
+        assert_eq!(notified[0]["params"], json!({"text": "a"}), "{revision}");
+        assert!(client.tools().await.is_err(), "{revision}: a server with methods only has no tools");
+    }
 }
 
 /// The result of a type without a schema is described and checked by the schema that the entry names.

@@ -40,6 +40,17 @@ const COUNTED: [(&str, Transport, Operation); 8] = [
     ("http_echo_1_mib_2026_07_28", HTTP_STATELESS, Operation::BigEcho),
 ];
 
+/// What the environment switches on in the server with telemetry. Spans are exported in batches, to a port at which
+/// nothing listens.
+const TELEMETRY: [(&str, &[(&str, &str)]); 4] = [
+    ("telemetry_off", &[]),
+    ("metrics", &[("OTEL_METRICS_EXPORTER", "prometheus"), ("OTEL_EXPORTER_PROMETHEUS_PORT", "0")]),
+    ("spans_unsampled", &[OTLP_ENDPOINT, ("OTEL_TRACES_SAMPLER", "always_off")]),
+    ("spans_exported", &[OTLP_ENDPOINT, ("OTEL_BSP_SCHEDULE_DELAY", "3600000")]),
+];
+
+const OTLP_ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:9");
+
 /// The counts of one call.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -91,7 +102,24 @@ impl Counts {
                 counts.instructions.insert(name.to_owned(), count.map_err(|failure| failure.during(name))?);
             }
         }
+        if implementation == Implementation::Ours && has_valgrind() {
+            counts.measure_telemetry(programs, cores)?;
+        }
         Ok(counts)
+    }
+
+    fn measure_telemetry(&mut self, programs: &Programs<'_>, cores: &Cores) -> Result<()> {
+        for (telemetry, environment) in TELEMETRY {
+            for (name, transport) in [("stdio_echo", Transport::Stdio), ("http_echo_2026_07_28", HTTP_STATELESS)] {
+                let name = format!("{name}_{telemetry}");
+                let program = Program { environment, ..programs.named("observed") };
+                // As many as a batch of spans contains.
+                let repeat = Repeat { warm_up: 512, counted: 512 };
+                let count = instructions(&program, transport, Operation::Echo, repeat, programs.folder, cores);
+                self.instructions.insert(name.clone(), count.map_err(|failure| failure.during(name))?);
+            }
+        }
+        Ok(())
     }
 
     pub fn read(path: &Path) -> Result<Self> {
@@ -119,7 +147,7 @@ impl Counts {
         ] {
             for (name, &count) in counts {
                 let Some(&bound) = bounds.get(name) else {
-                    println!("{name:26} {count:8} {what:12} FAILED: no bound; run with --update-bounds");
+                    println!("{name:36} {count:8} {what:12} FAILED: no bound; run with --update-bounds");
                     exceeded += 1;
                     continue;
                 };
@@ -132,7 +160,7 @@ impl Counts {
                     "ok"
                 };
                 exceeded += usize::from(share > 1.0 + tolerance);
-                println!("{name:26} {count:8} {what:12} bound {bound:8} ({:+.1} %) {verdict}", (share - 1.0) * 100.0);
+                println!("{name:36} {count:8} {what:12} bound {bound:8} ({:+.1} %) {verdict}", (share - 1.0) * 100.0);
             }
         }
         if self.instructions.is_empty() {

@@ -54,11 +54,12 @@ pub struct Program {
     pub words: Vec<String>,
     /// The command that runs the program, such as valgrind.
     pub wrapper: Vec<String>,
+    pub environment: &'static [(&'static str, &'static str)],
 }
 
 impl Program {
     pub fn new(path: PathBuf) -> Self {
-        Self { path, words: Vec::new(), wrapper: Vec::new() }
+        Self { path, words: Vec::new(), wrapper: Vec::new(), environment: &[] }
     }
 
     #[must_use]
@@ -70,7 +71,7 @@ impl Program {
     fn command(&self) -> Command {
         let mut all = self.wrapper.iter().map(String::as_str).chain(self.path.to_str());
         let mut command = Command::new(all.next().unwrap_or_default());
-        command.args(all).args(&self.words);
+        command.args(all).args(&self.words).envs(self.environment.iter().copied());
         command
     }
 

@@ -117,7 +117,7 @@ pub(crate) fn parameter(url: &str, name: &str) -> Option<String> {
 }
 
 /// Opens a page with the program that the variable `BROWSER` names, otherwise with the default browser.
-fn open(url: &str) {
+pub(crate) fn open(url: &str) {
     let opened = match std::env::var("BROWSER") {
         Ok(program) if !program.is_empty() => open::with_detached(url, program),
         _ => open::that_detached(url),

@@ -9,6 +9,7 @@ mod http;
 mod login;
 mod store;
 
+pub(crate) use browser::open;
 pub(crate) use client::{access_token, authorized_client};
 pub(crate) use login::{Login, login};
 pub(crate) use store::TokenStore;

@@ -85,7 +85,7 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
 const URL_ELICITATION_REQUIRED: ErrorCode = ErrorCode(-32042);
 
 /// Parses the value of `--json`.
-fn object(json: &str) -> Result<Map<String, Value>, Failure> {
+pub(super) fn object(json: &str) -> Result<Map<String, Value>, Failure> {
     let text = match (json, json.strip_prefix('@')) {
         ("-", _) => {
             let mut text = String::new();
@@ -111,7 +111,7 @@ fn object(json: &str) -> Result<Map<String, Value>, Failure> {
 }
 
 /// Combines the arguments of the words with the arguments of `--json`.
-fn tool_arguments(
+pub(super) fn tool_arguments(
     tool: &Tool,
     words: &[String],
     json: Option<Map<String, Value>>,
@@ -126,7 +126,7 @@ fn tool_arguments(
 }
 
 /// Calls a tool until it returns a result: repeats the call with answers to questions, or as a task if required.
-async fn call(
+pub(super) async fn call(
     session: &Session,
     tool: &Tool,
     arguments: Map<String, Value>,

@@ -69,7 +69,7 @@ async fn read(server: Option<&str>, target: &TargetArgs) -> Result<Lock, Failure
     }
     let timeout = target.connect_timeout();
     let target = with_stored_token(target.resolve(server)?).await?;
-    let mut session = probe::connect_newest(&target, timeout).await?;
+    let mut session = probe::connect(&target, None, &serde_json::json!({}), timeout).await?;
     let listing = session.listing().await;
     let listing = listing.map_err(|(method, why)| Failure::connection(format_args!("{target}: {method}: {why}")))?;
     session.connection.close(SHUTDOWN_TIMEOUT).await;

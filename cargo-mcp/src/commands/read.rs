@@ -74,7 +74,7 @@ fn server(session: &SessionArgs, words: &mut Vec<String>) -> Option<String> {
     if words.len() == 1 { None } else { session.target.take_server(words) }
 }
 
-async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failure> {
+pub(super) async fn read(session: &Session, uri: &str) -> Result<ReadResourceResult, Failure> {
     let what = format!("`{uri}`");
     session.set_log_level().await;
     let request = |round: Round| {

@@ -24,12 +24,12 @@ fn text(path: &Path) -> String {
 }
 
 /// The server `listed` with its file in a temporary directory.
-struct Server {
+pub(crate) struct Server {
     directory: tempfile::TempDir,
 }
 
 impl Server {
-    fn new(file: &Value) -> Self {
+    pub(crate) fn new(file: &Value) -> Self {
         let server = Self { directory: tempfile::tempdir().expect("a directory") };
         server.set(file);
         server
@@ -39,15 +39,21 @@ impl Server {
         fs::write(self.path("server.json"), file.to_string()).expect("the file is written");
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// Runs a command with the server.
-    fn run(&self, args: &[&str]) -> CommandOutput {
+    pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
+        self.command(args).output().expect("cargo-mcp starts").into()
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let file = text(&self.path("server.json"));
         let args: Vec<&str> = args.iter().copied().chain(["--", listed_server(), &file]).collect();
-        cargo_mcp(&args).current_dir(self.directory.path()).output().expect("cargo-mcp starts").into()
+        let mut command = cargo_mcp(&args);
+        command.current_dir(self.directory.path());
+        command
     }
 }
 

@@ -1,5 +1,6 @@
 //! End-to-end tests of every command, with real servers. `tests/projects` tests what builds whole packages.
 
+mod apps;
 mod broken;
 mod building;
 mod bundle;

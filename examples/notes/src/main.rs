@@ -1,5 +1,5 @@
 //! A notebook in SQLite: tools with constraints and structured results, resources with templates and lists, prompts,
-//! and completion.
+//! completion, and a page.
 //!
 //! ```text
 //! cargo run -p notes -- --db notes.db
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 #[cfg(feature = "redis")]
 use mcp_redis as _;
 use mcp_runtime::{
-    Fault, Json, PromptMessage, Resource, ResourceLink, Server, prompt, resource, resource_uri, server, tool,
+    Fault, Json, PromptMessage, Resource, ResourceLink, Server, prompt, resource, resource_uri, server, tool, ui,
 };
 use rusqlite::Result;
 use schemars::JsonSchema;
@@ -89,6 +89,16 @@ fn delete_note(
 #[tool(title = "Count notes", read_only, blocking)]
 fn count_notes(store: &Store) -> Result<Json<Counts>> {
     store.counts().map(Json)
+}
+
+/// A board of all notes.
+#[ui("ui://notes/board", title = "Board", file = "board.html", prefers_border = true)]
+fn board();
+
+/// Show the board of all notes to the user.
+#[tool(title = "Show the board", read_only, ui = board, blocking)]
+fn show_board(store: &Store) -> Result<Json<Vec<Note>>> {
+    store.all().map(Json)
 }
 
 /// A table of contents of all notes.
@@ -208,6 +218,24 @@ mod tests {
         assert_eq!(client.call("delete_note", json!({"id": 1})).await.unwrap().text(), "deleted note 1");
         assert!(client.call("delete_note", json!({"id": 1})).await.unwrap().is_error());
         assert_eq!(client.read("notes://note/1").await.unwrap_err().message, "resource not found: notes://note/1");
+    }
+
+    #[tokio::test]
+    async fn the_board_is_a_page_and_clients_without_pages_see_text() {
+        let mut client = client(Revision::V2025_11_25);
+        client.call("add_note", json!({"title": "Milk", "body": "Two litres"})).await.unwrap();
+        let shown = client.call("show_board", ()).await.unwrap();
+        assert_eq!(shown.structured().unwrap()["result"][0]["title"], "Milk");
+        assert!(shown.text().contains("Two litres"));
+
+        let tools = client.tools().await.unwrap();
+        let linked: Vec<_> = tools.iter().filter_map(|tool| tool["_meta"]["ui"]["resourceUri"].as_str()).collect();
+        assert_eq!(linked, ["ui://notes/board"]);
+        let page = client.read(linked[0]).await.unwrap();
+        assert_eq!(page[0]["mimeType"], "text/html;profile=mcp-app");
+        assert_eq!(page[0]["_meta"]["ui"], json!({"prefersBorder": true}));
+        // The policy permits nothing else than the page itself.
+        assert!(page.text().contains("window.mcp = ") && !page.text().contains("mcp-runtime:bridge"));
     }
 
     #[tokio::test]

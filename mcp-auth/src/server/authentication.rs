@@ -21,6 +21,7 @@ use super::{
     store::Limits,
 };
 use crate::{
+    audience::Audience,
     claims::ClaimRules,
     jose::{Algorithm, Jws},
     shares::Peer,
@@ -164,12 +165,10 @@ impl<'a> Assertion<'a> {
         let rules = ClaimRules::new(client.id.as_str().into(), String::new());
         let of_token = |error: AuthenticationError| invalid(error.message());
         rules.check_issuer(&self.claims).map_err(|_| invalid("`iss` is not the client"))?;
-        let audience = match self.claims.get("aud") {
-            Some(Value::Array(values)) if values.len() == 1 => values.first(),
-            audience => audience,
-        };
+        let audience = self.claims.get("aud");
+        let is_alone = audience.and_then(Value::as_array).is_none_or(|audiences| audiences.len() == 1);
         // Not the URL of an endpoint: the metadata of another server may state it as its own.
-        if audience.is_none_or(|audience| *audience != *clients.issuer) {
+        if !is_alone || Audience::new(clients.issuer.clone()).check(audience).is_err() {
             return Err(invalid("`aud` is not the issuer of this server alone"));
         }
         if self.text("jti").is_empty() {

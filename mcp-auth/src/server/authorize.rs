@@ -16,7 +16,7 @@ use super::{
     oauth_error::OAuthError,
     page::{self, ConsentPage},
     parameters::{Parameters, Sender, with_parameters},
-    pushed, random, redirect_uri, reply,
+    pushed, random, reply,
     seal::Purpose,
 };
 use crate::{shares::Peer, url::SecureUrl};
@@ -197,7 +197,7 @@ fn check_request(
         (None, [only]) => only,
         (None, _) => return Err(to_user("invalid_request", "The request has no redirect URI.")),
     };
-    if !client.allows_redirect(redirect) || redirect_uri::parse(redirect).is_err() {
+    if !client.allows_redirect(redirect) {
         let why = "The client has not registered the redirect URI of the request.";
         return Err(to_user("invalid_request", why));
     }

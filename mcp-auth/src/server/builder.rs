@@ -72,7 +72,7 @@ const MAX_LOGIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 ///   interface, and `iss` in every authorization response.
 /// - A page on which the user approves every client, before the login at the provider. An approval is remembered for 30
 ///   days for the same user, client, redirect URI and scopes in the same browser, but never for a redirect URI on the
-///   loopback interface. Without TLS, the user confirms each login once more.
+///   loopback interface or with a scheme of an application. Without TLS, the user confirms each login once more.
 /// - A page at `/authorize/account`, on which users see which clients they have allowed, and end their access.
 /// - Access tokens are JWTs that the server signs with keys of its own, which it replaces every day. They expire after
 ///   10 minutes. Refresh tokens can be used once: if one is used again, the grant ends, except that a client that repeats

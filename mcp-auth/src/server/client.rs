@@ -75,7 +75,10 @@ pub(super) enum ClientSource {
 impl Client {
     /// Returns whether the client has registered a redirect URI.
     pub(super) fn allows_redirect(&self, requested: &str) -> bool {
-        self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
+        let is_configured = self.source == ClientSource::Configured;
+        let is_valid = redirect_uri::parse(requested).is_ok()
+            || (is_configured && redirect_uri::private_scheme(requested).is_some());
+        is_valid && self.redirect_uris.iter().any(|registered| redirect_uri::matches(registered, requested))
     }
 
     /// Returns whether users may be sent to a redirect URI without being asked: the operator knows the client, or the
@@ -86,11 +89,11 @@ impl Client {
     }
 
     /// Returns whether an approval may be remembered: not if the target is on the machine of the user, where every
-    /// program can listen that knows the id of the client.
+    /// program that knows the id of the client can listen, or claim its scheme.
     ///
     /// See [RFC 8252, 8.6](https://www.rfc-editor.org/rfc/rfc8252#section-8.6).
     pub(super) fn may_be_remembered(redirect: &str) -> bool {
-        !redirect_uri::parse(redirect).is_ok_and(|uri| redirect_uri::is_loopback(&uri))
+        redirect_uri::parse(redirect).is_ok_and(|uri| !redirect_uri::is_loopback(&uri))
     }
 }
 
@@ -110,9 +113,13 @@ pub struct ConfiguredClient(pub(super) Client);
 impl ConfiguredClient {
     /// Describes a client that acts for users and cannot keep a secret, such as an application on the user's machine.
     ///
+    /// Its redirect URIs are `https`, on the loopback interface, or have a scheme of the application, such as
+    /// `com.example.app:/callback`. Every program on the machine can claim such a scheme, so the user is asked each time: prefer
+    /// the loopback interface.
+    ///
     /// # Errors
     ///
-    /// Returns an error if a redirect URI is neither `https` nor on the loopback interface.
+    /// Returns an error if a redirect URI is none of these.
     pub fn public(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -120,7 +127,9 @@ impl ConfiguredClient {
     ) -> Result<Self, Error> {
         let redirect_uris: Vec<String> = redirect_uris.into_iter().map(Into::into).collect();
         for uri in &redirect_uris {
-            redirect_uri::parse(uri).map_err(|problem| Error::url(uri, problem))?;
+            if redirect_uri::private_scheme(uri).is_none() {
+                redirect_uri::parse(uri).map_err(|problem| Error::url(uri, problem))?;
+            }
         }
         Ok(Self(Client {
             id: id.into(),
@@ -134,11 +143,11 @@ impl ConfiguredClient {
         }))
     }
 
-    /// Describes a client that acts for users and authenticates with a secret.
+    /// Like [`public`](Self::public), for a client that authenticates with a secret.
     ///
     /// # Errors
     ///
-    /// Returns an error if a redirect URI is neither `https` nor on the loopback interface.
+    /// Returns the errors of [`public`](Self::public).
     pub fn confidential(
         id: impl Into<String>,
         secret: &str,

@@ -168,8 +168,9 @@ pub(super) async fn renew(
     let renewed = async {
         let (tokens, identity) = upstream.refresh(&grant.tokens, server.clock.unix()).await?;
         grant.tokens = tokens;
-        // Without new tokens, the user endpoint is the only way to find out whether the login still exists.
-        if !can_refresh || (server.options.uses_claims() && (identity.is_some() || upstream.has_users())) {
+        // An identity token says whose tokens these are. Without new tokens, the user endpoint is the only way to find out
+        // whether the login still exists.
+        if !can_refresh || identity.is_some() || (server.options.uses_claims() && upstream.has_users()) {
             let newest = upstream.newest_claims(&grant.claims, &grant.tokens.access, identity).await?;
             (grant.claims, grant.user_claims) = newest;
         }

@@ -20,6 +20,8 @@ use crate::{audience::Audience, jose::Jws, shares::Peer};
 pub(super) const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// The profile of this grant type in the metadata.
+///
+/// See [Identity Assertion JWT Authorization Grant](https://datatracker.ietf.org/doc/draft-ietf-oauth-identity-assertion-authz-grant/).
 pub(super) const PROFILE: &str = "urn:ietf:params:oauth:grant-profile:id-jag";
 
 /// The type of the tokens.

@@ -82,7 +82,7 @@ impl ConsentPage {
         self.is_configured
     }
 
-    /// Returns the host to which the answer is sent.
+    /// Returns the host to which the answer is sent, or the scheme of an application on the machine of the user.
     pub fn redirect_host(&self) -> &str {
         &self.redirect_host
     }
@@ -183,9 +183,13 @@ pub(super) fn scope_field(index: usize) -> String {
 
 /// Describes a client to a user.
 pub(super) fn describe(client: &Client, redirect: &str) -> (String, String, bool) {
+    let name = display_name(client.name.as_deref());
+    if let Some(scheme) = redirect_uri::private_scheme(redirect) {
+        return (name, scheme.to_owned(), true);
+    }
     let uri = redirect_uri::parse(redirect).unwrap_or_default();
     let authority = uri.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
-    (display_name(client.name.as_deref()), authority, redirect_uri::is_loopback(&uri))
+    (name, authority, redirect_uri::is_loopback(&uri))
 }
 
 /// Returns a name without characters that are invisible or change the direction of text.

@@ -37,6 +37,28 @@ pub(super) fn parse(text: &str) -> Result<Uri, &'static str> {
     }
 }
 
+/// Returns the scheme of a URI that has a private-use scheme, such as `com.example.app:/callback`. Every program on the machine
+/// of the user can claim it, so only the operator may accept such a URI.
+///
+/// See [RFC 8252, 7.1](https://www.rfc-editor.org/rfc/rfc8252#section-7.1).
+pub(super) fn private_scheme(text: &str) -> Option<&str> {
+    let (scheme, rest) = text.split_once(':')?;
+    let is_valid = text.len() <= MAX_LENGTH
+        && !rest.is_empty()
+        && !text.contains('#')
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        && scheme.starts_with(|first: char| first.is_ascii_lowercase())
+        && scheme.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-.".contains(&byte))
+        && !is_reserved(scheme);
+    is_valid.then_some(scheme)
+}
+
+/// Returns whether browsers and systems handle a scheme themselves.
+fn is_reserved(scheme: &str) -> bool {
+    matches!(scheme, "about" | "blob" | "chrome" | "data" | "file" | "filesystem" | "ftp" | "http" | "https" | "intent")
+        || matches!(scheme, "javascript" | "mailto" | "vbscript" | "view-source")
+}
+
 /// Returns whether a URI is on the machine of the user.
 pub(super) fn is_loopback(uri: &Uri) -> bool {
     crate::url::is_loopback(uri.host().unwrap_or_default())
@@ -94,6 +116,32 @@ mod tests {
             assert_eq!(parse(uri).is_ok(), valid, "{uri}");
         }
         assert_eq!(parse(&format!("https://app.example/{}", "x".repeat(MAX_LENGTH))).err(), Some("is too long"));
+    }
+
+    #[test]
+    fn private_schemes_are_not_those_of_browsers() {
+        for (uri, scheme) in [
+            ("com.example.app:/callback", Some("com.example.app")),
+            ("editor://tools/callback?a=b", Some("editor")),
+            ("web+app:callback", Some("web+app")),
+            ("editor:", None),
+            ("editor", None),
+            (":/callback", None),
+            ("Editor:/callback", None),
+            ("1editor:/callback", None),
+            ("ed itor:/callback", None),
+            ("editor:/callback#fragment", None),
+            ("editor:/call\\back", None),
+            ("editor:/call\nback", None),
+            ("https://app.example/", None),
+            ("http://app.example/", None),
+            ("javascript:alert(1)", None),
+            ("data:text/html,x", None),
+            ("file:///etc/passwd", None),
+        ] {
+            assert_eq!(private_scheme(uri), scheme, "{uri}");
+        }
+        assert_eq!(private_scheme(&format!("editor:/{}", "x".repeat(MAX_LENGTH))), None);
     }
 
     #[test]

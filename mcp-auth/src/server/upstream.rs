@@ -263,13 +263,14 @@ impl Upstream {
         Ok(Login { subject, claims, tokens })
     }
 
-    /// Renews the tokens of a user. Returns them with the identity token of the response, if it has one. Without a refresh
+    /// Renews the tokens of a user. Returns them with the identity token of the response, if there is one. Without a refresh
     /// token, the tokens stay as they are.
     pub(super) async fn refresh(&self, old: &Tokens, now: f64) -> Result<(Tokens, Option<String>), UpstreamError> {
         let Some(refresh) = &old.refresh else { return Ok((old.clone(), None)) };
         let parameters = [("grant_type", "refresh_token"), ("refresh_token", refresh)];
         let response = self.request_tokens(&parameters, &REFUSALS).await?;
-        let identity = response.get("id_token").and_then(Value::as_str).map(str::to_owned);
+        let identity = response.get("id_token").and_then(Value::as_str).filter(|_| self.has_issuer());
+        let identity = identity.map(str::to_owned);
         Ok((tokens(&response, Some(refresh), now)?, identity))
     }
 

@@ -1,5 +1,5 @@
 use proc_macro2::{Ident, TokenStream};
-use quote::quote_spanned;
+use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 
 use super::{argument::argument, call, cow, docs::docs, here, option, slice};
@@ -29,7 +29,14 @@ use crate::model::{Call, Common, Execution, Icon, ParameterSource};
 ///     problems: Vec::new(),
 /// }
 /// ```
-pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> TokenStream {
+///
+/// `write` names the function that writes the result, and `more_meta` are further members of `_meta`.
+pub(super) fn common(
+    common: &Common,
+    write: &str,
+    more_meta: Vec<(&str, TokenStream)>,
+    private: &TokenStream,
+) -> TokenStream {
     let Common { name, tags, scopes, call, .. } = common;
     let here = here();
     let name = cow(name);
@@ -37,11 +44,12 @@ pub(super) fn common(common: &Common, write: &str, private: &TokenStream) -> Tok
     let description = cow(docs(&common.description));
     let icons = cow(slice(common.icons.iter().map(|one| icon(one, private))));
     let (tags, scopes) = (cow(slice(tags.iter().map(cow))), slice(scopes.iter().map(slice)));
-    let member = |(key, value): &(_, _)| {
+    let member = |key: &str, value: TokenStream| {
         let (key, value) = (cow(key), cow(value));
         quote_spanned!(here=> (#key, #value))
     };
-    let meta = cow(slice(common.meta.iter().map(member)));
+    let own_meta = common.meta.iter().map(|(key, value)| member(key, value.to_token_stream()));
+    let meta = cow(slice(own_meta.chain(more_meta.into_iter().map(|(key, value)| member(key, value)))));
     let duration = |milliseconds| quote_spanned!(here=> ::core::time::Duration::from_millis(#milliseconds));
     let timeout = option(common.timeout_milliseconds.map(duration));
     let blocking = call.execution == Execution::Blocking;

@@ -14,6 +14,8 @@ mod tool;
 pub(crate) use collected::{Entry, marker, tools};
 pub(crate) use elicit::{elicit, elicit_stub};
 pub(crate) use prompt::prompt;
+#[cfg(feature = "ui")]
+pub(crate) use resource::page;
 pub(crate) use resource::resource;
 pub(crate) use server::server;
 pub(crate) use tool::tool;

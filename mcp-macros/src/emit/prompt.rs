@@ -10,7 +10,7 @@ use crate::model::Prompt;
 /// PromptEntry { common: CommonEntry { … } }
 /// ```
 pub(crate) fn prompt(prompt: &Prompt, private: &TokenStream) -> Entry {
-    let common = common(&prompt.common, "write_prompt", private);
+    let common = common(&prompt.common, "write_prompt", Vec::new(), private);
     let value = quote_spanned!(here()=> #private::PromptEntry { common: #common });
     let call = &prompt.common.call;
     Entry { kind: "Prompt", value, conditions: call.conditions.clone() }

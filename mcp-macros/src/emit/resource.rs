@@ -26,7 +26,8 @@ use mcp_runtime_uri_template::{Operator, Part};
 /// ```
 pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
     let here = here();
-    let common = common(&resource.common, "write_resource", private);
+    let write = if resource.is_page { "write_page" } else { "write_resource" };
+    let common = common(&resource.common, write, Vec::new(), private);
     let uri = cow(&resource.uri);
     let parts = |parts: &Vec<Part>| cow(slice(parts.iter().map(|one| part(one, private))));
     let template = option(resource.template.as_ref().map(parts));
@@ -60,6 +61,32 @@ pub(crate) fn resource(resource: &Resource, private: &TokenStream) -> Entry {
     };
     let call = &resource.common.call;
     Entry { kind: "Resource", value, conditions: call.conditions.clone() }
+}
+
+/// Emits what tools need of a page: its URI, and the values of `_meta.ui` that name it, as JSON.
+///
+/// ```text
+/// impl Page for board {
+///     const URI_JSON: &str = "\"ui://notes/board\"";
+///     const LINKS: &[&str; 3] = &["{\"resourceUri\":\"ui://notes/board\"}", …];
+/// }
+/// ```
+#[cfg(feature = "ui")]
+pub(crate) fn page(page: &crate::model::Page, private: &TokenStream) -> TokenStream {
+    let call = &page.resource.common.call;
+    let (name, conditions, uri) = (&call.function, &call.conditions, &page.uri_json);
+    let links = slice(
+        ["", r#","visibility":["model"]"#, r#","visibility":["app"]"#]
+            .map(|visibility| format!(r#"{{"resourceUri":{uri}{visibility}}}"#)),
+    );
+    quote_spanned! {here()=>
+        #(#conditions)*
+        #[automatically_derived]
+        impl #private::Page for #name {
+            const URI_JSON: &'static str = #uri;
+            const LINKS: &'static [&'static str; 3] = #links;
+        }
+    }
 }
 
 fn part(part: &Part, private: &TokenStream) -> TokenStream {

@@ -130,7 +130,7 @@ pub(super) fn default_of(
 
 fn can_have_completions(kind: Kind, path: &Path, errors: &mut Errors) -> bool {
     match kind {
-        Kind::Resource | Kind::Prompt => true,
+        Kind::Resource | Kind::Page | Kind::Prompt => true,
         Kind::Tool => {
             errors.help(
                 path,

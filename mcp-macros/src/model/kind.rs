@@ -5,6 +5,7 @@
 pub(crate) enum Kind {
     Tool,
     Resource,
+    Page,
     Prompt,
     Server,
     Form,
@@ -16,6 +17,7 @@ impl Kind {
         match self {
             Self::Tool => "a tool",
             Self::Resource => "a resource",
+            Self::Page => "a page",
             Self::Prompt => "a prompt",
             Self::Server => "a `#[server]` function",
             Self::Form => "a form",
@@ -27,6 +29,7 @@ impl Kind {
         match self {
             Self::Tool => "an argument of a tool",
             Self::Resource => "an argument of a resource",
+            Self::Page => "an argument of a page",
             Self::Prompt => "an argument of a prompt",
             Self::Server => "a command-line flag",
             Self::Form => "a field of a form",
@@ -36,7 +39,7 @@ impl Kind {
     /// Returns the term for the input that contains the arguments.
     pub(crate) fn input(self) -> &'static str {
         match self {
-            Self::Tool | Self::Resource | Self::Prompt => "a request",
+            Self::Tool | Self::Resource | Self::Page | Self::Prompt => "a request",
             Self::Server => "a command line",
             Self::Form => "an answer",
         }
@@ -47,6 +50,7 @@ impl Kind {
         match self {
             Self::Tool => "#[tool]",
             Self::Resource => "#[resource]",
+            Self::Page => "#[ui]",
             Self::Prompt => "#[prompt]",
             Self::Server => "#[server]",
             Self::Form => "#[derive(Elicit)]",

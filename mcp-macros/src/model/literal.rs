@@ -142,7 +142,7 @@ pub(super) fn json(value: &JsonSyntax, errors: &mut Errors) -> String {
     }
 }
 
-fn json_string(text: &str) -> String {
+pub(super) fn json_string(text: &str) -> String {
     let mut json = String::from('"');
     for c in text.chars() {
         match c {

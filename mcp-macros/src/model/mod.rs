@@ -12,6 +12,8 @@ mod flatten;
 mod kind;
 mod lifetimes;
 mod literal;
+#[cfg(feature = "ui")]
+mod page;
 mod prompt;
 mod resource;
 mod rules;
@@ -28,9 +30,11 @@ pub(crate) use common::{Common, Icon};
 pub(crate) use elicit::{Choices, Elicit, Field};
 pub(crate) use enclosing_type::{EnclosingType, NamedFunction};
 pub(crate) use kind::Kind;
+#[cfg(feature = "ui")]
+pub(crate) use page::Page;
 pub(crate) use prompt::Prompt;
 pub(crate) use resource::Resource;
 pub(crate) use rules::{Bound, Rule};
 pub(crate) use server::Server;
-pub(crate) use tool::{TaskSupport, Tool};
+pub(crate) use tool::{TaskSupport, Tool, ToolUi, Visibility};
 pub(crate) use tools::{Entry, Tools, check_block};

@@ -14,6 +14,11 @@ use crate::{
     syntax::{CompleteSyntax, Function, ResourceSyntax},
 };
 
+/// The scheme of the URIs of pages.
+pub(super) const PAGE_SCHEME: &str = "ui://";
+/// The media type of pages.
+pub(super) const PAGE_TYPE: &str = "text/html;profile=mcp-app";
+
 /// A checked resource or resource template.
 pub(crate) struct Resource {
     pub(crate) common: Common,
@@ -29,6 +34,8 @@ pub(crate) struct Resource {
     /// For how many milliseconds the contents may be cached, and whether every caller may receive them.
     pub(crate) cache: Option<(u64, bool)>,
     pub(crate) list: Option<NamedFunction>,
+    /// Whether the resource is a page, whose contents carry its `_meta`.
+    pub(crate) is_page: bool,
 }
 
 impl Resource {
@@ -38,10 +45,26 @@ impl Resource {
         enclosing_type: &EnclosingType,
         errors: &mut Errors,
     ) -> (Self, Function) {
+        if let Some(uri) = given.uri.as_ref().filter(|uri| uri.value().starts_with(PAGE_SCHEME))
+            && given.mime.as_ref().is_none_or(|mime| mime.value() != PAGE_TYPE)
+        {
+            let message = "the scheme `ui` is reserved for pages";
+            errors.help(uri, message, "write `#[ui(…)]` instead of `#[resource(…)]`");
+        }
+        Self::check_as(Kind::Resource, given, enclosing_type, errors)
+    }
+
+    /// Checks a resource or a page.
+    pub(super) fn check_as(
+        kind: Kind,
+        given: ResourceSyntax,
+        enclosing_type: &EnclosingType,
+        errors: &mut Errors,
+    ) -> (Self, Function) {
         let ResourceSyntax { mut function, common, uri, mime, size, audience, priority, .. } = given;
         let ResourceSyntax { last_modified, ttl, public, list, complete, .. } = given;
-        let mut common = Common::check(Kind::Resource, enclosing_type, common, &mut function, errors);
-        let parts = parts_of(uri.as_ref(), errors);
+        let mut common = Common::check(kind, enclosing_type, common, &mut function, errors);
+        let parts = parts_of(kind, uri.as_ref(), errors);
         if let (Some(uri), Some(parts)) = (&uri, &parts) {
             check_variables(uri, parts, &common, errors);
         }
@@ -65,15 +88,22 @@ impl Resource {
             last_modified: last_modified.filter(|time| is_time(time, errors)).map(|time| time.value()),
             cache,
             list: list.map(|path| enclosing_type.named_function(&path)),
+            is_page: kind == Kind::Page,
         };
         (resource, function)
     }
 }
 
-fn parts_of(uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
+fn parts_of(kind: Kind, uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
     let Some(uri) = uri else {
-        let help = r#"write `#[resource("notes://all")]`, or a template such as `#[resource("notes://{id}")]`"#;
-        errors.at(Span::call_site(), format_args!("missing URI of the resource\nhelp: {help}"));
+        let (subject, help) = match kind {
+            Kind::Page => ("page", r#"write `#[ui("ui://notes/board")]`"#),
+            _ => {
+                let help = r#"write `#[resource("notes://all")]`, or a template such as `#[resource("notes://{id}")]`"#;
+                ("resource", help)
+            }
+        };
+        errors.at(Span::call_site(), format_args!("missing URI of the {subject}\nhelp: {help}"));
         return None;
     };
     let report = |found: Vec<ParseError>| {
@@ -85,7 +115,7 @@ fn parts_of(uri: Option<&LitStr>, errors: &mut Errors) -> Option<Vec<Part>> {
 }
 
 /// Returns the span of a range of a literal, if the compiler provides it, or the span of the whole literal.
-fn subspan(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
+pub(super) fn subspan(literal: &LitStr, at: std::ops::Range<usize>) -> Span {
     let token = literal.token();
     let written = token.to_string();
     let start = written.find('"').map_or(0, |quote| quote + 1);

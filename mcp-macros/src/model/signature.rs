@@ -101,6 +101,7 @@ fn check_receiver(
     let EnclosingType::Impl(ty) = enclosing_type else {
         match kind {
             Kind::Server => errors.on(receiver, "a `#[server]` function cannot be a method"),
+            Kind::Page => errors.help(receiver, "a page cannot be a method", "take the type as `&Type`"),
             _ => errors.help(
                 receiver,
                 format_args!("`{}` on a method requires `#[tools]` on its `impl` block", kind.attribute()),

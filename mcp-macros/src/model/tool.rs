@@ -1,14 +1,17 @@
 //! `#[tool]`
 
 use proc_macro2::Span;
-use syn::{Expr, Lit};
+use syn::{Expr, Ident, Lit, Path, ReturnType};
 
 use super::{Common, EnclosingType, Execution, Kind};
 use crate::{
     errors::{Errors, one_of},
     nearest::nearest,
-    syntax::{Function, ToolSyntax},
+    syntax::{Function, MetaSyntax, ToolSyntax},
 };
+
+/// The error of a tool with a page and without content. The runtime reports it for types such as `Result<(), E>`.
+const NO_CONTENT: &str = "a tool with a page must return content";
 
 /// A checked tool.
 pub(crate) struct Tool {
@@ -18,6 +21,22 @@ pub(crate) struct Tool {
     pub(crate) idempotent: Option<bool>,
     pub(crate) open_world: Option<bool>,
     pub(crate) task: TaskSupport,
+    pub(crate) ui: Option<ToolUi>,
+}
+
+/// The page that shows the results of a tool, and who may call the tool.
+pub(crate) struct ToolUi {
+    pub(crate) page: Option<Path>,
+    pub(crate) visibility: Visibility,
+}
+
+/// Who may call a tool.
+#[derive(Clone, Copy)]
+pub(crate) enum Visibility {
+    /// The model and the page, as by default.
+    All,
+    Model,
+    App,
 }
 
 /// Whether a call of a tool can become a task.
@@ -38,8 +57,10 @@ impl TaskSupport {
 impl Tool {
     /// Checks a tool and returns it with its function.
     pub(crate) fn check(given: ToolSyntax, enclosing_type: &EnclosingType, errors: &mut Errors) -> (Self, Function) {
-        let ToolSyntax { mut function, common, read_only, destructive, idempotent, open_world, task } = given;
+        let ToolSyntax { mut function, common, read_only, destructive, idempotent, open_world, task, ui, visibility } =
+            given;
         check_hints(read_only, destructive, errors);
+        let ui = checked_ui(ui, &visibility, &common.meta, &function, errors);
         let hint = |given: Option<(bool, Span)>| given.map(|(value, _)| value);
         let common = Common::check(Kind::Tool, enclosing_type, common, &mut function, errors);
         let tool = Self {
@@ -49,6 +70,7 @@ impl Tool {
             destructive: hint(destructive),
             idempotent: hint(idempotent),
             open_world: hint(open_world),
+            ui,
         };
         (tool, function)
     }
@@ -86,6 +108,50 @@ fn read_task(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {
         }
     }
     support
+}
+
+/// Checks the options `ui` and `visibility`.
+fn checked_ui(
+    page: Option<Path>,
+    given: &[Ident],
+    meta: &[MetaSyntax],
+    function: &Function,
+    errors: &mut Errors,
+) -> Option<ToolUi> {
+    let (mut model, mut app) = (false, false);
+    for name in given {
+        let seen = match name.to_string().as_str() {
+            "model" => &mut model,
+            "app" => &mut app,
+            other => {
+                let message = format!("unknown visibility `{other}`, expected one of `model`, `app`");
+                match nearest(other, ["model", "app"]) {
+                    Some(nearest) => errors.help(name, message, format_args!("did you mean `{nearest}`?")),
+                    None => errors.on(name, message),
+                }
+                continue;
+            }
+        };
+        if std::mem::replace(seen, true) {
+            errors.on(name, format_args!("duplicate visibility `{name}`"));
+        }
+    }
+    if page.is_none() && given.is_empty() {
+        return None;
+    }
+    for MetaSyntax { key, .. } in meta.iter().filter(|member| ["ui", "ui/resourceUri"].contains(&&*member.key.value()))
+    {
+        errors.on(key, format_args!("the options `ui` and `visibility` set the key `{}` of `meta`", key.value()));
+    }
+    if let (Some(page), ReturnType::Default) = (&page, &function.signature.output) {
+        errors.help(page, NO_CONTENT, "return text or `Json`, which clients without pages show instead");
+    }
+    let visibility = match (model, app) {
+        (true, false) => Visibility::Model,
+        (false, true) => Visibility::App,
+        _ => Visibility::All,
+    };
+    Some(ToolUi { page, visibility })
 }
 
 fn invalid_value(value: &Expr, errors: &mut Errors) -> Option<TaskSupport> {

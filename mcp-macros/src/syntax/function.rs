@@ -107,6 +107,12 @@ impl Function {
         enclosing_self(self.signature.to_token_stream()).or_else(|| enclosing_self(self.body.clone()))
     }
 
+    /// Gives a function without a body this body and return type.
+    #[cfg(feature = "ui")]
+    pub(crate) fn define(&mut self, output: syn::ReturnType, body: TokenStream) {
+        (self.signature.output, self.body) = (output, body);
+    }
+
     /// Returns whether the function is only declared, as in a trait.
     pub(crate) fn is_bodiless(&self) -> bool {
         matches!(self.body.clone().into_iter().next(), Some(TokenTree::Punct(_)) | None)

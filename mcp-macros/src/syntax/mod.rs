@@ -12,6 +12,8 @@ mod resource;
 mod server;
 mod tool;
 mod tools;
+#[cfg(feature = "ui")]
+mod ui;
 
 pub(crate) use argument::ArgumentSyntax;
 pub(crate) use common::{CommonSyntax, IconSyntax, MetaSyntax, ScopeSyntax};
@@ -24,6 +26,8 @@ pub(crate) use resource::{CompleteSyntax, ResourceSyntax};
 pub(crate) use server::ServerSyntax;
 pub(crate) use tool::ToolSyntax;
 pub(crate) use tools::{Method, ToolsSyntax};
+#[cfg(feature = "ui")]
+pub(crate) use ui::PageSyntax;
 
 /// A heading in the documentation of a macro, and the names of the options in the table below it.
 #[cfg(test)]
@@ -31,7 +35,7 @@ pub(crate) type OptionTable = (String, Vec<String>);
 
 /// Returns the tables that the documentation of each macro must contain: all options that the macro accepts.
 #[cfg(test)]
-pub(crate) fn option_tables() -> [(&'static str, Vec<OptionTable>); 6] {
+pub(crate) fn option_tables() -> Vec<(&'static str, Vec<OptionTable>)> {
     use self::options::OptionSpec;
 
     fn table(heading: &str, known: &[&[OptionSpec]]) -> OptionTable {
@@ -43,12 +47,14 @@ pub(crate) fn option_tables() -> [(&'static str, Vec<OptionTable>); 6] {
     of_type.1.push("crate".to_owned());
     let fields = table("Options of fields", &[&elicit::FIELD]);
     let variants = table("Options of variants", &[&elicit::VARIANT]);
-    [
+    vec![
         ("tool", vec![table("Options", &tool::KNOWN), table("Options of parameters", &[&argument::KNOWN])]),
         ("resource", vec![table("Options", &resource::KNOWN)]),
         ("prompt", vec![table("Options", &prompt::KNOWN)]),
         ("tools", vec![("Options".to_owned(), vec!["scopes".to_owned(), "crate".to_owned()])]),
         ("elicit", vec![of_type, fields, variants]),
         ("server", only_crate()),
+        #[cfg(feature = "ui")]
+        ("ui", vec![table("Options", &ui::KNOWN)]),
     ]
 }

@@ -245,6 +245,20 @@ impl Options {
         }
     }
 
+    /// Reads `name = [value, …]`.
+    pub(super) fn array<T: syn::parse::Parse>(&mut self, name: &str, errors: &mut Errors) -> Vec<T> {
+        let Some(given) = self.take(name) else { return Vec::new() };
+        let OptionValue::Single(Expr::Array(array)) = &given.value else {
+            return self.invalid_value(&given, errors).unwrap_or_default();
+        };
+        let values: Option<Vec<T>> =
+            array.elems.iter().map(|value| syn::parse2(value.to_token_stream()).ok()).collect();
+        match values {
+            Some(values) if !values.is_empty() => values,
+            _ => self.invalid_value(&given, errors).unwrap_or_default(),
+        }
+    }
+
     fn spec(&self, name: Option<&str>) -> Option<&'static OptionSpec> {
         self.known.iter().find(|known| Some(known.name) == name).copied()
     }

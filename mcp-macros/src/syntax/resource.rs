@@ -60,12 +60,10 @@ impl Parse for CompleteSyntax {
 impl ResourceSyntax {
     pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
         let mut options = Options::new("resource", KNOWN.into_iter().flatten());
-        let (uri, rest) = (|input: ParseStream<'_>| uri_and_rest(input, errors)).parse2(given).unwrap_or_default();
+        let (uri, rest) = uri_and_rest(given, r#"write `#[resource("notes://all")]`"#, errors);
         options.read(rest, errors);
+        let common = CommonSyntax::read(&mut options, errors);
         Self {
-            function,
-            common: CommonSyntax::read(&mut options, errors),
-            uri,
             mime: options.text("mime", errors),
             size: options.number("size", errors),
             audience: options.list("audience", errors),
@@ -75,19 +73,43 @@ impl ResourceSyntax {
             public: options.boolean("public", errors),
             list: options.path("list", errors),
             complete: options.list("complete", errors),
+            ..Self::new(function, common, uri)
+        }
+    }
+
+    /// Creates a resource without options of its own.
+    pub(super) fn new(function: Function, common: CommonSyntax, uri: Option<LitStr>) -> Self {
+        Self {
+            function,
+            common,
+            uri,
+            mime: None,
+            size: None,
+            audience: Vec::new(),
+            priority: None,
+            last_modified: None,
+            ttl: None,
+            public: None,
+            list: None,
+            complete: Vec::new(),
         }
     }
 }
 
-fn uri_and_rest(input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<(Option<LitStr>, TokenStream)> {
-    if input.peek(Ident) && input.peek2(Token![=]) && input.peek3(LitStr) && input.fork().parse::<Ident>()? == "uri" {
-        let name: Ident = input.parse()?;
-        input.parse::<Token![=]>()?;
-        errors.help(name, "the URI of a resource has no name", r#"write `#[resource("notes://all")]`"#);
-    }
-    let uri: Option<LitStr> = if input.peek(LitStr) { Some(input.parse()?) } else { None };
-    if uri.is_some() && input.peek(Token![,]) {
-        input.parse::<Token![,]>()?;
-    }
-    Ok((uri, input.parse()?))
+/// Splits the tokens of an attribute into the URI and the options. `help` shows an attribute with a URI.
+pub(super) fn uri_and_rest(given: TokenStream, help: &str, errors: &mut Errors) -> (Option<LitStr>, TokenStream) {
+    let split = |input: ParseStream<'_>| {
+        if input.peek(Ident) && input.peek2(Token![=]) && input.peek3(LitStr) && input.fork().parse::<Ident>()? == "uri"
+        {
+            let name: Ident = input.parse()?;
+            input.parse::<Token![=]>()?;
+            errors.help(name, "the URI of a resource has no name", help);
+        }
+        let uri: Option<LitStr> = if input.peek(LitStr) { Some(input.parse()?) } else { None };
+        if uri.is_some() && input.peek(Token![,]) {
+            input.parse::<Token![,]>()?;
+        }
+        Ok((uri, input.parse()?))
+    };
+    split.parse2(given).unwrap_or_default()
 }

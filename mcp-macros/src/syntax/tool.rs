@@ -1,7 +1,7 @@
 //! `#[tool(…)]`
 
-use proc_macro2::{Span, TokenStream};
-use syn::Expr;
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::{Expr, Path};
 
 use super::{
     CommonSyntax, Function, common,
@@ -16,9 +16,13 @@ const HINTS: [OptionSpec; 4] = [
     spec("open_world", "open_world` or `open_world = true"),
 ];
 
-const EXECUTION: [OptionSpec; 1] = [spec("task", r#"task`, `task = "required"` or `task = "deferred""#)];
+const OWN: [OptionSpec; 3] = [
+    spec("task", r#"task`, `task = "required"` or `task = "deferred""#),
+    spec("ui", "ui = path::to::page"),
+    spec("visibility", "visibility = [model, app]"),
+];
 
-pub(super) static KNOWN: [&[OptionSpec]; 4] = [&common::NAMES, &HINTS, &EXECUTION, &common::OTHERS];
+pub(super) static KNOWN: [&[OptionSpec]; 4] = [&common::NAMES, &HINTS, &OWN, &common::OTHERS];
 
 /// The parsed options and function of `#[tool]`.
 pub(crate) struct ToolSyntax {
@@ -30,6 +34,8 @@ pub(crate) struct ToolSyntax {
     pub(crate) open_world: Option<(bool, Span)>,
     /// The optional value of `task` and the position of the option.
     pub(crate) task: Option<(Option<Expr>, Span)>,
+    pub(crate) ui: Option<Path>,
+    pub(crate) visibility: Vec<Ident>,
 }
 
 impl ToolSyntax {
@@ -44,6 +50,8 @@ impl ToolSyntax {
             idempotent: options.boolean("idempotent", errors),
             open_world: options.boolean("open_world", errors),
             task: options.optional_value("task", errors),
+            ui: options.path("ui", errors),
+            visibility: options.array("visibility", errors),
         }
     }
 }

@@ -269,7 +269,7 @@ impl Connection {
     fn notification(&self, message: &Message<'_>) {
         let params = Params::read(message.params.as_ref());
         let operation = Operation::start(&self.context, &message.method, &params, None);
-        let _entered = operation.span.enter();
+        let _entered = operation.enter();
         let session = self.session_dialect();
         if let Some(dialect) = session {
             operation.set_dialect(dialect);
@@ -405,7 +405,7 @@ impl Connection {
         let connection = &self.context;
         let params = Params::read(message.params.as_ref());
         let operation = &Operation::start(connection, &message.method, &params, Some(id));
-        let _entered = operation.span.enter();
+        let _entered = operation.enter();
         let reject = |out: &mut Vec<u8>, dialect: &'static Dialect, fault: Fault| {
             running::write_error(out, dialect, Some(id), &fault);
             operation.end(dialect, &Ending::Fault(fault, None));

@@ -17,7 +17,12 @@ pub(super) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// The extensions that the server declares itself if it has entries that need them.
-pub(crate) const OWN_EXTENSIONS: [&str; 2] = [TASKS_EXTENSION, SKILLS_EXTENSION];
+pub(crate) const OWN_EXTENSIONS: &[&str] = &[
+    TASKS_EXTENSION,
+    SKILLS_EXTENSION,
+    #[cfg(feature = "ui")]
+    crate::ui::EXTENSION,
+];
 
 /// Returns the encoding of a dialect. Its results identify the server by name and version only; `server/discover`
 /// returns the full identity.
@@ -107,16 +112,19 @@ impl ServerDescription<'_> {
         if !self.declared.experimental.is_empty() {
             write::plain(object.key("experimental"), &self.declared.experimental);
         }
-        if encoding.has(Feature::Extensions) {
-            self.write_extensions(&mut object, encoding);
-        }
+        self.write_extensions(&mut object, encoding);
         object.end();
     }
 
+    /// Writes the extensions. Sessions of every revision negotiate them, although only the newest schema names the
+    /// member.
+    ///
+    /// See [Extensions](https://modelcontextprotocol.io/seps/2133-extensions).
     fn write_extensions(&self, object: &mut Object<'_>, encoding: &Encoding) {
-        let ServerCapabilities { tasks, skills, .. } = self.capabilities;
+        let ServerCapabilities { tasks, skills, pages, .. } = self.capabilities;
+        let skills = skills && encoding.has(Feature::SkillsExtension);
         let tasks = tasks && encoding.has(Feature::TaskExtension);
-        if !(skills || tasks) && self.declared.extensions.is_empty() {
+        if !(skills || tasks || pages) && self.declared.extensions.is_empty() {
             return;
         }
         let mut extensions = Object::begin(object.key("extensions"));
@@ -125,6 +133,10 @@ impl ServerDescription<'_> {
         }
         if tasks {
             extensions.raw(TASKS_EXTENSION, b"{}");
+        }
+        #[cfg(feature = "ui")]
+        if pages {
+            extensions.raw(crate::ui::EXTENSION, b"{}");
         }
         for (name, settings) in &self.declared.extensions {
             write::plain(extensions.key(name), settings);

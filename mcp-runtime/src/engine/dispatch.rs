@@ -48,9 +48,9 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         {
             subscriptions::unsubscribe(request, out)
         }
-        "skills/list" if capabilities.skills && has(Feature::Extensions) => entries::list_skills(request, out),
-        "skills/get" if capabilities.skills && has(Feature::Extensions) => entries::get_skill(request, out),
-        "resources/directory/read" if capabilities.skills && has(Feature::Extensions) => {
+        "skills/list" if capabilities.skills && has(Feature::SkillsExtension) => entries::list_skills(request, out),
+        "skills/get" if capabilities.skills && has(Feature::SkillsExtension) => entries::get_skill(request, out),
+        "resources/directory/read" if capabilities.skills && has(Feature::SkillsExtension) => {
             entries::read_directory(request, out)
         }
         "subscriptions/listen" if (announces_changes || capabilities.tasks) && has(Feature::Listening) => {
@@ -59,7 +59,7 @@ pub(super) fn request(method: &str, request: &RequestContext<'_>, out: &mut Vec<
         method if capabilities.tasks && method.starts_with("tasks/") => tasks::request(method, request, out),
         "initialize" if has(Feature::Handshake) => lifecycle::initialize(request, out),
         "server/discover" if has(Feature::RequestMeta) => lifecycle::discover(request, out),
-        method => lifecycle::dialect_method(method, request, out),
+        method => entries::call_method(method, request, out),
     }
 }
 

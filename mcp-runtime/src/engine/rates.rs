@@ -297,6 +297,18 @@ mod tests {
     }
 
     #[test]
+    fn the_defaults_are_those_of_the_documentation() {
+        let flow = FlowControl::new(&SessionRates::default());
+        let now = Instant::now();
+        for (bucket, messages) in
+            [(&flow.log_messages, 10_000), (&flow.completions, 1_000), (&flow.task_requests, 1_000)]
+        {
+            assert_eq!((0..=messages).filter(|_| bucket.admit(now).is_ok()).count(), messages);
+            assert!(bucket.admit(now + Duration::from_secs(10) / messages as u32).is_ok(), "in 10 seconds");
+        }
+    }
+
+    #[test]
     fn a_rate_allows_at_least_one_message() {
         for rate in [Rate::new(0, Duration::from_secs(1)), Rate::new(1, Duration::MAX), Rate::new(1, Duration::ZERO)] {
             assert!(Bucket::new(Some(rate)).admit(Instant::now()).is_ok(), "{rate:?}");

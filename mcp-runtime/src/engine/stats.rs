@@ -48,8 +48,8 @@ const fn counter(name: &'static str, unit: &'static str, description: &'static s
 /// The metrics without an attribute that the process counts.
 const PLAIN: [(Stat, Counter); 5] = [
     (gauge("mcp.server.calls.active", "{call}", "Calls that do not complete in place, and wait"), ActiveCalls),
-    (gauge("mcp.server.listeners", "{request}", "Open `subscriptions/listen` requests"), Listeners),
-    (gauge("mcp.server.questions", "{request}", "Requests to clients without an answer"), Questions),
+    (gauge("mcp.server.subscriptions.active", "{request}", "Open `subscriptions/listen` requests"), Listeners),
+    (gauge("mcp.server.client_requests.active", "{request}", "Requests to clients without an answer"), Questions),
     (
         counter("mcp.server.notifications.dropped", "{notification}", "Notifications to clients that read too slowly"),
         DroppedNotifications,
@@ -61,7 +61,12 @@ const PLAIN: [(Stat, Counter); 5] = [
 type Labels = &'static [(&'static str, Counter)];
 
 /// The metrics that the process counts with the name of an attribute, and each of its values.
-const LABELLED: [(Stat, &str, Labels); 3] = [
+const LABELLED: [(Stat, &str, Labels); 4] = [
+    (
+        gauge("mcp.server.streams.active", "{stream}", "Open event streams over HTTP"),
+        "mcp.stream.kind",
+        &[("call", CallStreams), ("session", SessionStreams), ("subscription", SubscriptionStreams)],
+    ),
     (
         gauge("mcp.server.tasks", "{task}", "Tasks that the process runs"),
         "mcp.task.status",
@@ -73,9 +78,9 @@ const LABELLED: [(Stat, &str, Labels); 3] = [
         &[
             ("calls", RefusedCalls),
             ("connections", RefusedConnections),
-            ("listeners", RefusedListeners),
+            ("subscriptions", RefusedListeners),
             ("memory", RefusedMemory),
-            ("questions", RefusedQuestions),
+            ("client_requests", RefusedQuestions),
             ("rate", RefusedRate),
             ("sessions", RefusedSessions),
             ("tasks", RefusedTasks),

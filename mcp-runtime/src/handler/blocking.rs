@@ -8,7 +8,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 use tracing::Span;
 
 use super::{Context, Finished, current_call, enter_call};
-use crate::error::Fault;
+use crate::{error::Fault, telemetry};
 
 /// The maximum number of blocking functions that a process runs at once. Further functions wait for a permit.
 pub(crate) const MAX_BLOCKING: usize = 256;
@@ -58,6 +58,11 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let share = context.head().and_then(|head| head.blocking_share()).cloned();
+    let unsampled = context.shared().unsampled.clone();
+    let run = move || {
+        let _entered = telemetry::enter(unsampled.as_ref());
+        run()
+    };
     run_with_permits(share, &PERMITS, run).await
 }
 

@@ -112,6 +112,10 @@ pub(crate) trait RequestHead: Send + Sync {
     #[cfg(feature = "http")]
     fn peer_addr(&self) -> Option<std::net::SocketAddr>;
 
+    /// Returns whether the connection is one of a Unix socket.
+    #[cfg(feature = "http")]
+    fn is_unix(&self) -> bool;
+
     /// Returns what distinguishes a sender without a principal from other senders, or `None` if nothing does.
     fn sender_key(&self) -> Option<String>;
 

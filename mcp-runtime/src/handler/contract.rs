@@ -310,6 +310,13 @@ impl Function {
         if let Entry::Tool(entry) = &self.entry { entry.task } else { TaskSupport::Forbidden }
     }
 
+    /// Returns whether the function is a resource that hosts show as a page.
+    #[cfg(feature = "ui")]
+    pub(crate) fn is_page(&self) -> bool {
+        let page = self.resource().filter(|resource| resource.uri.starts_with(crate::ui::SCHEME));
+        page.is_some_and(|page| page.mime_type.as_deref() == Some(crate::ui::MEDIA_TYPE))
+    }
+
     /// Returns the entry of a resource.
     pub(crate) fn resource(&self) -> Option<&ResourceEntry> {
         if let Entry::Resource(entry) = &self.entry { Some(entry) } else { None }
@@ -342,8 +349,9 @@ impl Function {
 
     /// Returns `true` if some argument can be completed.
     pub(crate) fn completes(&self) -> bool {
-        self.contract.arguments.iter().any(|argument| argument.complete.is_some())
-            || self.choices.iter().any(|choices| !choices.is_empty())
+        let closure = self.common().handler.closures().and_then(|closures| closures.complete.as_ref());
+        let is_completed = |argument: &ArgumentEntry| argument.complete.is_some() || closure.is_some();
+        self.contract.arguments.iter().any(is_completed) || self.choices.iter().any(|choices| !choices.is_empty())
     }
 
     /// Writes the list element. Calls `write` to encode it the first time.

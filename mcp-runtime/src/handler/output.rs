@@ -65,6 +65,10 @@ pub trait ToolOutput: Sized {
         None
     }
 
+    /// Whether some result has content.
+    #[doc(hidden)]
+    const HAS_CONTENT: bool = true;
+
     /// Writes the result.
     #[doc(hidden)]
     fn write(self, reply: &mut ToolReply<'_, '_>) -> Result<(), HandlerError>;
@@ -237,6 +241,8 @@ pub(crate) fn write_tool_error(reply: &mut Reply<'_>, text: &str) {
 }
 
 impl<T: ToolOutput, E: ErrorOutput> ToolOutput for Result<T, E> {
+    const HAS_CONTENT: bool = T::HAS_CONTENT;
+
     fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
         T::schema(generator)
     }
@@ -247,6 +253,8 @@ impl<T: ToolOutput, E: ErrorOutput> ToolOutput for Result<T, E> {
 }
 
 impl<T: ToolOutput> ToolOutput for Option<T> {
+    const HAS_CONTENT: bool = T::HAS_CONTENT;
+
     fn schema(generator: &mut SchemaGenerator) -> Option<Schema> {
         let schema = T::schema(generator)?;
         Some(schemars::json_schema!({ "anyOf": [schema, { "type": "null" }] }))
@@ -297,6 +305,8 @@ impl ToolOutput for ToolResult {
 }
 
 impl ToolOutput for () {
+    const HAS_CONTENT: bool = false;
+
     fn write(self, _: &mut ToolReply<'_, '_>) -> Result<(), HandlerError> {
         Ok(())
     }

@@ -53,7 +53,7 @@ pub struct ResourceReply<'r, 'a> {
 }
 
 impl<'r, 'a> ResourceReply<'r, 'a> {
-    fn begin(reply: &'r mut Reply<'a>) -> Self {
+    pub(crate) fn begin(reply: &'r mut Reply<'a>) -> Self {
         reply.out.extend_from_slice(br#"{"contents":["#);
         Self { reply, meta: None }
     }
@@ -79,11 +79,30 @@ impl<'r, 'a> ResourceReply<'r, 'a> {
         object.end();
     }
 
+    /// Writes a page with the `_meta.ui` of its listed resource.
+    #[cfg(feature = "ui")]
+    pub(crate) fn page(&mut self, html: &str) {
+        let Reply { out, call, .. } = &mut *self.reply;
+        let mut object = encode::Object::begin(out);
+        object.string("uri", call.uri());
+        object.optional("mimeType", call.mime_type());
+        object.string("text", html);
+        let meta = call.function.iter().flat_map(|function| &*function.common().meta);
+        if let Some((key, json)) = meta.into_iter().find(|(key, _)| key == "ui")
+            && call.encoding.has(crate::revision::Feature::ItemMeta)
+        {
+            let mut meta = encode::Object::begin(object.key("_meta"));
+            meta.raw(key, json.as_bytes());
+            meta.end();
+        }
+        object.end();
+    }
+
     fn not_found(&self) -> HandlerError {
         Fault::resource_not_found(self.reply.call.uri()).into()
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         let Reply { out, call, is_conversation, .. } = self.reply;
         out.push(b']');
         // Contents that depend on answers of the client are valid for these answers only.

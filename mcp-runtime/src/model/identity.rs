@@ -99,6 +99,6 @@ pub(crate) struct Implementation {
 pub(crate) struct OptionalCapabilities {
     /// Capabilities outside of the specification.
     pub(crate) experimental: Map<String, Value>,
-    /// Extensions of the protocol. Sent in revisions that have them.
+    /// Extensions of the protocol.
     pub(crate) extensions: Map<String, Value>,
 }

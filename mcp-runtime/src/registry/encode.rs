@@ -22,6 +22,8 @@ pub(super) fn encode_function(out: &mut Vec<u8>, encoding: &Encoding, function: 
         Entry::Tool(entry) => tool(out, encoding, function, entry),
         Entry::Prompt(_) => prompt(out, encoding, function),
         Entry::Resource(entry) => resource(out, encoding, function, entry),
+        // There is no list of methods.
+        Entry::Method(_) => {}
     });
 }
 

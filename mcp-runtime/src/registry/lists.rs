@@ -290,6 +290,8 @@ pub(crate) struct ServerCapabilities {
     /// Whether calls of some tool may become tasks.
     pub(crate) tasks: bool,
     pub(crate) skills: bool,
+    /// Whether the server has pages of MCP Apps.
+    pub(crate) pages: bool,
 }
 
 impl ServerCapabilities {
@@ -303,6 +305,7 @@ impl ServerCapabilities {
             logging: self.logging || other.logging,
             tasks: self.tasks || other.tasks,
             skills: self.skills || other.skills,
+            pages: self.pages || other.pages,
         }
     }
 
@@ -317,6 +320,7 @@ impl ServerCapabilities {
             EntryKind::Tool => self.tools,
             EntryKind::Resource => self.resources,
             EntryKind::Prompt => self.prompts,
+            EntryKind::Method => false,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     auth::Scopes,
     handler::{
         Function,
-        entry::{CommonEntry, Entry, EntryInfo, EntryKind},
+        entry::{CommonEntry, Entry, EntryInfo, EntryKind, is_extension_method},
     },
 };
 
@@ -24,14 +24,18 @@ use crate::{
 pub(crate) struct Names(Vec<Arc<NameRule>>);
 
 struct NameRule {
-    applies: Box<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>,
+    applies: Box<Selects>,
     change: Change,
     /// Where the author added the rule.
     location: &'static Location<'static>,
     is_used: AtomicBool,
 }
 
+/// A predicate of a rule.
+pub(crate) type Selects = dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync;
+
 /// The effect of a rule on a name.
+#[derive(Clone)]
 pub(crate) enum Change {
     /// Replaces it.
     Rename(String),
@@ -50,6 +54,21 @@ impl Names {
         self.0.push(Arc::new(rule));
     }
 
+    /// Adds rules, which apply after the rules so far.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Returns the same rules for the functions that `limit` leaves to each.
+    pub(crate) fn limited(&self, limit: impl Fn(Box<Selects>) -> Box<Selects>) -> Self {
+        let limited = |rule: &Arc<NameRule>| {
+            let (change, location, rule) = (rule.change.clone(), rule.location, Arc::clone(rule));
+            let applies = limit(Box::new(move |info| (rule.applies)(info)));
+            Arc::new(NameRule { applies, change, location, is_used: AtomicBool::new(false) })
+        };
+        Self(self.0.iter().map(limited).collect())
+    }
+
     /// Returns the name of a function.
     ///
     /// # Errors
@@ -62,7 +81,8 @@ impl Names {
             // No macro has checked it.
             check(kind, &name).map_err(|expected| format!("{} has an invalid name: {expected}", common.describe()))?;
         }
-        for rule in &self.0 {
+        // The name of a method is its extension's.
+        for rule in self.0.iter().filter(|_| kind != EntryKind::Method) {
             let info = common.info(kind, &name);
             if !(rule.applies)(&info) {
                 continue;
@@ -100,6 +120,9 @@ fn check(kind: EntryKind, name: &str) -> Result<(), &'static str> {
         (_, 0) => Err("expected at least 1 character"),
         (EntryKind::Tool, _) if !is_plain => Err("expected only ASCII letters, digits, `_`, `.` and `-`"),
         (EntryKind::Tool, 129..) => Err("expected at most 128 characters"),
+        (EntryKind::Method, _) if !is_extension_method(name) => {
+            Err("expected a domain, a slash and a name, as in `com.example/search`")
+        }
         _ => Ok(()),
     }
 }
@@ -110,7 +133,7 @@ pub(crate) struct ScopeRules(Vec<ScopeRule>);
 
 #[derive(Clone)]
 struct ScopeRule {
-    applies: Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>,
+    applies: Arc<Selects>,
     scopes: Scopes,
     location: &'static Location<'static>,
 }
@@ -124,6 +147,16 @@ impl ScopeRules {
         location: &'static Location<'static>,
     ) {
         self.0.push(ScopeRule { applies: Arc::new(applies), scopes, location });
+    }
+
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Returns the same rules for the functions that `limit` leaves to each.
+    pub(crate) fn limited(self, limit: impl Fn(Arc<Selects>) -> Arc<Selects>) -> Self {
+        let limited = |rule: ScopeRule| ScopeRule { applies: limit(rule.applies), ..rule };
+        Self(self.0.into_iter().map(limited).collect())
     }
 
     /// Returns the scopes that a function requires, or `None` if it requires none.

@@ -38,6 +38,8 @@ pub(crate) struct Registry {
     resources: Table,
     /// The resource templates by URI template.
     templates: Table,
+    /// The methods of extensions by name.
+    methods: Table,
     skills: Arc<Skills>,
     /// Whether the server forwards its log, so that every function may send log messages.
     forwards_log: bool,
@@ -46,6 +48,9 @@ pub(crate) struct Registry {
     capabilities: ServerCapabilities,
     /// Whether some function requires scopes.
     requires_scopes: bool,
+    /// Whether only pages call some tool.
+    #[cfg(feature = "ui")]
+    has_app_only_tools: bool,
     /// The prepared responses for each of [`Revision::ALL`].
     prepared: [Prepared; Revision::ALL.len()],
 }
@@ -112,7 +117,7 @@ impl Registry {
         }
         let before = enabled.as_ref().unwrap_or(self);
         let mut builder = Builder::new(names, scopes, states, self.schemas);
-        let added = builder.register(entries);
+        let added = builder.register(entries, before.functions().map(|(function, _)| &**function), &before.skills);
         let of = |kind| added.iter().filter(move |function| function.kind() == kind);
         let (templates, resources): (Vec<_>, Vec<_>) =
             of(EntryKind::Resource).partition(|function| function.template().is_some());
@@ -121,13 +126,17 @@ impl Registry {
             before.prompts.with(of(EntryKind::Prompt)),
             before.resources.with(resources.into_iter()),
             before.templates.with(templates.into_iter()),
+            before.methods.with(of(EntryKind::Method)),
         );
         builder.check_unique("tools", "are named", RENAME, &after.tools);
         builder.check_unique("prompts", "are named", RENAME, &after.prompts);
         builder.check_unique("resources", "have the URI", LEAVE_OUT, &after.resources);
         builder.check_unique("resource templates", "have the URI template", LEAVE_OUT, &after.templates);
+        builder.check_unique("methods", "are named", LEAVE_OUT, &after.methods);
         builder.check_templates(&after.templates);
         builder.check_skills(&after.resources, &after.skills);
+        #[cfg(feature = "ui")]
+        builder.check_pages(&after);
         builder.finish()?;
         Ok(Some(after))
     }
@@ -163,12 +172,13 @@ impl Registry {
             self.prompts.edited(&decide),
             self.resources.edited(&decide),
             self.templates.edited(&decide),
+            self.methods.edited(&decide),
         )
     }
 
-    fn changed(&self, tools: Table, prompts: Table, resources: Table, templates: Table) -> Self {
+    fn changed(&self, tools: Table, prompts: Table, resources: Table, templates: Table, methods: Table) -> Self {
         let (skills, forwards_log, schemas) = (Arc::clone(&self.skills), self.forwards_log, self.schemas);
-        Self { tools, prompts, resources, templates, skills, forwards_log, schemas, ..Self::default() }
+        Self { tools, prompts, resources, templates, methods, skills, forwards_log, schemas, ..Self::default() }
             .with_capabilities(self.capabilities)
     }
 
@@ -185,10 +195,18 @@ impl Registry {
             logging: self.functions().any(|(function, _)| self.forwards_log || function.uses_context),
             tasks: self.tools.all().any(|(tool, _)| tool.task() != TaskSupport::Forbidden),
             skills,
+            #[cfg(not(feature = "ui"))]
+            pages: false,
+            #[cfg(feature = "ui")]
+            pages: self.resources.all().any(|(resource, _)| resource.is_page()),
         };
         self.capabilities = before.or(needed);
         let requires_scopes = self.functions().any(|(function, _)| function.scopes.is_some());
         self.requires_scopes = requires_scopes;
+        #[cfg(feature = "ui")]
+        {
+            self.has_app_only_tools = self.tools.all().any(|(tool, _)| tool.info().is_app_only());
+        }
         self
     }
 
@@ -199,7 +217,7 @@ impl Registry {
 
     /// Returns the function of every entry, and whether the entry is enabled.
     pub(crate) fn functions(&self) -> impl Iterator<Item = &(Arc<Function>, bool)> {
-        [&self.tools, &self.prompts, &self.resources, &self.templates].into_iter().flat_map(Table::all)
+        [&self.tools, &self.prompts, &self.resources, &self.templates, &self.methods].into_iter().flat_map(Table::all)
     }
 
     /// Returns whether the function of some entry takes a reference to a type.
@@ -215,12 +233,19 @@ impl Registry {
                 !(self.resources.enables_same(&other.resources) && self.templates.enables_same(&other.templates))
             }
             EntryKind::Prompt => !self.prompts.enables_same(&other.prompts),
+            EntryKind::Method => false,
         })
     }
 
     /// Returns whether some function, enabled or not, requires scopes.
     pub(crate) fn requires_scopes(&self) -> bool {
         self.requires_scopes
+    }
+
+    /// Returns whether only pages call some tool, enabled or not.
+    #[cfg(feature = "ui")]
+    pub(crate) fn has_app_only_tools(&self) -> bool {
+        self.has_app_only_tools
     }
 
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
@@ -233,6 +258,10 @@ impl Registry {
 
     pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Function>> {
         self.prompts.get(name)
+    }
+
+    pub(crate) fn method(&self, name: &str) -> Option<&Arc<Function>> {
+        self.methods.get(name)
     }
 
     /// Returns the resource with a URI, or else the first template that matches the URI. Considers only functions that

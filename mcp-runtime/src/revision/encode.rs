@@ -129,7 +129,11 @@ fn media(out: &mut Vec<u8>, features: Features, media: &Media<'_>) {
 fn embedded_resource(out: &mut Vec<u8>, features: Features, resource: &Resource) {
     let mut object = Object::begin(out);
     object.string("type", "resource");
-    resource_contents(object.key("resource"), features, resource, "", None);
+    let mime_type = match &resource.body {
+        ResourceBody::Text(_) => "text/plain",
+        ResourceBody::Blob(_) => "application/octet-stream",
+    };
+    resource_contents(object.key("resource"), features, resource, "", Some(mime_type));
     annotations(&mut object, features, &resource.annotations);
     meta(&mut object, features, &resource.block_meta);
     object.end();

@@ -66,8 +66,8 @@ pub(crate) enum Feature {
     ElicitationIds,
     /// Tools in `sampling/createMessage`, and several contents in one of its messages.
     SamplingTools,
-    /// `extensions` among the capabilities, and the methods of extensions.
-    Extensions,
+    /// The skills extension: its capability, and its methods.
+    SkillsExtension,
     /// Roots, sampling and log messages are deprecated.
     Deprecations,
 }

@@ -28,7 +28,7 @@ pub(super) const DIALECT: Dialect = Dialect {
             Feature::CacheHints,
             Feature::Listening,
             Feature::TaskExtension,
-            Feature::Extensions,
+            Feature::SkillsExtension,
             Feature::Deprecations,
         ]),
     codes: ErrorCodes {

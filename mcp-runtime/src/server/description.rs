@@ -125,7 +125,7 @@ impl Server {
     /// `settings` must be an object. Functions read the extensions of the client with
     /// [`Context::client_extension`](crate::Context::client_extension).
     ///
-    /// Only clients of revision 2026-07-28 or later receive it: earlier revisions have no extensions.
+    /// Clients of every revision receive it, in the result of `initialize` or of `server/discover`.
     ///
     /// ```
     /// # use mcp_runtime::Server;

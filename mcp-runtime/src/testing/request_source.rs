@@ -34,6 +34,10 @@ impl RequestHead for TestRequestSource {
         None
     }
 
+    fn is_unix(&self) -> bool {
+        false
+    }
+
     fn sender_key(&self) -> Option<String> {
         None
     }

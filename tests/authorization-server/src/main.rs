@@ -9,12 +9,15 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use mcp_auth::{AuthorizationServer, ClientCredentials, Upstream, UpstreamTokens};
+use mcp_auth::{AuthorizationServer, ClientCredentials, ConfiguredClient, Upstream, UpstreamTokens};
 use mcp_redis::Redis;
 use mcp_runtime::{Context, Server, server, tool};
 
 /// The secret of the records, which are deleted with the test.
 const SECRET: [u8; 32] = [7; 32];
+
+/// The redirect URI of the configured application, which runs on the machine of its user.
+const REDIRECT: &str = "http://127.0.0.1/callback";
 
 /// The maximum number of notes.
 const MAX_NOTES: usize = 1000;
@@ -62,6 +65,8 @@ async fn main(
     /// The Redis server that replicas share.
     #[arg(env = "MCP_BACKEND")]
     records: Option<String>,
+    /// The public keys of the machine `robot`, as a JWK set.
+    robot_keys: Option<String>,
 ) -> Result<Server, Box<dyn std::error::Error>> {
     let credentials = ClientCredentials::basic(client_id, client_secret);
     let upstream = Upstream::discover(provider, credentials).await?;
@@ -70,7 +75,13 @@ async fn main(
     if let Some(url) = records {
         authorization = authorization.records(Redis::connect(&url).await?).with_secret(SECRET);
     }
+    if let Some(keys) = robot_keys {
+        let robot = ConfiguredClient::machine_with_keys("robot", keys.parse()?, ["notes:read", "notes:write"]);
+        authorization = authorization.with_client(robot);
+    }
     let authorization = authorization
+        .with_client(ConfiguredClient::confidential("agent", "a secret of the agent", "An agent", [REDIRECT])?)
+        .identity_assertions(true)
         .service_name("Notes")
         .with_scope("notes:read", "Read your notes")
         .with_scope("notes:write", "Change your notes")

@@ -20,7 +20,7 @@ pub(crate) async fn run(client: &Client, revision: &str) -> Result<usize, String
     let tools = t.success(client.tools().await, "tools/list")?;
     t.equal(
         sorted(&tools, "name"),
-        vec!["add_note", "count_notes", "delete_note", "search_notes"],
+        vec!["add_note", "count_notes", "delete_note", "search_notes", "show_board"],
         "the names of the tools",
     )?;
     for tool in items(&tools) {

@@ -5,11 +5,13 @@ use std::{
     io::ErrorKind,
     os::unix::{fs::PermissionsExt as _, net::UnixListener},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
 };
 
 use mcp_runtime::{
-    HttpOptions,
+    HttpOptions, Server,
     http::{self, HttpAddress, Listener, ListenerOptions},
+    telemetry::{Operation, SessionEnd, Telemetry},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -36,12 +38,12 @@ impl SocketServer {
     async fn start(path: &Path, options: impl Into<Options>) -> std::io::Result<Self> {
         let listener = Listener::bind(path).await?;
         assert_eq!(listener.address().unwrap(), HttpAddress::from(path));
-        Ok(Self::serve(path, listener, options.into()))
+        Ok(Self::serve(path, listener, options.into(), server().1))
     }
 
-    fn serve(path: &Path, listener: impl Into<Listener>, options: Options) -> Self {
+    fn serve(path: &Path, listener: impl Into<Listener>, options: Options, server: Server) -> Self {
         let (stop, stopped) = oneshot::channel::<()>();
-        let service = server().1.build().unwrap().into_http_service(options.endpoint).unwrap();
+        let service = server.build().unwrap().into_http_service(options.endpoint).unwrap();
         let serving = http::serve(listener, service)
             .options(options.listener)
             .with_graceful_shutdown(async { drop(stopped.await) });
@@ -99,10 +101,38 @@ async fn a_socket_of_the_caller_is_served_and_its_file_kept() {
     let path = directory.path().join("x.sock");
     let listener = Listener::from(tokio::net::UnixListener::bind(&path).unwrap());
     assert_eq!(listener.address().unwrap(), HttpAddress::from(path.as_path()));
-    let server = SocketServer::serve(&path, listener, Options::default());
+    let server = SocketServer::serve(&path, listener, Options::default(), server().1);
     assert_eq!(server.status(&call("quick")).await, 200);
     server.stopped().await;
     assert!(path.exists());
+}
+
+#[derive(Default)]
+struct Transports(Mutex<Vec<&'static str>>);
+
+impl Telemetry for Transports {
+    fn server_operation(&self, operation: &Operation<'_>) {
+        self.0.lock().unwrap().push(operation.network.transport);
+    }
+
+    fn session_ended(&self, session: &SessionEnd<'_>) {
+        self.0.lock().unwrap().push(session.network.transport);
+    }
+}
+
+/// The transport is that of the connection, also if a proxy states an address.
+#[tokio::test]
+async fn measurements_name_the_transport() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.sock");
+    let transports = Arc::new(Transports::default());
+    let options = HttpOptions::default().trusted_proxies("unix");
+    let listener = Listener::bind(path.as_path()).await.unwrap();
+    let server = SocketServer::serve(&path, listener, options.into(), server().1.telemetry(Arc::clone(&transports)));
+    let request = initialize("2025-11-25").with("x-forwarded-for", "10.0.0.1");
+    assert_eq!(server.status(&request).await, 200);
+    server.stopped().await;
+    assert_eq!(*transports.0.lock().unwrap(), ["unix", "unix"]);
 }
 
 #[tokio::test]

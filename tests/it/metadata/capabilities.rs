@@ -72,7 +72,7 @@ fn large_capabilities_of_clients_are_rejected() {
 }
 
 #[tokio::test]
-async fn declared_capabilities_are_sent_where_the_revision_has_them() {
+async fn declared_capabilities_are_sent_in_every_revision() {
     for revision in Revision::ALL {
         let server = server()
             .with_experimental("com.example/a", json!({"level": 3}))
@@ -92,8 +92,7 @@ async fn declared_capabilities_are_sent_where_the_revision_has_them() {
         assert_eq!(problems.unwrap_or_default(), Vec::<String>::new(), "{revision}");
         let capabilities = &result["capabilities"];
         assert_eq!(capabilities["experimental"], json!({"com.example/a": {"level": 3}, "b": {}}), "{revision}");
-        let extensions =
-            if revision.is_stateless() { json!({"com.example/charts": {"formats": ["svg"]}}) } else { Value::Null };
+        let extensions = json!({"com.example/charts": {"formats": ["svg"]}});
         assert_eq!(capabilities["extensions"], extensions, "{revision}");
     }
 }

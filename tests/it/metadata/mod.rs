@@ -119,6 +119,8 @@ fn attachments() -> PromptResult {
         PromptMessage::user(text),
         PromptMessage::assistant(Content::from(blob).with_meta(KEY, "block")),
         PromptMessage::user(Audio::wav([2])),
+        PromptMessage::user(Resource::text("test://text", "text")),
+        PromptMessage::user(Resource::blob("test://blob", [1])),
     ])
     .with_meta(KEY, "result")
 }
@@ -211,6 +213,8 @@ async fn prompts_embed_text_and_binary_resources() {
         );
         let kind = if mcp_tests::expected(revision).audio { "audio" } else { "resource" };
         assert_eq!(content(2)["type"], kind, "{revision}");
+        assert_eq!(content(3)["resource"]["mimeType"], "text/plain", "{revision}");
+        assert_eq!(content(4)["resource"]["mimeType"], "application/octet-stream", "{revision}");
         assert!(result["messages"].as_array().unwrap().iter().all(|message| message.get("_meta").is_none()));
     }
 }

@@ -20,7 +20,7 @@ use std::{
 };
 
 use mcp_runtime::{
-    Context, Elicit, Fault, Revision, Server,
+    Context, Elicit, Fault, Revision, Server, ToolResult,
     ask::{Answer, Elicitation},
     testing::{RpcError, ServerRequest, TestClient},
     tool,
@@ -165,6 +165,13 @@ async fn progress(gate: &Arc<Gate>, ctx: &Context) {
     gate.pass().await;
 }
 
+/// Return structured content, several content items and `_meta`.
+#[tool(task)]
+async fn report() -> ToolResult {
+    tokio::task::yield_now().await;
+    ToolResult::new(["three", "lines"]).with_structured(json!({"lines": 3})).with_meta("example.com/a", 1)
+}
+
 /// Panic.
 #[tool(task)]
 async fn panics() -> String {
@@ -211,6 +218,7 @@ pub(crate) fn server(gate: &Arc<Gate>) -> Server {
         .with::<multi_input>()
         .with::<ask_then_work>()
         .with::<progress>()
+        .with::<report>()
         .with::<panics>()
         .with::<panics_twice>()
         .with::<impatient>()
@@ -378,6 +386,30 @@ async fn calls_are_plain_for_clients_without_tasks() {
         } else {
             assert_eq!(required.unwrap()["isError"], true);
         }
+    }
+}
+
+#[tokio::test]
+async fn the_result_of_a_task_is_the_result_of_the_call() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let gate = Arc::<Gate>::default();
+        let mut plain = ValidatingClient::connect(server(&gate), revision);
+        plain.capabilities = json!({});
+        let expected = plain.request("tools/call", json!({"name": "report"})).await.unwrap();
+        assert_eq!(
+            (&expected["structuredContent"], &expected["_meta"]["example.com/a"]),
+            (&json!({"lines": 3}), &json!(1))
+        );
+        let mut client = ValidatingClient::connect(server(&gate), revision);
+        let id = client.start_task("report", json!({})).await;
+        let task = client.wait_for_status(&id, "completed").await;
+        let mut result = if revision.is_stateless() {
+            task["result"].clone()
+        } else {
+            client.task_request("tasks/result", &id).await.unwrap()
+        };
+        result["_meta"].as_object_mut().unwrap().shift_remove(RELATED);
+        assert_eq!(result, expected, "{revision}");
     }
 }
 

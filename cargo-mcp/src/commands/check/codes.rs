@@ -226,6 +226,8 @@ codes! {
     BAD_URI = "bad-uri", Error;
     UNREADABLE_RESOURCE = "unreadable-resource", Error;
     COMPLETION_FAILED = "completion-failed", Error;
+    BAD_PAGE = "bad-page", Error;
+    PAGE_CALL = "page-call", Error;
 
     NO_CHALLENGE = "no-challenge", Error;
     NO_METADATA_LINK = "no-metadata-link", Warning;

@@ -8,7 +8,10 @@ use std::{
 use mcp_runtime_lock::Listing;
 use serde_json::{Value, json};
 
-use super::codes::{self, Findings, Subject};
+use super::{
+    codes::{self, Findings, Subject},
+    pages,
+};
 use crate::{
     arguments::uri_template::variables,
     failure::Failure,
@@ -72,7 +75,7 @@ pub(crate) async fn handshakes(
     let (mut lost, mut answered) = (String::new(), false);
     let mut revisions = VecDeque::from_iter(revisions.iter().copied());
     while let Some(revision) = revisions.pop_front() {
-        let handshake = probe::handshake(target, revision, timeout).await?;
+        let handshake = probe::handshake(target, revision, &json!({}), timeout).await?;
         answered |= !matches!(handshake, probe::Handshake::Failed(_));
         let outcome = match handshake {
             probe::Handshake::Accepted(mut session) => {
@@ -108,6 +111,9 @@ pub(crate) async fn handshakes(
         if let Some(inventory) = inventory.filter(|_| reads) {
             resources(findings, &mut session, &inventory.listing).await;
             completions(findings, &mut session, &inventory.listing).await;
+        }
+        if session.capabilities.get("resources").is_some() {
+            pages::check(findings, target, session.revision, timeout).await?;
         }
         invalid_json(findings, &mut session, matches!(target, Target::Program { .. })).await;
         shutdown(findings, session).await;

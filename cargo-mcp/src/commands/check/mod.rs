@@ -5,6 +5,7 @@ mod codes;
 mod compatibility;
 mod conformance;
 mod metadata;
+mod pages;
 mod report;
 mod schemas;
 

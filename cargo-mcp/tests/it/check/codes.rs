@@ -2,6 +2,18 @@
 
 use super::*;
 
+const PAGE: &str = "ui://notes/board";
+const MIME_TYPE: &str = "text/html;profile=mcp-app";
+
+/// Returns a server whose tool has a page, and its response to `resources/read`.
+fn with_page(mut ui: Value, response: Value) -> Value {
+    ui["resourceUri"] = PAGE.into();
+    let mut file = with_tool(json!({"_meta": {"ui": ui}}));
+    file["resources"] = json!([]);
+    file["responses"] = json!({"resources/read": response});
+    file
+}
+
 /// Returns codes, servers, options and the expected finding.
 fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
     let none: Vec<&str> = Vec::new();
@@ -366,6 +378,27 @@ fn findings() -> Vec<(&'static str, Value, Vec<&'static str>, String)> {
             "server: the server is still running 7 s after its stdin was closed".to_owned(),
         ),
     ];
+    for (code, response, expected) in [
+        ("bad-page", json!({"error": {"code": -32002, "message": "none"}}), "cannot be read: none (code -32002)"),
+        (
+            "bad-page",
+            json!({"result": {"contents": [{"uri": PAGE, "mimeType": "text/html", "text": ""}]}}),
+            "has the MIME type `text/html`, expected `text/html;profile=mcp-app`",
+        ),
+        ("bad-page", json!({"result": {"contents": [{"uri": PAGE, "mimeType": MIME_TYPE}]}}), "has no content"),
+    ] {
+        let expected = format!("{page}the page `{PAGE}` {expected}");
+        table.push((code, with_page(json!({}), response), none.clone(), expected));
+    }
+    for (name, ui, expected) in [
+        ("fetch_pages", json!({}), "does not exist"),
+        ("fetch_page", json!({"visibility": ["model"]}), "is not visible to pages"),
+    ] {
+        let text = format!("<script>app.call('{name}')</script>");
+        let page = json!({"result": {"contents": [{"uri": PAGE, "mimeType": MIME_TYPE, "text": text}]}});
+        let expected = format!("resource `{PAGE}`: the page calls `{name}`, which {expected}");
+        table.push(("page-call", with_page(ui, page), none.clone(), expected));
+    }
     let tools = |count: usize| {
         (0..count).map(|at| tool(json!({"name": format!("t{at}"), "description": format!("Perform action {at}.")})))
     };

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::common::{CommandOutput, cargo_mcp};
 
-use super::project::{BROKEN, EXTRA_TOOL, Project, TIMEOUT, stateless, text, wait_until_exited};
+use super::project::{BROKEN, DevProcess, EXTRA_TOOL, Project, TIMEOUT, stateless, text, wait_until_exited};
 
 #[test]
 fn a_stdio_session_survives_rebuilds_build_failures_and_crashes() {
@@ -52,6 +52,26 @@ fn a_stdio_session_survives_rebuilds_build_failures_and_crashes() {
     let last = dev.call_text("process", &json!({}));
     dev.end();
     wait_until_exited(&last);
+}
+
+#[test]
+fn a_changed_page_is_served_in_the_same_session() {
+    let page = "#[mcp_runtime::ui(\"ui://test/page\", file = \"page.html\")]\nfn page();\n\n\
+                /// Show the page.\n#[tool(ui = page)]\nfn shown() -> &'static str {\n    \"shown\"\n}\n";
+    let project = Project::new("dev-page", page);
+    let write = |text: &str| project.write_file("src/page.html", &format!("<!doctype html><title>{text}</title>"));
+    write("one");
+    let mut dev = project.start(&[]);
+    dev.initialize("2025-11-25");
+    let read = |dev: &mut DevProcess| {
+        let id = dev.request("resources/read", &json!({"uri": "ui://test/page"}));
+        dev.response(id)["result"]["contents"][0]["text"].clone()
+    };
+    assert_eq!(read(&mut dev), "<!doctype html><title>one</title>");
+    write("two");
+    dev.wait_for_line("lists unchanged");
+    assert_eq!(read(&mut dev), "<!doctype html><title>two</title>");
+    dev.end();
 }
 
 #[test]

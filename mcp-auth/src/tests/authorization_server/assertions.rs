@@ -72,6 +72,7 @@ async fn a_machine_authenticates_with_an_assertion_and_each_refusal_says_why() {
         ("an access token", typed("at+jwt"), purpose.clone()),
         ("a proof", typed("dpop+jwt"), purpose),
         ("a list of one", assertion(json!({"aud": [ISSUER]})), None),
+        ("a client that writes the path", assertion(json!({"aud": format!("{ISSUER}/")})), None),
         ("a list of two", assertion(json!({"aud": [ISSUER, "https://other.example"]})), audience.clone()),
         ("the endpoint", assertion(json!({"aud": format!("{ISSUER}/token")})), audience.clone()),
         ("the resource", assertion(json!({"aud": RESOURCE})), audience.clone()),

@@ -10,9 +10,12 @@ use super::{
     Browser, JSON, REDIRECT, VERIFIER, World, authorize_path,
     records::{age_records, stored},
 };
-use crate::tests::{
-    RESOURCE,
-    issuer::{Reply, TestIssuer},
+use crate::{
+    ConfiguredClient,
+    tests::{
+        RESOURCE,
+        issuer::{Reply, TestIssuer},
+    },
 };
 
 #[tokio::test]
@@ -261,6 +264,38 @@ async fn a_client_with_a_metadata_document_logs_in_and_the_document_is_cached() 
 }
 
 #[tokio::test]
+async fn documents_are_cached_for_as_long_as_they_say_within_bounds() {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    for (headers, seconds) in [
+        ("", HOUR),
+        ("cache-control: public", HOUR),
+        ("cache-control: max-age=soon", HOUR),
+        ("cache-control: max-age=-1", HOUR),
+        ("cache-control: max-age=600", 600),
+        ("Cache-Control: PUBLIC,Max-Age=\"600\"", 600),
+        ("cache-control: max-age=600\r\ncache-control: max-age=300", 300),
+        ("cache-control: max-age=0", MINUTE),
+        ("cache-control: no-store", MINUTE),
+        ("cache-control: max-age=600, no-cache", MINUTE),
+        ("cache-control: max-age=31536000", DAY),
+    ] {
+        let world = World::new().await;
+        let host = TestIssuer::start().await;
+        let id = format!("{}/client.json", host.url);
+        let document = json!({"client_id": id, "client_name": "Documented", "redirect_uris": [REDIRECT]}).to_string();
+        let head = format!("HTTP/1.1 200 OK\r\n{headers}");
+        host.respond(move |_| Reply::Raw(head.trim_end().to_owned(), document.clone().into_bytes()));
+        for (pause, fetched) in [(0, 1), (seconds - 1, 1), (2, 2)] {
+            world.clock.advance(Duration::from_secs(pause));
+            assert_eq!(world.authorize(&mut Browser::default(), &[("client_id", &id)]).await.status, 200, "{headers}");
+            assert_eq!(host.received("/client.json").len(), fetched, "{headers}: {pause}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn unusable_documents_are_refused_and_not_asked_for_again_at_once() {
     let world = World::new().await;
     let (huge, huge_id) = document(|document| document["padding"] = json!("x".repeat(17 << 10))).await;
@@ -381,5 +416,32 @@ async fn approvals_with_loopback_redirects_are_not_remembered() {
             assert!(world.log_in(&mut browser, &changes).await.parameter("code").is_some());
             assert_eq!(world.authorize(&mut browser, &changes).await.status, 200, "{id} {redirect}");
         }
+    }
+}
+
+/// Every program on the machine of a user can claim such a scheme, so the operator decides, and the user is always asked.
+#[tokio::test]
+async fn only_configured_clients_have_redirects_with_schemes_of_their_own() {
+    for (redirect, scheme) in [("com.example.app:/callback", "com.example.app"), ("editor://tools/cb?a=b", "editor")] {
+        let editor = ConfiguredClient::public("editor", "Editor", [redirect]).unwrap();
+        let world = World::with(|builder| builder.with_client(editor)).await;
+        let changes = [("client_id", "editor"), ("redirect_uri", redirect)];
+        let mut browser = Browser::default();
+        let page = world.authorize(&mut browser, &changes).await;
+        let target = format!("<dd>{scheme}<br><code>{}</code></dd>", redirect.replace('&', "&amp;"));
+        assert!(page.body.contains(&target) && page.body.contains("on this computer"), "{page:?}");
+        let response = world.log_in(&mut browser, &changes).await;
+        let separator = if redirect.contains('?') { '&' } else { '?' };
+        assert!(response.header("location").starts_with(&format!("{redirect}{separator}code=")), "{response:?}");
+        let code = response.parameter("code").unwrap();
+        let exchanged = world.exchange(&code, &[("client_id", "editor"), ("redirect_uri", redirect)]).await;
+        assert_eq!(exchanged.status, 200, "{exchanged:?}");
+        assert_eq!(world.authorize(&mut browser, &changes).await.status, 200, "the user is asked again");
+        let other = [("client_id", "editor"), ("redirect_uri", &*format!("{redirect}2"))];
+        assert_eq!(world.authorize(&mut browser, &other).await.status, 400);
+        let registered = world.register(&json!({"redirect_uris": [redirect]})).await;
+        assert_eq!(registered.json()["error"], "invalid_redirect_uri");
+        let (_host, document) = document(move |document| document["redirect_uris"] = json!([redirect])).await;
+        assert_eq!(world.authorize(&mut browser, &[("client_id", &document)]).await.status, 400);
     }
 }

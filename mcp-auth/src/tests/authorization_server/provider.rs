@@ -180,6 +180,20 @@ async fn a_refresh_asks_again_who_may_use_the_server() {
     }
 }
 
+/// The tokens of the provider would be those of another user, even if nothing depends on claims.
+#[tokio::test]
+async fn a_refresh_that_is_answered_for_another_user_ends_the_grant() {
+    let world = World::with(|builder| builder.claims([] as [&str; 0])).await;
+    let tokens = world.tokens().await;
+    world.provider(|provider| {
+        provider.nonce = String::new();
+        provider.claims = json!({"sub": "eve"});
+    });
+    let response = world.refresh(tokens["refresh_token"].as_str().unwrap()).await;
+    assert_eq!((response.status, &response.json()["error"]), (400, &json!("invalid_grant")));
+    assert!(!world.accepts(&tokens["access_token"]).await);
+}
+
 /// The user endpoint may stop stating a claim, for example of a group that the user has left.
 #[tokio::test]
 async fn claims_that_the_user_endpoint_omits_are_forgotten() {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use super::{
     batch::Sink,
@@ -26,6 +26,7 @@ use crate::{
             context::{ConnectionContext, RequestContext},
             params::Params,
             source::Permit,
+            start::call_span,
         },
     },
     error::Fault,
@@ -170,6 +171,8 @@ pub(crate) fn requester(
         EntryKind::Tool => "tools/call",
         EntryKind::Resource => "resources/read",
         EntryKind::Prompt => "prompts/get",
+        // The protocol has no rounds of such methods.
+        EntryKind::Method => return Ok(None),
     };
     let principal = request.principal().map(Into::into);
     let binding = Binding { principal, method, name: subject.into(), arguments: arguments.into() };
@@ -179,7 +182,8 @@ pub(crate) fn requester(
         RoundParams::decode(input_responses.map(RawJson::text), request_state.map(RawJson::text), keys, &binding)?;
     let encoding = Arc::clone(request.encoding());
     let capabilities = meta.client_capabilities.map_or("{}", RawJson::text);
-    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, Arc::clone(keys), binding, encoding))))
+    let (keys, span) = (Arc::clone(keys), request.operation.round_span());
+    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, keys, binding, encoding, span))))
 }
 
 /// Returns the call of a method without a function.
@@ -208,6 +212,7 @@ pub(crate) fn share(request: &RequestContext<'_>, call: Call, is_read: bool, is_
         log_targets: profile.log_targets.clone(),
         meta: meta.whole.filter(|_| is_read).map(|meta| meta.text().into()),
         capabilities: request.session_capabilities(),
+        unsampled: request.operation.unsampled.clone(),
         is_continued: input_responses.is_some() || request_state.is_some(),
         is_layered,
         access: source.filter(|source| source.identity().is_some()).map(|_| Arc::clone(&profile.access)),
@@ -278,7 +283,11 @@ impl Call {
         running::begin_result(out, &self.id);
         let body = out.len();
         let mut reply = Reply::new(out, self);
-        let run = || enter_call(context, || function(input, &mut reply));
+        let span = match &request.operation.unsampled {
+            None => call_span(context, || format!("function {}", self.name)),
+            Some(_) => Span::none(),
+        };
+        let run = || span.in_scope(|| enter_call(context, || function(input, &mut reply)));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
         let mut outcome = with_unmet_requirement(outcome, context);
         warn_if_slow(&self.name, request.connection.clock.lap());
@@ -303,8 +312,11 @@ impl Call {
 impl Context {
     /// Decodes the arguments of a function and creates its future.
     pub(crate) fn start(&self, handler: &Handler, input: Input<'_>) -> Result<CallFuture, HandlerError> {
-        catch_unwind(AssertUnwindSafe(|| enter_call(Some(self), || handler.start(input, self.clone()))))
-            .unwrap_or_else(|panic| Err(self.call().panic_fault(&*panic).into()))
+        let span = call_span(Some(self), || format!("function {}", self.call().name));
+        let start = || span.in_scope(|| enter_call(Some(self), || handler.start(input, self.clone())));
+        let started = catch_unwind(AssertUnwindSafe(start));
+        let running = started.unwrap_or_else(|panic| Err(self.call().panic_fault(&*panic).into()))?;
+        Ok(if span.is_disabled() { running } else { Box::pin(running.instrument(span)) })
     }
 
     /// Polls a future once. Writes the response if it is ready, and spawns it as a task otherwise.

@@ -23,6 +23,7 @@ use crate::{
     },
     jsonrpc::{Id, write},
     revision::{Dialect, Feature, encode::Object},
+    telemetry,
 };
 
 /// The precision of tokio's timers. A call with less time left than this counts as timed out.
@@ -309,6 +310,7 @@ impl GuardedCall {
     fn poll_running(&mut self, cx: &mut TaskContext<'_>) -> Poll<GuardedResult> {
         let Some(mut running) = self.running.take() else { return Poll::Pending };
         let start = self.warns_if_slow.then(Instant::now);
+        let _entered = telemetry::enter(self.context.shared().unsampled.as_ref());
         let context = self.is_function.then_some(&self.context);
         let poll = || match enter_call(context, || running.as_mut().poll(cx)) {
             Poll::Ready(finished) => Ok(finished),

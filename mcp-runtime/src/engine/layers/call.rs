@@ -3,10 +3,11 @@ use std::{fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+use tracing::Instrument as _;
 
 use crate::{
     backend::Backend,
-    engine::call::server_fn::Completion,
+    engine::{call::server_fn::Completion, request::start::call_span},
     error::Fault,
     handler::{
         Caller, Context, Finished, Function, Input,
@@ -76,16 +77,19 @@ pub enum CallKind {
     Prompt,
     /// `completion/complete`, for an argument of a prompt or a variable of a resource template.
     Completion,
+    /// A method of an extension.
+    Method,
 }
 
 impl CallKind {
-    /// Returns the name of the kind: `tool`, `resource`, `prompt` or `completion`.
+    /// Returns the name of the kind: `tool`, `resource`, `prompt`, `completion` or `method`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::Resource => "resource",
             Self::Prompt => "prompt",
             Self::Completion => "completion",
+            Self::Method => "method",
         }
     }
 }
@@ -132,10 +136,11 @@ impl Call {
             (None, EntryKind::Tool) => CallKind::Tool,
             (None, EntryKind::Resource) => CallKind::Resource,
             (None, EntryKind::Prompt) => CallKind::Prompt,
+            (None, EntryKind::Method) => CallKind::Method,
         }
     }
 
-    /// Returns the name of the tool or prompt, or the URI of the resource. For a completion, returns the name of the
+    /// Returns the name of the tool, prompt or method, or the URI of the resource. For a completion, returns the name of the
     /// prompt or the URI template.
     pub fn name(&self) -> &str {
         self.completion.as_ref().map_or(&self.context.call().subject, |completion| &completion.subject)
@@ -253,7 +258,8 @@ impl Call {
     /// Calls the function. A layer may replace the outcome, so errors are logged here.
     pub(super) async fn run(self) -> Finished {
         let context = self.context.clone();
-        let mut finished = self.run_function().await;
+        let span = call_span(Some(&context), || format!("function {}", context.call().name));
+        let mut finished = self.run_function().instrument(span).await;
         if let Err(error) = &mut finished.outcome {
             error.log(&context.call().name, context.request_id());
         }

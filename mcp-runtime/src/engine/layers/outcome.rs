@@ -97,8 +97,8 @@ impl Outcome {
         Self::of(Finished::with_result(completions.write(&call.context.call().encoding)), call)
     }
 
-    /// Returns an outcome that rejects a call with a message. For a tool, it is a result that the model reads; for a
-    /// resource or prompt, it is a protocol error. The client receives the message, so it must not contain secrets.
+    /// Returns an outcome that rejects a call with a message. For a tool, it is a result that the model reads; for
+    /// all other calls, it is a protocol error. The client receives the message, so it must not contain secrets.
     ///
     /// ```
     /// # use mcp_runtime::layers::{Call, Next, Outcome};
@@ -113,7 +113,7 @@ impl Outcome {
     pub fn error(call: &Call, text: impl Into<String>) -> Self {
         match call.kind() {
             CallKind::Tool => Self::tool(call, ToolResult::error(text)),
-            CallKind::Resource | CallKind::Prompt | CallKind::Completion => Fault::internal(text).into(),
+            _ => Fault::internal(text).into(),
         }
     }
 

@@ -33,7 +33,9 @@ pub(crate) fn complete(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resul
     let value = params::string(argument.member("value"), "argument.value")?;
     let source = CompletionSource::of(referenced, &name)
         .ok_or_else(|| Fault::InvalidParams(format!("`{}` has no argument `{}`", excerpt(&target), excerpt(&name))))?;
-    let context = request.params.member("context").map(RawJson::text);
+    let context = request.params.member("context").filter(|context| !context.is_null());
+    check_context(context)?;
+    let context = context.map(RawJson::text);
     let next = request.engine().profile.layers.for_function(referenced);
     if let (CompletionSource::Values(values), None) = (&source, &next) {
         let result = Completions::matching(&value, values.iter()).write(request.encoding());
@@ -88,6 +90,23 @@ pub(super) fn referenced_function<'a>(
                 format!("`ref.type` must be \"ref/prompt\" or \"ref/resource\", but it is {:?}", excerpt(other));
             Err(Fault::InvalidParams(message))
         }
+    }
+}
+
+/// Checks the arguments that the client has already filled in.
+fn check_context(context: Option<RawJson<'_>>) -> Result<(), Fault> {
+    let arguments = context.and_then(|context| context.member("arguments")).filter(|arguments| !arguments.is_null());
+    for (name, json) in [("context", context), ("context.arguments", arguments)] {
+        if json.is_some_and(|json| !json.is_object()) {
+            return Err(Fault::InvalidParams(format!("`{name}` must be an object")));
+        }
+    }
+    let mut members = raw::members(arguments.map_or("{}", RawJson::text));
+    match members.find(|(_, json)| raw::string(json).is_none()) {
+        Some((name, _)) => {
+            Err(Fault::InvalidParams(format!("`context.arguments.{}` must be a string", excerpt(&name))))
+        }
+        None => Ok(()),
     }
 }
 

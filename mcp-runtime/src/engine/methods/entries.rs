@@ -4,6 +4,7 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use super::lifecycle;
 use crate::{
     auth::Scopes,
     engine::{
@@ -22,9 +23,9 @@ use crate::{
     handler::{
         Call, Context, Finished, ServerFnInput, ServerFnOutput,
         entry::{EntryInfo, EntryKind},
-        from_strings,
+        from_strings, member,
     },
-    jsonrpc::raw,
+    jsonrpc::{RawJson, raw},
     model::CacheScope,
     registry::{Found, ListKind, Node, Pager, ResourceLists, decode_offset, write_resources},
 };
@@ -40,6 +41,10 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         && let Some(functions) = registry.resource_lists(|function| listed.sees(function) && may_use(request, function))
     {
         return list_resources(request, cursor.as_deref(), functions, listed, out);
+    }
+    #[cfg(feature = "ui")]
+    if kind == ListKind::Tools && registry.has_app_only_tools() {
+        return list_tools(request, cursor.as_deref(), &listed, out);
     }
     let mut pager = request.engine().pager(request.dialect());
     if depends_on_caller {
@@ -57,6 +62,26 @@ pub(crate) fn list(request: &RequestContext<'_>, kind: ListKind, out: &mut Vec<u
         let page = registry.page(&pager, kind, cursor.as_deref(), |info, scopes| listed.includes(info, scopes))?;
         running::write_result(out, request.id, &page);
     }
+    Ok(())
+}
+
+/// Lists the tools without the tools that only pages call, unless the client shows pages and therefore hides these tools
+/// from its model itself.
+#[cfg(feature = "ui")]
+fn list_tools(
+    request: &RequestContext<'_>,
+    cursor: Option<&str>,
+    listed: &ListedTo,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
+    let mut pager = request.engine().pager(request.dialect());
+    // A cache cannot tell which clients show pages.
+    pager.caches.iter_mut().flatten().for_each(|(_, scope)| *scope = CacheScope::Private);
+    let shows_pages = request.shows_pages();
+    let sees = |info: &EntryInfo<'_>, scopes: Option<&Scopes>| {
+        listed.includes(info, scopes) && (shows_pages || !info.is_app_only())
+    };
+    running::write_result(out, request.id, &request.registry.page(&pager, ListKind::Tools, cursor, sees)?);
     Ok(())
 }
 
@@ -117,6 +142,24 @@ pub(crate) fn get_prompt(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Res
     }
     let arguments = from_strings(&prompt.contract, strings);
     call_function(request, prompt, prompt.name.clone(), &arguments, out)
+}
+
+/// Calls the function of a method that an extension or the dialect defines.
+pub(crate) fn call_method(method: &str, request: &RequestContext<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    let visible = request.visible_to();
+    let Some(function) = request.registry.method(method).filter(|function| visible.sees(function)) else {
+        return lifecycle::dialect_method(method, request, out);
+    };
+    authorize(request, function)?;
+    let mut arguments = vec![b'{'];
+    for (name, json) in raw::members(request.params.json().map_or("{}", RawJson::text)) {
+        if name != "_meta" {
+            member(&mut arguments, &name, json.as_bytes());
+        }
+    }
+    arguments.push(b'}');
+    let arguments = String::from_utf8_lossy(&arguments);
+    call_function(request, function, function.name.clone(), &arguments, out)
 }
 
 /// Calls the function of a resource, or returns a file of a skill.

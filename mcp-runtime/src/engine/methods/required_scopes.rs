@@ -40,7 +40,9 @@ pub(crate) fn required_scopes(method: &str, request: &RequestContext<'_>) -> Sco
             let uris = Filter::read(request.params).ok().and_then(|filter| filter.resources);
             uris.iter().flatten().filter_map(|uri| resource(uri)).collect()
         }
-        _ => Vec::new(),
+        method => {
+            registry.method(method).map(|function| &**function).filter(|function| sees(function)).into_iter().collect()
+        }
     };
     let scopes = functions.iter().filter_map(|function| function.scopes.as_ref());
     scopes.fold(Scopes::default(), |all, scopes| all.and(scopes.clone()))

@@ -177,6 +177,18 @@ impl<'a> RequestContext<'a> {
         }
     }
 
+    /// Returns whether the client has declared that it shows pages.
+    #[cfg(feature = "ui")]
+    pub(crate) fn shows_pages(&self) -> bool {
+        let session = self.session_capabilities();
+        let own = || self.params.meta.client_capabilities.map_or("{}", crate::jsonrpc::RawJson::text);
+        let capabilities = session.as_deref().unwrap_or_else(own);
+        let extensions = crate::handler::ask::object_member(capabilities, "extensions");
+        let settings =
+            extensions.and_then(|extensions| crate::handler::ask::object_member(extensions, crate::ui::EXTENSION));
+        settings.is_some_and(crate::ui::shows_pages)
+    }
+
     /// Returns the capabilities that the client declared in `initialize`, as JSON. A stateless request declares its
     /// own.
     pub(crate) fn session_capabilities(&self) -> Option<Arc<str>> {

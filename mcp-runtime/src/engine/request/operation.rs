@@ -16,9 +16,9 @@ use crate::{
     error::{Fault, FaultClass},
     excerpt::excerpt,
     handler::{Function, entry::EntryKind},
-    jsonrpc::{Id, RawJson, raw},
+    jsonrpc::{Id, raw},
     revision::Dialect,
-    telemetry::{self, Network, SharedTelemetry, Telemetry, TraceCarrier},
+    telemetry::{self, EnterContext, Network, RoundSpan, SharedTelemetry, Telemetry, TraceCarrier},
 };
 
 /// The methods that the runtime knows. Others are counted as [`OTHER`].
@@ -100,6 +100,8 @@ impl Ending {
 /// An operation that has not ended. If it is dropped, it was cancelled.
 pub(crate) struct Operation {
     pub(crate) span: Span,
+    /// The context of an operation that is not sampled.
+    pub(crate) unsampled: Option<EnterContext>,
     /// `None` without telemetry, and once the operation has ended or was [taken](Self::take).
     measured: Cell<Option<Box<Measured>>>,
     /// Whether there is telemetry. Without it, the methods return at once.
@@ -128,11 +130,17 @@ impl Operation {
 
     #[inline]
     pub(super) fn unmeasured(span: Span) -> Self {
-        Self { span, measured: Cell::new(None), is_measured: false }
+        Self { span, unsampled: None, measured: Cell::new(None), is_measured: false }
     }
 
-    pub(super) fn measured(span: Span, measured: Measured) -> Self {
-        Self { span, measured: Cell::new(Some(Box::new(measured))), is_measured: true }
+    pub(super) fn measured(span: Span, unsampled: Option<EnterContext>, measured: Measured) -> Self {
+        Self { span, unsampled, measured: Cell::new(Some(Box::new(measured))), is_measured: true }
+    }
+
+    /// Enters the span of the operation, or the context that it has instead, until the returned value is dropped.
+    #[inline]
+    pub(crate) fn enter(&self) -> impl Sized {
+        (telemetry::enter(self.unsampled.as_ref()), self.span.enter())
     }
 
     /// Records the dialect of the request.
@@ -168,7 +176,7 @@ impl Operation {
         let field = match function.kind() {
             EntryKind::Tool => "gen_ai.tool.name",
             EntryKind::Prompt => "gen_ai.prompt.name",
-            EntryKind::Resource => return,
+            EntryKind::Resource | EntryKind::Method => return,
         };
         self.span.record(field, &**name);
         self.update(|measured| {
@@ -193,6 +201,15 @@ impl Operation {
         }
     }
 
+    /// Returns the span as that of a request that may end with questions. `None` if it is not recorded.
+    pub(crate) fn round_span(&self) -> Option<RoundSpan> {
+        let mut round = None;
+        if !self.span.is_disabled() {
+            self.update(|measured| round = Some(RoundSpan::new(&measured.telemetry, &self.span)));
+        }
+        round.filter(|_| self.unsampled.is_none())
+    }
+
     /// Records the id of a request to the client.
     pub(crate) fn set_request_id(&self, id: u64) {
         if !self.span.is_disabled() {
@@ -203,12 +220,10 @@ impl Operation {
     /// Returns the trace context that a request to the client carries, without values that violate their format.
     pub(crate) fn carrier(&self) -> TraceCarrier<'static> {
         let mut carrier = TraceCarrier::default();
-        if !self.span.is_disabled() {
-            self.update(|measured| {
-                let own = measured.telemetry.inject(&self.span);
-                carrier = TraceCarrier::validated(|key| own.get(key).map(|value| Cow::Owned(value.to_owned())));
-            });
-        }
+        self.update(|measured| {
+            let own = measured.telemetry.inject(&self.span);
+            carrier = TraceCarrier::validated(|key| own.get(key).map(|value| Cow::Owned(value.to_owned())));
+        });
         carrier
     }
 
@@ -226,7 +241,8 @@ impl Operation {
 
     /// Moves the operation to code that responds later. The original no longer ends it.
     pub(crate) fn take(&self) -> Self {
-        Self { span: self.span.clone(), measured: Cell::new(self.measured.take()), is_measured: self.is_measured }
+        let (span, unsampled) = (self.span.clone(), self.unsampled.clone());
+        Self { span, unsampled, measured: Cell::new(self.measured.take()), is_measured: self.is_measured }
     }
 
     /// Takes an operation back that could not be passed on.
@@ -322,20 +338,10 @@ pub(super) fn id_text(id: &Id) -> Cow<'_, str> {
     raw::string(id.as_json()).unwrap_or(Cow::Borrowed(id.as_json()))
 }
 
-/// Returns the trace context in a `_meta`.
-pub(super) fn meta_carrier(meta: Option<RawJson<'_>>) -> TraceCarrier<'_> {
-    let Some(meta) = meta else { return TraceCarrier::default() };
-    TraceCarrier::validated(|key| meta.member(key).and_then(RawJson::string))
-}
-
 #[cfg(feature = "http")]
 mod head {
-    use super::{Cow, Network, SocketAddr, TraceCarrier};
+    use super::{Network, SocketAddr};
     use crate::handler::RequestHead;
-
-    pub(in crate::engine::request) fn head_carrier(head: &dyn RequestHead) -> TraceCarrier<'_> {
-        TraceCarrier::validated(|key| head.headers().get(key)?.to_str().ok().map(Cow::Borrowed))
-    }
 
     pub(in crate::engine::request) fn head_network(head: &dyn RequestHead) -> Network {
         let version = match head.version() {
@@ -344,7 +350,8 @@ mod head {
             http::Version::HTTP_3 => "3",
             _ => "1.1",
         };
-        Network { protocol_version: Some(version), ..Network::HTTP }
+        let transport = if head.is_unix() { "unix" } else { Network::HTTP.transport };
+        Network { transport, protocol_version: Some(version), ..Network::HTTP }
     }
 
     pub(in crate::engine::request) fn head_address(head: &dyn RequestHead) -> Option<SocketAddr> {
@@ -355,12 +362,8 @@ mod head {
 /// Without the feature `http`, no message has a head.
 #[cfg(not(feature = "http"))]
 mod head {
-    use super::{Network, SocketAddr, TraceCarrier};
+    use super::{Network, SocketAddr};
     use crate::handler::RequestHead;
-
-    pub(in crate::engine::request) fn head_carrier(_: &dyn RequestHead) -> TraceCarrier<'_> {
-        TraceCarrier::default()
-    }
 
     pub(in crate::engine::request) fn head_network(_: &dyn RequestHead) -> Network {
         Network::PIPE
@@ -371,4 +374,4 @@ mod head {
     }
 }
 
-pub(super) use head::{head_address, head_carrier, head_network};
+pub(super) use head::{head_address, head_network};

@@ -16,7 +16,7 @@ use crate::{
         tasks::TaskWatch,
     },
     error::Fault,
-    handler::{Encoding, member},
+    handler::{Encoding, entry::EntryKind, member},
     jsonrpc::{Id, RawJson, raw, write},
     registry::{Kinds, ServerCapabilities},
     revision::encode::{self, Object},
@@ -51,12 +51,12 @@ impl Filter {
             return Err(Fault::invalid_params("`notifications` must be an object"));
         }
         let mut requested = Self::default();
-        for kind in Kinds::ALL.iter() {
-            match filter.member(kind.list_filter()).map(RawJson::text) {
+        for (kind, name) in Kinds::ALL.iter().filter_map(|kind| Some((kind, kind.list_filter()?))) {
+            match filter.member(name).map(RawJson::text) {
                 None | Some("false") => {}
                 Some("true") => requested.lists.insert(kind),
                 Some(_) => {
-                    let message = format!("`notifications.{}` must be true or false", kind.list_filter());
+                    let message = format!("`notifications.{name}` must be true or false");
                     return Err(Fault::InvalidParams(message));
                 }
             }
@@ -86,8 +86,8 @@ impl Filter {
     /// Writes the filter as a JSON object.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
-        for kind in self.lists.iter() {
-            object.raw(kind.list_filter(), b"true");
+        for name in self.lists.iter().filter_map(EntryKind::list_filter) {
+            object.raw(name, b"true");
         }
         if let Some(resources) = &self.resources {
             encode::array(object.key(RESOURCES), resources, |out, uri| write::string(out, uri));

@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     engine::outbox::{Outbox, PendingNotifications},
-    handler::comma,
+    handler::{comma, entry::EntryKind},
     jsonrpc::write,
     mutex::Mutex,
     registry::Kinds,
@@ -347,8 +347,8 @@ impl PendingNotifications for Subscription {
         match &self.subject {
             Subject::Resource(uri) => self.write_line(out, "notifications/resources/updated", Some(uri)),
             Subject::Lists(_) => {
-                for kind in Kinds(pending).iter() {
-                    self.write_line(out, kind.list_changed(), None);
+                for method in Kinds(pending).iter().filter_map(EntryKind::list_changed) {
+                    self.write_line(out, method, None);
                 }
             }
         }

@@ -30,6 +30,7 @@ use crate::{
     },
     jsonrpc::{Id, raw},
     race::race,
+    telemetry::EnterContext,
 };
 
 /// The request that a function is handling. Reports progress, sends log messages and requests to the client, detects
@@ -76,6 +77,8 @@ pub(crate) struct SharedCall {
     /// The capabilities that the client declared in `initialize`, as JSON. `None` for stateless requests, which declare
     /// them in `_meta`.
     pub(crate) capabilities: Option<Arc<str>>,
+    /// The context of an operation that is not sampled.
+    pub(crate) unsampled: Option<EnterContext>,
     /// Whether the request continues an earlier round.
     pub(crate) is_continued: bool,
     /// Whether layers wrap the function. If so, they guard it themselves.
@@ -104,6 +107,7 @@ impl SharedCall {
             meta: None,
             caller,
             capabilities: None,
+            unsampled: None,
             is_continued: false,
             is_layered: false,
             requester: None,

@@ -1,13 +1,14 @@
 //! Notifications with `_meta`.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     Context,
     messages::{Amount, LogThreshold, log_notification, progress_notification},
 };
 use crate::{
+    handler::entry::is_extension_method,
     model::{Level, add_meta},
     revision::{Feature, deprecated},
 };
@@ -102,6 +103,24 @@ impl Context {
                 shared.connection().notify(&message);
             }
             Err(error) => tracing::warn!(%error, "a log message cannot be serialized"),
+        }
+    }
+
+    /// Sends a notification of an extension. `method` begins with a domain of the author, as the name of a
+    /// [`MethodEntry`](crate::function::MethodEntry), and `params` serializes to an object.
+    ///
+    /// Nothing is sent after the call has ended, and if the client reads too slowly. An invalid `method` and invalid
+    /// `params` are logged.
+    pub fn notify(&self, method: &str, params: impl Serialize) {
+        if self.shared.lifetime.has_ended() {
+            return;
+        }
+        match serde_json::to_value(params) {
+            Ok(params @ Value::Object(_)) if is_extension_method(method) => {
+                let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+                self.shared.connection().notify(message.to_string().as_bytes());
+            }
+            _ => tracing::error!(method, "a notification needs the name of an extension's method, and an object"),
         }
     }
 

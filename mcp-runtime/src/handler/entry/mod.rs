@@ -1,4 +1,5 @@
-//! The descriptions of tools, resources and prompts: static data that macros generate, and values that programs create.
+//! The descriptions of tools, resources, prompts and methods: static data that macros generate, and values that programs
+//! create.
 
 pub(super) mod argument;
 pub(super) mod rule;
@@ -9,7 +10,10 @@ use std::{borrow::Cow, fmt, future::ready, ops::Deref, sync::Arc, time::Duration
 use mcp_runtime_uri_template::Operator;
 use serde_json::Value;
 
-use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply, finish};
+use super::{
+    CallFuture, Context, Dependency, EarlierArguments, Finished, HandlerError, HandlerResult, Input, Reply,
+    ServerFnFuture, finish,
+};
 use crate::{
     auth::Scopes,
     model::{CacheScope, Icon, Role},
@@ -21,7 +25,7 @@ pub use rule::{ArgumentDefault, Bound, Rule};
 /// A part of a URI template, usable in constants.
 pub type Part = mcp_runtime_uri_template::Part<Cow<'static, str>, Cow<'static, [Cow<'static, str>]>>;
 
-/// A tool, resource or prompt, as a macro emits it or a program creates it.
+/// A tool, resource or prompt, as a macro emits it or a program creates it, or a method, which a program creates.
 #[derive(Debug, Clone)]
 pub enum Entry {
     /// A tool.
@@ -33,6 +37,9 @@ pub enum Entry {
     /// A prompt.
     #[doc(hidden)]
     Prompt(EntryRef<PromptEntry>),
+    /// A method of an extension.
+    #[doc(hidden)]
+    Method(EntryRef<MethodEntry>),
 }
 
 /// A reference to the description of a function. Its address identifies the function.
@@ -71,6 +78,7 @@ impl Entry {
             Self::Tool(entry) => &entry.common,
             Self::Resource(entry) => &entry.common,
             Self::Prompt(entry) => &entry.common,
+            Self::Method(entry) => &entry.common,
         }
     }
 
@@ -79,6 +87,7 @@ impl Entry {
             Self::Tool(_) => EntryKind::Tool,
             Self::Resource(_) => EntryKind::Resource,
             Self::Prompt(_) => EntryKind::Prompt,
+            Self::Method(_) => EntryKind::Method,
         }
     }
 
@@ -88,43 +97,43 @@ impl Entry {
     }
 }
 
-macro_rules! entry_kinds {
-    ($($(#[$doc:meta])* $kind:ident = $plural:literal,)*) => {
-        /// The kind of an entry.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        #[non_exhaustive]
-        pub enum EntryKind {
-            $($(#[$doc])* $kind,)*
-        }
-
-        impl EntryKind {
-            pub(crate) const ALL: &'static [Self] = &[$(Self::$kind),*];
-
-            /// Returns the method of the notification that the list of this kind has changed.
-            pub(crate) fn list_changed(self) -> &'static str {
-                match self {
-                    $(Self::$kind => concat!("notifications/", $plural, "/list_changed"),)*
-                }
-            }
-
-            /// Returns the member of `subscriptions/listen` that asks for this notification.
-            pub(crate) fn list_filter(self) -> &'static str {
-                match self {
-                    $(Self::$kind => concat!($plural, "ListChanged"),)*
-                }
-            }
-        }
-    };
+/// The kind of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// A `#[tool]`.
+    Tool,
+    /// A `#[resource]`, static or templated.
+    Resource,
+    /// A `#[prompt]`.
+    Prompt,
+    /// A method of an extension, which is not listed.
+    Method,
 }
 
-entry_kinds! {
-    /// A `#[tool]`.
-    Tool = "tools",
-    /// A `#[resource]`, static or templated.
-    Resource = "resources",
-    /// A `#[prompt]`.
-    Prompt = "prompts",
+impl EntryKind {
+    pub(crate) const ALL: &'static [Self] = &[Self::Tool, Self::Resource, Self::Prompt, Self::Method];
+
+    /// Returns the method of the notification that the list of this kind has changed, if there is a list.
+    pub(crate) fn list_changed(self) -> Option<&'static str> {
+        match self {
+            Self::Tool => Some("notifications/tools/list_changed"),
+            Self::Resource => Some("notifications/resources/list_changed"),
+            Self::Prompt => Some("notifications/prompts/list_changed"),
+            Self::Method => None,
+        }
+    }
+
+    /// Returns the member of `subscriptions/listen` that asks for this notification.
+    pub(crate) fn list_filter(self) -> Option<&'static str> {
+        match self {
+            Self::Tool => Some("toolsListChanged"),
+            Self::Resource => Some("resourcesListChanged"),
+            Self::Prompt => Some("promptsListChanged"),
+            Self::Method => None,
+        }
+    }
 }
 
 /// An annotated function or a skill, by which functions are selected: for
@@ -151,11 +160,40 @@ pub struct EntryInfo<'a> {
     pub function: &'a str,
     /// The source of a function, which identifies it.
     source: Option<&'a SourceLocation>,
+    /// The members of the listed `_meta`.
+    #[cfg(feature = "ui")]
+    meta: &'a [(Cow<'static, str>, Cow<'static, str>)],
 }
 
 impl<'a> EntryInfo<'a> {
+    /// Returns the address of the description of a function, which distinguishes it from other functions.
+    pub(crate) fn address(&self) -> Option<usize> {
+        self.source.map(|source| std::ptr::from_ref(source).addr())
+    }
+
+    /// Returns the entry with another name.
+    pub(crate) fn named(self, name: &'a str) -> Self {
+        Self { name, ..self }
+    }
+
     pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [Cow<'static, str>]) -> Self {
-        Self { kind: EntryKind::Resource, name, tags, package: "", module: path, function: "", source: None }
+        Self {
+            kind: EntryKind::Resource,
+            name,
+            tags,
+            package: "",
+            module: path,
+            function: "",
+            source: None,
+            #[cfg(feature = "ui")]
+            meta: &[],
+        }
+    }
+
+    /// Returns whether only pages call the tool.
+    #[cfg(feature = "ui")]
+    pub(crate) fn is_app_only(&self) -> bool {
+        crate::ui::ToolUi::of(self.meta).is_ok_and(|ui| ui.is_app_only())
     }
 
     /// Returns whether the function has a tag.
@@ -257,7 +295,7 @@ pub trait Collect {
 pub fn resource_uri<R: Collect>(variables: &[(&str, &str)]) -> String {
     let resources = R::entries().iter().filter_map(|entry| match entry {
         Entry::Resource(entry) => Some(entry),
-        Entry::Tool(_) | Entry::Prompt(_) => None,
+        Entry::Tool(_) | Entry::Prompt(_) | Entry::Method(_) => None,
     });
     let resources: Vec<_> = resources.collect();
     let mut matching = resources.iter().filter(|entry| entry.has_variables(variables));
@@ -347,6 +385,8 @@ impl CommonEntry {
             module: source.module,
             function: source.function,
             source: Some(source),
+            #[cfg(feature = "ui")]
+            meta: &self.meta,
         }
     }
 }
@@ -460,6 +500,20 @@ pub struct PromptEntry {
     pub common: CommonEntry,
 }
 
+/// A method of an extension: its description, and the code that it calls.
+#[derive(Debug)]
+pub struct MethodEntry {
+    pub(crate) common: CommonEntry,
+}
+
+/// Returns whether a method belongs to an extension, so that no revision of the protocol can define it.
+pub(crate) fn is_extension_method(method: &str) -> bool {
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte));
+    method
+        .split_once('/')
+        .is_some_and(|(domain, name)| domain.contains('.') && !name.is_empty() && is_plain(domain) && is_plain(name))
+}
+
 /// The scopes of an entry.
 #[derive(Debug)]
 pub enum EntryScopes {
@@ -479,7 +533,24 @@ impl EntryScopes {
 }
 
 /// A closure that decodes the arguments and returns the future of a call.
-pub(crate) type Closure = dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync;
+pub(crate) type CallFn = dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync;
+
+/// A closure that completes the value of an argument: its name, the value, and the earlier arguments.
+pub(crate) type CompleteFn = dyn Fn(&str, &str, EarlierArguments, Context) -> ServerFnFuture + Send + Sync;
+
+/// A closure that learns of the URIs that clients subscribe to.
+pub(crate) type SubscribedFn = dyn Fn(&str) + Send + Sync;
+
+/// What an entry calls that a program created.
+#[derive(Clone)]
+pub struct Closures {
+    pub(crate) call: Arc<CallFn>,
+    pub(crate) complete: Option<Arc<CompleteFn>>,
+    /// Is called when a client subscribes to a URI of a resource.
+    pub(crate) subscribed: Option<Arc<SubscribedFn>>,
+    /// Whether the entry is left out if it is invalid.
+    pub(crate) is_optional: bool,
+}
 
 /// How a function is called.
 #[derive(Clone)]
@@ -488,8 +559,8 @@ pub enum Handler {
     Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),
     /// A function that runs as a future.
     Async(for<'a> fn(Input<'a>, Context) -> Result<CallFuture, HandlerError>),
-    /// A closure that returns a future.
-    Closure(Arc<Closure>),
+    /// Closures of a program, one of which returns a future.
+    Closure(Closures),
 }
 
 impl Handler {
@@ -502,8 +573,13 @@ impl Handler {
         match self {
             Self::Sync(function) => Ok(Box::pin(ready(finish(&context, |reply| function(input, reply))))),
             Self::Async(function) => function(input, context),
-            Self::Closure(function) => function(input, context),
+            Self::Closure(closures) => (closures.call)(input, context),
         }
+    }
+
+    /// Returns the closures, if a program created the entry.
+    pub(crate) fn closures(&self) -> Option<&Closures> {
+        if let Self::Closure(closures) = self { Some(closures) } else { None }
     }
 }
 

@@ -3,17 +3,19 @@
 use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
 
 use mcp_runtime_uri_template::{check_meta_key, parse};
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    ArgumentEntry, ArgumentType, CommonEntry, Entry, EntryRef, EntryScopes, Handler, Hints, OutputType, Part,
-    PromptEntry, ResourceEntry, SourceLocation, TaskSupport, ToolEntry,
+    ArgumentEntry, ArgumentType, Closures, CommonEntry, Entry, EntryRef, EntryScopes, Handler, Hints, MethodEntry,
+    OutputType, Part, PromptEntry, ResourceEntry, SourceLocation, TaskSupport, ToolEntry,
 };
 use crate::{
     auth::Scopes,
+    error::Fault,
     handler::{
-        Context, Dependency, HandlerResult, Input, PromptOutput, Reply, ResourceOutput, ToolOutput, finish,
+        CallFuture, CompletionsOutput, Context, Dependency, EarlierArguments, ErrorOutput, HandlerError, HandlerResult,
+        Input, PromptOutput, Reply, ResourceOutput, ResultKind, ServerFnOutput, ToolOutput, finish, member,
         write_prompt, write_resource, write_tool,
     },
     model::{CacheScope, Icon},
@@ -55,17 +57,88 @@ fn handler<T: DeserializeOwned, R: 'static, F: Future<Output = R> + Send + 'stat
     function: impl Fn(T, Context) -> F + Send + Sync + 'static,
     write: fn(&mut Reply<'_>, R) -> HandlerResult,
 ) -> Handler {
-    Handler::Closure(Arc::new(move |input: Input<'_>, context: Context| {
+    let call = move |input: Input<'_>, context: Context| -> Result<CallFuture, HandlerError> {
         let running = function(input.value()?, context.clone());
         Ok(Box::pin(async move {
             let value = running.await;
             finish(&context, |reply| write(reply, value))
         }))
-    }))
+    };
+    Handler::Closure(Closures { call: Arc::new(call), complete: None, subscribed: None, is_optional: false })
+}
+
+impl Handler {
+    fn edit(&mut self, edit: impl FnOnce(&mut Closures)) {
+        if let Self::Closure(closures) = self {
+            edit(closures);
+        }
+    }
+
+    fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
+        &mut self,
+        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
+    ) {
+        self.edit(|closures| {
+            closures.complete = Some(Arc::new(move |argument, value, earlier, context| {
+                let running = function(argument, value, earlier, context);
+                Box::pin(async move { running.await.completions().map(ServerFnOutput::Completions) })
+            }));
+        });
+    }
 }
 
 macro_rules! common_setters {
     ($($entry:ident = $variant:ident,)*) => {
+        $(
+            impl $entry {
+                /// Sets the labels by which functions are selected, as [`EntryInfo::tags`](super::EntryInfo::tags).
+                #[must_use]
+                pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) -> Self {
+                    self.common.tags = tags.into_iter().map(Into::into).collect();
+                    self
+                }
+
+                /// Sets the OAuth scopes that a caller needs.
+                #[must_use]
+                pub fn scopes(mut self, scopes: impl Into<Scopes>) -> Self {
+                    self.common.scopes = EntryScopes::Scopes(scopes.into());
+                    self
+                }
+
+                /// Leaves the entry out, with a warning in the log, if it is invalid or if its name or URI is taken. Without
+                /// it, adding the entry fails. For entries that another program describes.
+                #[must_use]
+                pub fn optional(mut self) -> Self {
+                    self.common.handler.edit(|closures| closures.is_optional = true);
+                    self
+                }
+
+                /// Sets the maximum duration of a call, in place of the server's default.
+                #[must_use]
+                pub fn timeout(mut self, timeout: Duration) -> Self {
+                    self.common.timeout = Some(timeout);
+                    self
+                }
+            }
+
+            impl From<$entry> for Entry {
+                fn from(entry: $entry) -> Self {
+                    Self::$variant(EntryRef::Shared(Arc::new(entry)))
+                }
+            }
+        )*
+    };
+}
+
+common_setters! {
+    ToolEntry = Tool,
+    ResourceEntry = Resource,
+    PromptEntry = Prompt,
+    MethodEntry = Method,
+}
+
+macro_rules! listed_setters {
+    ($($entry:ident),*) => {
         $(
             impl $entry {
                 /// Sets the display name.
@@ -92,20 +165,6 @@ macro_rules! common_setters {
                     self
                 }
 
-                /// Sets the labels by which functions are selected, as [`EntryInfo::tags`](super::EntryInfo::tags).
-                #[must_use]
-                pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) -> Self {
-                    self.common.tags = tags.into_iter().map(Into::into).collect();
-                    self
-                }
-
-                /// Sets the OAuth scopes that a caller needs.
-                #[must_use]
-                pub fn scopes(mut self, scopes: impl Into<Scopes>) -> Self {
-                    self.common.scopes = EntryScopes::Scopes(scopes.into());
-                    self
-                }
-
                 /// Adds a member of `_meta`.
                 #[must_use]
                 pub fn with_meta(mut self, key: impl Into<Cow<'static, str>>, value: Value) -> Self {
@@ -119,29 +178,12 @@ macro_rules! common_setters {
                     self.common.meta.to_mut().push((key, value.to_string().into()));
                     self
                 }
-
-                /// Sets the maximum duration of a call, in place of the server's default.
-                #[must_use]
-                pub fn timeout(mut self, timeout: Duration) -> Self {
-                    self.common.timeout = Some(timeout);
-                    self
-                }
-            }
-
-            impl From<$entry> for Entry {
-                fn from(entry: $entry) -> Self {
-                    Self::$variant(EntryRef::Shared(Arc::new(entry)))
-                }
             }
         )*
     };
 }
 
-common_setters! {
-    ToolEntry = Tool,
-    ResourceEntry = Resource,
-    PromptEntry = Prompt,
-}
+listed_setters!(ToolEntry, ResourceEntry, PromptEntry);
 
 impl ToolEntry {
     /// Creates a tool.
@@ -249,6 +291,33 @@ impl ResourceEntry {
         self.cache = Some((ttl, scope));
         self
     }
+
+    /// Sets the size in bytes.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.size = Some(bytes);
+        self
+    }
+
+    /// Sets a function that is called, with the URI, whenever a client subscribes to the resource. It must not block.
+    ///
+    /// [`Handle::resource_updated`](crate::Handle::resource_updated) notifies the clients.
+    #[must_use]
+    pub fn on_subscribe(mut self, function: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.common.handler.edit(|closures| closures.subscribed = Some(Arc::new(function)));
+        self
+    }
+
+    /// Sets the function that completes the variables of a template: it receives the name of the variable, the value to complete and the
+    /// variables that the client has already filled in.
+    #[must_use]
+    pub fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
+        mut self,
+        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.common.handler.complete(function);
+        self
+    }
 }
 
 impl PromptEntry {
@@ -273,6 +342,73 @@ impl PromptEntry {
         let common = CommonEntry::new(name.into(), schema, handler(function, write_prompt), Location::caller());
         Self { common: CommonEntry { arguments, ..common } }
     }
+
+    /// Sets the function that completes the arguments: it receives the name of the argument, the value to complete and the
+    /// arguments that the client has already filled in.
+    #[must_use]
+    pub fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
+        mut self,
+        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.common.handler.complete(function);
+        self
+    }
+}
+
+impl MethodEntry {
+    /// Creates a method of an extension, which clients call by its name in every revision.
+    ///
+    /// `name` begins with a domain of the author, as in `com.example/search`. `schema` is the JSON Schema of `params`
+    /// without `_meta`, an object, which is enforced as the schema of a [tool](ToolEntry::new).
+    ///
+    /// The result is a type that serializes to an object, to which the runtime adds `resultType` in 2026-07-28. An error
+    /// is logged, and the client learns only that the method has failed, unless it is a [`Fault`](crate::Fault), which
+    /// decides the code and the message.
+    ///
+    /// ```
+    /// use mcp_runtime::{Context, Fault, Server, function::MethodEntry};
+    /// use serde_json::{Map, Value, json};
+    ///
+    /// async fn search(params: Map<String, Value>, _: Context) -> Result<Value, Fault> {
+    ///     Ok(json!({"found": [], "text": params["text"]}))
+    /// }
+    ///
+    /// let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    /// let server = Server::empty("notes", "1.0.0")
+    ///     .with_entry(MethodEntry::new("com.example/search", schema, search).scopes("notes:read"));
+    /// # assert!(server.check().is_ok());
+    /// ```
+    #[track_caller]
+    pub fn new<T, R, E, F>(
+        name: impl Into<Cow<'static, str>>,
+        schema: Value,
+        function: impl Fn(T, Context) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: Serialize + 'static,
+        E: ErrorOutput,
+        F: Future<Output = Result<R, E>> + Send + 'static,
+    {
+        Self { common: CommonEntry::new(name.into(), schema, handler(function, write_method), Location::caller()) }
+    }
+}
+
+/// Writes the result of a method.
+fn write_method<R: Serialize, E: ErrorOutput>(reply: &mut Reply<'_>, value: Result<R, E>) -> HandlerResult {
+    let value = value.map_err(HandlerError::from_error)?;
+    let Ok(Value::Object(mut result)) = serde_json::to_value(value) else {
+        let name = &reply.call.name;
+        return Err(Fault::internal(format!("the result of `{name}` is not an object")).into());
+    };
+    let meta = result.remove("_meta");
+    result.remove("resultType");
+    reply.out.push(b'{');
+    for (name, value) in &result {
+        member(reply.out, name, value.to_string().as_bytes());
+    }
+    reply.call.encoding.end_result(reply.out, meta.as_ref().and_then(Value::as_object));
+    Ok(ResultKind::Complete)
 }
 
 /// Describes an argument by its schema, for lists and completions.

@@ -244,9 +244,7 @@ fn reject(call: &Call, limited: &str, wait: Duration) -> Outcome {
     Counter::RefusedRate.count();
     match call.kind() {
         CallKind::Tool => Outcome::error(call, message),
-        CallKind::Resource | CallKind::Prompt | CallKind::Completion => {
-            Fault::Custom { code: 429, message, data: Some(json!({ "retryAfterMs": millis })) }.into()
-        }
+        _ => Fault::Custom { code: 429, message, data: Some(json!({ "retryAfterMs": millis })) }.into(),
     }
 }
 

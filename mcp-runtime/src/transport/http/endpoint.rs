@@ -146,7 +146,7 @@ impl Endpoint {
     pub(super) fn request_source(&self, request: Parts) -> Arc<HttpRequestSource> {
         let sender = self.sender_of(&request);
         let peer = self.peer_from(&request, sender);
-        Arc::new(HttpRequestSource::new(request, sender.address(), peer, &self.shared.limits))
+        Arc::new(HttpRequestSource::new(request, self.remote(), sender, peer, &self.shared.limits))
     }
 
     pub(super) fn options(&self) -> &Arc<HttpOptions> {

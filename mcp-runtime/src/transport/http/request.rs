@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::{
     headers::{METHOD, NAME, VERSION, encoded, mismatch, plain},
     limits::SharedLimits,
-    peers::{Peer, PeerPermit},
+    peers::{Peer, PeerPermit, Remote},
     response,
 };
 use crate::{
@@ -32,6 +32,7 @@ use crate::{
 pub(super) struct HttpRequestSource {
     request: Parts,
     address: Option<SocketAddr>,
+    is_unix: bool,
     peer: Arc<Peer>,
     limits: Arc<SharedLimits>,
     /// The memory that is reserved for the body, if it is long. The calls of the message keep it.
@@ -41,14 +42,17 @@ pub(super) struct HttpRequestSource {
 }
 
 impl HttpRequestSource {
+    /// Creates the source from the head of a request, the other end of its connection, and its sender.
     pub(super) fn new(
         request: Parts,
-        address: Option<SocketAddr>,
+        remote: Remote,
+        sender: Remote,
         peer: Arc<Peer>,
         limits: &Arc<SharedLimits>,
     ) -> Self {
+        let (address, is_unix) = (sender.address(), matches!(remote, Remote::User(_)));
         let (body_memory, demanded_scopes) = Default::default();
-        Self { request, address, peer, limits: Arc::clone(limits), body_memory, demanded_scopes }
+        Self { request, address, is_unix, peer, limits: Arc::clone(limits), body_memory, demanded_scopes }
     }
 
     /// Returns the peer whose share of the limits the request uses.
@@ -97,6 +101,10 @@ impl RequestHead for HttpRequestSource {
 
     fn peer_addr(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    fn is_unix(&self) -> bool {
+        self.is_unix
     }
 
     fn sender_key(&self) -> Option<String> {
@@ -222,7 +230,7 @@ mod tests {
         }
         let options = HttpOptions::default();
         let limits = Arc::new(SharedLimits::new(&options, Arc::new(LocalSessions::new(&options))));
-        HttpRequestSource::new(parts, None, limits.peers.address(None), &limits)
+        HttpRequestSource::new(parts, Remote::Unknown, Remote::Unknown, limits.peers.address(None), &limits)
     }
 
     #[test]

@@ -22,6 +22,7 @@ use mcp_runtime::{
     auth::{
         AuthenticateFuture, AuthenticationError, Authenticator, Challenge, Identity, ProtectedResource, credentials,
     },
+    function::MethodEntry,
     http::{HttpBody, HttpService},
     prompt, resource, tool,
 };
@@ -197,6 +198,11 @@ struct Protected {
 
 fn server() -> (Server, Arc<Journal>) {
     let journal = Arc::new(Journal::default());
+    let searches = Arc::clone(&journal);
+    let search = MethodEntry::new("com.example/search", json!({"type": "object"}), move |_: Value, _: Context| {
+        searches.run();
+        async { Ok::<_, Fault>(json!({})) }
+    });
     let server = Server::empty("notes", "1.0.0")
         .title("Notes")
         .with::<whoami>()
@@ -208,6 +214,7 @@ fn server() -> (Server, Arc<Journal>) {
         .with::<waits>()
         .with::<note>()
         .with::<summary>()
+        .with_entry(search.scopes("notes.read"))
         .with_shared(Arc::clone(&journal));
     (server, journal)
 }

@@ -75,6 +75,7 @@ async fn every_kind_of_request_is_checked() {
         (by_uri, "notes.read", "ada/notes.read"),
         (by_prompt, "notes.read", "ada/notes.read"),
         (stateless("subscriptions/listen", &filter), "notes.read", "ada/notes.read"),
+        (stateless("com.example/search", &json!({})), "notes.read", "ada/notes.read"),
     ] {
         assert_requires(&server, &request, scopes, granted).await;
     }
@@ -95,6 +96,7 @@ async fn every_kind_of_function_alone_is_checked() {
         ("read_notes", call("read_notes")),
         ("note", stateless("resources/read", &json!({"uri": "notes://7"}))),
         ("summary", stateless("prompts/get", &json!({"name": "summary"}))),
+        ("com.example/search", stateless("com.example/search", &json!({}))),
     ] {
         let only = |server: Server| server.only(move |entry| [name, "whoami"].contains(&entry.name));
         let server = Protected::with(only, HttpOptions::default());

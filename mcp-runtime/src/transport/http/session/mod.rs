@@ -165,8 +165,8 @@ impl HttpSession {
         let attached = stream.attach();
         state.streams.insert(id, stream);
         if state.streams.len() > MAX_STREAMS {
-            let over = state.streams.iter().find(|(id, stream)| **id != 0 && stream.is_over()).map(|(id, _)| *id);
-            let oldest = over.or_else(|| state.streams.keys().copied().find(|id| *id != 0));
+            let over = state.streams.iter().find(|(id, stream)| **id != GENERAL && stream.is_over()).map(|(id, _)| *id);
+            let oldest = over.or_else(|| state.streams.keys().copied().find(|id| *id != GENERAL));
             oldest.and_then(|id| state.streams.remove(&id));
         }
         attached

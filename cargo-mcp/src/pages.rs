@@ -1,0 +1,78 @@
+//! Pages of tools, as the extension MCP Apps describes them.
+
+use serde_json::{Value, json};
+
+use crate::content::decode_base64;
+
+/// The identifier of the extension.
+pub(crate) const EXTENSION: &str = "io.modelcontextprotocol/ui";
+
+/// The media type of pages.
+pub(crate) const MIME_TYPE: &str = "text/html;profile=mcp-app";
+
+/// Returns the capabilities of a client that shows pages and has no others.
+pub(crate) fn capabilities() -> Value {
+    json!({"extensions": {EXTENSION: {"mimeTypes": [MIME_TYPE]}}})
+}
+
+/// Returns the URI of a tool's page from its `_meta`. Some servers still use the deprecated flat key.
+pub(crate) fn uri(meta: &Value) -> Option<&str> {
+    meta["ui"]["resourceUri"].as_str().or_else(|| meta["ui/resourceUri"].as_str())
+}
+
+/// Returns whether pages may call the tool with this `_meta`.
+pub(crate) fn may_call(meta: &Value) -> bool {
+    meta["ui"]["visibility"].as_array().is_none_or(|visibility| visibility.iter().any(|reader| reader == "app"))
+}
+
+/// Returns the document in the contents of a page.
+///
+/// # Errors
+///
+/// Returns the reason why the contents are not a page.
+pub(crate) fn html(contents: &Value) -> Result<String, String> {
+    let mime = contents["mimeType"].as_str().unwrap_or_default();
+    if mime.replace(' ', "") != MIME_TYPE {
+        return Err(format!("has the MIME type `{mime}`, expected `{MIME_TYPE}`"));
+    }
+    match (contents["text"].as_str(), contents["blob"].as_str()) {
+        (Some(text), _) => Ok(text.to_owned()),
+        (None, Some(blob)) => {
+            let bytes = decode_base64(blob).map_err(|failure| failure.message().to_owned())?;
+            String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
+        }
+        (None, None) => Err("has no content".to_owned()),
+    }
+}
+
+/// Returns the names of the tools that a page calls as `app.call("name"`. Names that are computed are not found.
+pub(crate) fn called_tools(html: &str) -> Vec<&str> {
+    const CALL: &str = "app.call(";
+    let is_in_name = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$');
+    let calls = html.match_indices(CALL).filter(|(at, _)| !html[..*at].ends_with(is_in_name));
+    let names = calls.filter_map(|(at, _)| {
+        let rest = html[at + CALL.len()..].trim_start();
+        let quote = rest.chars().next().filter(|first| matches!(first, '"' | '\'' | '`'))?;
+        let (name, _) = rest[1..].split_once(quote)?;
+        (!name.contains(['\n', '$'])).then_some(name)
+    });
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::called_tools;
+
+    #[test]
+    fn calls_with_literal_names_are_found() {
+        for (script, expected) in [
+            (r#"await app.call("add_note", { title });"#, vec!["add_note"]),
+            ("app.call('a'); app.call( `b` )", vec!["a", "b"]),
+            ("app.call(\n    \"a\",\n)", vec!["a"]),
+            ("app.call(name); app.call(`add_${kind}`); app.call(", vec![]),
+            ("call(\"a\"); app.calls(\"b\"); myapp.call(\"c\"); window.app.call(\"d\")", vec!["d"]),
+        ] {
+            assert_eq!(called_tools(script), expected, "{script}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `#[ui("ui://…", …)]`
+
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::LitStr;
+
+use super::{
+    CommonSyntax, Function, ResourceSyntax, common,
+    options::{OptionSpec, Options, spec},
+    resource::uri_and_rest,
+};
+use crate::errors::Errors;
+
+const OWN: [OptionSpec; 10] = [
+    spec("file", r#"file = "board.html""#),
+    spec("connect", r#"connect = ["https://api.example.com", …]"#),
+    spec("resources", r#"resources = ["https://cdn.example.com", …]"#),
+    spec("frames", r#"frames = ["https://www.example.com", …]"#),
+    spec("base_uris", r#"base_uris = ["https://cdn.example.com", …]"#),
+    spec("permissions", "permissions = [camera, microphone, geolocation, clipboard_write]"),
+    spec("domain", r#"domain = "www-example-com.example.net""#),
+    spec("prefers_border", "prefers_border` or `prefers_border = false"),
+    spec("ttl", r#"ttl = "5m""#),
+    spec("public", "public` or `public = true"),
+];
+
+pub(super) static KNOWN: [&[OptionSpec]; 3] = [&common::NAMES, &OWN, &common::OTHERS];
+
+/// The parsed options and function of `#[ui]`.
+pub(crate) struct PageSyntax {
+    /// The page as a resource.
+    pub(crate) resource: ResourceSyntax,
+    pub(crate) file: Option<LitStr>,
+    pub(crate) connect: Vec<LitStr>,
+    pub(crate) resources: Vec<LitStr>,
+    pub(crate) frames: Vec<LitStr>,
+    pub(crate) base_uris: Vec<LitStr>,
+    pub(crate) permissions: Vec<Ident>,
+    pub(crate) domain: Option<LitStr>,
+    pub(crate) prefers_border: Option<(bool, Span)>,
+}
+
+impl PageSyntax {
+    pub(crate) fn read(given: TokenStream, function: Function, errors: &mut Errors) -> Self {
+        let mut options = Options::new("ui", KNOWN.into_iter().flatten());
+        let (uri, rest) = uri_and_rest(given, r#"write `#[ui("ui://notes/board")]`"#, errors);
+        options.read(rest, errors);
+        let common = CommonSyntax::read(&mut options, errors);
+        let (ttl, public) = (options.text("ttl", errors), options.boolean("public", errors));
+        Self {
+            resource: ResourceSyntax { ttl, public, ..ResourceSyntax::new(function, common, uri) },
+            file: options.text("file", errors),
+            connect: options.array("connect", errors),
+            resources: options.array("resources", errors),
+            frames: options.array("frames", errors),
+            base_uris: options.array("base_uris", errors),
+            permissions: options.array("permissions", errors),
+            domain: options.text("domain", errors),
+            prefers_border: options.boolean("prefers_border", errors),
+        }
+    }
+}

@@ -1,0 +1,2 @@
+document.title = "</script><!--";
+// fetch("https://comment.example")

@@ -1,0 +1,1 @@
+import "https://cdn.example.com/library.js"; const from = "./not-a-file";

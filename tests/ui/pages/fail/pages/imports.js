@@ -1,0 +1,1 @@
+import { a } from "./imported.js"; import"./absent.js"; const path = "./imported.js";
