@@ -14,16 +14,27 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long the output is read after the end of the program, which may have left a process behind.
 const REST: Duration = Duration::from_secs(1);
 
-pub(crate) struct Program {
-    pub(crate) path: PathBuf,
-    pub(crate) output_limit: usize,
+/// A program that calls start.
+#[derive(Debug)]
+pub struct Program {
+    path: PathBuf,
+    output_limit: usize,
     /// A permit for each child process.
-    pub(crate) processes: Semaphore,
+    processes: Semaphore,
 }
 
 impl Program {
+    /// Creates a program with a number of processes at the same time, and of bytes in the text of each stream.
+    pub fn new(path: PathBuf, output_limit: usize, max_processes: usize) -> Self {
+        Self { path, output_limit, processes: Semaphore::new(max_processes.clamp(1, Semaphore::MAX_PERMITS)) }
+    }
+
     /// Runs the program to its end, and kills it if the future is dropped.
-    pub(crate) async fn run(&self, arguments: Vec<String>) -> Result<String, String> {
+    ///
+    /// # Errors
+    ///
+    /// Returns what the model reads if the program cannot be started, or fails.
+    pub async fn run(&self, arguments: Vec<String>) -> Result<String, String> {
         let _permit = self.processes.acquire().await.map_err(|error| error.to_string())?;
         let fail = |error: io::Error| format!("the output of the program cannot be read: {}", error.kind());
         let mut command = Command::new(&self.path);

@@ -91,7 +91,13 @@ use std::{env, ffi::OsString, path::PathBuf, process, sync::Arc, thread};
 
 use clap::Command;
 use mcp_runtime::{Server, function::ToolEntry};
-use tokio::{runtime, sync::Semaphore};
+use tokio::runtime;
+
+/// What `mcp-config` shares with this crate.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::child::Program;
+}
 
 /// The default of [`Program::output_limit`].
 const OUTPUT_LIMIT: usize = 256 * 1024;
@@ -218,8 +224,7 @@ impl Program {
             Ok(path) => path,
             Err(error) => panic!("the path of the current program cannot be found: {error}"),
         };
-        let processes = Semaphore::new(self.max_processes.clamp(1, Semaphore::MAX_PERMITS));
-        let program = Arc::new(child::Program { path, output_limit: self.output_limit, processes });
+        let program = Arc::new(child::Program::new(path, self.output_limit, self.max_processes));
         commands::tools(self.command, &program, &self.configure)
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use mcp_runtime::telemetry::{BackendOperation, Operation, SessionEnd};
+use mcp_runtime::telemetry::{BackendOperation, Operation, SessionEnd, StreamEnd};
 
 /// The boundaries of the buckets of durations, in seconds.
 pub(crate) const BUCKETS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
@@ -17,12 +17,13 @@ pub(crate) enum DurationMetric {
     ClientOperation,
     Task,
     Session,
+    Stream,
     Backend,
 }
 
 impl DurationMetric {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::ServerOperation, Self::ClientOperation, Self::Task, Self::Session, Self::Backend];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::ServerOperation, Self::ClientOperation, Self::Task, Self::Session, Self::Stream, Self::Backend];
 
     /// Returns the name and a description.
     pub(crate) fn describe(self) -> (&'static str, &'static str) {
@@ -35,6 +36,9 @@ impl DurationMetric {
             }
             Self::Task => ("mcp.server.task.duration", "Time that the function of a task ran"),
             Self::Session => ("mcp.server.session.duration", "Time from the start of a session to its end"),
+            Self::Stream => {
+                ("mcp.server.stream.duration", "Time from the start of an event stream over HTTP to its end")
+            }
             Self::Backend => ("mcp.server.backend.operation.duration", "Time of an operation of the shared backend"),
         }
     }
@@ -62,6 +66,12 @@ pub(crate) fn of_session<'a>(session: &SessionEnd<'a>) -> Attributes<'a> {
     attributes[0] = ("mcp.protocol.version", Some(Cow::Borrowed(session.protocol_version)));
     attributes[1] = ("network.protocol.name", session.network.protocol_name.map(Cow::Borrowed));
     attributes[2] = ("error.type", session.error_type.map(Cow::Borrowed));
+    attributes
+}
+
+pub(crate) fn of_stream(stream: &StreamEnd) -> Attributes<'static> {
+    let mut attributes = [const { ("", None) }; 10];
+    attributes[0] = ("mcp.stream.kind", Some(Cow::Borrowed(stream.kind)));
     attributes
 }
 

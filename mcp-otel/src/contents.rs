@@ -1,8 +1,12 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use mcp_runtime::layers::{Call, CallKind, Layer, LayerFuture, Next};
+use opentelemetry::{Context, KeyValue, trace::TraceContextExt as _};
 use tracing::Span;
-use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_opentelemetry::get_otel_context;
+use tracing_subscriber::{Registry, registry::LookupSpan as _};
+
+use crate::trace::OPERATION;
 
 /// A layer that records the arguments and the result of tools in spans, as `gen_ai.tool.call.arguments` and
 /// `gen_ai.tool.call.result`.
@@ -42,25 +46,34 @@ impl RecordContents {
         self
     }
 
-    fn record(&self, span: &Span, attribute: &'static str, tool: &str, json: &str) {
+    fn record(&self, operation: &Context, attribute: &'static str, tool: &str, json: &str) {
         let json = self.redact.as_ref().map_or(Cow::Borrowed(json), |redact| redact(tool, json).into());
         let end = (0..=self.max_bytes.min(json.len())).rev().find(|end| json.is_char_boundary(*end));
-        span.set_attribute(attribute, json[..end.unwrap_or_default()].to_owned());
+        operation.span().set_attribute(KeyValue::new(attribute, json[..end.unwrap_or_default()].to_owned()));
     }
+}
+
+/// Returns the context of the operation, whose span is around that of the layer.
+fn operation() -> Option<Context> {
+    let context = Span::current().with_subscriber(|(id, subscriber)| {
+        let current = subscriber.downcast_ref::<Registry>()?.span(id)?;
+        let operation = current.scope().find(|span| span.metadata().target() == OPERATION)?;
+        get_otel_context(&operation.id(), subscriber)
+    });
+    context.flatten()
 }
 
 impl Layer for RecordContents {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
         Box::pin(async move {
-            let span = Span::current();
-            if call.kind() != CallKind::Tool || span.is_disabled() {
+            let Some(operation) = operation().filter(|_| call.kind() == CallKind::Tool) else {
                 return next.run(call).await;
-            }
+            };
             let tool = call.name().to_owned();
-            self.record(&span, "gen_ai.tool.call.arguments", &tool, call.arguments());
+            self.record(&operation, "gen_ai.tool.call.arguments", &tool, call.arguments());
             let outcome = next.run(call).await;
             if let Some(json) = outcome.json() {
-                self.record(&span, "gen_ai.tool.call.result", &tool, json);
+                self.record(&operation, "gen_ai.tool.call.result", &tool, json);
             }
             outcome
         })

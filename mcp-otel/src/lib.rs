@@ -23,7 +23,7 @@ use std::fmt;
 use mcp_runtime::telemetry::{EnterContext, TraceCarrier, TraceContext};
 use mcp_runtime::{
     Server,
-    telemetry::{BackendOperation, Operation, SessionEnd, Stats, Telemetry},
+    telemetry::{BackendOperation, Operation, SessionEnd, Stats, StreamEnd, Telemetry},
 };
 #[cfg(feature = "sdk")]
 use tracing::Span;
@@ -102,17 +102,34 @@ impl Otel {
 
     fn is_off(&self) -> bool {
         #[cfg(feature = "sdk")]
-        if self.metrics.is_some() || !matches!(self.spans, trace::Spans::Off) {
+        if !matches!(self.spans, trace::Spans::Off) {
             return false;
+        }
+        !self.has_metrics()
+    }
+
+    fn has_metrics(&self) -> bool {
+        #[cfg(feature = "sdk")]
+        if self.metrics.is_some() {
+            return true;
         }
         #[cfg(feature = "prometheus")]
         if self.prometheus.is_some() {
-            return false;
+            return true;
         }
-        true
+        false
     }
 
-    fn record(&self, duration: DurationMetric, attributes: &Attributes<'_>, time: std::time::Duration) {
+    fn record<'a>(
+        &self,
+        duration: DurationMetric,
+        attributes: impl FnOnce() -> Attributes<'a>,
+        time: std::time::Duration,
+    ) {
+        if !self.has_metrics() {
+            return;
+        }
+        let attributes = &attributes();
         #[cfg(feature = "sdk")]
         if let Some(metrics) = &self.metrics {
             metrics.record(duration, attributes, time);
@@ -154,23 +171,27 @@ impl Telemetry for Otel {
     }
 
     fn server_operation(&self, operation: &Operation<'_>) {
-        self.record(DurationMetric::ServerOperation, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::ServerOperation, || attributes::of_operation(operation), operation.duration);
     }
 
     fn client_operation(&self, operation: &Operation<'_>) {
-        self.record(DurationMetric::ClientOperation, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::ClientOperation, || attributes::of_operation(operation), operation.duration);
     }
 
     fn task_operation(&self, operation: &Operation<'_>) {
-        self.record(DurationMetric::Task, &attributes::of_operation(operation), operation.duration);
+        self.record(DurationMetric::Task, || attributes::of_operation(operation), operation.duration);
     }
 
     fn session_ended(&self, session: &SessionEnd<'_>) {
-        self.record(DurationMetric::Session, &attributes::of_session(session), session.duration);
+        self.record(DurationMetric::Session, || attributes::of_session(session), session.duration);
+    }
+
+    fn stream_ended(&self, stream: &StreamEnd) {
+        self.record(DurationMetric::Stream, || attributes::of_stream(stream), stream.duration);
     }
 
     fn backend_operation(&self, operation: &BackendOperation) {
-        self.record(DurationMetric::Backend, &attributes::of_backend(operation), operation.duration);
+        self.record(DurationMetric::Backend, || attributes::of_backend(operation), operation.duration);
     }
 
     fn names_users(&self) -> bool {

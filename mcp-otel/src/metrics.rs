@@ -1,6 +1,8 @@
 //! Measurements through the OpenTelemetry SDK.
 
-use mcp_runtime::telemetry::Stats;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_runtime::telemetry::{Stat, Stats};
 use opentelemetry::{
     KeyValue, Value,
     metrics::{Histogram, Meter, MeterProvider as _},
@@ -12,6 +14,25 @@ use crate::{
     attributes::{Attributes, BUCKETS, DurationMetric},
     exporter, trace,
 };
+
+/// The statistics of a server, which are read once for all instruments of a collection.
+#[derive(Debug)]
+struct Reading {
+    stats: Stats,
+    /// The statistics of the last reading that no instrument has taken.
+    last: Mutex<Vec<Stat>>,
+}
+
+impl Reading {
+    /// Removes the statistics of an instrument. They are read again if it has taken them before.
+    fn take(&self, name: &str) -> Vec<Stat> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if !last.iter().any(|stat| stat.name == name) {
+            *last = self.stats.read();
+        }
+        last.extract_if(.., |stat| stat.name == name).collect()
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -39,12 +60,12 @@ impl Metrics {
     /// Creates an instrument for each metric of a server.
     pub(crate) fn connect(&self, stats: &Stats) {
         let all = stats.read();
+        let reading = Arc::new(Reading { stats: stats.clone(), last: Mutex::default() });
         for metric in all.chunk_by(|a, b| a.name == b.name) {
             let first = metric[0];
-            let stats = stats.clone();
+            let reading = Arc::clone(&reading);
             let values = move || {
-                let values = stats.read().into_iter().filter(move |stat| stat.name == first.name);
-                values.map(|stat| {
+                reading.take(first.name).into_iter().map(|stat| {
                     let attributes = stat.attribute.map(|(name, value)| KeyValue::new(name, value));
                     (stat.value, attributes)
                 })

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_runtime::{Revision, Server, testing::TestClient, tool};
+use mcp_runtime::{Revision, Server, layers::LogCalls, testing::TestClient, tool};
 use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::{
     metrics::{
@@ -91,7 +91,8 @@ async fn a_span_continues_the_trace_of_the_client() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let contents = RecordContents::new(14).redact(|_, json| json.replace("false", "0"));
     let telemetry = otel(spans);
-    let mut client = client(Server::empty("spans", "1.0.0").telemetry(telemetry).layer(contents));
+    let mut client =
+        client(Server::empty("spans", "1.0.0").telemetry(telemetry).layer(contents).layer(LogCalls::new()));
     let result = call(&mut client, json!({"fails": false})).await;
     call(&mut client, json!({"fails": true})).await;
 
@@ -99,13 +100,25 @@ async fn a_span_continues_the_trace_of_the_client() {
     let calls: Vec<_> = spans.iter().filter(|span| span.name == "tools/call hand_on").collect();
     let [succeeded, failed] = *calls else { panic!("{spans:?}") };
     for span in [succeeded, failed] {
+        // The access log names the user, and stays in the log.
+        assert_eq!(span.events.len(), 0);
         assert_eq!(span.span_kind, SpanKind::Server);
         assert_eq!(span.span_context.trace_id().to_string(), TRACE);
         assert_eq!(span.parent_span_id.to_string(), PARENT);
         assert_eq!(span.links.len(), 0);
     }
     let inner = spans.iter().find(|span| span.name == "inner").unwrap();
-    assert_eq!(inner.parent_span_id, succeeded.span_context.span_id());
+    let mut parent = succeeded;
+    for name in [
+        "layer mcp_otel::contents::RecordContents",
+        "layer mcp_runtime::layers::log_calls::LogCalls",
+        "function hand_on",
+        "inner",
+    ] {
+        let child = spans.iter().find(|span| span.parent_span_id == parent.span_context.span_id()).unwrap();
+        assert_eq!(child.name, name);
+        parent = child;
+    }
     let handed_on = format!("00-{TRACE}-{}-01 user=ada", inner.span_context.span_id());
     assert_eq!(result["content"][0]["text"], handed_on);
     assert_eq!((&succeeded.status, attribute(succeeded, "error.type")), (&Status::Unset, None));
@@ -155,7 +168,9 @@ async fn operations_that_are_not_sampled_have_no_spans_and_hand_their_context_on
         (Sampler::AlwaysOn, Some("00"), true),
         (Sampler::TraceIdRatioBased(0.0), None, false),
     ] {
-        for (tool, is_logged) in [("hand_on", false), ("hand_on", true), ("hand_on_blocking", false), ("hand_on_directly", false)] {
+        for (tool, is_logged) in
+            [("hand_on", false), ("hand_on", true), ("hand_on_blocking", false), ("hand_on_directly", false)]
+        {
             let (exporter, spans) = export(sampler.clone());
             let log = Log::default();
             let subscriber = Registry::default().with(is_logged.then(|| log.clone())).with(spans.layer());
@@ -201,6 +216,8 @@ async fn operations_are_measured_in_the_buckets_of_the_conventions() {
     telemetry.metrics = Some(metrics::Metrics::new(provider.clone()));
     let mut client = client(Server::empty("metrics", "1.0.0").telemetry(telemetry));
     call(&mut client, json!({"fails": true})).await;
+    provider.force_flush().unwrap();
+    exporter.reset();
     provider.force_flush().unwrap();
 
     let exported = exporter.get_finished_metrics().unwrap();

@@ -9,7 +9,7 @@ use std::{
 
 use mcp_runtime::telemetry::{EnterContext, TraceCarrier, TraceContext};
 use opentelemetry::{
-    Context, ContextGuard,
+    Context,
     baggage::{BaggageExt as _, KeyValueMetadata},
     propagation::{Extractor, Injector, TextMapCompositePropagator, TextMapPropagator},
     trace::{SpanContext, SpanId, SpanKind, TraceContextExt as _, TraceFlags, TraceId, TracerProvider as _},
@@ -21,14 +21,13 @@ use opentelemetry_sdk::{
     trace::{Config, IdGenerator, RandomIdGenerator, SamplingDecision, SdkTracerProvider, ShouldSample},
 };
 use tracing::{
-    Level, Metadata, Span, Subscriber, dispatcher,
+    Level, Span, Subscriber, dispatcher,
     field::{Field, Visit},
     span::{Id, Record},
-    subscriber::Interest,
 };
 use tracing_opentelemetry::{OpenTelemetrySpanExt as _, get_otel_context};
 use tracing_subscriber::{
-    filter::{LevelFilter, dynamic_filter_fn},
+    filter::{LevelFilter, filter_fn},
     layer::{Context as LayerContext, Identity, Layer},
     registry::LookupSpan,
 };
@@ -65,8 +64,6 @@ pub(crate) fn spans() -> &'static Result<Spans, Error> {
 }
 
 thread_local! {
-    /// Whether the operation that the thread handles has no span.
-    static IS_UNSAMPLED: Cell<bool> = const { Cell::new(false) };
     /// The id of the next trace, whose first span was sampled by it.
     static NEXT_TRACE: Cell<Option<TraceId>> = const { Cell::new(None) };
 }
@@ -82,18 +79,6 @@ impl IdGenerator for Ids {
 
     fn new_span_id(&self) -> SpanId {
         self.0.new_span_id()
-    }
-}
-
-/// The current context of a thread, while it handles an operation without a span.
-struct Unsampled {
-    _context: ContextGuard,
-    was_unsampled: bool,
-}
-
-impl Drop for Unsampled {
-    fn drop(&mut self) {
-        IS_UNSAMPLED.set(self.was_unsampled);
     }
 }
 
@@ -125,7 +110,6 @@ impl Spans {
                 let result = sampler.should_sample(Some(&parent), trace_id, "", &SpanKind::Server, &[], &[]);
                 if result.decision != SamplingDecision::Drop {
                     NEXT_TRACE.set((!parent_span.is_valid()).then_some(trace_id));
-                    IS_UNSAMPLED.set(false);
                     return None;
                 }
                 let flags = TraceFlags::default();
@@ -133,10 +117,7 @@ impl Spans {
                 parent.with_remote_span_context(own)
             }
         };
-        Some(Arc::new(move || {
-            let _context = context.clone().attach();
-            Box::new(Unsampled { _context, was_unsampled: IS_UNSAMPLED.replace(true) }) as Box<dyn Any>
-        }))
+        Some(Arc::new(move || Box::new(context.clone().attach()) as Box<dyn Any>))
     }
 }
 
@@ -179,22 +160,22 @@ where
     let layer = layer.with_location(false).with_threads(false).with_target(false).with_tracked_inactivity(false);
     let layer = layer.and_then(Rename);
     // Events of level `error` would mark spans of successful calls as failed.
-    let is_exported = |metadata: &Metadata<'_>| metadata.is_span() && *metadata.level() <= Level::INFO;
-    let spans = dynamic_filter_fn(move |metadata, _| {
-        is_exported(metadata) && !(metadata.target() == OPERATION && IS_UNSAMPLED.get())
+    let spans = filter_fn(|metadata| match metadata.target() {
+        UNSAMPLED => false,
+        CALL => metadata.is_span(),
+        _ => metadata.is_span() && *metadata.level() <= Level::INFO,
     });
-    let spans = spans.with_callsite_filter(move |metadata| match is_exported(metadata) {
-        true if metadata.target() == OPERATION => Interest::sometimes(),
-        true => Interest::always(),
-        false => Interest::never(),
-    });
-    layer.with_filter(spans.with_max_level_hint(LevelFilter::INFO)).boxed()
+    layer.with_filter(spans.with_max_level_hint(LevelFilter::DEBUG)).boxed()
 }
 
 mcp_runtime::telemetry_layer!(layer);
 
-/// The target of the runtime's spans.
-const OPERATION: &str = "mcp_runtime::request";
+/// The target of the runtime's spans of operations.
+pub(crate) const OPERATION: &str = "mcp_runtime::request";
+/// The target of its spans of operations that are not sampled.
+const UNSAMPLED: &str = "mcp_runtime::request::unsampled";
+/// The target of its spans of functions and layers, whose level is `debug`.
+const CALL: &str = "mcp_runtime::call";
 
 /// Changes the name of a span once its tool or prompt is known. `tracing-opentelemetry` ignores `otel.name` after a span was
 /// entered.

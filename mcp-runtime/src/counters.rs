@@ -11,6 +11,9 @@ use std::{
 pub(crate) enum Counter {
     ActiveCalls,
     Listeners,
+    CallStreams,
+    SessionStreams,
+    SubscriptionStreams,
     Questions,
     WorkingTasks,
     InputRequiredTasks,

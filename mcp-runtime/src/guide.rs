@@ -27,6 +27,7 @@
 //! - [Testing](testing): calls in memory, questions to the client, lock files.
 //! - [Organizing](organizing): tools over modules and crates.
 //! - [Command lines](command_lines): an existing clap program as a server.
+//! - [Composing](composing): functions of other servers, in the process or elsewhere.
 //! - [Versions](versions): changes that do not break callers, and deprecation.
 //! - [HTTP](http): one server for many clients, alone or inside axum; authentication.
 //! - [Authorization](authorization): who may call, and with which scopes.
@@ -91,6 +92,9 @@ pub mod organizing {
 }
 pub mod command_lines {
     #![doc = include_str!("../docs/command_lines.md")]
+}
+pub mod composing {
+    #![doc = include_str!("../docs/composing.md")]
 }
 pub mod versions {
     #![doc = include_str!("../docs/versions.md")]

@@ -233,9 +233,9 @@ pub mod ask {
         handler::{
             AskAll,
             ask::{
-                Answer, Ask, Capability, ClientProgress, ElicitChoice, ElicitField, Elicitation, IncludeContext,
-                InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest, SampleResult,
-                SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
+                Answer, Ask, Capability, ClientProgress, ElicitChoice, ElicitField, Elicitation, FormElicitation,
+                IncludeContext, InvalidAnswer, ListRoots, Root, SampleContent, SampleMessage, SampleRequest,
+                SampleResult, SampleToolResult, SampleToolUse, ToolChoice, UrlCompletion, UrlElicitation, WithOptions,
             },
         },
     };
@@ -340,8 +340,8 @@ pub mod __private {
             },
             blocking, complete, complete_dependencies, dependency,
             entry::{
-                ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Collect, CommonEntry, DefaultValue, Entry,
-                EntryRef, EntryScopes, Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule,
+                ArgumentDefault, ArgumentEntry, ArgumentType, Bound, Closures, Collect, CommonEntry, DefaultValue,
+                Entry, EntryRef, EntryScopes, Handler, Hints, OutputType, Part, PromptEntry, ResourceEntry, Rule,
                 ServerFnEntry, SourceLocation, TaskSupport, ToolEntry, boxed, default_json,
             },
             finish, get, list, list_dependencies, slot, slot_or_else, slot_or_json, write_prompt, write_resource,

@@ -19,7 +19,7 @@ use tracing::Span;
 
 use crate::{
     handler::RequestHead,
-    jsonrpc::RawJson,
+    jsonrpc::{RawJson, raw},
     trace_context::{is_baggage, is_traceparent, is_tracestate},
 };
 
@@ -69,8 +69,9 @@ pub trait Telemetry: Send + Sync + 'static {
     /// Decides that an operation is not sampled, and returns how its context is entered. Called before the span of a
     /// message is created. The default is `None`: the operation is sampled.
     ///
-    /// The runtime enters the context while it creates the span, which a filter of the subscriber may then reject, and
-    /// while functions and layers of the operation run. The measurement is not affected.
+    /// The target of its span is then `mcp_runtime::request::unsampled`, for logs that name the request. The runtime enters
+    /// the context for [`span_created`](Self::span_created), and while functions and layers of the operation run. The
+    /// measurement is not affected.
     fn unsampled(&self, trace: &TraceContext<'_>) -> Option<EnterContext> {
         let _ = trace;
         None
@@ -116,6 +117,11 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = session;
     }
 
+    /// Records a response of HTTP that was an event stream, after it has ended.
+    fn stream_ended(&self, stream: &StreamEnd) {
+        let _ = stream;
+    }
+
     /// Records an operation of a shared backend, after it has ended. Not called for state in memory.
     fn backend_operation(&self, operation: &BackendOperation) {
         let _ = operation;
@@ -158,6 +164,10 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
 
     fn session_ended(&self, session: &SessionEnd<'_>) {
         (**self).session_ended(session);
+    }
+
+    fn stream_ended(&self, stream: &StreamEnd) {
+        (**self).stream_ended(stream);
     }
 
     fn backend_operation(&self, operation: &BackendOperation) {
@@ -229,6 +239,10 @@ impl Telemetry for SharedTelemetry {
         self.guarded(|telemetry| telemetry.session_ended(session));
     }
 
+    fn stream_ended(&self, stream: &StreamEnd) {
+        self.guarded(|telemetry| telemetry.stream_ended(stream));
+    }
+
     fn backend_operation(&self, operation: &BackendOperation) {
         self.guarded(|telemetry| telemetry.backend_operation(operation));
     }
@@ -254,8 +268,15 @@ pub struct TraceContext<'a> {
 impl<'a> TraceContext<'a> {
     /// Reads the context in the `_meta` of the message, which is the parent of the operation.
     pub fn meta(&self) -> TraceCarrier<'a> {
-        let Some(meta) = self.meta else { return TraceCarrier::default() };
-        TraceCarrier::validated(|key| meta.member(key).and_then(RawJson::string))
+        let Some(meta) = self.meta.filter(|meta| meta.is_object()) else { return TraceCarrier::default() };
+        let mut found = [None; TraceCarrier::KEYS.len()];
+        for (name, value) in raw::members(meta.text()) {
+            if let Some(index) = TraceCarrier::KEYS.iter().position(|key| *key == name) {
+                found[index] = Some(value);
+            }
+        }
+        let value = |key| found[TraceCarrier::KEYS.iter().position(|known| *known == key)?];
+        TraceCarrier::validated(|key| raw::string(value(key)?))
     }
 
     /// Reads the context in the headers of the HTTP request. If `_meta` has a different one, it is a link of the
@@ -263,10 +284,23 @@ impl<'a> TraceContext<'a> {
     pub fn headers(&self) -> TraceCarrier<'a> {
         #[cfg(feature = "http")]
         if let Some(head) = self.head {
-            return TraceCarrier::validated(|key| head.headers().get(key)?.to_str().ok().map(Cow::Borrowed));
+            return TraceCarrier::validated(|key| joined(head.headers(), key));
         }
         TraceCarrier::default()
     }
+}
+
+/// Returns a header, whose lines are one list.
+#[cfg(feature = "http")]
+fn joined<'a>(headers: &'a http::HeaderMap, name: &'static str) -> Option<Cow<'a, str>> {
+    let mut lines = headers.get_all(http::HeaderName::from_static(name)).iter();
+    let mut joined = Cow::Borrowed(lines.next()?.to_str().ok()?);
+    for line in lines {
+        let list = joined.to_mut();
+        list.push(',');
+        list.push_str(line.to_str().ok()?);
+    }
+    Some(joined)
 }
 
 impl fmt::Debug for TraceContext<'_> {
@@ -373,6 +407,17 @@ pub struct SessionEnd<'a> {
     pub duration: Duration,
 }
 
+/// An event stream over HTTP that has ended.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct StreamEnd {
+    /// `call` for the response to a request, `session` for the messages outside of calls, which a client gets with a GET
+    /// request, and `subscription` for the response to `subscriptions/listen`.
+    pub kind: &'static str,
+    /// The time from the start of the response to its end. A client may resume a stream in another response.
+    pub duration: Duration,
+}
+
 /// An operation of a shared backend that has ended.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -386,6 +431,9 @@ pub struct BackendOperation {
 }
 
 /// Access to the gauges and counters of a server. Clones are cheap, and do not keep the server alive.
+///
+/// Sessions and the buffers of HTTP and of tasks are those of the server. Everything else is counted for the process,
+/// which usually has one server.
 #[derive(Clone)]
 pub struct Stats(Weak<dyn ReadStats>);
 

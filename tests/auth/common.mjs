@@ -12,7 +12,7 @@ import { readFileSync } from 'node:fs';
 const REDIRECT = 'http://127.0.0.1:65000/callback';
 
 // The state of one client: its registration and tokens, in memory.
-class Provider {
+export class Provider {
     requests = [];
     #state;
 

@@ -1,13 +1,15 @@
-// A client for tokens that no SDK supports.
+// A client for tokens that most SDKs do not support.
 //
 //     node tokens.mjs dpop|introspection {"url": …, "user": …}
 //
-// `dpop`: the token is bound to a key of the client, which signs a proof for each request.
+// `dpop`: the token is bound to a key of the client, which signs a proof for each request. The TypeScript SDK 2.x does so, too.
 // `introspection`: the token is a random word, about which the server asks the issuer until it is revoked.
 import { strict as assert } from 'node:assert';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, DpopSession, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
 import { SignJWT, exportJWK, generateKeyPair } from 'jose';
+import { Provider, packageVersion } from './common.mjs';
 
 const REDIRECT = 'http://127.0.0.1:65000/callback'; // nobody listens there, since the user passes the redirection on
 const REVISION = '2026-07-28';
@@ -152,6 +154,30 @@ async function boundToken({ issuer, token }) {
     console.log('dpop: a bound token is accepted with its proof, and refused with 10 wrong ones');
 }
 
+async function boundTokenOfSdk({ issuer }) {
+    const dpop = await DpopSession.create();
+    const authProvider = Object.assign(new Provider({ user }, false), { dpop: () => dpop });
+    const connect = async () => {
+        const client = new Client({ name: 'tokens', version: '1.0.0' });
+        const transport = new StreamableHTTPClientTransport(new URL(url), { authProvider });
+        try {
+            await client.connect(transport);
+            return client;
+        } catch (error) {
+            if (!(error instanceof UnauthorizedError)) throw error;
+            await transport.finishAuth(authProvider.response);
+        }
+    };
+    assert.equal(await connect(), undefined, 'the user is asked');
+    const client = await connect();
+    assert.equal(authProvider.saved.token_type, 'DPoP');
+    const { content } = await client.callTool({ name: 'whoami', arguments: {} });
+    assert.equal(content[0].text, `${issuer}#ada`);
+    await client.close();
+    console.log(`dpop: the TypeScript SDK ${packageVersion('@modelcontextprotocol/client')} signs proofs that are accepted`);
+    process.exit(0);
+}
+
 async function opaqueToken({ issuer, metadata, client, token }) {
     assert.ok(!token.includes('.'), 'the token is opaque');
     const accepted = await call(`Bearer ${token}`);
@@ -173,3 +199,4 @@ async function opaqueToken({ issuer, metadata, client, token }) {
 
 const session = await login();
 await (isBound ? boundToken(session) : opaqueToken(session));
+if (isBound) await boundTokenOfSdk(session);

@@ -12,8 +12,12 @@ use mcp_runtime::{
     ask::Answer,
     auth::{Identity, Principal},
     backend::MemoryBackend,
+    layers::{Call, Next, Outcome, from_fn},
     prompt, resource,
-    telemetry::{BackendOperation, EnterContext, Network, Operation, SessionEnd, Stat, Stats, Telemetry, TraceCarrier, TraceContext},
+    telemetry::{
+        BackendOperation, EnterContext, Network, Operation, SessionEnd, Stat, Stats, StreamEnd, Telemetry,
+        TraceCarrier, TraceContext,
+    },
     testing::{RpcError, TestClient},
     tool,
 };
@@ -38,6 +42,7 @@ const OTHER_TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-
 struct Recorder {
     operations: Mutex<Vec<String>>,
     traces: Mutex<Vec<String>>,
+    streams: Mutex<Vec<&'static str>>,
     names_users: bool,
 }
 
@@ -93,6 +98,11 @@ impl Telemetry for Recorder {
         let (version, network) = (session.protocol_version, network(session.network));
         let error = session.error_type.unwrap_or("-");
         self.operations.lock().unwrap().push(format!("session {version} {network} {error}"));
+    }
+
+    fn stream_ended(&self, stream: &StreamEnd) {
+        assert!(stream.duration < Duration::from_secs(60), "{stream:?}");
+        self.streams.lock().unwrap().push(stream.kind);
     }
 
     fn backend_operation(&self, operation: &BackendOperation) {
@@ -465,6 +475,18 @@ async fn the_trace_context_comes_from_meta_and_from_headers() {
             format!("[{own} tracestate=a=1 baggage=user=ada] [baggage=user=eve]"),
         ),
         (
+            json!({}),
+            &[
+                ("traceparent", TRACE),
+                ("tracestate", "a=1,b=2"),
+                ("tracestate", "c=3"),
+                ("baggage", "x=1"),
+                ("baggage", "y=2"),
+            ],
+            format!("[] [{own} tracestate=a=1,b=2,c=3 baggage=x=1,y=2]"),
+        ),
+        (json!({}), &[("traceparent", TRACE), ("traceparent", OTHER_TRACE)], "[] []".to_owned()),
+        (
             json!({"traceparent": "00-0-0-01", "tracestate": "a=1", "baggage": 1}),
             &[("traceparent", "x")],
             "[] []".to_owned(),
@@ -488,6 +510,43 @@ async fn the_trace_context_comes_from_meta_and_from_headers() {
             client.request("tools/call", params).await.unwrap();
             assert_eq!(*recorder.traces.lock().unwrap(), [&*expected], "{revision} {transport} {meta} {headers:?}");
         }
+    }
+}
+
+/// Layers, outermost first, and the function have spans of their own, except for those of a task.
+#[tokio::test]
+async fn functions_and_layers_have_spans_of_their_own() {
+    async fn first(call: Call, next: Next) -> Outcome {
+        next.run(call).await
+    }
+    let spans = Spans::default();
+    let _guard = set_default(tracing_subscriber::registry().with(spans.clone()));
+    let layer = "layer it::telemetry::functions_and_layers_have_spans_of_their_own::{{closure}}::first";
+    for (tool, is_layered, expected) in [
+        ("add", false, &["function add"][..]),
+        ("add_later", false, &["function add_later"]),
+        ("add", true, &["function add", layer]),
+        ("add_later", true, &["function add_later", layer]),
+        ("runs", true, &[]),
+    ] {
+        let server = server(&Arc::default());
+        let server = if is_layered { server.layer(from_fn(first)) } else { server };
+        let mut client = server.test_client(Revision::V2025_11_25);
+        client.tools().await.unwrap();
+        spans.0.lock().unwrap().clear();
+        let arguments = if tool == "runs" { json!({"fails": false}) } else { json!({"a": 1, "b": 2}) };
+        let mut params = json!({"name": tool, "arguments": arguments});
+        if tool == "runs" {
+            params["task"] = json!({});
+        }
+        let task = client.request("tools/call", params).await.unwrap()["task"]["taskId"].take();
+        if tool == "runs" {
+            client.request("tasks/result", json!({"taskId": task})).await.unwrap();
+        }
+        let ended = spans.0.lock().unwrap().clone();
+        let ended: Vec<_> =
+            ended.iter().filter(|span| span["span"] == "mcp.call").map(|span| &*span["otel.name"]).collect();
+        assert_eq!(ended, expected, "{tool} {is_layered}");
     }
 }
 
@@ -601,6 +660,48 @@ async fn notifications_sessions_and_subscriptions_are_measured() {
     }
 }
 
+/// The test client has a stream for messages outside of calls while it has a session.
+#[tokio::test]
+async fn event_streams_are_counted_while_they_are_open_and_measured_when_they_end() {
+    let waits = || ("tools/call", json!({"name": "waits", "arguments": {}}));
+    let listens = || ("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    for (revision, (method, params), kind) in [
+        (Revision::V2025_11_25, waits(), "call"),
+        (Revision::V2025_11_25, waits(), "session"),
+        (Revision::V2026_07_28, waits(), "call"),
+        (Revision::V2026_07_28, listens(), "subscription"),
+    ] {
+        let recorder = Arc::new(Recorder::default());
+        let server = server(&recorder).build().unwrap();
+        let stats = server.stats();
+        let open = || {
+            let stats = stats.read();
+            let mut found = stats.iter().filter(|stat| stat.name == "mcp.server.streams.active");
+            found.find(|stat| stat.attribute == Some(("mcp.stream.kind", kind))).unwrap().value
+        };
+        let service = server.into_http_service(HttpOptions::default().stream_after(Duration::ZERO)).unwrap();
+        let mut client = TestClient::over_http(service, "/", revision);
+        client.tools().await.unwrap();
+        client.send_request(method, params);
+        let mut seen = open();
+        for _ in 0..20 {
+            seen = seen.max(open());
+            tokio::time::timeout(Duration::from_millis(1), client.next_lines()).await.ok();
+        }
+        // The streams of other tests of the process are counted as well.
+        assert!(seen >= 1, "{revision} {kind}");
+        drop(client);
+        for _ in 0..1000 {
+            if recorder.streams.lock().unwrap().contains(&kind) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let ended = recorder.streams.lock().unwrap().clone();
+        assert!(ended.contains(&kind), "{revision} {kind}: {ended:?}");
+    }
+}
+
 #[tokio::test]
 async fn the_user_is_named_only_by_an_option() {
     let spans = Spans::default();
@@ -689,6 +790,10 @@ impl Telemetry for Broken {
 
     fn session_ended(&self, _: &SessionEnd<'_>) {
         panic!("session_ended")
+    }
+
+    fn stream_ended(&self, _: &StreamEnd) {
+        panic!("stream_ended")
     }
 
     fn names_users(&self) -> bool {

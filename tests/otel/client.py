@@ -20,6 +20,7 @@ class Context:
     def __init__(self):
         self.trace, self.span = secrets.token_hex(16), secrets.token_hex(8)
         self.fields = {"traceparent": f"00-{self.trace}-{self.span}-01", "tracestate": "test=1", "baggage": "user=ada"}
+        self.repeated: list[tuple[str, str]] = []  # further lines of headers
 
 
 def answer(request: dict) -> dict:
@@ -126,8 +127,12 @@ class Http(Client):
             if subject := message["params"].get("name") or message["params"].get("uri"):
                 headers["Mcp-Name"] = subject
         connection = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=TIMEOUT)
-        headers |= context.fields if context else {}
-        connection.request("POST", self.url.path, json.dumps(message).encode(), headers)
+        body = json.dumps(message).encode()
+        connection.putrequest("POST", self.url.path)
+        lines = [*context.fields.items(), *context.repeated] if context else []
+        for name, value in [*headers.items(), ("Content-Length", str(len(body))), *lines]:
+            connection.putheader(name, value)
+        connection.endheaders(body)
         return connection
 
     def _receive(self, connection, id):

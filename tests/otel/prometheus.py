@@ -76,7 +76,7 @@ def unknown_metrics(text):
     known |= {name + suffix for name in known for suffix in ("_bucket", "_count", "_sum")}
     # They appear with the first session, question, task and operation of a backend.
     known |= {f"mcp_{name}_duration_seconds{suffix}" for name in
-              ("server_session", "client_operation", "server_task", "server_backend_operation") for suffix in ("_bucket", "_count", "_sum")}
+              ("server_session", "server_stream", "client_operation", "server_task", "server_backend_operation") for suffix in ("_bucket", "_count", "_sum")}
     texts = [(EXAMPLE / name).read_text() for name in ("dashboard.json", "alerts.yml")]
     import re
     named = {name for text in texts for name in re.findall(r"\bmcp_(?:server|client)_[a-z_]+", text)}

@@ -1,10 +1,12 @@
-"""A receiver of OTLP over HTTP with protobuf, which keeps spans and metrics as plain values."""
+"""Receivers of OTLP over HTTP and over gRPC, with protobuf, which keep spans and metrics as plain values."""
 
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import grpc
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -31,6 +33,7 @@ class Span:
         self.types = {pair.key: value(pair.value)[1] for pair in span.attributes}
         names = [pair.key for pair in span.attributes]
         self.repeated = sorted({name for name in names if names.count(name) > 1})
+        self.state = span.trace_state
         self.links = [(link.trace_id.hex(), link.span_id.hex()) for link in span.links]
         self.is_error, self.description = span.status.code == 2, span.status.message
         self.events = [event.name for event in span.events]
@@ -116,3 +119,22 @@ class Receiver:
 
     def server_span(self, trace) -> Span:
         return self.wait(lambda: next((span for span in self.spans_of(trace) if span.kind == "server"), None), f"a server span of {trace}")
+
+
+class GrpcReceiver(Receiver):
+    """Context manager that receives OTLP over gRPC."""
+
+    def __enter__(self):
+        self.grpc = grpc.server(ThreadPoolExecutor(max_workers=2))
+        for signal, service in (("traces", "trace.v1.TraceService"), ("metrics", "metrics.v1.MetricsService")):
+            # An empty message is the encoding of a complete success.
+            export = grpc.unary_unary_rpc_method_handler(lambda body, _, path=f"/v1/{signal}": self.receive(path, body) or b"")
+            name = f"opentelemetry.proto.collector.{service}"
+            self.grpc.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, {"Export": export})])
+        self.url = f"http://127.0.0.1:{self.grpc.add_insecure_port('127.0.0.1:0')}"
+        self.grpc.start()
+        return self
+
+    def __exit__(self, *_):
+        self.grpc.stop(None)
+        self.server.server_close()

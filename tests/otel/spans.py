@@ -106,6 +106,7 @@ def connection(receiver, client, totals):
     yield f"{name}: cancelled", cancelled(receiver, client)
     yield f"{name}: a context in the headers only", headers_only(receiver, client)
     yield f"{name}: two contexts", two_contexts(receiver, client)
+    yield f"{name}: a subscription", subscription(receiver, client)
     yield f"{name}: a request to the client", client_span(receiver, client)
     yield f"{name}: a task", task(receiver, client)
     client.close()
@@ -186,13 +187,31 @@ def cancelled(receiver, client):
     return check(receiver, client, Case("tools/call", tool="deliver", error="cancelled"), meta, message["id"])
 
 
+def subscription(receiver, client):
+    if client.revision != STATELESS:
+        return []
+    meta = Context()
+    message = client.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, meta)
+    client.start(message)
+    time.sleep(0.1)
+    if client.transport == "tcp":
+        client.started.pop(message["id"]).close()
+    else:
+        client.notify("notifications/cancelled", {"requestId": message["id"]})
+    return check(receiver, client, Case("subscriptions/listen"), meta, message["id"])
+
+
 def headers_only(receiver, client):
+    """The lines of `tracestate` are one list."""
     if client.transport == "pipe":
         return []
     headers = Context()
+    headers.repeated = [("tracestate", "other=2"), ("tracestate", "third=3")]
     client.request("tools/list", {}, None, headers)
     span = receiver.server_span(headers.trace)
-    return ([] if span.parent == headers.span else [f"parent: {span.parent}"]) + [f"links: {span.links}"] * bool(span.links)
+    problems = [] if span.parent == headers.span else [f"parent: {span.parent}"]
+    problems += [] if span.state == "test=1,other=2,third=3" else [f"tracestate: {span.state!r}"]
+    return problems + [f"links: {span.links}"] * bool(span.links)
 
 
 def two_contexts(receiver, client):
@@ -220,7 +239,7 @@ def client_span(receiver, client):
     problems += compare_with_table(span)
     if span.name != "elicitation/create" or span.attributes["mcp.method.name"] != span.name:
         problems.append(f"name: {span.name!r}")
-    if span.parent != receiver.server_span(meta.trace).id:
+    if span.parent != function_span(receiver, meta.trace, "order").id:
         problems.append(f"parent: {span.parent}")
     sent = client.asked[0]["params"].get("_meta", {}).get("traceparent", "")
     if sent.split("-")[1:3] != [span.trace, span.id]:
@@ -228,6 +247,13 @@ def client_span(receiver, client):
     if str(client.asked[0]["id"]) != span.attributes["jsonrpc.request.id"]:
         problems.append(f"jsonrpc.request.id: {span.attributes['jsonrpc.request.id']}")
     return problems
+
+
+def function_span(receiver, trace, name):
+    """Returns the span of a function, whose parent is the span of its request."""
+    request = receiver.server_span(trace)
+    is_function = lambda span: (span.name, span.parent, span.kind) == (f"function {name}", request.id, "internal")
+    return receiver.wait(lambda: next(filter(is_function, receiver.spans_of(trace)), None), f"the span of the function in {request}")
 
 
 def task(receiver, client):
@@ -241,7 +267,13 @@ def task(receiver, client):
     server = receiver.server_span(meta.trace)
     link = (server.trace, server.id)
     ran = receiver.wait(lambda: next((span for span in receiver.spans if link in span.links), None), "the span of a task")
-    return problems + ([] if ran.kind == "internal" and "take_stock" in ran.name else [f"{ran}"])
+    problems += [] if ran.kind == "internal" and "take_stock" in ran.name else [f"{ran}"]
+    identity = {"taskId": response["result"]["task"]["taskId"]}
+    for method, params in (("tasks/get", identity), ("tasks/result", identity), ("tasks/list", {})):
+        meta = Context()
+        response = client.request(method, params, meta)
+        problems += check(receiver, client, Case(method), meta, response["id"], response)
+    return problems
 
 
 def histograms(receiver, totals):

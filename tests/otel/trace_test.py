@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import install
 from client import STATELESS, Context, Http, Stdio
 from http_server import HttpServer
-from receiver import Receiver
-from spans import HERE, environment
+from receiver import GrpcReceiver, Receiver
+from spans import HERE, environment, function_span
 
 
 class Prices:
@@ -56,8 +56,9 @@ def run(program):
             yield "its span is the parent of the server's", [] if span.parent == call["span"] else [f"{span} in {call}"]
             [headers] = prices.headers
             trace, parent = headers["traceparent"].split("-")[1:3]
-            same = trace == call["trace"] and parent == span.id and call["text"] == "3.50"
-            yield "the service continues the same trace", [] if same else [f"{headers['traceparent']}, expected {span}"]
+            function = function_span(receiver, call["trace"], "price")
+            same = trace == call["trace"] and parent == function.id and call["text"] == "3.50"
+            yield "the service continues the same trace", [] if same else [f"{headers['traceparent']}, expected {function}"]
             yield "the log names the trace", log_names_trace(server, receiver)
 
 
@@ -79,6 +80,18 @@ def flush(program):
                 receiver.metrics.clear()
                 problems = early + ([problem] if problem else []) + ([] if sent else ["nothing arrived"])
                 yield f"a server over {client.transport} sends everything when it ends", problems
+
+
+def over_grpc(program):
+    with GrpcReceiver() as receiver:
+        settings = environment(receiver, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+        client, meta = Stdio(STATELESS, [program], settings), Context()
+        client.request("tools/call", {"name": "deliver", "arguments": {"luck": "good"}}, meta)
+        client.close()
+        span = receiver.server_span(meta.trace)
+        yield "over gRPC, spans arrive", [] if span.parent == meta.span else [f"{span}"]
+        receiver.wait(lambda: "mcp.server.operation.duration" in receiver.metrics, "a histogram")
+        yield "over gRPC, metrics arrive", []
 
 
 def log_names_trace(server, receiver):

@@ -114,8 +114,8 @@ impl ConfiguredClient {
     /// Describes a client that acts for users and cannot keep a secret, such as an application on the user's machine.
     ///
     /// Its redirect URIs are `https`, on the loopback interface, or have a scheme of the application, such as
-    /// `com.example.app:/callback`. Prefer the others: every program on the machine can claim such a scheme, so the user is
-    /// asked each time.
+    /// `com.example.app:/callback`. Every program on the machine can claim such a scheme, so the user is asked each time: prefer
+    /// the loopback interface.
     ///
     /// # Errors
     ///

@@ -45,11 +45,11 @@ impl Resource {
         enclosing_type: &EnclosingType,
         errors: &mut Errors,
     ) -> (Self, Function) {
-        if let Some(uri) = given.uri.as_ref().filter(|uri| uri.value().starts_with(PAGE_SCHEME)) {
-            if given.mime.as_ref().is_none_or(|mime| mime.value() != PAGE_TYPE) {
-                let message = "the scheme `ui` is reserved for pages";
-                errors.help(uri, message, "write `#[ui(…)]` instead of `#[resource(…)]`");
-            }
+        if let Some(uri) = given.uri.as_ref().filter(|uri| uri.value().starts_with(PAGE_SCHEME))
+            && given.mime.as_ref().is_none_or(|mime| mime.value() != PAGE_TYPE)
+        {
+            let message = "the scheme `ui` is reserved for pages";
+            errors.help(uri, message, "write `#[ui(…)]` instead of `#[resource(…)]`");
         }
         Self::check_as(Kind::Resource, given, enclosing_type, errors)
     }

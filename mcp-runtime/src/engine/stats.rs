@@ -61,7 +61,12 @@ const PLAIN: [(Stat, Counter); 5] = [
 type Labels = &'static [(&'static str, Counter)];
 
 /// The metrics that the process counts with the name of an attribute, and each of its values.
-const LABELLED: [(Stat, &str, Labels); 3] = [
+const LABELLED: [(Stat, &str, Labels); 4] = [
+    (
+        gauge("mcp.server.streams.active", "{stream}", "Open event streams over HTTP"),
+        "mcp.stream.kind",
+        &[("call", CallStreams), ("session", SessionStreams), ("subscription", SubscriptionStreams)],
+    ),
     (
         gauge("mcp.server.tasks", "{task}", "Tasks that the process runs"),
         "mcp.task.status",

@@ -38,6 +38,11 @@ impl EarlierArguments {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
+
+    /// Returns the names and values, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
 }
 
 /// The result of a completion: at most 100 values, ordered by relevance.

@@ -349,8 +349,9 @@ impl Function {
 
     /// Returns `true` if some argument can be completed.
     pub(crate) fn completes(&self) -> bool {
-        self.contract.arguments.iter().any(|argument| argument.complete.is_some())
-            || self.choices.iter().any(|choices| !choices.is_empty())
+        let closure = self.common().handler.closures().and_then(|closures| closures.complete.as_ref());
+        let is_completed = |argument: &ArgumentEntry| argument.complete.is_some() || closure.is_some();
+        self.contract.arguments.iter().any(is_completed) || self.choices.iter().any(|choices| !choices.is_empty())
     }
 
     /// Writes the list element. Calls `write` to encode it the first time.

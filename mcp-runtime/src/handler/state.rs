@@ -5,7 +5,7 @@
 
 use std::{
     any::{Any, TypeId, type_name},
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque, hash_map::Entry},
     ffi::{OsStr, OsString},
     fmt,
     marker::PhantomData,
@@ -37,6 +37,18 @@ impl StateMap {
     /// Adds a built-in value, which is omitted from messages. Returns `false` if it replaced a value of the same type.
     pub(crate) fn insert_builtin<T: ?Sized + Send + Sync + 'static>(&mut self, value: Arc<T>) -> bool {
         self.values.insert(TypeId::of::<T>(), State { value: Box::new(value), type_name: None }).is_none()
+    }
+
+    /// Adds the values of another map. Returns the types of values that exist already, which are kept.
+    pub(crate) fn merge(&mut self, other: Self) -> Vec<&'static str> {
+        let mut clashes = Vec::new();
+        for (id, state) in other.values {
+            match self.values.entry(id) {
+                Entry::Occupied(_) => clashes.extend(state.type_name),
+                Entry::Vacant(entry) => drop(entry.insert(state)),
+            }
+        }
+        clashes
     }
 
     pub(crate) fn get<T: ?Sized + 'static>(&self) -> Option<&T> {

@@ -3,7 +3,7 @@
 use std::{
     any::TypeId,
     borrow::Cow,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     panic::resume_unwind,
     sync::{
         Arc, OnceLock,
@@ -48,10 +48,28 @@ impl<'a> Builder<'a> {
         Self { names, scopes, states, schemas, problems: Vec::new() }
     }
 
-    /// Registers entries. Those with problems are left out.
-    pub(super) fn register(&mut self, entries: Vec<Entry>) -> Vec<Arc<Function>> {
-        let functions = contracts(entries).into_iter().filter_map(|(entry, contract)| self.function(entry, contract));
-        functions.map(Arc::new).collect()
+    /// Registers entries beside other functions and skills. Entries with problems are left out, and optional entries
+    /// whose key is taken.
+    pub(super) fn register<'b>(
+        &mut self,
+        entries: Vec<Entry>,
+        others: impl Iterator<Item = &'b Function>,
+        skills: &Skills,
+    ) -> Vec<Arc<Function>> {
+        let mut functions = Vec::new();
+        for (entry, contract) in contracts(entries) {
+            let (is_optional, count) = (is_optional(&entry), self.problems.len());
+            let function = self.function(entry, contract);
+            if is_optional && self.problems.len() > count {
+                for problem in self.problems.drain(count..) {
+                    tracing::warn!(%problem, "an optional entry is left out");
+                }
+                continue;
+            }
+            functions.extend(function.map(Arc::new));
+        }
+        leave_out_taken(&mut functions, others, skills);
+        functions
     }
 
     /// Returns the collected problems as an error, if there are any.
@@ -255,6 +273,39 @@ impl<'a> Builder<'a> {
             ));
         }
     }
+}
+
+fn is_optional(entry: &Entry) -> bool {
+    entry.common().handler.closures().is_some_and(|closures| closures.is_optional)
+}
+
+/// Removes optional functions whose name, URI or shape of a template belongs to another function.
+fn leave_out_taken<'a>(
+    functions: &mut Vec<Arc<Function>>,
+    others: impl Iterator<Item = &'a Function>,
+    skills: &Skills,
+) {
+    if !functions.iter().any(|function| is_optional(&function.entry)) {
+        return;
+    }
+    let key = |function: &Function| match function.template() {
+        Some(template) => (function.kind(), shape(Some(template))),
+        None => (function.kind(), vec![function.key().clone().into_owned()]),
+    };
+    let mut taken: HashSet<_> = others.map(key).collect();
+    taken.extend(functions.iter().filter(|function| !is_optional(&function.entry)).map(|function| key(function)));
+    functions.retain(|function| {
+        let is_kept = !is_optional(&function.entry)
+            || skills.node(function.key(), |_| true).is_none() && taken.insert(key(function));
+        if !is_kept {
+            tracing::warn!(
+                entry = source_of(function),
+                key = &**function.key(),
+                "an optional entry is left out: it exists"
+            );
+        }
+        is_kept
+    });
 }
 
 fn source_of(function: &Function) -> String {

@@ -24,14 +24,18 @@ use crate::{
 pub(crate) struct Names(Vec<Arc<NameRule>>);
 
 struct NameRule {
-    applies: Box<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>,
+    applies: Box<Selects>,
     change: Change,
     /// Where the author added the rule.
     location: &'static Location<'static>,
     is_used: AtomicBool,
 }
 
+/// A predicate of a rule.
+pub(crate) type Selects = dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync;
+
 /// The effect of a rule on a name.
+#[derive(Clone)]
 pub(crate) enum Change {
     /// Replaces it.
     Rename(String),
@@ -48,6 +52,21 @@ impl Names {
     ) {
         let rule = NameRule { applies: Box::new(applies), change, location, is_used: AtomicBool::new(false) };
         self.0.push(Arc::new(rule));
+    }
+
+    /// Adds rules, which apply after the rules so far.
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Returns the same rules for the functions that `limit` leaves to each.
+    pub(crate) fn limited(&self, limit: impl Fn(Box<Selects>) -> Box<Selects>) -> Self {
+        let limited = |rule: &Arc<NameRule>| {
+            let (change, location, rule) = (rule.change.clone(), rule.location, Arc::clone(rule));
+            let applies = limit(Box::new(move |info| (rule.applies)(info)));
+            Arc::new(NameRule { applies, change, location, is_used: AtomicBool::new(false) })
+        };
+        Self(self.0.iter().map(limited).collect())
     }
 
     /// Returns the name of a function.
@@ -114,7 +133,7 @@ pub(crate) struct ScopeRules(Vec<ScopeRule>);
 
 #[derive(Clone)]
 struct ScopeRule {
-    applies: Arc<dyn Fn(&EntryInfo<'_>) -> bool + Send + Sync>,
+    applies: Arc<Selects>,
     scopes: Scopes,
     location: &'static Location<'static>,
 }
@@ -128,6 +147,16 @@ impl ScopeRules {
         location: &'static Location<'static>,
     ) {
         self.0.push(ScopeRule { applies: Arc::new(applies), scopes, location });
+    }
+
+    pub(crate) fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Returns the same rules for the functions that `limit` leaves to each.
+    pub(crate) fn limited(self, limit: impl Fn(Arc<Selects>) -> Arc<Selects>) -> Self {
+        let limited = |rule: ScopeRule| ScopeRule { applies: limit(rule.applies), ..rule };
+        Self(self.0.into_iter().map(limited).collect())
     }
 
     /// Returns the scopes that a function requires, or `None` if it requires none.

@@ -117,7 +117,7 @@ impl Registry {
         }
         let before = enabled.as_ref().unwrap_or(self);
         let mut builder = Builder::new(names, scopes, states, self.schemas);
-        let added = builder.register(entries);
+        let added = builder.register(entries, before.functions().map(|(function, _)| &**function), &before.skills);
         let of = |kind| added.iter().filter(move |function| function.kind() == kind);
         let (templates, resources): (Vec<_>, Vec<_>) =
             of(EntryKind::Resource).partition(|function| function.template().is_some());

@@ -107,6 +107,7 @@ impl Server {
     pub fn build(mut self) -> Result<BuiltServer, BuildError> {
         #[cfg(feature = "testing")]
         crate::testing::lock::reject_foreign_main();
+        self.merge_mounts();
         let memory = || -> Arc<dyn Backend> { Arc::new(MemoryBackend::default()) };
         #[cfg(feature = "cluster")]
         if let (Some(backend), Some(telemetry)) = (&mut self.cluster.backend, &self.profile.telemetry) {
@@ -141,7 +142,8 @@ impl Server {
             }
         };
         let registry = registry.set_enabled_entries(&self.disabled, false).unwrap_or(registry);
-        let changes = self.handle.is_issued() || registry.takes(TypeId::of::<Handle>());
+        let is_issued = self.mounted_handles.iter().chain([&self.handle]).any(Handle::is_issued);
+        let changes = is_issued || registry.takes(TypeId::of::<Handle>());
         #[cfg(feature = "cluster")]
         let cluster = Cluster::of_server(self.cluster, &self.profile);
         #[cfg(feature = "cluster")]
@@ -153,7 +155,7 @@ impl Server {
         if let Some(cluster) = &cluster {
             cluster.connect(&engine);
         }
-        self.handle.connect(&engine);
+        self.mounted_handles.iter().chain([&self.handle]).for_each(|handle| handle.connect(&engine));
         if let Some(telemetry) = &engine.profile.telemetry {
             telemetry.connect(engine.stats());
         }

@@ -11,6 +11,7 @@ mod http;
 mod limits;
 #[cfg(feature = "log")]
 mod logs;
+mod mount;
 
 pub use build::ServeError;
 pub use built::BuiltServer;
@@ -59,6 +60,9 @@ pub struct Server {
     #[cfg(feature = "cluster")]
     cluster: crate::cluster::ClusterOptions,
     handle: Handle,
+    mounts: Vec<mount::Mount>,
+    /// The handles of the servers that were mounted.
+    mounted_handles: Vec<Handle>,
     #[cfg(feature = "skills")]
     skills: Vec<std::path::PathBuf>,
     problems: Vec<String>,
@@ -106,6 +110,8 @@ impl Server {
             #[cfg(feature = "cluster")]
             cluster: Default::default(),
             handle: Handle::new(),
+            mounts: Vec::new(),
+            mounted_handles: Vec::new(),
             #[cfg(feature = "skills")]
             skills: Vec::new(),
             problems: Vec::new(),

@@ -45,6 +45,8 @@ async fn a_client_gets_tokens_for_an_assertion_of_the_provider() {
     let world = World::with(enabled).await;
     let metadata = world.send("GET", "/.well-known/oauth-authorization-server", &[], "").await.json();
     assert!(metadata["grant_types_supported"].as_array().unwrap().contains(&json!(GRANT_TYPE)), "{metadata}");
+    let profiles = json!(["urn:ietf:params:oauth:grant-profile:id-jag"]);
+    assert_eq!(metadata["authorization_grant_profiles_supported"], profiles);
     let assertion = sign(&world, &json!({}));
     let tokens = present(&world, &assertion, &[]).await;
     assert_eq!(tokens.status, 200, "{tokens:?}");

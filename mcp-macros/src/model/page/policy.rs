@@ -121,7 +121,7 @@ impl Origin {
 
 /// Splits a URL into its scheme, host and port, in lower case. A URL without a scheme, as in `//host/path`, is secure.
 fn split(url: &str) -> Option<(String, String, Option<String>)> {
-    let (scheme, rest) = if url.starts_with("//") { ("https", &url[2..]) } else { url.split_once("://")? };
+    let (scheme, rest) = url.strip_prefix("//").map(|rest| ("https", rest)).or_else(|| url.split_once("://"))?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) => (host, Some(port.to_owned())),

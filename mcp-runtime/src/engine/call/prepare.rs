@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use super::{
     batch::Sink,
@@ -26,6 +26,7 @@ use crate::{
             context::{ConnectionContext, RequestContext},
             params::Params,
             source::Permit,
+            start::call_span,
         },
     },
     error::Fault,
@@ -281,7 +282,11 @@ impl Call {
         running::begin_result(out, &self.id);
         let body = out.len();
         let mut reply = Reply::new(out, self);
-        let run = || enter_call(context, || function(input, &mut reply));
+        let span = match &request.operation.unsampled {
+            None => call_span(context, || format!("function {}", self.name)),
+            Some(_) => Span::none(),
+        };
+        let run = || span.in_scope(|| enter_call(context, || function(input, &mut reply)));
         let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(self.panic_fault(&*panic).into()));
         let mut outcome = with_unmet_requirement(outcome, context);
         warn_if_slow(&self.name, request.connection.clock.lap());
@@ -306,8 +311,11 @@ impl Call {
 impl Context {
     /// Decodes the arguments of a function and creates its future.
     pub(crate) fn start(&self, handler: &Handler, input: Input<'_>) -> Result<CallFuture, HandlerError> {
-        catch_unwind(AssertUnwindSafe(|| enter_call(Some(self), || handler.start(input, self.clone()))))
-            .unwrap_or_else(|panic| Err(self.call().panic_fault(&*panic).into()))
+        let span = call_span(Some(self), || format!("function {}", self.call().name));
+        let start = || span.in_scope(|| enter_call(Some(self), || handler.start(input, self.clone())));
+        let started = catch_unwind(AssertUnwindSafe(start));
+        let running = started.unwrap_or_else(|panic| Err(self.call().panic_fault(&*panic).into()))?;
+        Ok(if span.is_disabled() { running } else { Box::pin(running.instrument(span)) })
     }
 
     /// Polls a future once. Writes the response if it is ready, and spawns it as a task otherwise.

@@ -7,7 +7,9 @@ use crate::{
     error::Fault,
     handler::{
         CallFuture, Completions, Context, EarlierArguments, Finished, Function, HandlerError, ServerFnInput,
-        ServerFnOutput, entry::ServerFnEntry, run_blocking, takes_context,
+        ServerFnOutput,
+        entry::{CompleteFn, ServerFnEntry},
+        run_blocking, takes_context,
     },
     jsonrpc::{RawJson, raw},
 };
@@ -30,6 +32,8 @@ pub(crate) async fn run_server_fn(
 /// The source of the completions of an argument.
 pub(crate) enum CompletionSource {
     Function(ServerFnEntry),
+    /// A closure, and the name of the argument.
+    Closure(Arc<CompleteFn>, Box<str>),
     /// The permitted values.
     Values(Arc<[String]>),
 }
@@ -38,6 +42,9 @@ impl CompletionSource {
     /// Returns the source for an argument, or `None` if the function has no such argument.
     pub(crate) fn of(function: &Function, argument: &str) -> Option<Self> {
         let index = function.contract.arguments.iter().position(|known| known.name == argument)?;
+        if let Some(complete) = function.common().handler.closures().and_then(|closures| closures.complete.clone()) {
+            return Some(Self::Closure(complete, argument.into()));
+        }
         Some(match function.contract.arguments[index].complete {
             Some(function) => Self::Function(function),
             None => Self::Values(Arc::clone(&function.choices[index])),
@@ -48,6 +55,7 @@ impl CompletionSource {
     pub(crate) fn takes_context(&self) -> bool {
         match self {
             Self::Function(function) => takes_context(function),
+            Self::Closure(..) => true,
             Self::Values(_) => false,
         }
     }
@@ -63,19 +71,23 @@ pub(crate) struct Completion {
 impl Completion {
     /// Completes a value. `earlier` contains the arguments that the client has already filled in, as JSON.
     pub(crate) fn complete(&self, context: &Context, value: &str, earlier: Option<&str>) -> CallFuture {
-        let function = match &self.source {
-            CompletionSource::Function(function) => *function,
+        let earlier = || earlier_arguments(earlier);
+        let completing = match &self.source {
+            CompletionSource::Function(function) => {
+                let is_blocking = context.call().function.as_ref().is_some_and(|function| function.common().blocking);
+                let completed = Some((value.into(), Arc::new(earlier())));
+                let input = ServerFnInput { context: context.clone(), completed };
+                Box::pin(run_server_fn(*function, is_blocking, input))
+            }
+            CompletionSource::Closure(function, argument) => function(argument, value, earlier(), context.clone()),
             CompletionSource::Values(values) => {
                 let body = Completions::matching(value, values.iter()).write(&context.call().encoding);
                 return Box::pin(ready(Finished::with_result(body)));
             }
         };
         let context = context.clone();
-        let is_blocking = context.call().function.as_ref().is_some_and(|function| function.common().blocking);
-        let completed = Some((value.into(), Arc::new(earlier_arguments(earlier))));
         Box::pin(async move {
-            let input = ServerFnInput { context: context.clone(), completed };
-            let completions = match run_server_fn(function, is_blocking, input).await {
+            let completions = match completing.await {
                 Ok(ServerFnOutput::Completions(completions)) => completions,
                 Ok(ServerFnOutput::Resources(_)) => Completions::default(),
                 Err(error) => return Finished::failed(error),

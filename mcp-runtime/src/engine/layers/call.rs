@@ -3,10 +3,11 @@ use std::{fmt, sync::Arc};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
+use tracing::Instrument as _;
 
 use crate::{
     backend::Backend,
-    engine::call::server_fn::Completion,
+    engine::{call::server_fn::Completion, request::start::call_span},
     error::Fault,
     handler::{
         Caller, Context, Finished, Function, Input,
@@ -257,7 +258,8 @@ impl Call {
     /// Calls the function. A layer may replace the outcome, so errors are logged here.
     pub(super) async fn run(self) -> Finished {
         let context = self.context.clone();
-        let mut finished = self.run_function().await;
+        let span = call_span(Some(&context), || format!("function {}", context.call().name));
+        let mut finished = self.run_function().instrument(span).await;
         if let Err(error) = &mut finished.outcome {
             error.log(&context.call().name, context.request_id());
         }

@@ -1,4 +1,5 @@
 use std::{
+    any::type_name,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -6,12 +7,14 @@ use std::{
     vec,
 };
 
+use tracing::Instrument as _;
+
 use super::{
     call::{Call, LayerPosition},
     outcome::Outcome,
 };
 use crate::{
-    engine::call::running::GuardedCall,
+    engine::{call::running::GuardedCall, request::start::call_span},
     handler::{CallFuture, Function, entry::EntryInfo},
 };
 
@@ -235,15 +238,31 @@ pub(crate) struct Layers(Vec<LayerEntry>);
 
 #[derive(Clone)]
 struct LayerEntry {
-    layer: Arc<dyn Layer>,
+    layer: Arc<Positioned>,
     /// `None` if the layer applies to every call.
     applies: Option<Applies>,
 }
 
 impl Layers {
-    pub(crate) fn push(&mut self, layer: impl Layer, applies: Option<Applies>) {
+    pub(crate) fn push<L: Layer>(&mut self, layer: L, applies: Option<Applies>) {
         let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
-        self.0.push(LayerEntry { layer: Arc::new(Positioned { layer, position }), applies });
+        let layer = Arc::new(Positioned { layer: Arc::new(layer), name: layer_name::<L>(), position });
+        self.0.push(LayerEntry { layer, applies });
+    }
+
+    /// Adds layers, inside of the layers so far.
+    pub(crate) fn append(&mut self, other: Self) {
+        for LayerEntry { layer, applies } in other.0 {
+            let position = LayerPosition { index: self.0.len(), is_general: applies.is_none() };
+            let layer = Arc::new(Positioned { layer: Arc::clone(&layer.layer), position, ..*layer });
+            self.0.push(LayerEntry { layer, applies });
+        }
+    }
+
+    /// Returns the same layers for the functions that `limit` leaves to each.
+    pub(crate) fn limited(self, limit: impl Fn(Option<Applies>) -> Applies) -> Self {
+        let limited = |entry: LayerEntry| LayerEntry { applies: Some(limit(entry.applies)), ..entry };
+        Self(self.0.into_iter().map(limited).collect())
     }
 
     /// Returns the layers that apply to the calls of a function, or `None` if no layer does.
@@ -253,7 +272,7 @@ impl Layers {
         }
         let info = function.info();
         let applying = self.0.iter().filter(|entry| entry.applies_to(&info));
-        let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer)).collect();
+        let layers: Vec<_> = applying.map(|entry| Arc::clone(&entry.layer) as _).collect();
         (!layers.is_empty()).then(|| Next::new(layers))
     }
 
@@ -266,15 +285,26 @@ impl Layers {
 }
 
 /// A layer that knows its position.
-struct Positioned<L> {
-    layer: L,
+struct Positioned {
+    layer: Arc<dyn Layer>,
+    /// The name of its span.
+    name: &'static str,
     position: LayerPosition,
 }
 
-impl<L: Layer> Layer for Positioned<L> {
+impl Layer for Positioned {
     fn call(&self, call: Call, next: Next) -> LayerFuture<'_> {
-        self.layer.call(call.at(self.position), next)
+        let span = call_span(Some(&call.context), || format!("layer {}", self.name));
+        let running = span.in_scope(|| self.layer.call(call.at(self.position), next));
+        if span.is_disabled() { running } else { Box::pin(running.instrument(span)) }
     }
+}
+
+/// Returns the path of the type of a layer, or of its function.
+fn layer_name<L>() -> &'static str {
+    let name = type_name::<L>();
+    let function = name.split_once("::FromFn<").and_then(|(_, function)| function.strip_suffix('>'));
+    function.unwrap_or(name)
 }
 
 impl LayerEntry {

@@ -18,6 +18,7 @@ use crate::{
         tasks,
     },
     error::Fault,
+    handler::Function,
 };
 
 /// The maximum number of open `subscriptions/listen` requests per connection. Further requests are rejected.
@@ -35,10 +36,18 @@ pub(crate) fn subscribe(request: &RequestContext<'_>, out: &mut Vec<u8>) -> Resu
     };
     authorize(request, found.function)?;
     subscriber.subscribe_resource(&uri).map_err(|_| too_many_resources())?;
+    announce(found.function, &uri);
     let subscribed = || SessionMessage::Change(SessionChange::Subscribed(uri.into_owned()));
     request.connection.tell_replicas(subscribed);
     running::write_result(out, request.id, &running::empty_result(request.encoding()));
     Ok(())
+}
+
+/// Tells the entry of a resource that a client has subscribed to a URI.
+fn announce(function: &Function, uri: &str) {
+    if let Some(subscribed) = function.common().handler.closures().and_then(|closures| closures.subscribed.as_ref()) {
+        subscribed(uri);
+    }
 }
 
 /// Ends the session's subscription to a resource.
@@ -85,6 +94,11 @@ pub(crate) fn listen(request: &RequestContext<'_>) -> Result<(), Fault> {
     listener.operation = request.operation.take();
     if let Some(watch) = watch {
         listener.watch_tasks(watch());
+    }
+    for uri in filter.resources.iter().flatten() {
+        if let Some(found) = registry.resource(uri, |function| visible.sees(function)) {
+            announce(found.function, uri);
+        }
     }
     connection.in_flight.listen(request.id.clone(), listener).map_err(|listener| {
         request.operation.restore(&listener.operation);

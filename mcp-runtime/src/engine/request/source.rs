@@ -121,6 +121,11 @@ impl Visibility {
         Self(Arc::new(sees))
     }
 
+    /// Returns what the rule says.
+    pub(crate) fn decide(&self, caller: &Caller, info: &EntryInfo<'_>) -> bool {
+        (self.0)(caller, info)
+    }
+
     /// Returns the entries that a caller sees.
     pub(crate) fn for_caller(&self, caller: Caller) -> VisibleTo {
         VisibleTo(Some(Arc::new((self.clone(), caller))))
@@ -151,7 +156,7 @@ impl VisibleTo {
     /// Returns whether the caller sees an entry, which may also be a skill.
     pub(crate) fn sees_entry(&self, info: &EntryInfo<'_>) -> bool {
         let Some((visibility, caller)) = self.0.as_deref() else { return true };
-        catch_unwind(AssertUnwindSafe(|| visibility.0(caller, info))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| visibility.decide(caller, info))).unwrap_or_else(|_| {
             tracing::error!(name = info.name, "the function passed to `visible_to` panicked, so the entry is hidden");
             false
         })

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     engine::session::{Session, SessionTelemetry},
     excerpt::excerpt,
+    handler::Context,
     jsonrpc::{Id, RawJson},
     random::log_id,
     telemetry::{self, Network, SharedTelemetry, Telemetry, TraceContext, enter},
@@ -24,7 +25,7 @@ impl Operation {
     #[inline]
     pub(crate) fn start(connection: &ConnectionContext, method: &str, params: &Params<'_>, id: Option<&Id>) -> Self {
         match &connection.engine.profile.telemetry {
-            None => Self::unmeasured(message_span(connection, method, params, id, None)),
+            None => Self::unmeasured(message_span(connection, method, params, id, None, false)),
             Some(telemetry) => Self::start_measured(telemetry, connection, method, params, id),
         }
     }
@@ -40,9 +41,9 @@ impl Operation {
         let network = network(connection);
         let trace = TraceContext { meta: params.meta.whole, head: connection.source.as_deref().map(|it| it as _) };
         let unsampled = telemetry.unsampled(&trace);
-        let _entered = enter(unsampled.as_ref());
-        let span = message_span(connection, method, params, id, Some((telemetry, network)));
+        let span = message_span(connection, method, params, id, Some((telemetry, network)), unsampled.is_some());
         if !span.is_disabled() {
+            let _entered = enter(unsampled.as_ref());
             telemetry.span_created(&span, &trace);
         }
         let record =
@@ -87,7 +88,7 @@ impl Operation {
     /// Starts the operation of a task, whose span is linked to that of the request that has created it: it has the same
     /// parent, since that request ends long before the task.
     #[cfg(feature = "tasks")]
-    pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &crate::handler::Context) -> Self {
+    pub(crate) fn of_task(telemetry: Option<&SharedTelemetry>, context: &Context) -> Self {
         let call = context.call();
         let unsampled = context.shared().unsampled.clone();
         let _entered = enter(unsampled.as_ref());
@@ -135,37 +136,56 @@ fn message_span(
     params: &Params<'_>,
     id: Option<&Id>,
     telemetry: Option<(&dyn Telemetry, Network)>,
+    is_unsampled: bool,
 ) -> Span {
     let network = telemetry.map(|(_, network)| network);
     let source = connection.source.as_deref().filter(|_| network.is_some());
     let address = source.and_then(|source| head_address(source));
-    tracing::info_span!(
-        target: "mcp_runtime::request",
-        "mcp.request",
-        otel.name = network.map(|_| known_method(method)),
-        otel.kind = network.map(|_| "server"),
-        otel.status_code = Empty,
-        otel.status_description = Empty,
-        trace_id = Empty,
-        mcp.method.name = &*excerpt(method),
-        // A connection without a source has one session, whose id says nothing.
-        mcp.session.id = connection.source.as_ref().and_then(|_| connection.session.get()?.id()).map(log_id),
-        mcp.protocol.version = Empty,
-        mcp.resource.uri = network.and_then(|_| resource_uri(method, params)).as_deref().map(excerpt).as_deref(),
-        gen_ai.operation.name = network.filter(|_| method == "tools/call").map(|_| "execute_tool"),
-        gen_ai.tool.name = Empty,
-        gen_ai.prompt.name = Empty,
-        jsonrpc.request.id = id.map(id_text).as_deref().map(excerpt).as_deref(),
-        rpc.response.status_code = Empty,
-        error.type = Empty,
-        enduser.id = shown_principal(telemetry.map(|(it, _)| it), connection.principal()).as_deref(),
-        network.transport = network.map(|network| network.transport),
-        network.protocol.name = network.and_then(|network| network.protocol_name),
-        network.protocol.version = network.and_then(|network| network.protocol_version),
-        client.address = address.map(|address| address.ip().to_string()).as_deref(),
-        // Layers convert signed numbers only.
-        client.port = address.map(|address| i64::from(address.port())),
-    )
+    // Telemetry does not want the spans of the second target, which is known before a message arrives.
+    macro_rules! span {
+        ($target:literal) => {
+            tracing::info_span!(
+                target: $target,
+                "mcp.request",
+                otel.name = network.map(|_| known_method(method)),
+                otel.kind = network.map(|_| "server"),
+                otel.status_code = Empty,
+                otel.status_description = Empty,
+                trace_id = Empty,
+                mcp.method.name = &*excerpt(method),
+                // A connection without a source has one session, whose id says nothing.
+                mcp.session.id = connection.source.as_ref().and_then(|_| connection.session.get()?.id()).map(log_id),
+                mcp.protocol.version = Empty,
+                mcp.resource.uri = network.and_then(|_| resource_uri(method, params)).as_deref().map(excerpt).as_deref(),
+                gen_ai.operation.name = network.filter(|_| method == "tools/call").map(|_| "execute_tool"),
+                gen_ai.tool.name = Empty,
+                gen_ai.prompt.name = Empty,
+                jsonrpc.request.id = id.map(id_text).as_deref().map(excerpt).as_deref(),
+                rpc.response.status_code = Empty,
+                error.type = Empty,
+                enduser.id = shown_principal(telemetry.map(|(it, _)| it), connection.principal()).as_deref(),
+                network.transport = network.map(|network| network.transport),
+                network.protocol.name = network.and_then(|network| network.protocol_name),
+                network.protocol.version = network.and_then(|network| network.protocol_version),
+                client.address = address.map(|address| address.ip().to_string()).as_deref(),
+                // Layers convert signed numbers only.
+                client.port = address.map(|address| i64::from(address.port())),
+            )
+        };
+    }
+    if is_unsampled { span!("mcp_runtime::request::unsampled") } else { span!("mcp_runtime::request") }
+}
+
+/// Creates the span of a function or of a layer. Its level keeps it out of logs of level `info`, which name the request.
+/// A call that may become a task has none: it would keep the span of the request open. Neither has one that is not
+/// sampled.
+#[inline]
+pub(crate) fn call_span(context: Option<&Context>, title: impl FnOnce() -> String) -> Span {
+    let shared = context.map(Context::shared);
+    if shared.is_some_and(|call| call.task.is_some() || call.unsampled.is_some()) {
+        return Span::none();
+    }
+    tracing::debug_span!(target: "mcp_runtime::call", "mcp.call", otel.name = &*title())
 }
 
 /// Returns the URI in the request of a method that has one.

@@ -147,6 +147,80 @@ impl<T: Elicit> Ask for Elicitation<T> {
     }
 }
 
+/// A request to the user to fill in a form whose schema is known at run time. For forms of the program, see [`Elicitation`].
+///
+/// The answer is checked against the schema. Revision 2025-06-18 supports no lists of choices and no titled choices: a form with
+/// them is a [`Fault::MissingCapability`].
+///
+/// ```
+/// use mcp_runtime::ask::FormElicitation;
+/// use serde_json::json;
+///
+/// let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
+/// let question = FormElicitation::new("name", "How is the branch called?", schema);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct FormElicitation {
+    key: String,
+    message: String,
+    schema: Value,
+}
+
+impl FormElicitation {
+    /// Creates a question with a [requested
+    /// schema](https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation#requested-schema). The key identifies
+    /// it within the call.
+    pub fn new(key: impl Into<String>, message: impl Into<String>, schema: Value) -> Self {
+        Self { key: key.into(), message: message.into(), schema }
+    }
+}
+
+impl Ask for FormElicitation {
+    type Answer = Answer<Map<String, Value>>;
+
+    fn question(&self, features: Features) -> Result<Question, Fault> {
+        let is_rich = features.has(Feature::RichForms);
+        if !features.has(Feature::Elicitation) || !is_rich && has_rich_fields(&self.schema) {
+            return Err(Capability::missing(&[Capability::Elicitation]));
+        }
+        let mut params = Vec::new();
+        let mut object = Object::begin(&mut params);
+        if is_rich {
+            object.string("mode", "form");
+        }
+        object.string("message", &self.message);
+        let mut schema = self.schema.clone();
+        if !is_rich {
+            schema.as_object_mut().and_then(|schema| schema.shift_remove("$schema"));
+            for field in schema["properties"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+                let is_boolean = field["type"] == "boolean";
+                field.as_object_mut().filter(|_| !is_boolean).and_then(|field| field.shift_remove("default"));
+            }
+        }
+        object.raw("requestedSchema", schema.to_string().as_bytes());
+        object.end();
+        Ok(create(&self.key, params, &[Capability::Elicitation]))
+    }
+
+    fn read(&self, result: &str) -> Result<Self::Answer, InvalidAnswer> {
+        Ok(match action(result)? {
+            Answer::Accept(content) => {
+                let content = content.unwrap_or_default();
+                parse(&self.schema, &Value::Object(content.clone()).to_string())?;
+                Answer::Accept(content)
+            }
+            Answer::Decline => Answer::Decline,
+            Answer::Cancel => Answer::Cancel,
+        })
+    }
+}
+
+/// Returns whether a form has fields that revision 2025-06-18 does not support.
+fn has_rich_fields(schema: &Value) -> bool {
+    let mut fields = schema["properties"].as_object().into_iter().flat_map(Map::values);
+    fields.any(|field| field["type"] == "array" || field.get("oneOf").is_some() || field.get("anyOf").is_some())
+}
+
 /// Checks that the defaults of a form are valid, since users may accept them unchanged.
 fn check_defaults<T: Elicit>() -> Result<(), Fault> {
     let defaults = T::FIELDS.iter().filter_map(|field| Some((field.name.to_owned(), default_of(field)?))).collect();

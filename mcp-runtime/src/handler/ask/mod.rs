@@ -14,7 +14,7 @@ mod url_completion;
 
 pub use capability::Capability;
 pub(crate) use capability::{announces_root_changes, object_member};
-pub use elicitation::{Answer, Elicit, Elicitation, UrlElicitation};
+pub use elicitation::{Answer, Elicit, Elicitation, FormElicitation, UrlElicitation};
 pub use field::{
     Choice, ChoiceSet, ElicitChoice, ElicitField, FieldKind, FieldType, FormField, check_field,
     default_json as field_default_json, field_type,

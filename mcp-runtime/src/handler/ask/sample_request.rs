@@ -49,16 +49,12 @@ pub struct SampleRequest {
     tool_choice: Option<ToolChoice>,
 }
 
-impl SampleRequest {
-    /// Creates a request with a user message.
-    pub fn new(prompt: impl Into<String>) -> Self {
+/// A request without messages, to which at least one must be added.
+impl Default for SampleRequest {
+    fn default() -> Self {
         Self {
             key: None,
-            messages: vec![SampleMessage {
-                role: Role::User,
-                content: vec![SampleContent::Text(prompt.into())],
-                meta: Map::new(),
-            }],
+            messages: Vec::new(),
             system_prompt: None,
             max_tokens: 1000,
             temperature: None,
@@ -70,6 +66,13 @@ impl SampleRequest {
             tools: Vec::new(),
             tool_choice: None,
         }
+    }
+}
+
+impl SampleRequest {
+    /// Creates a request with a user message.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self::default().with_message(Role::User, prompt.into())
     }
 
     /// Adds a message with a single content block.

@@ -10,7 +10,10 @@ use std::{borrow::Cow, fmt, future::ready, ops::Deref, sync::Arc, time::Duration
 use mcp_runtime_uri_template::Operator;
 use serde_json::Value;
 
-use super::{CallFuture, Context, Dependency, Finished, HandlerError, HandlerResult, Input, Reply, finish};
+use super::{
+    CallFuture, Context, Dependency, EarlierArguments, Finished, HandlerError, HandlerResult, Input, Reply,
+    ServerFnFuture, finish,
+};
 use crate::{
     auth::Scopes,
     model::{CacheScope, Icon, Role},
@@ -163,6 +166,16 @@ pub struct EntryInfo<'a> {
 }
 
 impl<'a> EntryInfo<'a> {
+    /// Returns the address of the description of a function, which distinguishes it from other functions.
+    pub(crate) fn address(&self) -> Option<usize> {
+        self.source.map(|source| std::ptr::from_ref(source).addr())
+    }
+
+    /// Returns the entry with another name.
+    pub(crate) fn named(self, name: &'a str) -> Self {
+        Self { name, ..self }
+    }
+
     pub(crate) fn of_skill(name: &'a str, path: &'a str, tags: &'a [Cow<'static, str>]) -> Self {
         Self {
             kind: EntryKind::Resource,
@@ -520,7 +533,24 @@ impl EntryScopes {
 }
 
 /// A closure that decodes the arguments and returns the future of a call.
-pub(crate) type Closure = dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync;
+pub(crate) type CallFn = dyn Fn(Input<'_>, Context) -> Result<CallFuture, HandlerError> + Send + Sync;
+
+/// A closure that completes the value of an argument: its name, the value, and the earlier arguments.
+pub(crate) type CompleteFn = dyn Fn(&str, &str, EarlierArguments, Context) -> ServerFnFuture + Send + Sync;
+
+/// A closure that learns of the URIs that clients subscribe to.
+pub(crate) type SubscribedFn = dyn Fn(&str) + Send + Sync;
+
+/// What an entry calls that a program created.
+#[derive(Clone)]
+pub struct Closures {
+    pub(crate) call: Arc<CallFn>,
+    pub(crate) complete: Option<Arc<CompleteFn>>,
+    /// Is called when a client subscribes to a URI of a resource.
+    pub(crate) subscribed: Option<Arc<SubscribedFn>>,
+    /// Whether the entry is left out if it is invalid.
+    pub(crate) is_optional: bool,
+}
 
 /// How a function is called.
 #[derive(Clone)]
@@ -529,8 +559,8 @@ pub enum Handler {
     Sync(for<'a, 'b, 'c> fn(Input<'a>, &'b mut Reply<'c>) -> HandlerResult),
     /// A function that runs as a future.
     Async(for<'a> fn(Input<'a>, Context) -> Result<CallFuture, HandlerError>),
-    /// A closure that returns a future.
-    Closure(Arc<Closure>),
+    /// Closures of a program, one of which returns a future.
+    Closure(Closures),
 }
 
 impl Handler {
@@ -543,8 +573,13 @@ impl Handler {
         match self {
             Self::Sync(function) => Ok(Box::pin(ready(finish(&context, |reply| function(input, reply))))),
             Self::Async(function) => function(input, context),
-            Self::Closure(function) => function(input, context),
+            Self::Closure(closures) => (closures.call)(input, context),
         }
+    }
+
+    /// Returns the closures, if a program created the entry.
+    pub(crate) fn closures(&self) -> Option<&Closures> {
+        if let Self::Closure(closures) = self { Some(closures) } else { None }
     }
 }
 

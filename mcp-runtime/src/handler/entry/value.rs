@@ -7,15 +7,16 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    ArgumentEntry, ArgumentType, CommonEntry, Entry, EntryRef, EntryScopes, Handler, Hints, MethodEntry, OutputType,
-    Part, PromptEntry, ResourceEntry, SourceLocation, TaskSupport, ToolEntry,
+    ArgumentEntry, ArgumentType, Closures, CommonEntry, Entry, EntryRef, EntryScopes, Handler, Hints, MethodEntry,
+    OutputType, Part, PromptEntry, ResourceEntry, SourceLocation, TaskSupport, ToolEntry,
 };
 use crate::{
     auth::Scopes,
     error::Fault,
     handler::{
-        Context, Dependency, ErrorOutput, HandlerError, HandlerResult, Input, PromptOutput, Reply, ResourceOutput,
-        ResultKind, ToolOutput, finish, member, write_prompt, write_resource, write_tool,
+        CallFuture, CompletionsOutput, Context, Dependency, EarlierArguments, ErrorOutput, HandlerError, HandlerResult,
+        Input, PromptOutput, Reply, ResourceOutput, ResultKind, ServerFnOutput, ToolOutput, finish, member,
+        write_prompt, write_resource, write_tool,
     },
     model::{CacheScope, Icon},
 };
@@ -56,13 +57,34 @@ fn handler<T: DeserializeOwned, R: 'static, F: Future<Output = R> + Send + 'stat
     function: impl Fn(T, Context) -> F + Send + Sync + 'static,
     write: fn(&mut Reply<'_>, R) -> HandlerResult,
 ) -> Handler {
-    Handler::Closure(Arc::new(move |input: Input<'_>, context: Context| {
+    let call = move |input: Input<'_>, context: Context| -> Result<CallFuture, HandlerError> {
         let running = function(input.value()?, context.clone());
         Ok(Box::pin(async move {
             let value = running.await;
             finish(&context, |reply| write(reply, value))
         }))
-    }))
+    };
+    Handler::Closure(Closures { call: Arc::new(call), complete: None, subscribed: None, is_optional: false })
+}
+
+impl Handler {
+    fn edit(&mut self, edit: impl FnOnce(&mut Closures)) {
+        if let Self::Closure(closures) = self {
+            edit(closures);
+        }
+    }
+
+    fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
+        &mut self,
+        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
+    ) {
+        self.edit(|closures| {
+            closures.complete = Some(Arc::new(move |argument, value, earlier, context| {
+                let running = function(argument, value, earlier, context);
+                Box::pin(async move { running.await.completions().map(ServerFnOutput::Completions) })
+            }));
+        });
+    }
 }
 
 macro_rules! common_setters {
@@ -80,6 +102,14 @@ macro_rules! common_setters {
                 #[must_use]
                 pub fn scopes(mut self, scopes: impl Into<Scopes>) -> Self {
                     self.common.scopes = EntryScopes::Scopes(scopes.into());
+                    self
+                }
+
+                /// Leaves the entry out, with a warning in the log, if it is invalid or if its name or URI is taken. Without
+                /// it, adding the entry fails. For entries that another program describes.
+                #[must_use]
+                pub fn optional(mut self) -> Self {
+                    self.common.handler.edit(|closures| closures.is_optional = true);
                     self
                 }
 
@@ -261,6 +291,33 @@ impl ResourceEntry {
         self.cache = Some((ttl, scope));
         self
     }
+
+    /// Sets the size in bytes.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.size = Some(bytes);
+        self
+    }
+
+    /// Sets a function that is called, with the URI, whenever a client subscribes to the resource. It must not block.
+    ///
+    /// [`Handle::resource_updated`](crate::Handle::resource_updated) notifies the clients.
+    #[must_use]
+    pub fn on_subscribe(mut self, function: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.common.handler.edit(|closures| closures.subscribed = Some(Arc::new(function)));
+        self
+    }
+
+    /// Sets the function that completes the variables of a template: it receives the name of the variable, the value to complete and the
+    /// variables that the client has already filled in.
+    #[must_use]
+    pub fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
+        mut self,
+        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.common.handler.complete(function);
+        self
+    }
 }
 
 impl PromptEntry {
@@ -284,6 +341,17 @@ impl PromptEntry {
         let arguments = properties.map(|(name, schema)| argument(name.clone().into(), schema)).collect();
         let common = CommonEntry::new(name.into(), schema, handler(function, write_prompt), Location::caller());
         Self { common: CommonEntry { arguments, ..common } }
+    }
+
+    /// Sets the function that completes the arguments: it receives the name of the argument, the value to complete and the
+    /// arguments that the client has already filled in.
+    #[must_use]
+    pub fn complete<R: CompletionsOutput, F: Future<Output = R> + Send + 'static>(
+        mut self,
+        function: impl Fn(&str, &str, EarlierArguments, Context) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.common.handler.complete(function);
+        self
     }
 }
 

@@ -103,6 +103,7 @@ impl LegacyService {
         let preamble = Bytes::from(format!("event: endpoint\ndata: {MESSAGES}?sessionId={id}\n\n"));
         let body = SseBody::new(StreamEvents::local(stream.attach(), 0), config, self.endpoint.shutdown());
         let body = body.until(self.endpoint.stream_deadline(request));
+        let body = body.counted(Counter::SessionStreams, self.endpoint.engine());
         response::events(body.cancelling(Some(cancels)).preamble(preamble).draining(client).guarded_by(remove))
     }
 

@@ -22,6 +22,7 @@ use super::{
     },
 };
 use crate::{
+    counters::Counter,
     engine::{Connection, ReceiveOutcome, RequestIds, RequestSource, Session, SessionMessage, write_error},
     error::{Fault, FaultClass},
     jsonrpc::{Id, raw},
@@ -296,7 +297,11 @@ fn event_stream(endpoint: &Endpoint, exchange: Exchange) -> HttpResponse {
     let body = SseBody::new(events, config, endpoint.shutdown());
     let body = body.until(endpoint.stream_deadline(exchange.source.request()));
     let body = body.cancelling(exchange.cancels).active(exchange.session);
-    response::events(if is_subscription { body.subscription() } else { body })
+    response::events(if is_subscription {
+        body.counted(Counter::SubscriptionStreams, endpoint.engine()).subscription()
+    } else {
+        body.counted(Counter::CallStreams, endpoint.engine())
+    })
 }
 
 impl Exchange {

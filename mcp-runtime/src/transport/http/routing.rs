@@ -16,7 +16,7 @@ use super::{
         events::Resumption,
     },
 };
-use crate::{error::Fault, excerpt::excerpt, revision};
+use crate::{counters::Counter, error::Fault, excerpt::excerpt, revision};
 
 /// The route of a POST, as far as its headers determine it.
 pub(super) enum Route {
@@ -211,6 +211,7 @@ pub(super) async fn get(endpoint: &Endpoint, request: &Parts, now: Instant) -> R
             endpoint.set_reading_session(Some(&session.session));
             let config = stream_config(endpoint, request, &session);
             let body = SseBody::new(events, config, endpoint.shutdown());
+            let body = body.counted(Counter::SessionStreams, endpoint.engine());
             response::events(body.until(endpoint.stream_deadline(request)).active(Some(session)))
         }
         // The client has received everything. This status stops it from reconnecting.

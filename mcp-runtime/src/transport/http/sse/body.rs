@@ -16,7 +16,13 @@ use tokio::{
 };
 
 use super::events::{StreamEvents, StreamItem, Wait};
-use crate::{engine::InFlight, error::Fault, transport::http::session::ActiveSession};
+use crate::{
+    counters::{Counted, Counter},
+    engine::{Engine, InFlight},
+    error::Fault,
+    telemetry::{SharedTelemetry, StreamEnd, Telemetry as _},
+    transport::http::session::ActiveSession,
+};
 
 /// The settings with which a response encodes its stream.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +79,7 @@ pub(crate) struct SseBody {
     /// An event that precedes the stream.
     preamble: Option<Bytes>,
     _active: Option<ActiveSession>,
+    _open: Option<OpenStream>,
     /// An arbitrary value to be dropped with the response.
     _guard: Option<Guard>,
 }
@@ -86,6 +93,27 @@ pub(crate) struct CancelOnDrop(pub(in super::super) Arc<InFlight>);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel_all();
+    }
+}
+
+/// A stream while it is counted among the open streams.
+#[derive(Debug)]
+struct OpenStream {
+    telemetry: Option<(SharedTelemetry, Instant)>,
+    kind: Counter,
+    _count: Counted,
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        if let Some((telemetry, start)) = &self.telemetry {
+            let kind = match self.kind {
+                Counter::SubscriptionStreams => "subscription",
+                Counter::SessionStreams => "session",
+                _ => "call",
+            };
+            telemetry.stream_ended(&StreamEnd { kind, duration: start.elapsed() });
+        }
     }
 }
 
@@ -110,6 +138,7 @@ impl SseBody {
             cancels: None,
             preamble: None,
             _active: None,
+            _open: None,
             _guard: None,
         }
     }
@@ -136,6 +165,13 @@ impl SseBody {
     pub(crate) fn draining(mut self, stream: Arc<dyn DrainedStream>) -> Self {
         self.ends_at = ShutdownPhase::SubscriptionsEnded;
         self.drained = Some(stream);
+        self
+    }
+
+    /// Counts the response among the streams of a kind, and measures it, until it ends.
+    pub(crate) fn counted(mut self, kind: Counter, engine: &Engine) -> Self {
+        let telemetry = engine.profile.telemetry.clone().map(|telemetry| (telemetry, Instant::now()));
+        self._open = Some(OpenStream { telemetry, kind, _count: Counted::new(kind) });
         self
     }
 

@@ -1,0 +1,143 @@
+//! The files of a folder, and their changes.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use mcp_runtime::{
+    Handle, Server,
+    function::{Entry, EntryInfo},
+};
+
+use crate::{
+    Error,
+    definition::{File, TAG, tool},
+};
+
+/// The time between two looks for changes.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum number of files.
+const MAX_FILES: usize = 1000;
+/// The maximum size of a file in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The files, with what tells that one has changed.
+type Files = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+
+pub(crate) fn read(folder: &Path) -> Result<Vec<Entry>, Error> {
+    let files = list(folder).map_err(|problem| Error { problems: vec![problem] })?;
+    entries(&files)
+}
+
+pub(crate) fn watch(server: Server, folder: &Path) -> Result<Server, Error> {
+    let files = list(folder).map_err(|problem| Error { problems: vec![problem] })?;
+    let server = entries(&files)?.into_iter().fold(server, Server::with_entry);
+    let (handle, folder) = (server.handle(), folder.to_owned());
+    thread::spawn(move || follow(&handle, &folder, Ok(files)));
+    Ok(server)
+}
+
+/// Replaces the tools whenever the files have changed.
+fn follow(handle: &Handle, folder: &Path, mut known: Result<Files, String>) {
+    loop {
+        thread::sleep(INTERVAL);
+        let found = list(folder);
+        if found == known {
+            continue;
+        }
+        match &found {
+            Ok(files) => replace(handle, folder, files),
+            Err(problem) => tracing::error!("the tools of the last definitions remain: {problem}"),
+        }
+        known = found;
+    }
+}
+
+fn replace(handle: &Handle, folder: &Path, files: &Files) {
+    let replaced = entries(files).map_err(|error| error.to_string()).and_then(|entries| {
+        let is_own = |entry: &EntryInfo<'_>| entry.has_tag(TAG);
+        handle.replace_entries(is_own, entries).map_err(|error| error.to_string())
+    });
+    match replaced {
+        Ok(()) => tracing::info!(folder = %folder.display(), "the tools were replaced by changed definitions"),
+        Err(problems) => tracing::error!("the tools of the last definitions remain: {problems}"),
+    }
+}
+
+fn list(folder: &Path) -> Result<Files, String> {
+    let problem = |error: io::Error| format!("{}: {error}", folder.display());
+    let mut files = Files::new();
+    for file in fs::read_dir(folder).map_err(problem)? {
+        let path = file.map_err(problem)?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            // Links are followed, such as those of a Kubernetes volume.
+            let metadata = fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            files.insert(path, (metadata.modified().ok(), metadata.len()));
+        }
+    }
+    if files.len() > MAX_FILES {
+        return Err(format!("{}: more than {MAX_FILES} files", folder.display()));
+    }
+    Ok(files)
+}
+
+/// Returns the tools of all files.
+fn entries(files: &Files) -> Result<Vec<Entry>, Error> {
+    let (mut entries, mut problems) = (Vec::new(), Vec::new());
+    let mut places: BTreeMap<String, String> = BTreeMap::new();
+    for (path, (_, bytes)) in files {
+        let path_text = path.display();
+        if *bytes > MAX_BYTES {
+            problems.push(format!("{path_text}: larger than {MAX_BYTES} bytes"));
+            continue;
+        }
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => {
+                problems.push(format!("{path_text}: {error}"));
+                continue;
+            }
+        };
+        let line = |offset: usize| text[..offset.min(text.len())].matches('\n').count() + 1;
+        let file: File = match toml::from_str(&text) {
+            Ok(file) => file,
+            Err(error) => {
+                let line = line(error.span().map_or(0, |span| span.start));
+                problems.push(format!("{path_text}:{line}: {}", error.message()));
+                continue;
+            }
+        };
+        let service = match file.service.map(|service| (line(service.span().start), service.into_inner().connect())) {
+            None => None,
+            Some((_, Ok(service))) => Some(service),
+            Some((line, Err(problem))) => {
+                problems.push(format!("{path_text}:{line}: the service: {problem}"));
+                continue;
+            }
+        };
+        for (name, definition) in file.tools {
+            let place = format!("{path_text}:{}", line(definition.span().start));
+            let made = tool(&name, definition.into_inner(), service.as_ref()).and_then(checked);
+            if let Some(other) = places.insert(name.clone(), place.clone()) {
+                problems.push(format!("{place}: the tool `{name}` is also defined in {other}"));
+            }
+            match made {
+                Ok(entry) => entries.push(entry),
+                Err(problem) => problems.push(format!("{place}: the tool `{name}`: {problem}")),
+            }
+        }
+    }
+    if problems.is_empty() { Ok(entries) } else { Err(Error { problems }) }
+}
+
+/// Checks name and schema as the server does, so that the problem has a line.
+fn checked(entry: Entry) -> Result<Entry, String> {
+    match Server::empty("definitions", "0.0.0").with_entry(entry.clone()).check() {
+        Ok(()) => Ok(entry),
+        Err(error) => Err(error.problems().join("; ")),
+    }
+}

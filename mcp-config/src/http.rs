@@ -1,0 +1,132 @@
+//! HTTP calls.
+
+use std::{collections::BTreeMap, env, sync::Arc};
+
+use mcp_openapi::__private::{Client, HeaderMap, HeaderName, HeaderValue, Operation, base};
+use mcp_runtime::{Context, function::ToolEntry};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    command::names,
+    definition::{Arguments, with_defaults},
+};
+
+/// The service of a file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Service {
+    url: String,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+/// A service that can be called.
+pub(crate) struct Connection {
+    base: Arc<str>,
+    client: Arc<Client>,
+}
+
+impl Service {
+    /// # Errors
+    ///
+    /// Returns what is wrong with the URL or a header.
+    pub(crate) fn connect(self) -> Result<Connection, String> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let header: HeaderName = name.parse().map_err(|_| format!("`{name}` cannot be the name of a header"))?;
+            let value = expanded(value)?;
+            let mut value = HeaderValue::from_str(&value)
+                .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+            value.set_sensitive(true);
+            headers.insert(header, value);
+        }
+        let client = Client::with_headers(headers).map_err(|error| format!("TLS is not available: {error}"))?;
+        Ok(Connection { base: base(&self.url)?, client: Arc::new(client) })
+    }
+}
+
+/// Replaces `${NAME}` by environment variables.
+fn expanded(text: &str) -> Result<String, String> {
+    let mut parts = text.split("${");
+    let mut expanded = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').ok_or_else(|| format!("`${{{part}` has no `}}`"))?;
+        expanded += &env::var(name).map_err(|error| format!("the environment variable `{name}`: {error}"))?;
+        expanded += rest;
+    }
+    Ok(expanded)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Call {
+    method: Method,
+    path: String,
+    #[serde(default)]
+    query: Vec<String>,
+    #[serde(default)]
+    body: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn tool(self, name: &str, arguments: Arguments, service: &Connection) -> Result<ToolEntry, String> {
+        let Self { method, path, query, body } = self;
+        if !path.starts_with('/') {
+            return Err("`path` must begin with `/`".to_owned());
+        }
+        let in_path = || names(&path);
+        arguments.check_used(in_path().chain(query.iter().chain(&body).map(String::as_str)))?;
+        let parameter = |name: &str, place: &str| {
+            let style = if place == "path" { "simple" } else { "form" };
+            let explode = place == "query";
+            json!({"argument": name, "name": name, "in": place, "style": style, "explode": explode, "json": false, "reserved": false})
+        };
+        let parameters: Vec<_> = in_path()
+            .map(|name| parameter(name, "path"))
+            .chain(query.iter().map(|name| parameter(name, "query")))
+            .collect();
+        let field = |name: &String| json!({"argument": name, "name": name, "style": "form", "explode": true, "file": false, "media": null});
+        let fields: Vec<_> = body.iter().map(field).collect();
+        let body =
+            json!({"kind": "json", "media": "application/json", "required": true, "argument": null, "fields": fields});
+        let operation = json!({
+            "name": name, "id": null, "title": null, "description": "", "tags": [], "deprecated": false,
+            "method": method.as_str(), "path": path, "server": "", "accept": "*/*", "output": null, "security": [],
+            "parameters": parameters,
+            "body": if fields.is_empty() { Value::Null } else { body },
+        });
+        let operation: Operation = serde_json::from_value(operation).map_err(|error| error.to_string())?;
+        let (operation, defaults) = (Arc::new(operation), arguments.defaults());
+        let (base, client) = (Arc::clone(&service.base), Arc::clone(&service.client));
+        Ok(ToolEntry::new(name.to_owned(), arguments.schema(), move |given: Map<String, Value>, ctx: Context| {
+            let (client, operation, base) = (Arc::clone(&client), Arc::clone(&operation), Arc::clone(&base));
+            let arguments = with_defaults(&defaults, given);
+            async move { client.call(&operation, &base, &arguments, &ctx).await }
+        }))
+    }
+}

@@ -1,0 +1,170 @@
+//! Mistakes in documents, and the names of tools.
+
+use std::{fs, path::Path};
+
+use proc_macro2::{Literal, TokenStream};
+use quote::quote;
+
+use crate::expand;
+
+/// Returns the errors of an import, or the names of the tools.
+fn import(folder: &Path, options: &TokenStream) -> Vec<String> {
+    let file = Literal::string(folder.join("api.yaml").to_str().unwrap());
+    let expanded = expand(syn::parse2(quote!(library, #file #options)).unwrap()).to_string();
+    let parsed: TokenStream = expanded.parse().unwrap();
+    let mut literals = Vec::new();
+    collect(parsed, &mut literals);
+    let errors: Vec<_> = literals.iter().filter(|(is_error, _)| *is_error).map(|(_, text)| text.clone()).collect();
+    if !errors.is_empty() {
+        return errors;
+    }
+    assert!(expanded.contains("include_bytes"), "a change of the document does not compile the program again");
+    let operations = literals.iter().filter_map(|(_, text)| serde_json::from_str::<serde_json::Value>(text).ok());
+    operations.map(|operation| operation["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Collects the literals, with whether they are arguments of `compile_error!`.
+fn collect(tokens: TokenStream, found: &mut Vec<(bool, String)>) {
+    let mut is_error = false;
+    for token in tokens {
+        match token {
+            proc_macro2::TokenTree::Ident(name) => is_error = name == "compile_error",
+            proc_macro2::TokenTree::Group(group) => {
+                let first = found.len();
+                collect(group.stream(), found);
+                found[first..].iter_mut().for_each(|(error, _)| *error |= is_error);
+                is_error = false;
+            }
+            proc_macro2::TokenTree::Literal(literal) => {
+                let text = syn::parse_str::<syn::LitStr>(&literal.to_string()).unwrap().value();
+                found.push((false, text));
+            }
+            proc_macro2::TokenTree::Punct(_) => {}
+        }
+    }
+}
+
+#[test]
+fn mistakes_have_positions() {
+    let get = |operation: &str| format!("openapi: 3.1.0\npaths:\n  /a:\n    get:\n      operationId: a\n{operation}");
+    let schema =
+        |schema: &str| get(&format!("      parameters:\n        - {{name: q, in: query, schema: {schema}}}\n"));
+    let help = "\nhelp: correct it, or leave operations out with `exclude = [\"a\"]`";
+    let mut faults = Vec::new();
+    for (document, expected) in [
+        ("".to_owned(), "api.yaml:1:1: the file is empty"),
+        ("a: [".to_owned(), "api.yaml:2:1: "),
+        ("a: 1\na: 2".to_owned(), "api.yaml:2:1: duplicate key `a`"),
+        ("a: &x {<<: *x}".to_owned(), "api.yaml:1:8: merge keys are not part of YAML 1.2"),
+        ("a: *x".to_owned(), "api.yaml:1:4: "),
+        ("{\n\"a\": }".to_owned(), "api.yaml:2:6: expected value"),
+        (format!("a: {}1{}", "[".repeat(200), "]".repeat(200)), "api.yaml:1:132: nested deeper than 128 levels"),
+        ("swagger: '2.0'".to_owned(), "api.yaml:1:1: Swagger 2.0 is not supported, convert the document to OpenAPI 3"),
+        ("info: {}".to_owned(), "api.yaml:1:1: `openapi`, the version, is missing"),
+        ("openapi: 4.0.0".to_owned(), "api.yaml:1:1: unsupported version `4.0.0`, expected 3.0 or 3.1"),
+        ("openapi: 3.0.0\npaths:\n  a: {}".to_owned(), "api.yaml:3:3: the path `a` must begin with `/`"),
+        (
+            "openapi: 3.0.0\npaths:\n  /a b: {}".to_owned(),
+            "api.yaml:3:3: the path `/a b` contains ' ', which must be percent-encoded",
+        ),
+        (
+            schema("{type: strng}"),
+            "api.yaml:7:41: unknown type \"strng\", expected one of array, boolean, integer, null, number, object, string<help>",
+        ),
+        (schema("{$ref: '#/b'}"), "api.yaml:7:41: `#/b` does not exist<help>"),
+        (
+            schema("{$ref: 'b.yaml#/c'}"),
+            "api.yaml:7:41: the file of `b.yaml#/c` cannot be found at <folder>/b.yaml<help>",
+        ),
+        (
+            schema("{$ref: 'https://x.test/b.yaml'}"),
+            "api.yaml:7:41: `https://x.test/b.yaml` is on another host, and references to URLs are not downloaded<help>",
+        ),
+        (
+            schema("{$ref: 'part.yaml#/bad'}"),
+            "part.yaml:2:3: unknown type 7, expected one of array, boolean, integer, null, number, object, string<help>",
+        ),
+        (
+            schema("{minLength: -1, minItems: x}"),
+            "api.yaml:4:5: the schema cannot be enforced: `minItems` must be a non-negative integer, found `\"x\"`<help>",
+        ),
+        (
+            get("      parameters: [{$ref: '#/paths/~1a/get/parameters/0'}]\n"),
+            "api.yaml:6:20: the reference leads back to itself<help>",
+        ),
+        (get("      parameters: [{name: q}]\n"), "api.yaml:6:20: a parameter must have `name` and `in`<help>"),
+        (get("      parameters: [{name: q, in: path}]\n"), "api.yaml:6:20: the path `/a` has no `{q}`<help>"),
+        (
+            get("      parameters: [{name: q, in: query, style: label}]\n"),
+            "api.yaml:6:20: the style `label` is not defined for parameters in query<help>",
+        ),
+        (get("      security: [{key: []}]\n"), "api.yaml:6:19: the security scheme `key` is not declared<help>"),
+        (get("      requestBody: {}\n"), "api.yaml:6:7: a request body must have `content`<help>"),
+        (
+            get("      servers: [{url: '/{v}', variables: {v: {}}}]\n"),
+            "api.yaml:6:43: a variable of a server must have a `default`<help>",
+        ),
+        (get("").replace("/a", "/a/{id}"), "api.yaml:4:5: the path parameter `id` is not declared<help>"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("api.yaml"), &document).unwrap();
+        fs::write(folder.path().join("part.yaml"), "bad:\n  type: 7\n").unwrap();
+        let found = import(folder.path(), &quote!());
+        let path = fs::canonicalize(folder.path()).unwrap();
+        let found: Vec<_> =
+            found.iter().map(|text| text.replace('`', "").replace(path.to_str().unwrap(), "<folder>")).collect();
+        let expected = expected.replace("<help>", help).replace('`', "");
+        let is_expected =
+            |found: &str| if expected.ends_with(": ") { found.starts_with(&expected) } else { found == expected };
+        if found.len() != 1 || !is_expected(&found[0]) {
+            faults.push(format!("{document}\nexpected {expected:?}\nfound {found:?}\n"));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn patterns_choose_operations() {
+    let folder = tempfile::tempdir().unwrap();
+    let long = "x".repeat(70);
+    let document = format!(
+        "openapi: 3.0.3\npaths:\n  /users: {{get: {{operationId: users/list}}, post: {{operationId: users/create}}}}\n  /users/me/keys: {{get: {{}}}}\n  \
+         /pets: {{get: {{operationId: users/list}}, put: {{operationId: {long}}}, x-note: {{}}}}\n  x-more: {{}}\n"
+    );
+    fs::write(folder.path().join("api.yaml"), document).unwrap();
+    let short = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx_77f3c97d";
+    for (options, expected) in [
+        (quote!(), &["users_list", "users_create", "get_users_me_keys", "get_pets", short][..]),
+        (quote!(, include = ["users/list"]), &["users_list", "get_pets"]),
+        (quote!(, include = ["users_*"],), &["users_list", "users_create"]),
+        (quote!(, include = ["/users/**"]), &["get_users_me_keys"]),
+        (
+            quote!(, include = ["/users**", "GET /pets"], exclude = ["post /*"]),
+            &["users_list", "get_users_me_keys", "get_pets"],
+        ),
+        (
+            quote!(, include = ["users/crate", "/user", "zzz"], exclude = ["DELETE /pets"]),
+            &[
+                "`users/crate` matches no operation of the document\nhelp: did you mean `users/create`?",
+                "`/user` matches no operation of the document\nhelp: did you mean `/users`?",
+                "`zzz` matches no operation of the document",
+                "`DELETE /pets` matches no operation of the document",
+            ],
+        ),
+    ] {
+        assert_eq!(import(folder.path(), &options), expected, "{options}");
+    }
+}
+
+#[test]
+fn options_are_checked() {
+    for (input, expected) in [
+        (quote!(library, "a", includes = ["b"]), "unknown option, expected `include` or `exclude`"),
+        (quote!(library, "a", include = ["b"], include = ["c"]), "duplicate option"),
+        (quote!(library, "a", include = []), "expected at least one pattern"),
+        (quote!(library, a), "expected string literal"),
+    ] {
+        let error = syn::parse2::<crate::Import>(input).err().unwrap();
+        assert_eq!(error.to_string(), expected);
+    }
+}

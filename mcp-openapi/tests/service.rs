@@ -1,0 +1,421 @@
+//! Requests and responses, with a real HTTP server.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderName, HeaderValue};
+use mcp_openapi::Api;
+use mcp_runtime::{
+    Revision, Server,
+    testing::{CallResult, TestClient},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::Mutex,
+};
+
+/// A request as it was sent.
+#[derive(Debug, Clone, Default)]
+struct Sent {
+    line: String,
+    head: String,
+    body: String,
+}
+
+impl Sent {
+    fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(given, _)| given.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+/// A server whose responses depend on the last segment of the path.
+struct Service {
+    url: String,
+    sent: Arc<Mutex<Vec<Sent>>>,
+}
+
+impl Service {
+    async fn start() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}/api/v1/", listener.local_addr().unwrap());
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let all = sent.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, all.clone()));
+            }
+        });
+        Self { url, sent }
+    }
+
+    async fn last(&self) -> Sent {
+        self.sent.lock().await.last().cloned().unwrap_or_default()
+    }
+}
+
+async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
+    let mut buffer = Vec::new();
+    let head_end = loop {
+        if let Some(end) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if stream.read_buf(&mut buffer).await.unwrap_or_default() == 0 {
+            return;
+        }
+    };
+    let head = String::from_utf8_lossy(&buffer[..head_end]).into_owned();
+    let line = head.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned();
+    let mut request = Sent { line, head, body: String::new() };
+    let length: usize = request.header("content-length").map_or(0, |length| length.parse().unwrap());
+    while buffer.len() < head_end + length {
+        stream.read_buf(&mut buffer).await.unwrap();
+    }
+    request.body = String::from_utf8_lossy(&buffer[head_end..]).into_owned();
+    let kind = request.line.rsplit('/').next().unwrap_or_default().to_owned();
+    sent.lock().await.push(request);
+    let json = |status: &str, body: &str| {
+        format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let redirect = |to: &str| format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
+    let typed = |media: &str, body: &str| {
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let response = match &*kind {
+        "list" => json("200 OK", "[1, 2]").replacen(
+            "\r\n",
+            "\r\nlink: <https://x.test/a?page=1>; rel=\"prev\", <https://x.test/a?page=3,4&per_page=2>; rel=\"next\"\r\n",
+            1,
+        ),
+        "error" => json("404 Not Found", r#"{"message": "no such pet"}"#),
+        "busy" => "HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        "long-error" => json("500 Internal Server Error", &"é".repeat(10_000)),
+        "empty" => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+        "large" => json("200 OK", &format!("\"{}\"", "x".repeat(5000))),
+        "endless" => format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n{}", "x".repeat(50_000)),
+        "text" => typed("text/html; charset=utf-8", "<p>ü</p>"),
+        "image" => typed("image/png", "PNG"),
+        "file" => typed("application/zip", "PK"),
+        "broken-json" => typed("application/json", "{"),
+        "redirect" => redirect("/api/v1/respond/list"),
+        "elsewhere" => redirect("http://127.0.0.1:1/secret"),
+        "elsewhere-scheme" => redirect("//evil.test/"),
+        "loop" => redirect("/api/v1/respond/loop"),
+        "short" => "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc".to_owned(),
+        "garbage" => "SMTP ready\r\n\r\n".to_owned(),
+        "silence" => {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            return;
+        }
+        _ => json("200 OK", r#"{"name": "Rex", "parent": null, "more": {"a": null, "b": 1}}"#),
+    };
+    let _ = stream.write_all(response.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+fn api() -> Api {
+    mcp_openapi::import!("tests/service.yaml")
+        .with_header(HeaderName::from_static("x-version"), HeaderValue::from_static("7"))
+        .authenticate(|scheme, _| {
+            let secret = match scheme {
+                "key" => Some("k3y"),
+                "basic" => Some("user:pass"),
+                "query" => Some("a&b"),
+                "cookie" => Some("c;d"),
+                _ => None,
+            };
+            async move { secret.map(str::to_owned) }
+        })
+}
+
+fn client(api: Api) -> TestClient {
+    let tools = api.tools().into_iter();
+    tools.fold(Server::empty("service", "1.0.0"), Server::with_entry).test_client(Revision::V2025_11_25)
+}
+
+fn text(result: &CallResult) -> String {
+    format!("{}{}", if result.is_error() { "error: " } else { "" }, result.text())
+}
+
+#[tokio::test]
+async fn arguments_become_requests() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url));
+    let cases = [
+        // Paths.
+        ("path_simple", json!({"id": "a b/ü"}), "GET /api/v1/simple/a%20b%2F%C3%BC", ""),
+        ("path_simple", json!({"id": [1, "b,c"]}), "GET /api/v1/simple/1,b%2Cc", ""),
+        ("path_simple", json!({"id": {"a": 1, "b": 2}}), "GET /api/v1/simple/a,1,b,2", ""),
+        ("path-exploded", json!({"id": {"a": 1, "b": 2}}), "GET /api/v1/exploded/a=1,b=2", ""),
+        ("path-label", json!({"id": ["a", "b"]}), "GET /api/v1/label/.a,b", ""),
+        ("path-matrix", json!({"id": ["a", "b"]}), "GET /api/v1/matrix/;id=a;id=b", ""),
+        ("path-parts", json!({"name": "a", "extension": "b"}), "GET /api/v1/files/a.b/raw", ""),
+        // Queries.
+        ("query", json!({}), "GET /api/v1/query", ""),
+        ("query", json!({"form": "a&b=c d"}), "GET /api/v1/query?form=a%26b%3Dc%20d", ""),
+        ("query", json!({"form": ["a", null, 2]}), "GET /api/v1/query?form=a&form=2", ""),
+        ("query", json!({"form": {"a": true}}), "GET /api/v1/query?a=true", ""),
+        ("query", json!({"joined": ["a", "b"]}), "GET /api/v1/query?joined=a,b", ""),
+        ("query", json!({"spaces": ["a", "b"]}), "GET /api/v1/query?spaces=a%20b", ""),
+        ("query", json!({"pipes": ["a", "b"]}), "GET /api/v1/query?pipes=a%7Cb", ""),
+        ("query", json!({"deep": {"a": {"b": [1]}}}), "GET /api/v1/query?deep%5Ba%5D%5Bb%5D%5B0%5D=1", ""),
+        ("query", json!({"reserved": "a/b?c:d&e=f#g"}), "GET /api/v1/query?reserved=a/b?c:d%26e%3Df%23g", ""),
+        ("query", json!({"filter_name": "x"}), "GET /api/v1/query?filter%5Bname%5D=x", ""),
+        ("query", json!({"json": {"a": 1}}), "GET /api/v1/query?json=%7B%22a%22%3A1%7D", ""),
+        // Bodies.
+        (
+            "clash",
+            json!({"id": 1, "id_query": "q", "owner": "o", "id_body": "b", "owner_body": null}),
+            "PUT /api/v1/pets/1?id=q&owner=o",
+            r#"{"id":"b","owner":null}"#,
+        ),
+        (
+            "create-animal",
+            json!({"body": {"kind": "cat", "name": "Tom", "lives": 9}}),
+            "POST /api/v1/animals",
+            r#"{"kind":"cat","name":"Tom","lives":9}"#,
+        ),
+        ("create-animal", json!({}), "POST /api/v1/animals", ""),
+        (
+            "create-tree",
+            json!({"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}),
+            "POST /api/v1/trees",
+            r#"{"name":"a","children":[{"name":"b","children":[{"name":"c"}]}]}"#,
+        ),
+        (
+            "form",
+            json!({"text": "a&b", "list": ["x", "y"], "nested": {"a": {"b": 1}}}),
+            "POST /api/v1/form",
+            "text=a%26b&list=x&list=y&nested%5Ba%5D%5Bb%5D=1",
+        ),
+        ("blob", json!({"body": "AAFi"}), "PUT /api/v1/blob", "\0\u{1}b"),
+        ("text", json!({"body": "a\nb"}), "POST /api/v1/text", "a\nb"),
+    ];
+    for (tool, arguments, line, body) in cases {
+        let result = client.call(tool, &arguments).await.unwrap();
+        assert!(!result.is_error(), "{tool} {arguments}: {}", result.text());
+        let sent = service.last().await;
+        assert_eq!((&*sent.line, &*sent.body), (line, body), "{tool} {arguments}");
+        assert_eq!(sent.header("x-key"), Some("k3y"), "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn headers_and_credentials_are_sent_where_they_belong() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url));
+    let arguments = json!({"X-List": ["a", "b"], "X-Object": {"a": 1}, "session": "s;t=1"});
+    client.call("headers", arguments).await.unwrap();
+    let sent = service.last().await;
+    for (name, value) in [
+        ("x-list", Some("a,b")),
+        ("x-object", Some("a=1")),
+        ("cookie", Some("session=s%3Bt%3D1")),
+        ("x-version", Some("7")),
+        ("authorization", None),
+        ("accept", Some("*/*")),
+        ("user-agent", Some(concat!("mcp-openapi/", env!("CARGO_PKG_VERSION")))),
+    ] {
+        assert_eq!(sent.header(name), value, "{name}");
+    }
+    for (tool, line, name, value) in [
+        ("open", "GET /api/v1/open", "x-key", None),
+        ("basic", "GET /api/v1/basic", "authorization", Some("Basic dXNlcjpwYXNz")),
+        ("either", "GET /api/v1/either?api_key=a%26b", "cookie", Some("login=c%3Bd")),
+    ] {
+        client.call(tool, ()).await.unwrap();
+        let sent = service.last().await;
+        assert_eq!((&*sent.line, sent.header(name)), (line, value), "{tool}");
+    }
+    let result = client.call("unknown", ()).await.unwrap();
+    assert_eq!(text(&result), "error: there are no credentials for `missing`");
+}
+
+#[tokio::test]
+async fn files_are_parts() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url));
+    let arguments = json!({"file": "AGI=", "files": ["UE5H"], "note": "a\r\n--b", "meta": {"a": 1}});
+    assert_eq!(
+        text(&client.call("upload", arguments).await.unwrap()),
+        json!({"name": "Rex", "parent": null, "more": {"a": null, "b": 1}}).to_string()
+    );
+    let sent = service.last().await;
+    let boundary = sent.header("content-type").unwrap().strip_prefix("multipart/form-data; boundary=").unwrap();
+    let parts = [
+        "\r\ncontent-disposition: form-data; name=\"file\"; filename=\"file\"\r\ncontent-type: application/octet-stream\r\n\r\n\0b\r\n",
+        "\r\ncontent-disposition: form-data; name=\"files\"; filename=\"files\"\r\ncontent-type: image/png\r\n\r\nPNG\r\n",
+        "\r\ncontent-disposition: form-data; name=\"note\"\r\n\r\na\r\n--b\r\n",
+        "\r\ncontent-disposition: form-data; name=\"meta\"\r\ncontent-type: application/json\r\n\r\n{\"a\":1}\r\n",
+        "--\r\n",
+    ];
+    assert_eq!(sent.body.split(&format!("--{boundary}")).skip(1).collect::<Vec<_>>(), parts);
+}
+
+#[tokio::test]
+async fn arguments_cannot_change_what_is_called() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url));
+    let path = "error: `id` must not lead to another path";
+    let empty = "error: `id` must not be empty, since it is a part of the path";
+    let cases = [
+        ("path_simple", json!({"id": ".."}), path),
+        ("path_simple", json!({"id": "."}), path),
+        ("path_simple", json!({"id": [".."]}), path),
+        ("path-label", json!({"id": "."}), path),
+        ("path_simple", json!({"id": "a/../b"}), path),
+        ("path_simple", json!({"id": "..\\a"}), path),
+        ("path_simple", json!({"id": ""}), empty),
+        ("path_simple", json!({"id": []}), empty),
+        (
+            "headers",
+            json!({"X-List": ["a\r\nHost: evil"]}),
+            "error: `X-List` contains characters that cannot be sent in a header",
+        ),
+        ("headers", json!({"X-Version": "8"}), "error: "),
+        ("headers", json!({"Authorization": "x"}), "error: "),
+        ("query", json!({"api_key": "x"}), "error: "),
+        ("clash", json!({"id": 1, "id_body": "b", "created": "x"}), "error: "),
+        ("clash", json!({"id": "../1", "id_body": "b"}), "error: "),
+        ("create-animal", json!({"body": {"kind": "cow", "name": "x"}}), "error: "),
+        ("create-animal", json!({"body": {"kind": "cat", "name": "x", "lives": 0}}), "error: "),
+        ("create-animal", json!({"body": {"kind": "cat"}}), "error: "),
+        ("create-tree", json!({"name": "a", "children": ["b"]}), "error: "),
+        ("upload", json!({"file": "no base64"}), "error: `file` is not base64: "),
+        ("blob", json!({"body": "?"}), "error: `body` is not base64: "),
+    ];
+    for (tool, arguments, expected) in cases {
+        let result = client.call(tool, &arguments).await.unwrap();
+        let text = text(&result);
+        assert!(text.starts_with(expected), "{tool} {arguments}: {text}");
+        assert_eq!(service.last().await.line, "", "{tool} {arguments}");
+    }
+    for id in ["%2e%2e", "..%2f", "?x=1", "#x", "a/b\\c", "\0", ";a=b"] {
+        client.call("path_simple", json!({"id": id})).await.unwrap();
+        let line = service.last().await.line;
+        let rest = line.strip_prefix("GET /api/v1/simple/").unwrap();
+        assert!(
+            !rest.contains(['/', '?', '#', '\\']) && rest != ".." && !rest.to_lowercase().contains("%2e"),
+            "{id}: {rest}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn responses_become_results() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url).response_limit(4000));
+    let cases = [
+        ("list", "[1,2]\nThe next page has the parameters page=3,4&per_page=2"),
+        ("error", "error: 404 Not Found: {\"message\": \"no such pet\"}"),
+        ("busy", "error: 429 Too Many Requests, retry after 7"),
+        ("empty", "204 No Content"),
+        ("large", "error: 200 OK: the response is larger than 4000 bytes"),
+        ("endless", "error: 200 OK: the response is larger than 4000 bytes"),
+        ("text", "<p>ü</p>"),
+        ("broken-json", "{"),
+        ("redirect", "[1,2]\nThe next page has the parameters page=3,4&per_page=2"),
+        ("elsewhere", "error: 302 Found: redirects to http://127.0.0.1:1/secret, which is not followed"),
+        ("elsewhere-scheme", "error: 302 Found: redirects to //evil.test/, which is not followed"),
+        ("loop", "error: more than 5 redirects"),
+        ("short", "error: the response is incomplete: "),
+        ("garbage", "error: the service cannot be reached: "),
+    ];
+    for (kind, expected) in cases {
+        let result = client.call("respond", json!({"kind": kind})).await.unwrap();
+        let text = text(&result);
+        assert!(text == expected || (expected.ends_with(": ") && text.starts_with(expected)), "{kind}: {text}");
+    }
+    let long = client.call("respond", json!({"kind": "long-error"})).await.unwrap();
+    assert_eq!(text(&long), "error: 500 Internal Server Error");
+    let image = client.call("respond", json!({"kind": "image"})).await.unwrap();
+    assert_eq!((&image["content"][0]["type"], &image["content"][0]["data"]), (&json!("image"), &json!("UE5H")));
+    let file = client.call("respond", json!({"kind": "file"})).await.unwrap();
+    let expected =
+        json!({"uri": format!("{}respond/file", service.url), "mimeType": "application/zip", "blob": "UEs="});
+    assert_eq!(file["content"][0]["resource"], expected);
+    // Only safe methods are repeated elsewhere.
+    let posted = client.call("post_respond_kind", json!({"kind": "redirect"})).await.unwrap();
+    assert!(text(&posted).starts_with("error: 302 Found: redirects to /api/v1/respond/list"), "{}", text(&posted));
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_respond_fails_the_call() {
+    let service = Service::start().await;
+    let api = api().base_url(&*service.url).configure(|tool, _| Some(tool.timeout(Duration::from_millis(200))));
+    let result = client(api).call("respond", json!({"kind": "silence"})).await.unwrap();
+    assert!(result.is_error(), "{}", result.text());
+    let mut client = client(self::api().base_url("http://127.0.0.1:1"));
+    let result = client.call("respond", json!({"kind": "list"})).await.unwrap();
+    assert!(text(&result).starts_with("error: the service cannot be reached: "), "{}", result.text());
+}
+
+#[tokio::test]
+async fn tools_are_described() {
+    let mut client = client(api().base_url("http://127.0.0.1:1"));
+    let tools = client.tools().await.unwrap();
+    let tool = |name: &str| &tools.iter().find(|tool| tool.name() == name).unwrap().0;
+    assert_eq!(tools.len(), 21, "{:?}", tools.iter().map(|tool| tool.name()).collect::<Vec<_>>());
+    assert_eq!(tool("respond")["annotations"], json!({"readOnlyHint": true}));
+    // The second operation with this id.
+    assert_eq!(tool("delete_respond_kind")["annotations"], json!({"destructiveHint": true, "idempotentHint": true}));
+    assert_eq!(tool("clash")["annotations"], json!({"idempotentHint": true}));
+    assert_eq!(tool("clash")["description"], "PUT /pets/{id}\n\nDeprecated.");
+    let animal = &tool("create-animal")["inputSchema"]["properties"]["body"]["anyOf"];
+    assert_eq!(animal[0]["properties"]["kind"], json!({"type": "string", "enum": ["cat"], "description": "The kind"}));
+    assert_eq!(animal[0]["required"], json!(["name", "kind"]));
+    assert_eq!(animal[0]["properties"]["lives"]["minimum"], 1);
+    assert_eq!(animal[1]["properties"]["kind"]["enum"], json!(["Dog"]));
+    assert_eq!(animal[1]["properties"]["tag"]["pattern"], Value::Null);
+    let tree = &tool("create-tree")["inputSchema"];
+    assert_eq!(tree["required"], json!(["name"]));
+    assert!(tree.to_string().find("$ref").is_none(), "{tree}");
+    let output = &tool("create-animal")["outputSchema"]["properties"];
+    assert_eq!((&output["name"], &output["secret"]), (&json!({"type": "string"}), &Value::Null));
+    for tool in &tools {
+        assert!(tool["inputSchema"]["properties"].is_object(), "{}", tool.0);
+    }
+}
+
+#[tokio::test]
+async fn results_can_be_shaped_and_tools_configured() {
+    let service = Service::start().await;
+    let mut shaped = client(
+        api()
+            .base_url(&*service.url)
+            .shape(|operation, value| json!({"operation": operation.id(), "name": value["name"]}))
+            .configure(|tool, operation| (operation.method() == "POST").then(|| tool.tags(["write"]))),
+    );
+    let result = shaped.call("create-animal", ()).await.unwrap();
+    assert_eq!(result.structured(), Some(&json!({"operation": "create-animal", "name": "Rex"})));
+    assert!(shaped.tools().await.unwrap().iter().all(|tool| tool["outputSchema"].is_null()));
+    assert_eq!(shaped.tools().await.unwrap().len(), 6);
+    // `null` counts as absent where the document describes the result.
+    let mut plain = client(api().base_url(&*service.url));
+    let result = plain.call("create-animal", ()).await.unwrap();
+    assert_eq!(result.structured(), Some(&json!({"name": "Rex", "more": {"b": 1}})));
+}
+
+#[tokio::test]
+async fn parameters_can_be_fixed() {
+    let service = Service::start().await;
+    let mut client = client(api().base_url(&*service.url).with_parameter("id", 7));
+    client.call("path_simple", ()).await.unwrap();
+    assert_eq!(service.last().await.line, "GET /api/v1/simple/7");
+    client.call("clash", json!({"id_body": "b"})).await.unwrap();
+    assert_eq!(service.last().await.line, "PUT /api/v1/pets/7?id=7");
+    assert!(client.call("path_simple", json!({"id": "8"})).await.unwrap().is_error());
+}
+
+#[test]
+#[should_panic(expected = "no operation has a parameter `typo`")]
+fn fixed_parameters_exist() {
+    drop(api().base_url("http://127.0.0.1:1").with_parameter("typo", 7).tools());
+}
+
+#[test]
+#[should_panic(expected = "the URL of the service, `/api/v1`, must begin with http:// or https://")]
+fn a_relative_server_needs_a_base_url() {
+    drop(api().tools());
+}

@@ -1,0 +1,511 @@
+//! A connection to an upstream: the client of the official SDK, and the calls that wait on it.
+//!
+//! The SDK runs the handler of each message in a task of its own, without order. Therefore [`Tap`] reads progress and log messages
+//! where they arrive, before the response that follows them.
+// Logging, roots and sampling are deprecated, and upstreams use them.
+#![expect(deprecated)]
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use mcp_runtime::{Context, Fault, Level, ask::Capability};
+use rmcp::{
+    ClientHandler, ErrorData, Peer, RoleClient, ServiceError,
+    model::{
+        ClientCapabilities, ClientConfig, ClientRequest, CreateMessageRequestParams, CreateMessageResult,
+        ElicitRequestParams, ElicitResult, Extensions, GetExtensions as _, Implementation, InputRequiredResult,
+        InputResponses, JsonRpcMessage, ListRootsResult, LoggingLevel, ProgressToken, ProtocolVersion, RequestId,
+        RequestMetaObject, ResourceUpdatedNotificationParam, ServerNotification, ServerPeerInfo, ServerResult,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter,
+    },
+    service::{
+        ClientLifecycleMode, ClientServiceExt as _, InboundStreamOrigin, NotificationContext, PeerRequestOptions,
+        RequestContext, RequestHandle, RunningService, RxJsonRpcMessage, TxJsonRpcMessage,
+    },
+    transport::Transport,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{convert::Prefix, questions::ask};
+
+/// How many questions of one call may wait for the first one. Further questions are rejected.
+const MAX_QUESTIONS: usize = 4;
+/// How often a call may return questions instead of its result.
+const MAX_ROUNDS: usize = 16;
+/// How many questions a result may contain.
+const MAX_QUESTIONS_PER_ROUND: usize = 16;
+/// How many resources of a stateless upstream are subscribed to at the same time.
+const MAX_SUBSCRIPTIONS: usize = 256;
+
+/// Is told what an upstream announces.
+pub(crate) trait Listener: Send + Sync + 'static {
+    /// The lists have changed, or the connection has ended.
+    fn changed(&self);
+    /// A resource has changed.
+    fn resource_updated(&self, uri: &str);
+}
+
+/// A call that waits for the upstream.
+struct Slot {
+    ctx: Context,
+    questions: mpsc::Sender<Asked>,
+}
+
+/// A question that arrived while a call was waiting.
+struct Asked {
+    method: &'static str,
+    params: Value,
+    reply: oneshot::Sender<Result<Value, Fault>>,
+}
+
+/// The calls that wait, in the order of their start. The server limits their number.
+#[derive(Default)]
+struct Calls(Mutex<Vec<(RequestId, ProgressToken, Arc<Slot>)>>);
+
+impl Calls {
+    fn with<R>(&self, run: impl FnOnce(&mut Vec<(RequestId, ProgressToken, Arc<Slot>)>) -> R) -> R {
+        run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn remove(&self, id: &RequestId) {
+        self.with(|calls| calls.retain(|(other, ..)| other != id));
+    }
+
+    fn of_token(&self, token: &ProgressToken) -> Option<Arc<Slot>> {
+        self.with(|calls| calls.iter().find(|(_, other, _)| other == token).map(|(.., slot)| Arc::clone(slot)))
+    }
+
+    /// Returns the call to which a message belongs: the call on whose stream it arrived, or else the last call if all
+    /// calls have the same principal. No principal may see messages for another one.
+    fn of_message(&self, extensions: &Extensions) -> Option<Arc<Slot>> {
+        self.with(|calls| {
+            if let Some(InboundStreamOrigin::OutboundRequest(id)) = extensions.get()
+                && let Some((.., slot)) = calls.iter().find(|(other, ..)| other == id)
+            {
+                return Some(Arc::clone(slot));
+            }
+            let (.., last) = calls.last()?;
+            let is_unique = calls.iter().all(|(.., slot)| slot.ctx.principal() == last.ctx.principal());
+            // Clients without a principal are different clients.
+            (is_unique && (calls.len() == 1 || last.ctx.principal().is_some())).then(|| Arc::clone(last))
+        })
+    }
+}
+
+/// A transport that registers calls when they are sent, and delivers progress and log messages when they arrive.
+struct Tap<T, L: Listener> {
+    inner: T,
+    calls: Arc<Calls>,
+    listener: Arc<L>,
+}
+
+impl<T: Transport<RoleClient>, L: Listener> Transport<RoleClient> for Tap<T, L> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        if let JsonRpcMessage::Request(sent) = &message
+            && let Some(slot) = sent.request.extensions().get::<Arc<Slot>>()
+            && let Some(token) = rmcp::model::GetMeta::get_meta(&sent.request).get_progress_token()
+        {
+            self.calls.with(|calls| calls.push((sent.id.clone(), token, Arc::clone(slot))));
+        }
+        self.inner.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let Some(message) = self.inner.receive().await else {
+                self.listener.changed();
+                return None;
+            };
+            match &message {
+                JsonRpcMessage::Notification(received) => match &received.notification {
+                    ServerNotification::ProgressNotification(progress) => {
+                        let progress = &progress.params;
+                        if let Some(slot) = self.calls.of_token(&progress.progress_token) {
+                            let message = progress.message.as_deref().unwrap_or_default();
+                            match progress.total {
+                                Some(total) => slot.ctx.progress(progress.progress, total, message),
+                                None => slot.ctx.progress(progress.progress, (), message),
+                            }
+                        }
+                    }
+                    ServerNotification::LoggingMessageNotification(log) => {
+                        let level = LEVELS.into_iter().find(|(_, level)| *level == log.params.level);
+                        match self.calls.of_message(&log.extensions).zip(level) {
+                            Some((slot, (level, _))) => {
+                                slot.ctx.log_as(
+                                    log.params.logger.as_deref().unwrap_or_default(),
+                                    level,
+                                    &log.params.data,
+                                );
+                            }
+                            None => tracing::debug!("a log message of an upstream belongs to no single call"),
+                        }
+                    }
+                    _ => return Some(message),
+                },
+                _ => return Some(message),
+            }
+        }
+    }
+
+    fn close(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.inner.close()
+    }
+}
+
+/// The levels of log messages, with the lowest first.
+const LEVELS: [(Level, LoggingLevel); 8] = [
+    (Level::Debug, LoggingLevel::Debug),
+    (Level::Info, LoggingLevel::Info),
+    (Level::Notice, LoggingLevel::Notice),
+    (Level::Warning, LoggingLevel::Warning),
+    (Level::Error, LoggingLevel::Error),
+    (Level::Critical, LoggingLevel::Critical),
+    (Level::Alert, LoggingLevel::Alert),
+    (Level::Emergency, LoggingLevel::Emergency),
+];
+
+/// Returns the capabilities of the client of a call, or of any client.
+fn capabilities(ctx: Option<&Context>) -> ClientCapabilities {
+    let has = |capability| ctx.is_none_or(|ctx| ctx.supports(capability));
+    let mut given = Map::new();
+    if has(Capability::Roots) {
+        given.insert("roots".to_owned(), json!({}));
+    }
+    let modes = [(Capability::Elicitation, "form"), (Capability::UrlElicitation, "url")];
+    let modes: Map<_, _> =
+        modes.into_iter().filter(|(mode, _)| has(*mode)).map(|(_, n)| (n.to_owned(), json!({}))).collect();
+    if !modes.is_empty() {
+        given.insert("elicitation".to_owned(), modes.into());
+    }
+    if has(Capability::Sampling) {
+        let kinds = [(Capability::SamplingTools, "tools"), (Capability::SamplingContext, "context")];
+        let kinds: Map<_, _> =
+            kinds.into_iter().filter(|(kind, _)| has(*kind)).map(|(_, n)| (n.to_owned(), json!({}))).collect();
+        given.insert("sampling".to_owned(), kinds.into());
+    }
+    serde_json::from_value(given.into()).unwrap_or_default()
+}
+
+/// Answers the requests of an upstream.
+struct Handler<L: Listener> {
+    calls: Arc<Calls>,
+    listener: Arc<L>,
+}
+
+impl<L: Listener> Handler<L> {
+    async fn ask(
+        &self,
+        method: &'static str,
+        params: Value,
+        context: &RequestContext<RoleClient>,
+    ) -> Result<Value, ErrorData> {
+        let Some(slot) = self.calls.of_message(&context.extensions) else {
+            // Some servers ask for roots when they start.
+            if method == "roots/list" {
+                return Ok(json!({"roots": []}));
+            }
+            return Err(ErrorData::invalid_request("the request belongs to no single call", None));
+        };
+        let (reply, answer) = oneshot::channel();
+        if slot.questions.try_send(Asked { method, params, reply }).is_err() {
+            return Err(ErrorData::invalid_request("the call has ended, or has too many open requests", None));
+        }
+        drop(slot);
+        tokio::select! {
+            answer = answer => match answer {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(fault)) => Err(ErrorData::internal_error(fault.to_string(), None)),
+                Err(_) => Err(ErrorData::internal_error("the call has ended", None)),
+            },
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
+        }
+    }
+}
+
+fn decoded<T: DeserializeOwned>(value: Value) -> Result<T, ErrorData> {
+    serde_json::from_value(value).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+}
+
+fn encoded(params: impl Serialize) -> Value {
+    serde_json::to_value(params).unwrap_or_default()
+}
+
+impl<L: Listener> ClientHandler for Handler<L> {
+    async fn create_message(
+        &self,
+        params: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        decoded(self.ask("sampling/createMessage", encoded(params), &context).await?)
+    }
+
+    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        decoded(self.ask("roots/list", Value::Null, &context).await?)
+    }
+
+    async fn create_elicitation(
+        &self,
+        params: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        decoded(self.ask("elicitation/create", encoded(params), &context).await?)
+    }
+
+    async fn on_resource_updated(&self, params: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
+        self.listener.resource_updated(&params.uri);
+    }
+
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.listener.changed();
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.listener.changed();
+    }
+
+    async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.listener.changed();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let client = Implementation::new("mcp-proxy", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(capabilities(None), client).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+/// An open connection.
+pub(crate) struct Connection {
+    peer: Peer<RoleClient>,
+    calls: Arc<Calls>,
+    is_stateless: bool,
+    subscriptions: Mutex<Vec<(String, tokio::task::JoinHandle<()>)>>,
+    lists: Option<tokio::task::JoinHandle<()>>,
+    _running: Box<dyn Send + Sync>,
+}
+
+/// Why a connection could not be opened, with details for the log.
+pub(crate) type ConnectError = Box<dyn std::error::Error + Send + Sync>;
+
+impl Connection {
+    /// Opens a connection over a transport.
+    pub(crate) async fn open<T: Transport<RoleClient> + 'static, L: Listener>(
+        transport: T,
+        listener: &Arc<L>,
+    ) -> Result<Self, ConnectError> {
+        let calls = Arc::<Calls>::default();
+        let tap = Tap { inner: transport, calls: Arc::clone(&calls), listener: Arc::clone(listener) };
+        let handler = Handler { calls: Arc::clone(&calls), listener: Arc::clone(listener) };
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        };
+        let running: RunningService<RoleClient, _> = handler.serve_with_lifecycle(tap, lifecycle).await?;
+        let peer = running.peer().clone();
+        peer.set_response_cache_config(rmcp::service::ClientCacheConfig::disabled()).await;
+        let info = peer.peer_info();
+        let is_stateless = info.as_ref().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28);
+        if !is_stateless && info.is_some_and(|info| info.capabilities.logging.is_some()) {
+            let _ = peer.set_level(SetLevelRequestParams::new(LoggingLevel::Debug)).await;
+        }
+        let lists = is_stateless.then(|| {
+            let filter = SubscriptionFilter::builder();
+            let filter = filter.tools_list_changed().prompts_list_changed().resources_list_changed().build();
+            listen(peer.clone(), filter, Arc::clone(listener))
+        });
+        Ok(Self { peer, calls, is_stateless, subscriptions: Mutex::default(), lists, _running: Box::new(running) })
+    }
+
+    pub(crate) fn info(&self) -> Option<Arc<ServerPeerInfo>> {
+        self.peer.peer_info()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Sends a request that belongs to no call.
+    pub(crate) async fn request(&self, request: ClientRequest) -> Result<ServerResult, ServiceError> {
+        self.peer.send_request(request).await
+    }
+
+    /// Subscribes to a resource.
+    pub(crate) async fn subscribe<L: Listener>(&self, uri: &str, listener: &Arc<L>) -> Result<(), ServiceError> {
+        if !self.is_stateless {
+            return self.peer.subscribe(SubscribeRequestParams::new(uri)).await;
+        }
+        let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        subscriptions.retain(|(_, task)| !task.is_finished());
+        if subscriptions.iter().all(|(other, _)| other != uri) {
+            if subscriptions.len() >= MAX_SUBSCRIPTIONS {
+                subscriptions.remove(0).1.abort();
+            }
+            let filter = SubscriptionFilter::builder().resource_subscriptions([uri]).build();
+            subscriptions.push((uri.to_owned(), listen(self.peer.clone(), filter, Arc::clone(listener))));
+        }
+        Ok(())
+    }
+
+    /// Sends the request of a call, and answers the questions of the upstream until it returns the result. `request` creates
+    /// the request from the answers and the state of the previous round.
+    ///
+    /// Dropping the future cancels the request.
+    pub(crate) async fn call(
+        &self,
+        ctx: &Context,
+        prefix: &Prefix,
+        request: impl Fn(Option<InputResponses>, Option<String>) -> ClientRequest,
+    ) -> Result<ServerResult, CallError> {
+        let (mut responses, mut state, mut asked) = (None, None, 0);
+        for _ in 0..MAX_ROUNDS {
+            let result = self.round(ctx, prefix, request(responses, state), &mut asked).await?;
+            let ServerResult::InputRequiredResult(required) = result else { return Ok(result) };
+            let InputRequiredResult { input_requests, request_state, .. } = required;
+            let requests = input_requests.unwrap_or_default();
+            if requests.len() > MAX_QUESTIONS_PER_ROUND {
+                return Err(CallError::Fault(Fault::internal("the upstream asks too many questions")));
+            }
+            let mut answers = InputResponses::new();
+            for (key, request) in requests {
+                let request = encoded(request);
+                let method = request["method"].as_str().unwrap_or_default();
+                asked += 1;
+                let answer = ask(ctx, prefix, format!("{}-{asked}", prefix.as_str()), method, &request["params"]).await;
+                answers.insert(key, answer.map_err(CallError::Fault)?);
+            }
+            (responses, state) = (Some(answers), request_state);
+        }
+        Err(CallError::Fault(Fault::internal("the upstream asks too many questions")))
+    }
+
+    async fn round(
+        &self,
+        ctx: &Context,
+        prefix: &Prefix,
+        mut request: ClientRequest,
+        asked: &mut usize,
+    ) -> Result<ServerResult, CallError> {
+        let (questions, mut received) = mpsc::channel(MAX_QUESTIONS);
+        request.extensions_mut().insert(Arc::new(Slot { ctx: ctx.clone(), questions }));
+        let options = PeerRequestOptions::no_options().with_meta(self.meta(ctx));
+        let handle = self.peer.send_request_with_option(request, options).await.map_err(|_| CallError::NotSent)?;
+        let mut waiting = Waiting { handle: Some(handle), calls: &self.calls };
+        let mut asking: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
+        loop {
+            let Some(handle) = &mut waiting.handle else { return Err(CallError::NotSent) };
+            tokio::select! {
+                response = &mut handle.rx => {
+                    waiting.finish();
+                    return response.unwrap_or(Err(ServiceError::TransportClosed)).map_err(CallError::Service);
+                }
+                Some(question) = received.recv(), if asking.is_none() => {
+                    *asked += 1;
+                    let key = format!("{}-{asked}", prefix.as_str());
+                    asking = Some(Box::pin(answer(ctx.clone(), prefix.clone(), key, question)));
+                }
+                () = async { if let Some(asking) = &mut asking { asking.await } }, if asking.is_some() => asking = None,
+            }
+        }
+    }
+
+    /// Returns the `_meta` of a request: the trace, and for a stateless upstream what the caller's client supports.
+    fn meta(&self, ctx: &Context) -> RequestMetaObject {
+        let mut meta = RequestMetaObject::new();
+        for name in ["traceparent", "tracestate"] {
+            if let Some(value) = ctx.meta(name) {
+                meta.insert(name.to_owned(), value);
+            }
+        }
+        if self.is_stateless {
+            meta.set_client_capabilities(capabilities(Some(ctx)));
+            // The lowest level that the client wants.
+            if let Some((_, level)) = LEVELS.into_iter().find(|(level, _)| ctx.logs(*level)) {
+                meta.set_log_level(level);
+            }
+        }
+        meta
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let subscriptions = self.subscriptions.get_mut().unwrap_or_else(PoisonError::into_inner);
+        subscriptions.drain(..).map(|(_, task)| task).chain(self.lists.take()).for_each(|task| task.abort());
+    }
+}
+
+/// Passes on the changes that a stateless upstream announces, until the stream ends.
+fn listen<L: Listener>(
+    peer: Peer<RoleClient>,
+    filter: SubscriptionFilter,
+    listener: Arc<L>,
+) -> tokio::task::JoinHandle<()> {
+    tokio::spawn(async move {
+        let Ok(mut subscription) = peer.listen(filter).await else { return };
+        while let Ok(Some(notification)) = subscription.next().await {
+            match notification {
+                ServerNotification::ResourceUpdatedNotification(updated) => {
+                    listener.resource_updated(&updated.params.uri);
+                }
+                ServerNotification::ToolListChangedNotification(_)
+                | ServerNotification::PromptListChangedNotification(_)
+                | ServerNotification::ResourceListChangedNotification(_) => listener.changed(),
+                _ => {}
+            }
+        }
+    })
+}
+
+async fn answer(ctx: Context, prefix: Prefix, key: String, asked: Asked) {
+    let Asked { method, params, mut reply } = asked;
+    tokio::select! {
+        answer = ask(&ctx, &prefix, key, method, &params) => {
+            let _ = reply.send(answer);
+        }
+        () = reply.closed() => {}
+    }
+}
+
+/// A request that is cancelled if it is dropped before its response has arrived.
+struct Waiting<'a> {
+    handle: Option<RequestHandle<RoleClient>>,
+    calls: &'a Calls,
+}
+
+impl Waiting<'_> {
+    fn finish(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            self.calls.remove(&handle.id);
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            self.calls.remove(&handle.id);
+            if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+                let cancel = handle.cancel(Some("the caller has cancelled the call".to_owned()));
+                runtime.spawn(tokio::time::timeout(Duration::from_secs(5), cancel));
+            }
+        }
+    }
+}
+
+/// Why a call has no result.
+pub(crate) enum CallError {
+    /// The connection was closed before the request was sent.
+    NotSent,
+    Service(ServiceError),
+    Fault(Fault),
+}

@@ -1,0 +1,327 @@
+//! The lists of an upstream, as entries of the server.
+
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+use mcp_runtime::{
+    Completions, Context, Fault, PromptMessage, ToolResult,
+    function::{EarlierArguments, Entry, PromptEntry, ResourceEntry, ToolEntry},
+    layers::Hints,
+    model::{PromptResult, ResourceResult},
+};
+use rmcp::model::{
+    ArgumentInfo, CallToolRequestParams, ClientRequest, CompleteRequestParams, CompletionContext, ContentBlock,
+    GetPromptRequestParams, PaginatedRequestParams, ReadResourceRequestParams, Reference, Request,
+    RequestOptionalParam, ServerResult,
+};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    connection::Connection,
+    convert::{icons, meta, role, schema, text},
+    upstream::{Failure, Upstream},
+};
+
+/// The maximum number of pages of a list, and of entries and bytes of all lists together. The rest is left out.
+const MAX_PAGES: usize = 100;
+const MAX_ENTRIES: usize = 2000;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// The lists of an upstream.
+pub(crate) struct Lists {
+    pub(crate) entries: Vec<Entry>,
+    /// Differs if the lists differ.
+    pub(crate) digest: u64,
+}
+
+/// The tag of the entries of an upstream.
+pub(crate) fn tag(upstream: &Upstream) -> String {
+    format!("upstream:{}", upstream.prefix.as_str())
+}
+
+/// Reads the lists of an upstream. A list that cannot be read is empty.
+pub(crate) async fn read(upstream: &Arc<Upstream>, connection: &Connection) -> Lists {
+    let mut reader = Reader { upstream, connection, entries: 0, bytes: 0, digest: DefaultHasher::new() };
+    let capabilities = connection.info().map(|info| info.capabilities.clone()).unwrap_or_default();
+    let completes = capabilities.completions.is_some();
+    let mut entries: Vec<Entry> = Vec::new();
+    if capabilities.tools.is_some() {
+        let tools = reader.list("tools", |params| ClientRequest::ListToolsRequest(paginated(params))).await;
+        entries.extend(tools.iter().filter_map(|tool| tool_entry(upstream, tool)));
+    }
+    if capabilities.resources.is_some() {
+        let resources = reader.list("resources", |params| ClientRequest::ListResourcesRequest(paginated(params))).await;
+        entries.extend(resources.iter().filter_map(|resource| resource_entry(upstream, resource, "uri", false)));
+        let list = |params| ClientRequest::ListResourceTemplatesRequest(paginated(params));
+        let templates = reader.list("resourceTemplates", list).await;
+        entries.extend(
+            templates.iter().filter_map(|template| resource_entry(upstream, template, "uriTemplate", completes)),
+        );
+    }
+    if capabilities.prompts.is_some() {
+        let prompts = reader.list("prompts", |params| ClientRequest::ListPromptsRequest(paginated(params))).await;
+        entries.extend(prompts.iter().filter_map(|prompt| prompt_entry(upstream, prompt, completes)));
+    }
+    Lists { entries, digest: reader.digest.finish() }
+}
+
+fn paginated<M: Default>(params: PaginatedRequestParams) -> RequestOptionalParam<M, PaginatedRequestParams> {
+    RequestOptionalParam::with_param(params)
+}
+
+struct Reader<'a> {
+    upstream: &'a Upstream,
+    connection: &'a Connection,
+    entries: usize,
+    bytes: usize,
+    digest: DefaultHasher,
+}
+
+impl Reader<'_> {
+    async fn list(
+        &mut self,
+        member: &'static str,
+        request: impl Fn(PaginatedRequestParams) -> ClientRequest,
+    ) -> Vec<Value> {
+        let (mut list, mut cursor) = (Vec::new(), None);
+        let upstream = self.upstream.prefix.as_str();
+        for _ in 0..MAX_PAGES {
+            let page =
+                match self.connection.request(request(PaginatedRequestParams::default().with_cursor(cursor))).await {
+                    // Also an invalid page, whose valid elements remain usable.
+                    Ok(page) => serde_json::to_value(page).unwrap_or_default(),
+                    Err(error) => {
+                        let error = self.upstream.describe(&error);
+                        tracing::warn!(upstream, list = member, error, "a list of an upstream cannot be read");
+                        return list;
+                    }
+                };
+            let Some(elements) = page[member].as_array() else {
+                tracing::warn!(upstream, list = member, "a list of an upstream is invalid");
+                return list;
+            };
+            for element in elements {
+                let encoded = element.to_string();
+                (self.entries, self.bytes) = (self.entries + 1, self.bytes + encoded.len());
+                if self.entries > MAX_ENTRIES || self.bytes > MAX_BYTES {
+                    tracing::warn!(upstream, list = member, "an upstream lists too much: the rest is left out");
+                    return list;
+                }
+                encoded.hash(&mut self.digest);
+                list.push(element.clone());
+            }
+            cursor = text(&page, "nextCursor");
+            if cursor.is_none() {
+                return list;
+            }
+        }
+        tracing::warn!(upstream, list = member, "an upstream lists too many pages: the rest is left out");
+        list
+    }
+}
+
+/// Sets what all kinds of entries have.
+macro_rules! describe {
+    ($entry:expr, $upstream:expr, $listed:expr) => {{
+        let mut entry = $entry.optional().tags([tag($upstream)]);
+        if let Some(description) = text($listed, "description") {
+            entry = entry.description(description);
+        }
+        if let Some(title) = text($listed, "title").or_else(|| text(&$listed["annotations"], "title")) {
+            entry = entry.title(title);
+        }
+        for (key, value) in meta($listed) {
+            entry = entry.with_meta(key, value);
+        }
+        icons($listed).into_iter().fold(entry, |entry, icon| entry.with_icon(icon))
+    }};
+}
+
+fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
+    let name = text(listed, "name").filter(|name| !name.is_empty())?;
+    if listed["execution"]["taskSupport"] == "required" {
+        tracing::warn!(upstream = upstream.prefix.as_str(), tool = ?name, "a tool that must be called as a task is left out");
+        return None;
+    }
+    let hint = |hint: &str| listed["annotations"][hint].as_bool();
+    let hints = Hints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    };
+    let (prefixed, target) = (upstream.prefix.name(&name), Arc::clone(upstream));
+    let entry =
+        ToolEntry::new(prefixed, schema(&listed["inputSchema"]), move |arguments: Map<String, Value>, ctx: Context| {
+            let (upstream, name) = (Arc::clone(&target), name.clone());
+            async move {
+                match call_tool(&upstream, &ctx, name, arguments).await {
+                    Ok(result) => Ok(result),
+                    Err(Failure::Unavailable(message)) => Ok(ToolResult::error(message)),
+                    Err(Failure::Fault(fault)) => Err(fault),
+                }
+            }
+        });
+    let entry = describe!(entry, upstream, listed).hints(hints);
+    Some(match &listed["outputSchema"] {
+        Value::Null => entry.into(),
+        output => entry.output_schema(schema(output)).into(),
+    })
+}
+
+async fn call_tool(
+    upstream: &Upstream,
+    ctx: &Context,
+    name: String,
+    arguments: Map<String, Value>,
+) -> Result<ToolResult, Failure> {
+    let result = upstream
+        .call(ctx, |responses, state| {
+            let mut params = CallToolRequestParams::new(name.clone()).with_arguments(arguments.clone());
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::CallToolRequest(Request::new(params))
+        })
+        .await?;
+    let ServerResult::CallToolResult(result) = result else {
+        return Err(upstream.unavailable("its response is invalid"));
+    };
+    let mut converted = ToolResult::default();
+    for block in result.content {
+        let content = match block {
+            ContentBlock::Text(text) if text.meta.is_none() && text.annotations.is_none() => Some(text.text.into()),
+            block => upstream.prefix.content(&serde_json::to_value(block).unwrap_or_default()),
+        };
+        converted.content.extend(content);
+    }
+    converted.structured = result.structured_content;
+    converted.is_error = result.is_error == Some(true);
+    converted.meta = result.meta.map(|members| meta(&json!({ "_meta": members }))).unwrap_or_default();
+    Ok(converted)
+}
+
+fn resource_entry(upstream: &Arc<Upstream>, listed: &Value, member: &str, completes: bool) -> Option<Entry> {
+    let uri = text(listed, member)?;
+    let name = text(listed, "name").filter(|name| !name.is_empty()).unwrap_or_else(|| uri.clone());
+    let (reader, subscriber) = (Arc::clone(upstream), Arc::clone(upstream));
+    let entry = ResourceEntry::new(upstream.prefix.uri(&uri), name, move |_: Map<String, Value>, ctx: Context| {
+        let upstream = Arc::clone(&reader);
+        async move { read_resource(&upstream, &ctx).await.map_err(Fault::from) }
+    });
+    let mut entry = describe!(entry, upstream, listed).on_subscribe(move |uri| subscriber.subscribe(uri));
+    if let Some(mime_type) = text(listed, "mimeType") {
+        entry = entry.mime_type(mime_type);
+    }
+    if let Some(size) = listed["size"].as_u64() {
+        entry = entry.size(size);
+    }
+    if completes {
+        let complete = completion(upstream, Reference::for_resource(uri));
+        entry = entry.complete(complete);
+    }
+    Some(entry.into())
+}
+
+async fn read_resource(upstream: &Upstream, ctx: &Context) -> Result<ResourceResult, Failure> {
+    let uri = upstream.prefix.upstream_uri(ctx.name()).to_owned();
+    let result = upstream
+        .call(ctx, |responses, state| {
+            let mut params = ReadResourceRequestParams::new(uri.clone());
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::ReadResourceRequest(Request::new(params))
+        })
+        .await?;
+    let ServerResult::ReadResourceResult(result) = result else {
+        return Err(upstream.unavailable("its response is invalid"));
+    };
+    let contents = result.contents.into_iter().map(|contents| serde_json::to_value(contents).unwrap_or_default());
+    let mut converted = ResourceResult::default();
+    converted.contents = contents.filter_map(|contents| upstream.prefix.contents(&contents, false)).collect();
+    converted.meta = result.meta.map(|members| meta(&json!({ "_meta": members }))).unwrap_or_default();
+    Ok(converted)
+}
+
+fn prompt_entry(upstream: &Arc<Upstream>, listed: &Value, completes: bool) -> Option<Entry> {
+    let name = text(listed, "name").filter(|name| !name.is_empty())?;
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for argument in listed["arguments"].as_array().into_iter().flatten() {
+        let name = text(argument, "name")?;
+        let mut property = Map::from_iter([("type".to_owned(), json!("string"))]);
+        for keyword in ["title", "description"] {
+            property.extend(text(argument, keyword).map(|text| (keyword.to_owned(), text.into())));
+        }
+        required.extend((argument["required"] == true).then(|| name.clone()));
+        properties.insert(name, property.into());
+    }
+    let schema = json!({"type": "object", "properties": properties, "required": required});
+    let (prefixed, target, reference) =
+        (upstream.prefix.name(&name), Arc::clone(upstream), Reference::for_prompt(&name));
+    let entry = PromptEntry::new(prefixed, schema, move |arguments: Map<String, Value>, ctx: Context| {
+        let (upstream, name) = (Arc::clone(&target), name.clone());
+        async move { get_prompt(&upstream, &ctx, name, arguments).await.map_err(Fault::from) }
+    });
+    let mut entry = describe!(entry, upstream, listed);
+    if completes {
+        entry = entry.complete(completion(upstream, reference));
+    }
+    Some(entry.into())
+}
+
+async fn get_prompt(
+    upstream: &Upstream,
+    ctx: &Context,
+    name: String,
+    arguments: Map<String, Value>,
+) -> Result<PromptResult, Failure> {
+    let result = upstream
+        .call(ctx, |responses, state| {
+            let mut params = GetPromptRequestParams::new(name.clone());
+            params.arguments = Some(arguments.clone());
+            (params.input_responses, params.request_state) = (responses, state);
+            ClientRequest::GetPromptRequest(Request::new(params))
+        })
+        .await?;
+    let ServerResult::GetPromptResult(result) = result else {
+        return Err(upstream.unavailable("its response is invalid"));
+    };
+    let mut converted = PromptResult::default();
+    converted.description = result.description;
+    for message in result.messages {
+        let message = serde_json::to_value(message).unwrap_or_default();
+        let content = upstream.prefix.content(&message["content"]).zip(role(&message["role"]));
+        converted.messages.extend(content.map(|(content, role)| PromptMessage { role, content }));
+    }
+    converted.meta = result.meta.map(|members| meta(&json!({ "_meta": members }))).unwrap_or_default();
+    Ok(converted)
+}
+
+/// Returns the function that completes the arguments of a prompt or a template.
+fn completion(
+    upstream: &Arc<Upstream>,
+    reference: Reference,
+) -> impl Fn(&str, &str, EarlierArguments, Context) -> CompletionFuture + Send + Sync + use<> {
+    let upstream = Arc::clone(upstream);
+    move |argument, value, earlier, ctx| {
+        let mut params = CompleteRequestParams::new(reference.clone(), ArgumentInfo::new(argument, value));
+        let earlier = earlier.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect::<Vec<_>>();
+        if !earlier.is_empty() {
+            params = params.with_context(CompletionContext::with_arguments(earlier.into_iter().collect()));
+        }
+        let upstream = Arc::clone(&upstream);
+        Box::pin(async move {
+            let request = |_, _| ClientRequest::CompleteRequest(Request::new(params.clone()));
+            let ServerResult::CompleteResult(result) = upstream.call(&ctx, request).await? else {
+                return Err(upstream.unavailable("its response is invalid").into());
+            };
+            let completion = result.completion;
+            let completions = Completions::new(completion.values);
+            Ok(match completion.total {
+                Some(total) => completions.with_total(total.try_into().unwrap_or(usize::MAX)),
+                None => completions,
+            })
+        })
+    }
+}
+
+type CompletionFuture = std::pin::Pin<Box<dyn Future<Output = Result<Completions, Fault>> + Send>>;

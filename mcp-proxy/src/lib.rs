@@ -1,0 +1,256 @@
+#![doc = include_str!("../README.md")]
+#![warn(clippy::missing_errors_doc)]
+
+mod child;
+mod connection;
+mod convert;
+mod entries;
+mod questions;
+mod upstream;
+
+use std::{
+    error,
+    ffi::OsStr,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use mcp_runtime::{Handle, Server, auth::Identity};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+use child::Program;
+use convert::Prefix;
+use upstream::Target;
+
+/// The pause between an announcement of changed lists and reading them, and between two times of reading them.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The time after which an upstream that was unavailable is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Another MCP server, whose tools, resources and prompts a [`Server`] serves as its own.
+///
+/// ```no_run
+/// use mcp_proxy::Upstream;
+/// use mcp_runtime::{Server, server};
+///
+/// #[server]
+/// async fn main(server: Server) -> Result<Server, mcp_proxy::Error> {
+///     let git = Upstream::command("uvx", ["mcp-server-git"]);
+///     let tracker = Upstream::http("https://tracker.example.com/mcp").header("authorization", "Bearer …");
+///     tracker.add_to(git.add_to(server, "git").await?, "tracker").await
+/// }
+/// ```
+#[must_use]
+pub struct Upstream {
+    target: Target,
+    timeout: Duration,
+    max_message_bytes: usize,
+    problems: Vec<String>,
+}
+
+impl Upstream {
+    fn new(target: Target, problems: Vec<String>) -> Self {
+        Self { target, timeout: Duration::from_secs(10), max_message_bytes: 16 * 1024 * 1024, problems }
+    }
+
+    /// Describes a server that is reached over HTTP. Redirects are not followed.
+    pub fn http(url: impl Into<String>) -> Self {
+        let (url, mut problems) = (url.into(), Vec::new());
+        let uri = url.parse::<http::Uri>();
+        if !uri.is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some()) {
+            problems.push("the URL is invalid, expected `https://…` or `http://…`".to_owned());
+        }
+        let client = upstream::http_client().map_err(|error| problems.push(error.to_string())).unwrap_or_default();
+        Self::new(Target::Http { url, client, headers: HeaderMap::new(), credentials: None }, problems)
+    }
+
+    /// Describes a server that this process starts, and that is reached over stdin and stdout. No shell is involved.
+    ///
+    /// The program receives `PATH`, `HOME` and the variables for the language, the user and temporary files, and the variables
+    /// of [`env`](Self::env). Its stderr is the stderr of this process. It is started again when it has ended.
+    pub fn command(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
+        let program = Program { path: program.as_ref().to_owned(), arguments, environment: Vec::new() };
+        Self::new(Target::Program(program), Vec::new())
+    }
+
+    /// Adds a variable to the environment of the [command](Self::command).
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        match &mut self.target {
+            Target::Program(Program { environment, .. }) => {
+                environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+            }
+            Target::Http { .. } => self.problems.push("only commands have an environment".to_owned()),
+        }
+        self
+    }
+
+    /// Adds a header to every request over HTTP, such as `authorization` with the credentials of this server.
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        let name = name.as_ref();
+        match (&mut self.target, name.parse::<HeaderName>(), value.as_ref().parse::<HeaderValue>()) {
+            (Target::Http { headers, .. }, Ok(name), Ok(mut value)) => {
+                value.set_sensitive(true);
+                headers.append(name, value);
+            }
+            (Target::Program(_), ..) => self.problems.push("only upstreams over HTTP have headers".to_owned()),
+            _ => self.problems.push(format!("the header {name:?} is invalid")),
+        }
+        self
+    }
+
+    /// Sets a function that returns headers with the credentials of a caller, such as a token that was exchanged for the
+    /// identity. Each principal then has a connection of its own. It is called when a connection is opened, also again after
+    /// the upstream has rejected the credentials; without an identity, to read the lists and for anonymous callers.
+    ///
+    /// The token of the caller itself is not available, since it was issued for this server.
+    pub fn headers_for<F, E>(mut self, credentials: impl Fn(Option<Identity>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<HeaderMap, E>> + Send + 'static,
+        E: Into<Box<dyn error::Error + Send + Sync>>,
+    {
+        match &mut self.target {
+            Target::Http { credentials: target, .. } => {
+                *target = Some(Arc::new(move |identity| {
+                    let headers = credentials(identity);
+                    Box::pin(async move { headers.await.map_err(Into::into) })
+                }));
+            }
+            Target::Program(_) => self.problems.push("only upstreams over HTTP have headers".to_owned()),
+        }
+        self
+    }
+
+    /// Sets how long connecting, and reading the lists, may take. The default is 10 seconds each. The timeouts of calls are those
+    /// of the server.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum size of a message of the upstream. The default is 16 MiB.
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes;
+        self
+    }
+
+    /// Connects, and adds the entries of the upstream to a server. Their names begin with `prefix` and `_`, their URIs with
+    /// `prefix` and `+`. An empty prefix leaves both as they are, for a server in front of a single upstream.
+    ///
+    /// If the upstream is unavailable, the server starts without its entries, and adds them later.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the URL, a header or the prefix is invalid. A prefix consists of at most 32 lower-case letters, digits, `-` and
+    /// `.`, and begins with a letter.
+    pub async fn add_to(mut self, server: Server, prefix: &str) -> Result<Server, Error> {
+        let valid = Prefix::new(prefix);
+        if valid.is_none() {
+            self.problems.push(format!("the prefix {prefix:?} is invalid, expected a-z, 0-9, `-` and `.`"));
+        }
+        let (Some(prefix), []) = (valid, &*self.problems) else {
+            return Err(Error::new(self.problems.join("\n")));
+        };
+        let Self { target, timeout: limit, max_message_bytes, .. } = self;
+        let handle = server.handle();
+        let (upstream, changes) = upstream::Upstream::new(prefix, target, limit, max_message_bytes, handle.clone());
+        let lists = read(&upstream).await;
+        let digest = lists.as_ref().map(|lists| lists.digest);
+        let entries = lists.map(|lists| lists.entries).unwrap_or_default();
+        let keep = entries.is_empty().then(|| Arc::clone(&upstream));
+        let refreshing =
+            Refresh { upstream: Arc::downgrade(&upstream), tag: entries::tag(&upstream), keep, digest, handle };
+        tokio::spawn(refreshing.run(changes));
+        Ok(entries.into_iter().fold(server, Server::with_entry))
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Upstream");
+        match &self.target {
+            Target::Http { .. } => debug.field("transport", &"http"),
+            Target::Program(program) => debug.field("program", &program.path),
+        };
+        debug.finish_non_exhaustive()
+    }
+}
+
+/// Reads the lists of an upstream. Returns `None` if it is unavailable.
+async fn read(upstream: &Arc<upstream::Upstream>) -> Option<entries::Lists> {
+    let connection = upstream.connection(None).await.ok()?;
+    let lists = timeout(upstream.timeout, entries::read(upstream, &connection)).await;
+    if lists.is_err() {
+        tracing::warn!(upstream = upstream.prefix.as_str(), "the lists of an upstream cannot be read in time");
+    }
+    lists.ok()
+}
+
+/// Keeps the entries of an upstream current, until the server is dropped.
+struct Refresh {
+    upstream: Weak<upstream::Upstream>,
+    tag: String,
+    /// Entries hold the upstream. While there are none, this does.
+    keep: Option<Arc<upstream::Upstream>>,
+    digest: Option<u64>,
+    handle: Handle,
+}
+
+impl Refresh {
+    async fn run(mut self, mut changes: mpsc::Receiver<()>) {
+        loop {
+            match self.digest {
+                Some(_) => {
+                    if changes.recv().await.is_none() {
+                        return;
+                    }
+                }
+                None => {
+                    if let Ok(None) = timeout(RETRY, changes.recv()).await {
+                        return;
+                    }
+                }
+            }
+            sleep(PAUSE).await;
+            let Some(upstream) = self.upstream.upgrade() else { return };
+            let Some(lists) = read(&upstream).await else {
+                self.digest = None;
+                continue;
+            };
+            if self.digest == Some(lists.digest) {
+                continue;
+            }
+            let keep = lists.entries.is_empty().then(|| Arc::clone(&upstream));
+            match self.handle.replace_entries(|entry| entry.has_tag(&self.tag), lists.entries) {
+                Ok(()) => (self.digest, self.keep) = (Some(lists.digest), keep),
+                Err(error) => {
+                    tracing::warn!(upstream = upstream.prefix.as_str(), %error, "the entries of an upstream cannot be replaced");
+                    self.digest = None;
+                }
+            }
+        }
+    }
+}
+
+/// An invalid description of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(String);
+
+impl Error {
+    fn new(message: String) -> Self {
+        Self(message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for Error {}

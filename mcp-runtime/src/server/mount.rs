@@ -1,0 +1,138 @@
+//! Servers whose functions another server in the same process serves.
+
+use std::{collections::HashSet, panic::Location, sync::Arc};
+
+use super::Server;
+use crate::{
+    engine::Visibility,
+    handler::entry::{Entry, EntryInfo, EntryKind},
+    registry::Change,
+};
+
+/// A server that is mounted when the server around it is built.
+pub(super) struct Mount {
+    prefix: String,
+    server: Server,
+    location: &'static Location<'static>,
+}
+
+/// The entries of a mounted server, to which its rules apply.
+#[derive(Clone)]
+struct Mounted {
+    entries: Arc<HashSet<usize>>,
+    prefix: Arc<str>,
+}
+
+impl Mounted {
+    fn contains(&self, info: &EntryInfo<'_>) -> bool {
+        info.address().is_some_and(|address| self.entries.contains(&address))
+    }
+
+    /// Returns the entry with the name that it has in the mounted server, or `None` if it belongs to another server.
+    fn inner<'a>(&self, info: &EntryInfo<'a>) -> Option<EntryInfo<'a>> {
+        let name = info.name.strip_prefix(&*self.prefix).unwrap_or(info.name);
+        self.contains(info).then(|| info.named(name))
+    }
+}
+
+impl Server {
+    /// Adds the functions of another server, with `prefix` and `_` in front of their names. URIs, which functions write into
+    /// their results, and the names of methods do not change.
+    ///
+    /// Everything that the other server says about its functions continues to hold for them, and only for them: names, scopes,
+    /// [`layer`](Self::layer)s, which run inside the layers of this server, and [`visible_to`](Self::visible_to). Rules that
+    /// select functions by name see the names without the prefix. Shared state belongs to both, so values of one type in both are
+    /// an error. A function that this server has, too, becomes a function of the
+    /// other server. A [`Handle`](crate::Handle) of the other server changes this server. Limits, timeouts, telemetry, and how the
+    /// server describes itself are those of this server.
+    ///
+    /// ```
+    /// # mod notes {
+    /// # use mcp_runtime::Server;
+    /// # /// Search the notes.
+    /// # #[mcp_runtime::tool]
+    /// # fn search(text: String) {}
+    /// pub fn server() -> Server {
+    ///     Server::empty("notes", "1.0.0").with::<search>().require_scopes("notes:read")
+    /// }
+    /// # }
+    /// # use mcp_runtime::{Revision, Server};
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// let server = Server::empty("office", "1.0.0").mount("notes", notes::server());
+    /// let tools = server.test_client(Revision::V2026_07_28).tools().await.unwrap();
+    /// assert_eq!(tools[0].name(), "notes_search");
+    /// # });
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`build`](Self::build) fails if names or URIs clash, if both servers have state of the same type, or if the other server has
+    /// an authenticator.
+    #[track_caller]
+    pub fn mount(mut self, prefix: impl Into<String>, server: Self) -> Self {
+        self.mounts.push(Mount { prefix: prefix.into(), server, location: Location::caller() });
+        self
+    }
+
+    /// Adds the functions and the rules of the mounted servers.
+    pub(super) fn merge_mounts(&mut self) {
+        for Mount { prefix, mut server, location } in std::mem::take(&mut self.mounts) {
+            server.merge_mounts();
+            self.merge(format!("{prefix}_"), server, location);
+        }
+    }
+
+    fn merge(&mut self, prefix: String, server: Self, location: &'static Location<'static>) {
+        let problem = |text: &str| format!("`Server::mount` ({}:{}): {text}", location.file(), location.line());
+        #[cfg(feature = "http")]
+        if server.authenticator.is_some() {
+            self.problems.push(problem("a mounted server cannot have an authenticator: set it on the outer server"));
+        }
+        for name in self.states.merge(server.states) {
+            self.problems.push(problem(&format!("both servers have state of type `{name}`")));
+        }
+        let address = |entry: &Entry| entry.info().address();
+        let entries = Arc::new(server.entries.iter().filter_map(address).collect());
+        let mounted = Mounted { entries, prefix: prefix.as_str().into() };
+        let (profile, outer) = (server.profile, &mut self.profile);
+
+        let mut names = profile.names.limited(|rule| {
+            let mounted = mounted.clone();
+            Box::new(move |info| mounted.contains(info) && rule(info))
+        });
+        let selected = mounted.clone();
+        let has_prefix = move |info: &EntryInfo<'_>| info.kind != EntryKind::Method && selected.contains(info);
+        names.push(has_prefix, Change::Prefix(prefix), location);
+        names.append(std::mem::take(&mut outer.names));
+        outer.names = names;
+
+        let base = Arc::unwrap_or_clone(profile.access).base;
+        if !base.is_empty() {
+            let mounted = mounted.clone();
+            outer.scopes.push(move |info| mounted.contains(info), base, location);
+        }
+        outer.scopes.append(profile.scopes.limited(|rule| {
+            let mounted = mounted.clone();
+            Arc::new(move |info| mounted.inner(info).is_some_and(|info| rule(&info)))
+        }));
+        outer.layers.append(profile.layers.limited(|rule| {
+            let mounted = mounted.clone();
+            Arc::new(move |info| {
+                mounted.inner(info).is_some_and(|info| rule.as_ref().is_none_or(|applies| applies(&info)))
+            })
+        }));
+        if let Some(inner) = profile.visibility {
+            let outer_rule = outer.visibility.take();
+            outer.visibility = Some(Visibility::new(move |caller, info| {
+                outer_rule.as_ref().is_none_or(|rule| rule.decide(caller, info))
+                    && mounted.inner(info).is_none_or(|info| inner.decide(caller, &info))
+            }));
+        }
+        self.entries.extend(server.entries);
+        self.disabled.extend(server.disabled);
+        self.problems.extend(server.problems);
+        self.mounted_handles.extend(server.mounted_handles.into_iter().chain([server.handle]));
+        #[cfg(feature = "skills")]
+        self.skills.extend(server.skills);
+    }
+}

@@ -1,0 +1,139 @@
+//! Servers that another server in the same process serves.
+
+use mcp_runtime::{
+    Context, Handle, Revision, Server,
+    auth::{Identity, Scopes},
+    function::ToolEntry,
+    layers::{Call, LogCalls, Next, Outcome, from_fn},
+    resource, tool,
+};
+use serde_json::{Map, Value, json};
+
+use crate::layers::log::Log;
+
+struct Notes(&'static str);
+
+/// Search.
+#[tool(tags("search"))]
+fn search(notes: &Notes) -> &'static str {
+    notes.0
+}
+
+/// Delete.
+#[tool]
+fn delete() {}
+
+/// Hidden.
+#[tool]
+fn hidden(handle: &Handle) -> bool {
+    handle.disable::<delete>()
+}
+
+/// All notes.
+#[resource("notes://all")]
+fn all(notes: &Notes) -> &'static str {
+    notes.0
+}
+
+fn notes() -> Server {
+    Server::empty("notes", "2.0.0")
+        .with::<search>()
+        .with::<delete>()
+        .with::<hidden>()
+        .with::<all>()
+        .with_state(Notes("notes"))
+}
+
+fn constant(name: &'static str) -> ToolEntry {
+    ToolEntry::new(name, json!({"type": "object"}), move |_: Map<String, Value>, _: Context| async move { name })
+}
+
+async fn names(client: &mut mcp_runtime::testing::TestClient) -> Vec<String> {
+    client.tools().await.unwrap().iter().map(|tool| tool.name().to_owned()).collect()
+}
+
+/// What a mounted server says about its functions holds for them, and for no function of the outer server.
+#[tokio::test]
+async fn rules_of_a_mounted_server_hold_for_its_functions_only() {
+    let (log, _guard) = Log::listen();
+    let refuse = from_fn(async |call: Call, _: Next| Outcome::error(&call, "refused"));
+    let inner = notes()
+        .rename(|entry| entry.name == "delete", "remove")
+        .visible_to(|_, entry| entry.name != "hidden")
+        .layer(LogCalls::new())
+        .layer_for(|entry| entry.name == "remove", refuse);
+    let outer = Server::empty("office", "1.0.0")
+        .with_entry(constant("search"))
+        .with_entry(constant("remove"))
+        .with_entry(constant("hidden"))
+        .mount("notes", inner)
+        .visible_to(|_, entry| entry.name != "notes_search" || entry.has_tag("search"))
+        .rename(|entry| entry.name == "notes_search", "notes_find");
+    let mut client = outer.test_client(Revision::V2026_07_28);
+    assert_eq!(names(&mut client).await, ["hidden", "notes_find", "notes_remove", "remove", "search"]);
+    assert_eq!(client.call("notes_find", ()).await.unwrap().text(), "notes");
+    assert_eq!(client.call("search", ()).await.unwrap().text(), "search");
+    assert_eq!(client.call("notes_remove", ()).await.unwrap().text(), "refused");
+    assert_eq!(client.call("remove", ()).await.unwrap().text(), "remove");
+    assert!(client.call("notes_hidden", ()).await.is_err());
+    assert_eq!(client.read("notes://all").await.unwrap().text(), "notes");
+    assert_eq!(log.take("call finished").len(), 3, "a layer of the mounted server");
+}
+
+/// Scopes of functions, of the mounted server and of its rules, beside those of the outer server.
+#[tokio::test]
+async fn scopes_of_a_mounted_server_are_required() {
+    let inner =
+        notes().require_scopes("inner").require_scopes_for(|entry| entry.name == "delete", Scopes::any(["admin"]));
+    let server = Server::empty("office", "1.0.0")
+        .with_entry(constant("own"))
+        .mount("notes", inner)
+        .authenticate(mcp_runtime::auth::IdentityFromExtensions::default());
+    let server = server.build().unwrap();
+    for (scopes, allowed) in [
+        (vec![], ["own"].as_slice()),
+        (vec!["inner"], &["own", "notes_search"]),
+        (vec!["admin"], &["own"]),
+        (vec!["inner", "admin"], &["own", "notes_search", "notes_delete"]),
+    ] {
+        let identity = Identity::new("ada").with_scopes(scopes.clone());
+        let mut client = server.test_client(Revision::V2026_07_28).with_extension(identity);
+        for name in ["own", "notes_search", "notes_delete"] {
+            let is_allowed = client.call(name, ()).await.is_ok();
+            assert_eq!(is_allowed, allowed.contains(&name), "{name} with {scopes:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn servers_can_be_nested_and_changed_by_their_handles() {
+    let inner = notes();
+    let handle = inner.handle();
+    let middle = Server::empty("middle", "1.0.0").mount("notes", inner).layer_for(
+        |entry| entry.name == "notes_search",
+        from_fn(async |call: Call, _: Next| Outcome::error(&call, "seen")),
+    );
+    let server = Server::empty("outer", "1.0.0").mount("a", middle).build().unwrap();
+    let mut client = server.test_client(Revision::V2025_11_25);
+    assert_eq!(names(&mut client).await, ["a_notes_delete", "a_notes_hidden", "a_notes_search"]);
+    assert_eq!(client.call("a_notes_search", ()).await.unwrap().text(), "seen");
+    assert!(handle.disable::<search>());
+    assert_eq!(client.call("a_notes_hidden", ()).await.unwrap().text(), "true");
+    assert_eq!(names(&mut client).await, ["a_notes_hidden"]);
+}
+
+#[test]
+fn mistakes_are_reported_with_the_line_of_the_mount() {
+    let server = || Server::empty("office", "1.0.0");
+    let authenticated = notes().authenticate(mcp_runtime::auth::IdentityFromExtensions::default());
+    let cases = [
+        (server().mount("a", notes()).mount("b", notes()), "both servers have state of type"),
+        (server().with_entry(constant("a_search")).mount("a", notes()), "two tools are named `a_search`"),
+        (server().mount("a", authenticated), "a mounted server cannot have an authenticator"),
+        (server().mount("a b", notes()), "expected only ASCII letters"),
+    ];
+    for (server, expected) in cases {
+        let error = server.build().unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("mount.rs"), "{error}");
+    }
+}

@@ -1,0 +1,106 @@
+//! An upstream that sends what a test tells it to.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+pub(crate) enum Reply {
+    Result(Value),
+    Error(Value),
+    /// A body that is not wrapped.
+    Body(String),
+    /// A status line and headers, without a body.
+    Head(String),
+    Hang,
+}
+
+pub(crate) struct Fake {
+    pub(crate) address: String,
+    /// The heads of the requests.
+    pub(crate) heads: Arc<Mutex<Vec<String>>>,
+}
+
+/// Starts an upstream of 2025-06-18. `reply` is called with methods and parameters, except for the handshake.
+pub(crate) async fn start(reply: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Fake {
+    start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), reply)
+}
+
+pub(crate) fn start_on(listener: TcpListener, reply: impl Fn(&str, &Value) -> Reply + Send + Sync + 'static) -> Fake {
+    let (address, heads) = (listener.local_addr().unwrap().to_string(), Arc::<Mutex<Vec<String>>>::default());
+    let (seen, reply) = (Arc::clone(&heads), Arc::new(reply));
+    tokio::spawn(async move {
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            tokio::spawn(serve(client, Arc::clone(&seen), Arc::clone(&reply)));
+        }
+    });
+    Fake { address, heads }
+}
+
+async fn serve<F: Fn(&str, &Value) -> Reply>(mut client: TcpStream, heads: Arc<Mutex<Vec<String>>>, reply: Arc<F>) {
+    let mut buffer = Vec::new();
+    loop {
+        let (head, request) = loop {
+            if let Some(end) = buffer.windows(4).position(|part| part == b"\r\n\r\n") {
+                let head = String::from_utf8_lossy(&buffer[..end]).to_lowercase();
+                let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+                let length: usize = length.unwrap_or(0);
+                if buffer.len() >= end + 4 + length {
+                    let request: Value = serde_json::from_slice(&buffer[end + 4..end + 4 + length]).unwrap_or_default();
+                    buffer.drain(..end + 4 + length);
+                    break (head, request);
+                }
+            }
+            if client.read_buf(&mut buffer).await.unwrap_or(0) == 0 {
+                return;
+            }
+        };
+        heads.lock().unwrap().push(head);
+        let wrapped =
+            |member: &str, value: Value| json!({"jsonrpc": "2.0", "id": request["id"], member: value}).to_string();
+        let body = match (request["method"].as_str(), request["id"].is_null()) {
+            (Some("server/discover"), _) => Reply::Head("400 Bad Request\r\n".to_owned()),
+            (None, _) => Reply::Head("405 Method Not Allowed\r\n".to_owned()),
+            (_, true) => Reply::Head("202 Accepted\r\n".to_owned()),
+            (Some("initialize"), _) => Reply::Result(json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                "serverInfo": {"name": "fake", "version": "1"},
+            })),
+            (Some(method), _) => reply(method, &request["params"]),
+        };
+        let response = match body {
+            Reply::Hang => std::future::pending().await,
+            Reply::Head(head) => format!("HTTP/1.1 {head}content-length: 0\r\n\r\n"),
+            Reply::Body(body) => with_body(&body),
+            Reply::Result(result) => with_body(&wrapped("result", result)),
+            Reply::Error(error) => with_body(&wrapped("error", error)),
+        };
+        if client.write_all(response.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn with_body(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// Returns the reply to a request for a list.
+pub(crate) fn lists(method: &str, tools: Value) -> Reply {
+    Reply::Result(match method {
+        "tools/list" => json!({ "tools": tools }),
+        "resources/list" => json!({ "resources": [] }),
+        "resources/templates/list" => json!({ "resourceTemplates": [] }),
+        "prompts/list" => json!({ "prompts": [] }),
+        _ => json!({}),
+    })
+}
+
+pub(crate) fn tool(name: &str) -> Value {
+    json!({"name": name, "inputSchema": {"type": "object"}})
+}
