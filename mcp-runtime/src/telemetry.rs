@@ -88,6 +88,14 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = (span, trace);
     }
 
+    /// Called if a request continues an earlier one, which has ended with questions to the client, with the trace context
+    /// of that request. Not called if no subscriber wants the span.
+    ///
+    /// The client keeps the context between the requests, and may have replaced it.
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        let _ = (span, earlier);
+    }
+
     /// Returns the trace context of a span, or that of the current context if the span is disabled. It is sent in the
     /// `_meta` of a request of the server to the client.
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
@@ -146,6 +154,10 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
         (**self).span_created(span, trace);
     }
 
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        (**self).span_continues(span, earlier);
+    }
+
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
         (**self).inject(span)
     }
@@ -188,6 +200,30 @@ pub(crate) fn enter(context: Option<&EnterContext>) -> Option<Box<dyn Any>> {
     context.and_then(|enter| guarded(|| Some(enter())))
 }
 
+/// The span of a request that may end with questions, to which the request with their answers is linked.
+#[derive(Debug, Clone)]
+pub(crate) struct RoundSpan(SharedTelemetry, Span);
+
+impl RoundSpan {
+    pub(crate) fn new(telemetry: &SharedTelemetry, span: &Span) -> Self {
+        Self(telemetry.clone(), span.clone())
+    }
+
+    /// Returns the `traceparent` that the state of the request contains.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        let own = self.0.inject(&self.1).traceparent?;
+        is_traceparent(&own).then(|| own.into_owned())
+    }
+
+    /// Links the span to that of the earlier request.
+    pub(crate) fn continues(&self, traceparent: &str) {
+        let earlier = TraceCarrier::validated(|key| (key == "traceparent").then_some(Cow::Borrowed(traceparent)));
+        if !earlier.is_empty() {
+            self.0.span_continues(&self.1, &earlier);
+        }
+    }
+}
+
 /// Calls the author's code. A panic must not reach the request, whose response may not be decided yet.
 fn guarded<T: Default>(run: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
@@ -217,6 +253,10 @@ impl Telemetry for SharedTelemetry {
 
     fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
         self.guarded(|telemetry| telemetry.span_created(span, trace));
+    }
+
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        self.guarded(|telemetry| telemetry.span_continues(span, earlier));
     }
 
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {

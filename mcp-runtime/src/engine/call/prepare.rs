@@ -182,7 +182,8 @@ pub(crate) fn requester(
         RoundParams::decode(input_responses.map(RawJson::text), request_state.map(RawJson::text), keys, &binding)?;
     let encoding = Arc::clone(request.encoding());
     let capabilities = meta.client_capabilities.map_or("{}", RawJson::text);
-    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, Arc::clone(keys), binding, encoding))))
+    let (keys, span) = (Arc::clone(keys), request.operation.round_span());
+    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, keys, binding, encoding, span))))
 }
 
 /// Returns the call of a method without a function.

@@ -24,6 +24,7 @@ use crate::{
     jsonrpc::raw,
     mutex::Mutex,
     revision::encode::Object,
+    telemetry::RoundSpan,
 };
 
 /// The parameters that a client adds to a request from the second round on.
@@ -79,6 +80,7 @@ pub(crate) struct RoundsRequester {
     keys: Arc<StateKeys>,
     binding: Binding,
     encoding: Arc<Encoding>,
+    span: Option<RoundSpan>,
 }
 
 #[derive(Debug, Default)]
@@ -130,8 +132,13 @@ impl RoundsRequester {
         keys: Arc<StateKeys>,
         binding: Binding,
         encoding: Arc<Encoding>,
+        span: Option<RoundSpan>,
     ) -> Self {
         let RoundParams { responses, state } = params;
+        let earlier = state.as_ref().and_then(|state| state.traceparent.as_deref());
+        if let (Some(span), Some(earlier)) = (&span, earlier) {
+            span.continues(earlier);
+        }
         let (asked, RequestState { answered, once, rejected, .. }) = match state {
             Some(state) => (Some(state.asked.clone()), state),
             None => (None, RequestState::default()),
@@ -147,6 +154,7 @@ impl RoundsRequester {
             keys,
             binding,
             encoding,
+            span,
         }
     }
 
@@ -191,7 +199,8 @@ impl RoundsRequester {
         let rejections = questions.iter().filter_map(|asked| Some((&asked.question.key, asked.rejection.as_ref()?)));
         let rejected = rejections.map(|(key, rejection)| (key.clone(), rejection.attempts)).collect();
         let (answered, once) = (round.answered.clone(), self.once.lock().clone());
-        let state = RequestState { asked, answered, rejected, once };
+        let traceparent = self.span.as_ref().and_then(RoundSpan::traceparent);
+        let state = RequestState { asked, answered, rejected, once, traceparent };
         let state = self.keys.seal(&self.binding.digest(), state)?;
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);

@@ -18,7 +18,7 @@ use crate::{
     handler::{Function, entry::EntryKind},
     jsonrpc::{Id, raw},
     revision::Dialect,
-    telemetry::{self, EnterContext, Network, SharedTelemetry, Telemetry, TraceCarrier},
+    telemetry::{self, EnterContext, Network, RoundSpan, SharedTelemetry, Telemetry, TraceCarrier},
 };
 
 /// The methods that the runtime knows. Others are counted as [`OTHER`].
@@ -199,6 +199,15 @@ impl Operation {
             self.span.record("otel.status_code", "error");
             measured.record(Some(CANCELLED), None);
         }
+    }
+
+    /// Returns the span as that of a request that may end with questions. `None` if it is not recorded.
+    pub(crate) fn round_span(&self) -> Option<RoundSpan> {
+        let mut round = None;
+        if !self.span.is_disabled() {
+            self.update(|measured| round = Some(RoundSpan::new(&measured.telemetry, &self.span)));
+        }
+        round.filter(|_| self.unsampled.is_none())
     }
 
     /// Records the id of a request to the client.
