@@ -8,6 +8,12 @@ use serde_json::Value;
 pub struct Operation(pub(crate) Description);
 
 impl Operation {
+    /// Reads a description as the macro writes it.
+    #[doc(hidden)]
+    pub fn __new(description: Value) -> Result<Self, serde_json::Error> {
+        serde_json::from_value(description).map(Self)
+    }
+
     /// Returns the `operationId`.
     pub fn id(&self) -> Option<&str> {
         self.0.id.as_deref()
