@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{HeaderName, HeaderValue};
 use mcp_openapi::Api;
 use mcp_runtime::{
     Revision, Server,
@@ -115,18 +114,16 @@ async fn serve(mut stream: TcpStream, sent: Arc<Mutex<Vec<Sent>>>) {
 }
 
 fn api() -> Api {
-    mcp_openapi::import!("tests/service.yaml")
-        .with_header(HeaderName::from_static("x-version"), HeaderValue::from_static("7"))
-        .authenticate(|scheme, _| {
-            let secret = match scheme {
-                "key" => Some("k3y"),
-                "basic" => Some("user:pass"),
-                "query" => Some("a&b"),
-                "cookie" => Some("c;d"),
-                _ => None,
-            };
-            async move { secret.map(str::to_owned) }
-        })
+    mcp_openapi::import!("tests/service.yaml").with_header("x-version", "7").authenticate(|scheme, _| {
+        let secret = match scheme {
+            "key" => Some("k3y"),
+            "basic" => Some("user:pass"),
+            "query" => Some("a&b"),
+            "cookie" => Some("c;d"),
+            _ => None,
+        };
+        async move { secret.map(str::to_owned) }
+    })
 }
 
 fn client(api: Api) -> TestClient {

@@ -166,6 +166,11 @@ impl Telemetry for Otel {
     }
 
     #[cfg(feature = "sdk")]
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        trace::link(span, earlier);
+    }
+
+    #[cfg(feature = "sdk")]
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
         if matches!(self.spans, trace::Spans::Off) { TraceCarrier::default() } else { trace::inject(span) }
     }

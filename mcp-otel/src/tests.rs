@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_runtime::{Revision, Server, layers::LogCalls, testing::TestClient, tool};
+use mcp_runtime::{Elicit, Fault, Revision, Server, ask::Answer, layers::LogCalls, testing::TestClient, tool};
 use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::{
     metrics::{
@@ -13,6 +13,7 @@ use opentelemetry_sdk::{
 };
 use serde_json::{Value, json};
 use tracing::{
+    Instrument as _,
     field::{Field, Visit},
     span::{Id, Record},
 };
@@ -127,6 +128,60 @@ async fn a_span_continues_the_trace_of_the_client() {
     assert_eq!(attribute(succeeded, "gen_ai.tool.call.arguments").as_deref(), Some(r#"{"fails":0}"#));
     assert_eq!(attribute(failed, "gen_ai.tool.call.arguments").as_deref(), Some(r#"{"fails":true}"#));
     assert_eq!(attribute(succeeded, "gen_ai.tool.call.result").map(|text| text.len()), Some(14));
+}
+
+/// Whether to go on.
+#[derive(Elicit)]
+struct Sure {
+    sure: bool,
+}
+
+/// Ask the user.
+#[tool]
+async fn ask(ctx: &mcp_runtime::Context) -> Result<bool, Fault> {
+    let answer = ctx.elicit::<Sure>("sure", "Are you sure?").await?;
+    Ok(matches!(answer, Answer::Accept(Sure { sure: true })))
+}
+
+#[tokio::test]
+async fn the_span_around_a_request_is_its_parent_or_a_link() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let mut client = client(Server::empty("ambient", "1.0.0").telemetry(otel(spans)));
+    for has_context in [false, true] {
+        exporter.reset();
+        let traceparent = has_context.then(|| format!("00-{TRACE}-{PARENT}-01"));
+        let params = json!({"name": "hand_on", "arguments": {"fails": false}, "_meta": {"traceparent": traceparent}});
+        client.request("tools/call", params).instrument(tracing::info_span!("http")).await.unwrap();
+        let spans = exporter.get_finished_spans().unwrap();
+        let [http, call] = ["http", "tools/call hand_on"].map(|name| spans.iter().find(|it| it.name == name).unwrap());
+        let links: Vec<_> = call.links.iter().map(|link| link.span_context.span_id()).collect();
+        let around = http.span_context.span_id();
+        if has_context {
+            assert_eq!((call.parent_span_id.to_string(), links), (PARENT.to_owned(), vec![around]));
+        } else {
+            assert_eq!((call.parent_span_id, links), (around, vec![]));
+        }
+    }
+}
+
+/// In stateless revisions, the request with the answers is another one, perhaps of another trace.
+#[tokio::test]
+async fn the_rounds_of_a_conversation_are_linked() {
+    let (exporter, spans) = export(Sampler::AlwaysOn);
+    let _guard = tracing::subscriber::set_default(Registry::default().with(spans.layer()));
+    let server = Server::empty("rounds", "1.0.0").with::<ask>().telemetry(otel(spans));
+    let client = server.test_client(Revision::V2026_07_28);
+    let mut client = client.answering(|_| json!({"action": "accept", "content": {"sure": true}}));
+    assert_eq!(client.call("ask", ()).await.unwrap().text(), "true");
+    let spans = exporter.get_finished_spans().unwrap();
+    let calls: Vec<_> = spans.iter().filter(|span| span.name == "tools/call ask").collect();
+    let [first, second] = *calls else { panic!("{spans:?}") };
+    let links: Vec<_> = second.links.iter().map(|link| &link.span_context).collect();
+    assert_eq!(first.links.len(), 0);
+    assert_eq!(links.len(), 1);
+    assert_eq!(links[0].span_id(), first.span_context.span_id());
+    assert_eq!(links[0].trace_id(), first.span_context.trace_id());
 }
 
 #[tokio::test]

@@ -254,6 +254,11 @@ pub(crate) fn span_created(span: &Span, trace: &TraceContext<'_>) {
     }
 }
 
+/// Links a span to that of another context.
+pub(crate) fn link(span: &Span, other: &TraceCarrier<'_>) {
+    span.add_link(extract(other).span().span_context().clone());
+}
+
 /// Returns the context of a span, or the current one if the span is not exported.
 fn context_of(span: &Span) -> Context {
     let context = span.context();

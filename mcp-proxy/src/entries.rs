@@ -146,11 +146,12 @@ fn tool_entry(upstream: &Arc<Upstream>, listed: &Value) -> Option<Entry> {
         return None;
     }
     let hint = |hint: &str| listed["annotations"][hint].as_bool();
-    let mut hints = Hints::default();
-    hints.read_only = hint("readOnlyHint");
-    hints.destructive = hint("destructiveHint");
-    hints.idempotent = hint("idempotentHint");
-    hints.open_world = hint("openWorldHint");
+    let hints = Hints {
+        read_only: hint("readOnlyHint"),
+        destructive: hint("destructiveHint"),
+        idempotent: hint("idempotentHint"),
+        open_world: hint("openWorldHint"),
+    };
     let (prefixed, target) = (upstream.prefix.name(&name), Arc::clone(upstream));
     let entry =
         ToolEntry::new(prefixed, schema(&listed["inputSchema"]), move |arguments: Map<String, Value>, ctx: Context| {

@@ -341,5 +341,8 @@ pub(crate) fn http_client() -> Result<reqwest::Client, Error> {
 }
 
 fn truncate(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_ERROR_LENGTH)]
+    match text.char_indices().find(|(index, letter)| index + letter.len_utf8() > MAX_ERROR_LENGTH) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
 }

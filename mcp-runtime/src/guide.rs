@@ -69,6 +69,7 @@ pub mod prompts {
 #[cfg(any(feature = "ui", not(doctest)))]
 pub mod pages {
     #![doc = include_str!("../docs/pages.md")]
+    #![doc = include_str!("../docs/page_notes.svg")]
 }
 pub mod asking {
     #![doc = include_str!("../docs/asking.md")]

@@ -88,6 +88,14 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = (span, trace);
     }
 
+    /// Called if a request continues an earlier one, which has ended with questions to the client, with the trace context
+    /// of that request. Not called if no subscriber wants the span.
+    ///
+    /// The client keeps the context between the requests, and may have replaced it.
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        let _ = (span, earlier);
+    }
+
     /// Returns the trace context of a span, or that of the current context if the span is disabled. It is sent in the
     /// `_meta` of a request of the server to the client.
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
@@ -144,6 +152,10 @@ impl<T: Telemetry + ?Sized> Telemetry for Arc<T> {
 
     fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
         (**self).span_created(span, trace);
+    }
+
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        (**self).span_continues(span, earlier);
     }
 
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {
@@ -217,6 +229,10 @@ impl Telemetry for SharedTelemetry {
 
     fn span_created(&self, span: &Span, trace: &TraceContext<'_>) {
         self.guarded(|telemetry| telemetry.span_created(span, trace));
+    }
+
+    fn span_continues(&self, span: &Span, earlier: &TraceCarrier<'_>) {
+        self.guarded(|telemetry| telemetry.span_continues(span, earlier));
     }
 
     fn inject(&self, span: &Span) -> TraceCarrier<'static> {

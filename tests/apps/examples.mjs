@@ -56,7 +56,7 @@ const client = await connect(EXTENSION);
 for (const call of example.before) await client.callTool(call);
 const browser = await launch(chromium);
 const WIDTH = 480;
-const tab = await browser.newPage({ viewport: { width: WIDTH, height: 600 }, deviceScaleFactor: 1.5 });
+const tab = await browser.newPage({ viewport: { width: WIDTH, height: 600 } });
 const errors = [];
 tab.on('pageerror', error => errors.push(error.message));
 tab.on('console', message => message.type() === 'error' && errors.push(message.text()));

@@ -94,9 +94,8 @@ async fn an_upstream_may_start_late() {
 async fn entries_of_a_dead_upstream_stay_and_say_so() {
     let is_dead = Arc::new(Mutex::new(false));
     let dead = Arc::clone(&is_dead);
-    let fake = fake::start(move |method, _| match *dead.lock().unwrap() {
-        true => Reply::Head("503 Service Unavailable\r\n".to_owned()),
-        false => respond(method),
+    let fake = fake::start(move |method, _| {
+        if *dead.lock().unwrap() { Reply::Head("503 Service Unavailable\r\n".to_owned()) } else { respond(method) }
     })
     .await;
     let mut client = gateway(&fake.address).await.test_client(Revision::V2025_11_25);

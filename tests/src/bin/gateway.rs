@@ -14,10 +14,8 @@ async fn main(_: Server) -> Result<Server, mcp_proxy::Error> {
         serde_json::from_str(&env::var("UPSTREAMS").unwrap_or_default()).unwrap_or_default();
     for words in upstreams {
         let [prefix, target, arguments @ ..] = &*words else { continue };
-        let upstream = match target.starts_with("http") {
-            true => Upstream::http(target),
-            false => Upstream::command(target, arguments),
-        };
+        let upstream =
+            if target.starts_with("http") { Upstream::http(target) } else { Upstream::command(target, arguments) };
         server = upstream.timeout(std::time::Duration::from_secs(60)).add_to(server, prefix).await?;
     }
     Ok(server)

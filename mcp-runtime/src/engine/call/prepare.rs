@@ -182,7 +182,11 @@ pub(crate) fn requester(
         RoundParams::decode(input_responses.map(RawJson::text), request_state.map(RawJson::text), keys, &binding)?;
     let encoding = Arc::clone(request.encoding());
     let capabilities = meta.client_capabilities.map_or("{}", RawJson::text);
-    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, Arc::clone(keys), binding, encoding))))
+    if let Some(earlier) = params.traceparent() {
+        request.operation.continues(earlier);
+    }
+    let (keys, traceparent) = (Arc::clone(keys), request.operation.traceparent());
+    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, keys, binding, encoding, traceparent))))
 }
 
 /// Returns the call of a method without a function.

@@ -63,6 +63,11 @@ impl RoundParams {
         };
         Ok(Self { responses, state })
     }
+
+    /// Returns the `traceparent` of the previous round, as the client has returned it.
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        self.state.as_ref()?.traceparent.as_deref()
+    }
 }
 
 /// The requester of one round of a call.
@@ -79,6 +84,8 @@ pub(crate) struct RoundsRequester {
     keys: Arc<StateKeys>,
     binding: Binding,
     encoding: Arc<Encoding>,
+    /// The `traceparent` of the round.
+    traceparent: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -130,6 +137,7 @@ impl RoundsRequester {
         keys: Arc<StateKeys>,
         binding: Binding,
         encoding: Arc<Encoding>,
+        traceparent: Option<String>,
     ) -> Self {
         let RoundParams { responses, state } = params;
         let (asked, RequestState { answered, once, rejected, .. }) = match state {
@@ -147,6 +155,7 @@ impl RoundsRequester {
             keys,
             binding,
             encoding,
+            traceparent,
         }
     }
 
@@ -191,7 +200,8 @@ impl RoundsRequester {
         let rejections = questions.iter().filter_map(|asked| Some((&asked.question.key, asked.rejection.as_ref()?)));
         let rejected = rejections.map(|(key, rejection)| (key.clone(), rejection.attempts)).collect();
         let (answered, once) = (round.answered.clone(), self.once.lock().clone());
-        let state = RequestState { asked, answered, rejected, once };
+        let traceparent = self.traceparent.clone();
+        let state = RequestState { asked, answered, rejected, once, traceparent };
         let state = self.keys.seal(&self.binding.digest(), state)?;
         let mut out = Vec::new();
         let mut result = Object::begin(&mut out);

@@ -245,6 +245,7 @@ mod tests {
 
     fn state() -> RequestState {
         RequestState {
+            traceparent: None,
             asked: HashMap::from([("again".to_owned(), "d2".to_owned())]),
             answered: vec![AnsweredQuestion {
                 key: "confirm".to_owned(),

@@ -27,6 +27,9 @@ pub(super) struct RequestState {
     /// The values of `ctx.once`, as JSON, by key.
     #[serde(rename = "o", default, skip_serializing_if = "HashMap::is_empty")]
     pub(super) once: HashMap<String, String>,
+    /// The `traceparent` of the span of the round.
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    pub(super) traceparent: Option<String>,
 }
 
 /// A question and the client's response to it.

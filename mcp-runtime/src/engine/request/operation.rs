@@ -201,6 +201,20 @@ impl Operation {
         }
     }
 
+    /// Links the span to that of the request that this one continues.
+    pub(crate) fn continues(&self, traceparent: &str) {
+        let earlier = TraceCarrier::validated(|key| (key == "traceparent").then_some(Cow::Borrowed(traceparent)));
+        if !self.span.is_disabled() && !earlier.is_empty() {
+            self.update(|measured| measured.telemetry.span_continues(&self.span, &earlier));
+        }
+    }
+
+    /// Returns the `traceparent` of the span, unless it is not recorded.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        let is_recorded = !self.span.is_disabled() && self.unsampled.is_none();
+        if is_recorded { self.carrier().traceparent.map(Cow::into_owned) } else { None }
+    }
+
     /// Records the id of a request to the client.
     pub(crate) fn set_request_id(&self, id: u64) {
         if !self.span.is_disabled() {
