@@ -297,8 +297,9 @@ impl AuthorizationServerBuilder {
     /// default, the server ignores proofs, and all tokens are bearer tokens.
     ///
     /// With [`Dpop::required`], clients get no other tokens. With [`Dpop::optional`], this holds for those that announce
-    /// `dpop_bound_access_tokens`. By default, proofs are remembered in the [`records`](Self::records), and
-    /// [nonces](Dpop::nonces) are the same in all processes with the same [secret](Self::with_secret).
+    /// `dpop_bound_access_tokens`. By default, proofs are remembered in the [`records`](Self::records), as many of requests for
+    /// tokens as of requests to the resource, and [nonces](Dpop::nonces) are the same in all processes with the same
+    /// [secret](Self::with_secret).
     pub fn dpop(mut self, options: Dpop) -> Self {
         self.dpop = Some(options);
         self

@@ -17,9 +17,9 @@ pub(super) struct OAuthError {
     pub(super) code: &'static str,
     pub(super) description: Cow<'static, str>,
     /// The client, if it is known.
-    pub(super) client: Option<String>,
+    pub(super) client: Option<Box<str>>,
     /// The nonce for the next proof of the client.
-    pub(super) dpop_nonce: Option<HeaderValue>,
+    pub(super) dpop_nonce: Option<Box<HeaderValue>>,
 }
 
 impl OAuthError {
@@ -40,7 +40,7 @@ impl OAuthError {
 
     /// Adds the client that was refused.
     pub(super) fn of_client(self, id: &str) -> Self {
-        Self { client: Some(id.to_owned()), ..self }
+        Self { client: Some(id.into()), ..self }
     }
 
     /// Adds the refusal to the audit log.
@@ -51,7 +51,7 @@ impl OAuthError {
     pub(super) fn response(&self) -> Response<Bytes> {
         let body = json!({"error": self.code, "error_description": self.description});
         let mut response = reply::json(self.status, &body);
-        reply::set_nonce(&mut response, self.dpop_nonce.clone());
+        reply::set_nonce(&mut response, self.dpop_nonce.as_deref().cloned());
         match self.status {
             StatusCode::UNAUTHORIZED => reply::set(&mut response, header::WWW_AUTHENTICATE, "Basic"),
             // Within the time in which a refresh may be repeated.

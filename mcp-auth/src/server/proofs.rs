@@ -61,5 +61,5 @@ fn refused(error: AuthenticationError) -> OAuthError {
     }
     let nonce = error.response_headers().get(DPOP_NONCE).cloned();
     let code = if nonce.is_some() { "use_dpop_nonce" } else { "invalid_dpop_proof" };
-    OAuthError { dpop_nonce: nonce, ..OAuthError::new(code, error.message().to_owned()) }
+    OAuthError { dpop_nonce: nonce.map(Box::new), ..OAuthError::new(code, error.message().to_owned()) }
 }

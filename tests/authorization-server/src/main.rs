@@ -9,7 +9,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use mcp_auth::{AuthorizationServer, ClientCredentials, ConfiguredClient, Upstream, UpstreamTokens};
+use mcp_auth::{AuthorizationServer, ClientCredentials, ConfiguredClient, Dpop, Upstream, UpstreamTokens};
 use mcp_redis::Redis;
 use mcp_runtime::{Context, Server, server, tool};
 
@@ -82,6 +82,7 @@ async fn main(
     let authorization = authorization
         .with_client(ConfiguredClient::confidential("agent", "a secret of the agent", "An agent", [REDIRECT])?)
         .identity_assertions(true)
+        .dpop(Dpop::optional().nonces())
         .service_name("Notes")
         .with_scope("notes:read", "Read your notes")
         .with_scope("notes:write", "Change your notes")
