@@ -49,6 +49,17 @@ impl Command {
             return Err(format!("the element `{element}` of `args` names more than one argument"));
         }
         arguments.check_used(elements().flat_map(|element| names(element)))?;
+        for pair in self.args.windows(2) {
+            let (option, next) = (pair[0].elements().last(), pair[1].elements().first());
+            let Some((option, next)) = option.zip(next) else { continue };
+            let takes_value =
+                option.starts_with('-') && !option.contains('=') && !ENDS_OF_OPTIONS.contains(&option.as_str());
+            if takes_value && names(next).any(|name| arguments.may_be_absent(name)) {
+                return Err(format!(
+                    "`{option}` would remain without `{next}`: write both in a list, `[\"{option}\", \"{next}\"]`"
+                ));
+            }
+        }
         let defaults = arguments.defaults();
         let program = Arc::new(Program::new(self.program.into(), OUTPUT_LIMIT, MAX_PROCESSES));
         let groups = self.args;
@@ -69,26 +80,44 @@ fn argv(groups: &[Group], arguments: &Map<String, Value>) -> Result<Vec<String>,
     let mut argv = Vec::new();
     for group in groups {
         let elements = group.elements();
-        let is_given = |name| arguments.get(name).is_some_and(|value: &Value| !value.is_null());
-        if !elements.iter().flat_map(|element| names(element)).all(is_given) {
+        let values: Vec<_> =
+            elements.iter().flat_map(|element| names(element)).map(|name| values(arguments, name)).collect();
+        let mut lists = values.iter().filter(|values| values.len() != 1);
+        let times = lists.next().map_or(1, |values| values.len());
+        if lists.next().is_some() && times > 0 {
+            return Err("only one argument of a group can be a list".to_owned());
+        }
+        if values.iter().any(|values| values.is_empty()) {
             continue;
         }
-        for element in elements {
-            let Some(name) = names(element).next() else {
-                argv.push(element.clone());
-                continue;
-            };
-            let (before, after) = element.split_once(&format!("{{{name}}}")).unwrap_or((element, ""));
-            let is_protected = !before.is_empty() || argv.iter().any(|it| ENDS_OF_OPTIONS.contains(&it.as_str()));
-            let value = &arguments[name];
-            for value in value.as_array().map_or_else(|| std::slice::from_ref(value), Vec::as_slice) {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                if text.starts_with('-') && !is_protected {
-                    return Err(format!("`{name}` must not begin with `-`"));
-                }
-                argv.push(format!("{before}{text}{after}"));
+        for index in 0..times {
+            for element in elements {
+                argv.push(filled(element, index, arguments, &argv)?);
             }
         }
     }
     Ok(argv)
+}
+
+/// Returns the values of an argument: the items of a list, and none if it was not given.
+fn values<'a>(arguments: &'a Map<String, Value>, name: &str) -> &'a [Value] {
+    match arguments.get(name) {
+        None | Some(Value::Null) => &[],
+        Some(Value::Array(items)) => items,
+        Some(value) => std::slice::from_ref(value),
+    }
+}
+
+/// Returns an element with a value in place of the name in braces. `before` is the command line so far.
+fn filled(element: &str, index: usize, arguments: &Map<String, Value>, before: &[String]) -> Result<String, String> {
+    let Some(name) = names(element).next() else { return Ok(element.to_owned()) };
+    let values = values(arguments, name);
+    let value = values.get(index).or(values.first()).unwrap_or(&Value::Null);
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let (start, end) = element.split_once(&format!("{{{name}}}")).unwrap_or((element, ""));
+    let is_protected = !start.is_empty() || before.iter().any(|it| ENDS_OF_OPTIONS.contains(&it.as_str()));
+    if text.starts_with('-') && !is_protected {
+        return Err(format!("`{name}` must not begin with `-`"));
+    }
+    Ok(format!("{start}{text}{end}"))
 }

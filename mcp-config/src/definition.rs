@@ -9,8 +9,8 @@ use toml::Spanned;
 
 use crate::{command::Command, http};
 
-/// The tag of the tools.
-pub(crate) const TAG: &str = "definition";
+/// The tag of all tools.
+const TAG: &str = "definition";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +46,12 @@ pub(crate) struct Definition {
 /// # Errors
 ///
 /// Returns what is wrong with it.
-pub(crate) fn tool(name: &str, definition: Definition, service: Option<&http::Connection>) -> Result<Entry, String> {
+pub(crate) fn tool(
+    name: &str,
+    definition: Definition,
+    service: Option<&http::Connection>,
+    folder_tag: &str,
+) -> Result<Entry, String> {
     let Definition { title, description, tags, scopes, timeout, arguments, command, http, .. } = definition;
     let timeout =
         timeout.map(Duration::try_from_secs_f64).transpose().map_err(|error| format!("`timeout`: {error}"))?;
@@ -65,7 +70,10 @@ pub(crate) fn tool(name: &str, definition: Definition, service: Option<&http::Co
         idempotent: definition.idempotent,
         open_world: definition.open_world,
     };
-    tool = tool.description(description).hints(hints).tags(tags.into_iter().chain([TAG.to_owned()]));
+    tool = tool
+        .description(description)
+        .hints(hints)
+        .tags(tags.into_iter().chain([TAG.to_owned(), folder_tag.to_owned()]));
     if let Some(title) = title {
         tool = tool.title(title);
     }
@@ -117,6 +125,13 @@ impl Arguments {
         let defaults =
             self.schemas.iter().filter_map(|(name, schema)| Some((name.clone(), schema.get("default")?.clone())));
         defaults.collect()
+    }
+
+    /// Returns whether a call may leave out the argument, or give any number of values for it.
+    pub(crate) fn may_be_absent(&self, name: &str) -> bool {
+        let Some(schema) = self.schemas.get(name) else { return true };
+        let is_one_value = ["string", "integer", "number", "boolean"].iter().any(|kind| schema["type"] == *kind);
+        !is_one_value || !(self.required.iter().any(|required| required == name) || schema.get("default").is_some())
     }
 
     /// Checks that the names that a definition uses are arguments, and that it uses all of them.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, SystemTime},
 };
@@ -15,7 +16,7 @@ use mcp_runtime::{
 
 use crate::{
     Error,
-    definition::{File, TAG, tool},
+    definition::{File, tool},
 };
 
 /// The time between two looks for changes.
@@ -30,19 +31,26 @@ type Files = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
 
 pub(crate) fn read(folder: &Path) -> Result<Vec<Entry>, Error> {
     let files = list(folder).map_err(|problem| Error { problems: vec![problem] })?;
-    entries(&files)
+    entries(&files, &new_tag())
+}
+
+/// Returns a tag that tells the tools of a folder from those of others.
+fn new_tag() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("definition folder {}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 pub(crate) fn watch(server: Server, folder: &Path) -> Result<Server, Error> {
     let files = list(folder).map_err(|problem| Error { problems: vec![problem] })?;
-    let server = entries(&files)?.into_iter().fold(server, Server::with_entry);
+    let tag = new_tag();
+    let server = entries(&files, &tag)?.into_iter().fold(server, Server::with_entry);
     let (handle, folder) = (server.handle(), folder.to_owned());
-    thread::spawn(move || follow(&handle, &folder, Ok(files)));
+    thread::spawn(move || follow(&handle, &folder, &tag, Ok(files)));
     Ok(server)
 }
 
 /// Replaces the tools whenever the files have changed.
-fn follow(handle: &Handle, folder: &Path, mut known: Result<Files, String>) {
+fn follow(handle: &Handle, folder: &Path, tag: &str, mut known: Result<Files, String>) {
     loop {
         thread::sleep(INTERVAL);
         let found = list(folder);
@@ -50,16 +58,16 @@ fn follow(handle: &Handle, folder: &Path, mut known: Result<Files, String>) {
             continue;
         }
         match &found {
-            Ok(files) => replace(handle, folder, files),
+            Ok(files) => replace(handle, folder, tag, files),
             Err(problem) => tracing::error!("the tools of the last definitions remain: {problem}"),
         }
         known = found;
     }
 }
 
-fn replace(handle: &Handle, folder: &Path, files: &Files) {
-    let replaced = entries(files).map_err(|error| error.to_string()).and_then(|entries| {
-        let is_own = |entry: &EntryInfo<'_>| entry.has_tag(TAG);
+fn replace(handle: &Handle, folder: &Path, tag: &str, files: &Files) {
+    let replaced = entries(files, tag).map_err(|error| error.to_string()).and_then(|entries| {
+        let is_own = |entry: &EntryInfo<'_>| entry.has_tag(tag);
         handle.replace_entries(is_own, entries).map_err(|error| error.to_string())
     });
     match replaced {
@@ -73,7 +81,8 @@ fn list(folder: &Path) -> Result<Files, String> {
     let mut files = Files::new();
     for file in fs::read_dir(folder).map_err(problem)? {
         let path = file.map_err(problem)?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !is_hidden && path.extension().is_some_and(|extension| extension == "toml") {
             // Links are followed, such as those of a Kubernetes volume.
             let metadata = fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
             files.insert(path, (metadata.modified().ok(), metadata.len()));
@@ -86,7 +95,7 @@ fn list(folder: &Path) -> Result<Files, String> {
 }
 
 /// Returns the tools of all files.
-fn entries(files: &Files) -> Result<Vec<Entry>, Error> {
+fn entries(files: &Files, tag: &str) -> Result<Vec<Entry>, Error> {
     let (mut entries, mut problems) = (Vec::new(), Vec::new());
     let mut places: BTreeMap<String, String> = BTreeMap::new();
     for (path, (_, bytes)) in files {
@@ -121,7 +130,7 @@ fn entries(files: &Files) -> Result<Vec<Entry>, Error> {
         };
         for (name, definition) in file.tools {
             let place = format!("{path_text}:{}", line(definition.span().start));
-            let made = tool(&name, definition.into_inner(), service.as_ref()).and_then(checked);
+            let made = tool(&name, definition.into_inner(), service.as_ref(), tag).and_then(checked);
             if let Some(other) = places.insert(name.clone(), place.clone()) {
                 problems.push(format!("{place}: the tool `{name}` is also defined in {other}"));
             }

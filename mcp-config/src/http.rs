@@ -39,7 +39,9 @@ impl Service {
             let mut value = HeaderValue::from_str(&value)
                 .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
             value.set_sensitive(true);
-            headers.insert(header, value);
+            if headers.insert(header, value).is_some() {
+                return Err(format!("the header `{name}` is there twice"));
+            }
         }
         let client = Client::with_headers(headers).map_err(|error| format!("TLS is not available: {error}"))?;
         Ok(Connection { base: base(&self.url)?, client: Arc::new(client) })
@@ -96,8 +98,9 @@ impl Method {
 impl Call {
     pub(crate) fn tool(self, name: &str, arguments: Arguments, service: &Connection) -> Result<ToolEntry, String> {
         let Self { method, path, query, body } = self;
-        if !path.starts_with('/') {
-            return Err("`path` must begin with `/`".to_owned());
+        if !path.starts_with('/') || path.contains(|letter: char| !letter.is_ascii_graphic() || "?#%".contains(letter))
+        {
+            return Err("`path` must begin with `/` and contain no spaces, `?`, `#` or `%`".to_owned());
         }
         let in_path = || names(&path);
         arguments.check_used(in_path().chain(query.iter().chain(&body).map(String::as_str)))?;
@@ -120,7 +123,7 @@ impl Call {
             "parameters": parameters,
             "body": if fields.is_empty() { Value::Null } else { body },
         });
-        let operation: Operation = serde_json::from_value(operation).map_err(|error| error.to_string())?;
+        let operation = Operation::__new(operation).map_err(|error| error.to_string())?;
         let (operation, defaults) = (Arc::new(operation), arguments.defaults());
         let (base, client) = (Arc::clone(&service.base), Arc::clone(&service.client));
         Ok(ToolEntry::new(name.to_owned(), arguments.schema(), move |given: Map<String, Value>, ctx: Context| {

@@ -42,15 +42,16 @@
 //!
 //! # Commands
 //!
-//! A `command` starts a `program` without a shell. In its `args`, the name of an argument in braces stands for the value; the
-//! items of a list repeat the element. An element is left out if its argument was not given, and so is a list of elements:
+//! A `command` starts a `program` without a shell. In its `args`, the name of an argument in braces stands for the value. An
+//! element is left out if its argument was not given, and so is a list of elements. The items of a list repeat them:
 //!
 //! ```toml
 //! args = ["log", ["--author", "{author}"], "--", "{files}"]
 //! ```
 //!
-//! A value cannot become an option: it must not begin with `-` where an element begins with it, unless `--` or
-//! `--end-of-options` precedes it. The result is what the program writes to stdout, at most 64 KiB. If it fails, the model reads
+//! A value must not begin with `-` where an element begins with it, unless `--` or `--end-of-options` precedes it, so that it
+//! cannot become an option. What the program itself makes of its values, such as `@file` or the name of a file that it
+//! overwrites, is not checked. The result is what the program writes to stdout, at most 64 KiB. If it fails, the model reads
 //! its status and stderr. The program inherits the environment and the working directory of the server, and is killed when the
 //! call ends early.
 //!

@@ -47,13 +47,18 @@ default = 3
 type = "string"
 optional = true
 
+[tools.say.arguments.tags]
+type = "array"
+items = { type = "string" }
+default = []
+
 [tools.say.arguments.rest]
 type = "string"
 optional = true
 
 [tools.say.command]
 program = "/bin/echo"
-args = ["hi", "--count={count}", ["--name", "{name}"], "{words}", "--", "{rest}"]
+args = ["hi", "--count={count}", ["--name", "{name}"], ["--tag", "{tags}"], "{words}", "--", "{rest}"]
 "#;
 
 #[tokio::test]
@@ -73,6 +78,9 @@ async fn commands_are_started_with_checked_arguments() {
         (json!({"words": ["$(id)", "a b", ";"]}), Ok("hi --count=3 $(id) a b ; --")),
         (json!({"words": ["x"], "count": 7, "name": "ada"}), Ok("hi --count=7 --name ada x --")),
         (json!({"words": ["x"], "rest": "-rf"}), Ok("hi --count=3 x -- -rf")),
+        (json!({"words": [], "tags": []}), Ok("hi --count=3 --")),
+        (json!({"words": [], "tags": ["a", "b"]}), Ok("hi --count=3 --tag a --tag b --")),
+        (json!({"words": [], "tags": ["a", "--output=x"]}), Err("`tags` must not begin with `-`")),
         (json!({"words": ["-n"]}), Err("`words` must not begin with `-`")),
         (json!({"words": [], "name": "--help"}), Err("`name` must not begin with `-`")),
         (json!({"words": ["a\u{0}b"]}), Err("the program cannot be started")),
@@ -103,6 +111,11 @@ fn every_mistake_is_reported_with_its_file_and_line() {
         (tool(&command("[\"{a}\"]")), "the tool `t`: `a` is not an argument"),
         (tool(&format!("{argument}{}", command("[]"))), "the tool `t`: the argument `a` is not used"),
         (tool(&format!("{argument}{}", command("[\"{a}{a}\"]"))), "`{a}{a}` of `args` names more than one argument"),
+        (
+            tool(&format!("{argument}arguments.a.optional = true\n{}", command("[\"--x\", \"{a}\"]"))),
+            "`--x` would remain without `{a}`: write both in a list",
+        ),
+        (tool(&format!("arguments.a.type = \"array\"\n{}", command("[\"-x\", \"{a}\"]"))), "`-x` would remain without"),
         (tool(&format!("arguments.a.type = \"txt\"\n{}", command("[\"{a}\"]"))), "t.toml:1: the tool `t`: "),
         (tool(&format!("arguments.a = 1\n{}", command("[\"{a}\"]"))), "the argument `a` is not a table"),
         (
@@ -195,11 +208,7 @@ http = {{ method = "POST", path = "/tickets/{{ticket}}", body = ["text"] }}
     let folder = folder(&[("tickets.toml", &text)]);
     let mut client = client(folder.path());
     let cases = [
-        (
-            "find",
-            json!({"project": "x/../y"}),
-            Ok(("GET /v1/projects/x%2F..%2Fy/tickets?text=a%20b%26c HTTP/1.1\r\n", "")),
-        ),
+        ("find", json!({"project": "x/y"}), Ok(("GET /v1/projects/x%2Fy/tickets?text=a%20b%26c HTTP/1.1\r\n", ""))),
         (
             "find",
             json!({"project": "p", "text": "", "state": "open"}),
@@ -210,6 +219,7 @@ http = {{ method = "POST", path = "/tickets/{{ticket}}", body = ["text"] }}
             json!({"ticket": 7, "text": "\"hi\""}),
             Ok(("POST /v1/tickets/7 HTTP/1.1\r\n", "{\"text\":\"\\\"hi\\\"\"}")),
         ),
+        ("find", json!({"project": "x/../y"}), Err("`project` must not lead to another path")),
         ("find", json!({"project": ".."}), Err("`project` must not lead to another path")),
         ("comment", json!({"ticket": "7", "text": ""}), Err("`ticket`")),
     ];
@@ -246,22 +256,25 @@ async fn changes_are_applied_if_all_definitions_are_valid() {
     let tool = |name: &str| format!("[tools.{name}]\ndescription = \"T.\"\ncommand.program = \"/bin/true\"\n");
     let folder = folder(&[("a.toml", &tool("a"))]);
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let other = self::folder(&[("other.toml", &tool("other"))]);
     let server = mcp_config::watch(Server::empty("test", "1.0.0"), folder.path()).unwrap();
+    let server = mcp_config::watch(server, other.path()).unwrap();
     let own = mcp_runtime::function::ToolEntry::new("own", json!({"type": "object"}), async |_: Value, _| "own");
     let mut client = server.with_entry(own).test_client(Revision::V2025_11_25);
-    wait_for(&mut client, &["a", "own"]).await;
+    wait_for(&mut client, &["a", "other", "own"]).await;
     client.notifications();
+    write(".#a.toml", "?");
     write("b.toml", &tool("b"));
-    wait_for(&mut client, &["a", "b", "own"]).await;
+    wait_for(&mut client, &["a", "b", "other", "own"]).await;
     assert_eq!(client.notifications()[0]["method"], "notifications/tools/list_changed");
     // Neither a mistake nor a name that is taken removes a tool.
     write("c.toml", "[tools.c]");
     tokio::time::sleep(Duration::from_millis(2500)).await;
-    wait_for(&mut client, &["a", "b", "own"]).await;
+    wait_for(&mut client, &["a", "b", "other", "own"]).await;
     write("c.toml", &tool("own"));
     tokio::time::sleep(Duration::from_millis(2500)).await;
-    wait_for(&mut client, &["a", "b", "own"]).await;
+    wait_for(&mut client, &["a", "b", "other", "own"]).await;
     fs::remove_file(folder.path().join("c.toml")).unwrap();
     fs::remove_file(folder.path().join("a.toml")).unwrap();
-    wait_for(&mut client, &["b", "own"]).await;
+    wait_for(&mut client, &["b", "other", "own"]).await;
 }

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::try_join_all;
 use mcp_runtime::{Context, Fault, Level, ask::Capability};
 use rmcp::{
     ClientHandler, ErrorData, Peer, RoleClient, ServiceError,
@@ -39,6 +40,8 @@ const MAX_QUESTIONS: usize = 4;
 const MAX_ROUNDS: usize = 16;
 /// How many questions a result may contain.
 const MAX_QUESTIONS_PER_ROUND: usize = 16;
+/// The maximum length of the key of a question.
+const MAX_KEY_LENGTH: usize = 256;
 /// How many resources of a stateless upstream are subscribed to at the same time.
 const MAX_SUBSCRIPTIONS: usize = 256;
 
@@ -372,17 +375,17 @@ impl Connection {
             let ServerResult::InputRequiredResult(required) = result else { return Ok(result) };
             let InputRequiredResult { input_requests, request_state, .. } = required;
             let requests = input_requests.unwrap_or_default();
-            if requests.len() > MAX_QUESTIONS_PER_ROUND {
+            if requests.len() > MAX_QUESTIONS_PER_ROUND || requests.keys().any(|key| key.len() > MAX_KEY_LENGTH) {
                 return Err(CallError::Fault(Fault::internal("the upstream asks too many questions")));
             }
-            let mut answers = InputResponses::new();
-            for (key, request) in requests {
+            // Together, so that a client of a stateless revision receives all of them in one response.
+            let answers = requests.into_iter().map(|(key, request)| async move {
                 let request = encoded(request);
                 let method = request["method"].as_str().unwrap_or_default();
-                asked += 1;
-                let answer = ask(ctx, prefix, format!("{}-{asked}", prefix.as_str()), method, &request["params"]).await;
-                answers.insert(key, answer.map_err(CallError::Fault)?);
-            }
+                let answer = ask(ctx, prefix, key.clone(), method, &request["params"]).await;
+                answer.map(|answer| (key, answer))
+            });
+            let answers = try_join_all(answers).await.map_err(CallError::Fault)?.into_iter().collect();
             (responses, state) = (Some(answers), request_state);
         }
         Err(CallError::Fault(Fault::internal("the upstream asks too many questions")))

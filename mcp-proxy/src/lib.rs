@@ -28,7 +28,7 @@ use convert::Prefix;
 use upstream::Target;
 
 /// The pause between an announcement of changed lists and reading them, and between two times of reading them.
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(500);
 /// The time after which an upstream that was unavailable is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 

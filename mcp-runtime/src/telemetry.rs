@@ -200,30 +200,6 @@ pub(crate) fn enter(context: Option<&EnterContext>) -> Option<Box<dyn Any>> {
     context.and_then(|enter| guarded(|| Some(enter())))
 }
 
-/// The span of a request that may end with questions, to which the request with their answers is linked.
-#[derive(Debug, Clone)]
-pub(crate) struct RoundSpan(SharedTelemetry, Span);
-
-impl RoundSpan {
-    pub(crate) fn new(telemetry: &SharedTelemetry, span: &Span) -> Self {
-        Self(telemetry.clone(), span.clone())
-    }
-
-    /// Returns the `traceparent` that the state of the request contains.
-    pub(crate) fn traceparent(&self) -> Option<String> {
-        let own = self.0.inject(&self.1).traceparent?;
-        is_traceparent(&own).then(|| own.into_owned())
-    }
-
-    /// Links the span to that of the earlier request.
-    pub(crate) fn continues(&self, traceparent: &str) {
-        let earlier = TraceCarrier::validated(|key| (key == "traceparent").then_some(Cow::Borrowed(traceparent)));
-        if !earlier.is_empty() {
-            self.0.span_continues(&self.1, &earlier);
-        }
-    }
-}
-
 /// Calls the author's code. A panic must not reach the request, whose response may not be decided yet.
 fn guarded<T: Default>(run: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {

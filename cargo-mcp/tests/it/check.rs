@@ -363,11 +363,11 @@ fn the_number_of_newer_revisions_to_check_is_bounded() {
 #[test]
 fn every_revision_is_supported_over_stdio_and_http() {
     let all = "handshakes\n\
-        \x20 2024-11-05  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\
-        \x20 2025-03-26  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\
-        \x20 2025-06-18  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\
-        \x20 2025-11-25  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts, ping\n\
-        \x20 2026-07-28  ok: 4 tools, 1 resource, 2 resource templates, 2 prompts\n";
+        \x20 2024-11-05  ok: 5 tools, 2 resources, 2 resource templates, 2 prompts, ping\n\
+        \x20 2025-03-26  ok: 5 tools, 2 resources, 2 resource templates, 2 prompts, ping\n\
+        \x20 2025-06-18  ok: 5 tools, 2 resources, 2 resource templates, 2 prompts, ping\n\
+        \x20 2025-11-25  ok: 5 tools, 2 resources, 2 resource templates, 2 prompts, ping\n\
+        \x20 2026-07-28  ok: 5 tools, 2 resources, 2 resource templates, 2 prompts\n";
     let notes = text(&example("notes"));
     let over_stdio = run(&["check", "--read", "--deny", "notes", "--", &notes, "--db", ":memory:"]).expect_success();
     assert!(over_stdio.starts_with(all), "{over_stdio}");

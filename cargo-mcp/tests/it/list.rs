@@ -42,10 +42,14 @@ Tools
       query   string  The text to search for, ignoring case.
       limit?  integer, 1 to 100 (default 10)  The maximum number of notes to return.
       tag?    string, at most 40 characters, like `^[a-z0-9-]+$`  Only notes with this label.
+  show_board()  Show the board  [read-only]
+      Show the board of all notes to the user.
 
 Resources
   notes://all  index  [text/markdown]
       A table of contents of all notes.
+  ui://notes/board  Board  [text/html;profile=mcp-app]
+      A board of all notes.
 
 Resource templates
   notes://note/{id}  note  [application/json]

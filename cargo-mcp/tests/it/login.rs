@@ -6,6 +6,8 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     process::Stdio,
+    thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -65,7 +67,8 @@ fn tokens_are_stored_refreshed_extended_and_removed() {
     assert_eq!(fs::metadata(user.token_file()).expect("a file").permissions().mode() & 0o777, 0o600);
     let first = user.access_token(&url).expect("a token");
 
-    // The token is about to expire, and its successor is not.
+    // The token has expired, and its successor has not.
+    thread::sleep(Duration::from_millis(1100));
     server.state().behaviour.lifetime = 3600;
     for _ in 0..2 {
         assert_eq!(call("read").expect_success(), "done\n");

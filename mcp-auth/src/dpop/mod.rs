@@ -6,13 +6,14 @@ mod replays;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use http::{HeaderName, HeaderValue, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, request::Parts};
 use mcp_runtime::{
     auth::{AuthenticationError, Challenge},
     backend::Records,
 };
 
-use self::{nonces::Nonces, proof::Proof, replays::Replays};
+pub(crate) use self::proof::Proof;
+use self::{nonces::Nonces, replays::Replays};
 use crate::{Error, clock::Clock, jose::Algorithm, url::SecureUrl};
 
 /// The maximum age of proofs, and its default.
@@ -22,9 +23,16 @@ const DEFAULT_AGE: Duration = Duration::from_secs(60);
 /// The default number of proofs that are remembered.
 const MAX_PROOFS: usize = 65_536;
 
-const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+/// The groups of the records of proofs: of requests to the resource, and of clients that ask for tokens. They are separate,
+/// so that clients leave room for the users of the resource.
+pub(crate) const PROOFS: &str = "mcp-runtime-auth/1/proofs";
+#[cfg(feature = "server")]
+pub(crate) const CLIENT_PROOFS: &str = "mcp-runtime-auth/1/client-proofs";
 
-/// How proofs of possession are verified. See [`Jwt::dpop`](crate::Jwt::dpop).
+pub(crate) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+
+/// How proofs of possession are verified. See [`Jwt::dpop`](crate::Jwt::dpop) and
+/// [`AuthorizationServerBuilder::dpop`](crate::AuthorizationServerBuilder::dpop).
 ///
 /// A proof is a token that the client signs for each request with the key to which its access token is bound
 /// (`cnf.jkt`). It states the method, the URL and the access token of the request. Each proof is accepted once, and only
@@ -100,6 +108,14 @@ impl Dpop {
         self.nonces = Some(Some(key));
         self
     }
+
+    /// Sets the key of the nonces and the records, unless they are set already.
+    #[cfg(feature = "server")]
+    pub(crate) fn or(mut self, key: [u8; 32], records: Option<&Arc<dyn Records>>) -> Self {
+        self.nonces = self.nonces.map(|set| set.or(Some(key)));
+        self.records = self.records.or(records.cloned());
+        self
+    }
 }
 
 /// Omits the key of the nonces.
@@ -123,14 +139,14 @@ impl Proofs {
     /// # Errors
     ///
     /// Returns an error if the URL is invalid, or if the system has no random numbers.
-    pub(crate) fn new(options: Dpop, resource: &str, clock: Clock) -> Result<Self, Error> {
+    pub(crate) fn new(options: Dpop, resource: &str, group: &'static str, clock: Clock) -> Result<Self, Error> {
         let nonces = options.nonces.map(Nonces::new).transpose()?;
         Ok(Self {
             url: SecureUrl::parse(options.url.as_deref().unwrap_or(resource))?,
             required: options.required,
             max_age: options.max_age,
             nonces,
-            replays: Replays::new(options.max_age * 2, options.max_proofs, options.records),
+            replays: Replays::new(options.max_age * 2, options.max_proofs, options.records, group),
             clock,
         })
     }
@@ -158,9 +174,27 @@ impl Proofs {
         thumbprint: &str,
         principal: &str,
     ) -> Result<Option<(HeaderName, HeaderValue)>, AuthenticationError> {
+        let (proof, next) = self.check(&request.headers, &request.method, &self.url)?;
+        proof.check_token(token, thumbprint).map_err(invalid_proof)?;
+        self.remember(&proof, principal).await?;
+        Ok(next.map(|nonce| (DPOP_NONCE, nonce)))
+    }
+
+    /// Verifies the proof of a request to a URL. It is to be [remembered](Self::remember). Returns it with the nonce for the
+    /// next request, if that needs another one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the proof is absent or invalid.
+    pub(crate) fn check(
+        &self,
+        headers: &HeaderMap,
+        method: &Method,
+        url: &SecureUrl,
+    ) -> Result<(Proof, Option<HeaderValue>), AuthenticationError> {
         let now = self.clock.unix();
-        let proof = Proof::of(request).map_err(invalid_proof)?;
-        proof.check(request, &self.url, token, thumbprint).map_err(invalid_proof)?;
+        let proof = Proof::of(headers).map_err(invalid_proof)?;
+        proof.check_request(method, url).map_err(invalid_proof)?;
         if (now - proof.created).abs() > self.max_age.as_secs_f64() {
             return Err(invalid_proof("the proof was not created just now")
                 .with_detail(format!("its `iat` is {:.0} seconds ago", now - proof.created)));
@@ -170,8 +204,16 @@ impl Proofs {
             refusal("use_dpop_nonce", "the proof must contain the nonce of the server")
                 .with_response_header(DPOP_NONCE, nonce)
         })?;
-        self.replays.add(principal, thumbprint, &proof.id, self.clock.monotonic()).await?;
-        Ok(next.flatten().map(|nonce| (DPOP_NONCE, nonce)))
+        Ok((proof, next.flatten()))
+    }
+
+    /// Remembers a proof of a principal, so that it is accepted once.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if it was accepted before, or if there is no space.
+    pub(crate) async fn remember(&self, proof: &Proof, principal: &str) -> Result<(), AuthenticationError> {
+        self.replays.add(principal, &proof.thumbprint, &proof.id, self.clock.monotonic()).await
     }
 }
 

@@ -1,5 +1,5 @@
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use http::request::Parts;
+use http::{HeaderMap, Method};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -11,9 +11,10 @@ use crate::{
 const MAX_PROOF: usize = 8 * 1024;
 
 /// A proof whose signature is valid.
-pub(super) struct Proof {
+pub(crate) struct Proof {
     claims: Map<String, Value>,
-    thumbprint: String,
+    /// The thumbprint of its key.
+    pub(crate) thumbprint: String,
     /// The unique identifier.
     pub(super) id: String,
     /// The time of creation in seconds since the Unix epoch.
@@ -27,8 +28,8 @@ impl Proof {
     /// # Errors
     ///
     /// Returns what is wrong with it.
-    pub(super) fn of(request: &Parts) -> Result<Self, &'static str> {
-        let mut headers = request.headers.get_all("dpop").iter();
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, &'static str> {
+        let mut headers = headers.get_all("dpop").iter();
         let text = headers.next().ok_or("the proof of possession is missing")?;
         if headers.next().is_some() {
             return Err("expected one proof of possession");
@@ -49,27 +50,33 @@ impl Proof {
         Ok(Self { thumbprint: key.thumbprint(), id, created, nonce, claims })
     }
 
-    /// Checks that the proof is for this request, and for the token with this SHA-256 hash that is bound to a key.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.claims.get(name).and_then(Value::as_str)
+    }
+
+    /// Checks that the proof is for a request with this method and URL.
     ///
     /// # Errors
     ///
     /// Returns what does not match.
-    pub(super) fn check(
-        &self,
-        request: &Parts,
-        url: &SecureUrl,
-        token: &[u8],
-        thumbprint: &str,
-    ) -> Result<(), &'static str> {
-        let text = |name: &str| self.claims.get(name).and_then(Value::as_str);
-        if text("htm") != Some(request.method.as_str()) {
+    pub(super) fn check_request(&self, method: &Method, url: &SecureUrl) -> Result<(), &'static str> {
+        if self.text("htm") != Some(method.as_str()) {
             return Err("the proof is for another method");
         }
-        let stated = text("htu").and_then(|stated| SecureUrl::parse(stated).ok());
+        let stated = self.text("htu").and_then(|stated| SecureUrl::parse(stated).ok());
         if !stated.is_some_and(|stated| stated.identifies_same(url)) {
             return Err("the proof is for another URL");
         }
-        if text("ath") != Some(BASE64_URL_SAFE_NO_PAD.encode(token).as_str()) {
+        Ok(())
+    }
+
+    /// Checks that the proof is for the token with this SHA-256 hash, which is bound to a key.
+    ///
+    /// # Errors
+    ///
+    /// Returns what does not match.
+    pub(super) fn check_token(&self, token: &[u8], thumbprint: &str) -> Result<(), &'static str> {
+        if self.text("ath") != Some(BASE64_URL_SAFE_NO_PAD.encode(token).as_str()) {
             return Err("the proof is for another token");
         }
         if self.thumbprint != thumbprint {

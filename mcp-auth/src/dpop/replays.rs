@@ -13,9 +13,6 @@ use mcp_runtime::{
 use super::invalid_proof;
 use crate::token_cache::TokenHash;
 
-/// The group of the records of proofs.
-const GROUP: &str = "mcp-runtime-auth/1/proofs";
-
 /// The time after which a client may repeat a request whose proof could not be remembered.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -29,6 +26,8 @@ pub(super) struct Replays {
     max: usize,
     /// Where the proofs are instead, if processes share them.
     records: Option<Arc<dyn Records>>,
+    /// The group of these records.
+    group: &'static str,
 }
 
 #[derive(Default)]
@@ -40,8 +39,8 @@ struct Seen {
 }
 
 impl Replays {
-    pub(super) fn new(lifetime: Duration, max: usize, records: Option<Arc<dyn Records>>) -> Self {
-        Self { proofs: Mutex::default(), lifetime, max, records }
+    pub(super) fn new(lifetime: Duration, max: usize, records: Option<Arc<dyn Records>>, group: &'static str) -> Self {
+        Self { proofs: Mutex::default(), lifetime, max, records, group }
     }
 
     /// Remembers the proof of a principal's key.
@@ -73,7 +72,7 @@ impl Replays {
     ) -> Result<(), AuthenticationError> {
         let [name, account] = [proof, principal].map(|hash| BASE64_URL_SAFE_NO_PAD.encode(hash.as_bytes()));
         let quota = RecordQuota { account: &account, per_account: self.max - self.max / 4, total: self.max };
-        match records.insert(GROUP, &name, Vec::new(), self.lifetime, quota).await {
+        match records.insert(self.group, &name, Vec::new(), self.lifetime, quota).await {
             Ok(Insertion::Inserted(_)) => Ok(()),
             Ok(Insertion::Exists) => Err(used()),
             Ok(Insertion::Full { .. }) => Err(full()),
@@ -131,7 +130,7 @@ mod tests {
 
     #[tokio::test]
     async fn proofs_are_bounded_in_total_and_for_each_principal() {
-        let (replays, start) = (Replays::new(Duration::from_secs(120), 8, None), Instant::now());
+        let (replays, start) = (Replays::new(Duration::from_secs(120), 8, None, ""), Instant::now());
         let add = async |principal: &str, key: &str, id: &str, seconds| {
             let now = start + Duration::from_secs(seconds);
             let result = replays.add(principal, key, id, now).await;

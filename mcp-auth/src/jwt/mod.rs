@@ -12,8 +12,15 @@ use self::verify::Verifier;
 #[cfg(feature = "server")]
 pub(crate) use self::verify::{KeySource, VerifyFuture};
 use crate::{
-    Dpop, Error, JwkSet, Unbound, claims::ClaimRules, clock::Clock, dpop::Proofs, fetch::Fetcher,
-    issuer_keys::IssuerKeys, jose::Algorithm, token_cache::TokenCache, url::SecureUrl,
+    Dpop, Error, JwkSet, Unbound,
+    claims::ClaimRules,
+    clock::Clock,
+    dpop::{PROOFS, Proofs},
+    fetch::Fetcher,
+    issuer_keys::IssuerKeys,
+    jose::Algorithm,
+    token_cache::TokenCache,
+    url::SecureUrl,
 };
 
 /// The default maximum number of cached tokens.
@@ -147,7 +154,7 @@ impl Jwt {
     /// Returns an error if the resource is not an `https` URL, or if the system has no random numbers.
     pub fn dpop(mut self, options: Dpop) -> Result<Self, Error> {
         let resource = self.0.rules.audience.resource();
-        self.0.proofs = Some(Proofs::new(options, resource, self.0.clock.clone())?);
+        self.0.proofs = Some(Proofs::new(options, resource, PROOFS, self.0.clock.clone())?);
         Ok(self)
     }
 }

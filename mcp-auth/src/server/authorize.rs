@@ -16,7 +16,7 @@ use super::{
     oauth_error::OAuthError,
     page::{self, ConsentPage},
     parameters::{Parameters, Sender, with_parameters},
-    pushed, random, reply,
+    proofs, pushed, random, reply,
     seal::Purpose,
 };
 use crate::{shares::Peer, url::SecureUrl};
@@ -181,8 +181,19 @@ pub(super) async fn push(server: &Inner, body: &[u8], sender: Sender<'_>) -> Res
         return Err(of_client(OAuthError::new("invalid_request", "`request_uri` cannot be pushed")));
     }
     let checked = check_request(server, &client, &form);
-    let (request, _) = checked.map_err(|rejection| of_client(rejection.into_error()))?;
-    pushed::insert(server, &client, &request, sender.peer).await.map_err(of_client)
+    let (mut request, _) = checked.map_err(|rejection| of_client(rejection.into_error()))?;
+    let path = &server.options.endpoints.pushed_authorization;
+    let (proof, next_nonce) = proofs::check(server, path, false, sender).map_err(of_client)?;
+    if let Some(key) = proofs::key(proof.as_ref())
+        && request.key.replace(key.to_owned()).is_some_and(|stated| stated != key)
+    {
+        return Err(of_client(OAuthError::new("invalid_request", "`dpop_jkt` is not the key of the proof")));
+    }
+    // How many can be pushed bounds how many proofs are remembered.
+    let mut response = pushed::insert(server, &client, &request, sender.peer).await.map_err(of_client)?;
+    proofs::remember(server, proof.as_ref(), &client.id).await.map_err(of_client)?;
+    reply::set_nonce(&mut response, next_nonce);
+    Ok(response)
 }
 
 /// Checks the parameters of a request of a client.
@@ -209,13 +220,16 @@ fn check_request(
     if state.as_ref().is_some_and(|state| state.len() > MAX_STATE) {
         return Err(to_user("invalid_request", "The `state` of the request is too long."));
     }
-    let (challenge, scopes) = request.map_err(to_client)?;
-    let redirect_uri = redirect.to_owned();
-    Ok((AuthorizationRequest { client: client.id.clone(), redirect_uri, state, challenge, scopes }, is_trusted))
+    let (challenge, key, scopes) = request.map_err(to_client)?;
+    let (client, redirect_uri) = (client.id.clone(), redirect.to_owned());
+    Ok((AuthorizationRequest { client, redirect_uri, state, challenge, scopes, key }, is_trusted))
 }
 
-/// Returns the challenge and the scopes of a request.
-fn check_parameters(server: &Inner, parameters: &Parameters<'_>) -> Result<(String, Vec<String>), OAuthError> {
+/// Returns the challenge, the thumbprint of the key of the client and the scopes of a request.
+fn check_parameters(
+    server: &Inner,
+    parameters: &Parameters<'_>,
+) -> Result<(String, Option<String>, Vec<String>), OAuthError> {
     if parameters.get("response_type") != Some("code") {
         return Err(OAuthError::new("unsupported_response_type", "`response_type` must be `code`"));
     }
@@ -231,8 +245,12 @@ fn check_parameters(server: &Inner, parameters: &Parameters<'_>) -> Result<(Stri
     }
     let challenge = parameters.get("code_challenge").filter(|challenge| is_challenge(challenge));
     let challenge = challenge.ok_or_else(|| OAuthError::new("invalid_request", "`code_challenge` is invalid"))?;
+    let key = parameters.get("dpop_jkt").filter(|_| server.proofs.is_some());
+    if key.is_some_and(|key| !is_challenge(key)) {
+        return Err(OAuthError::new("invalid_request", "`dpop_jkt` is invalid"));
+    }
     check_resource(server, parameters)?;
-    Ok((challenge.to_owned(), server.options.grantable_scopes(parameters.get("scope"))?))
+    Ok((challenge.to_owned(), key.map(str::to_owned), server.options.grantable_scopes(parameters.get("scope"))?))
 }
 
 /// Checks that a request is for this server.

@@ -5,6 +5,7 @@ use mcp_runtime::{
     auth::{AuthenticateFuture, AuthenticationError, Authenticator, AuthorizationRoutes, ProtectedResource},
     backend::{MemoryRecords, Records},
 };
+use ring::hmac;
 use serde_json::Value;
 
 use super::{
@@ -27,7 +28,16 @@ use super::{
     upstream_tokens::UpstreamTokens,
     users,
 };
-use crate::{Error, Jwt, audience::Audience, clock::Clock, fetch::Fetcher, jwt::Keys, shares::Peer, url::SecureUrl};
+use crate::{
+    Dpop, Error, Jwt,
+    audience::Audience,
+    clock::Clock,
+    dpop::{CLIENT_PROOFS, Proofs},
+    fetch::Fetcher,
+    jwt::Keys,
+    shares::Peer,
+    url::SecureUrl,
+};
 
 /// The bounds of the lifetime of access tokens.
 const ACCESS_TOKENS: std::ops::RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(60 * 60);
@@ -100,6 +110,7 @@ pub struct AuthorizationServerBuilder {
     secrets: Vec<Vec<u8>>,
     clients: Vec<ConfiguredClient>,
     documents: Option<Box<Policy>>,
+    dpop: Option<Dpop>,
     clock: Clock,
 }
 
@@ -118,6 +129,7 @@ impl AuthorizationServer {
             secrets: Vec::new(),
             clients: Vec::new(),
             documents: Some(Box::new(|_| true)),
+            dpop: None,
             clock: Clock::default(),
         })
     }
@@ -280,6 +292,18 @@ impl AuthorizationServerBuilder {
         self
     }
 
+    /// Binds tokens to the keys of clients that prove that they have one (DPoP). An access token is then accepted only with a
+    /// proof for each request, so a stolen one is useless. The refresh tokens of clients without credentials are bound, too. By
+    /// default, the server ignores proofs, and all tokens are bearer tokens.
+    ///
+    /// With [`Dpop::required`], clients get no other tokens. With [`Dpop::optional`], this holds for those that announce
+    /// `dpop_bound_access_tokens`. By default, proofs are remembered in the [`records`](Self::records), and
+    /// [nonces](Dpop::nonces) are the same in all processes with the same [secret](Self::with_secret).
+    pub fn dpop(mut self, options: Dpop) -> Self {
+        self.dpop = Some(options);
+        self
+    }
+
     /// Sets the lifetime of access tokens: at least a minute, and at most an hour. Default: 10 minutes.
     pub fn access_token_lifetime(mut self, lifetime: Duration) -> Self {
         self.options.access_token_lifetime = lifetime.clamp(*ACCESS_TOKENS.start(), *ACCESS_TOKENS.end());
@@ -346,7 +370,7 @@ impl AuthorizationServerBuilder {
     ///
     /// Returns an error if an option is invalid, or if the store is not available.
     pub async fn build(self) -> Result<AuthorizationServer, Error> {
-        let Self { options, upstream, records, mut secrets, clients, documents, clock } = self;
+        let Self { options, upstream, records, mut secrets, clients, documents, dpop, clock } = self;
         options.endpoints.check()?;
         if options.identity_assertions && !upstream.has_issuer() {
             let why = "identity assertions cannot be verified\nhelp: use `Upstream::discover` for the provider";
@@ -362,6 +386,7 @@ impl AuthorizationServerBuilder {
         }
         let server = format!("{} {} {}", options.issuer, options.resource, upstream.name());
         let sealer = Sealer::new(&secrets, &server)?;
+        let dpop = dpop.map(|dpop| dpop.or(nonce_key(&secrets), records.as_ref()));
         let records = records.unwrap_or_else(|| Arc::new(MemoryRecords::default()));
         let store = Store::new(records, sealer.clone(), &server);
         let keys = Arc::new(SigningKeys::load(store.clone(), clock.clone()).await?);
@@ -375,20 +400,35 @@ impl AuthorizationServerBuilder {
         };
         let (issuer, resource) = (options.issuer.clone(), options.resource.clone());
         let jwt = Jwt::unbound(issuer, Keys::Shared(Arc::clone(&keys) as _), clock.clone());
+        let mut jwt = jwt.resource(resource.clone()).require_at_jwt();
+        let mut proofs = None;
+        if let Some(dpop) = dpop {
+            jwt = jwt.dpop(dpop.clone())?;
+            proofs = Some(Proofs::new(dpop, &resource, CLIENT_PROOFS, clock.clone())?);
+        }
         let inner = Inner {
-            audience: Audience::new(resource.clone()),
+            audience: Audience::new(resource),
             cookies: Cookies { is_secure: options.origin.starts_with("https:") },
             ended: Ended::new(store.clone(), Arc::clone(&keys), clock.clone(), options.access_token_lifetime),
             options,
             upstream,
             clients,
+            proofs,
             keys,
             store,
             sealer,
             clock,
         };
-        Ok(AuthorizationServer { inner: Arc::new(inner), jwt: jwt.resource(resource).require_at_jwt() })
+        Ok(AuthorizationServer { inner: Arc::new(inner), jwt })
     }
+}
+
+/// Returns the key of the nonces of proofs.
+fn nonce_key(secrets: &[Vec<u8>]) -> [u8; 32] {
+    let secret = hmac::Key::new(hmac::HMAC_SHA256, secrets.first().map_or(&[], Vec::as_slice));
+    let mut key = [0; 32];
+    key.copy_from_slice(hmac::sign(&secret, b"dpop nonces").as_ref());
+    key
 }
 
 impl Authenticator for AuthorizationServer {

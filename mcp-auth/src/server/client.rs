@@ -24,6 +24,9 @@ pub(super) struct Client {
     #[serde(default)]
     pub(super) authentication: Authentication,
     pub(super) wants_refresh_tokens: bool,
+    /// Whether the client wants only access tokens that are bound to its key.
+    #[serde(default)]
+    pub(super) is_dpop_bound: bool,
     /// The scopes of a machine, which obtains tokens without a user.
     pub(super) machine_scopes: Option<Vec<String>>,
     pub(super) source: ClientSource,
@@ -45,6 +48,12 @@ pub(super) enum Authentication {
         /// The only algorithm, if the client has chosen one.
         algorithm: Option<Algorithm>,
     },
+}
+
+impl Authentication {
+    fn of_keys(keys: JwkSet) -> Self {
+        Self::Keys { keys: ClientKeys::Fixed(Arc::new(keys)), algorithm: None }
+    }
 }
 
 /// The public keys of a client.
@@ -137,6 +146,7 @@ impl ConfiguredClient {
             redirect_uris,
             authentication: Authentication::None,
             wants_refresh_tokens: true,
+            is_dpop_bound: false,
             machine_scopes: None,
             source: ClientSource::Configured,
             approvers: Approvers::None,
@@ -156,6 +166,23 @@ impl ConfiguredClient {
     ) -> Result<Self, Error> {
         let mut client = Self::public(id, name, redirect_uris)?;
         client.0.authentication = Authentication::Secret(random::hash(secret));
+        Ok(client)
+    }
+
+    /// Like [`public`](Self::public), for a client that signs assertions with one of its keys, as described at
+    /// [`machine_with_keys`](Self::machine_with_keys).
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`public`](Self::public).
+    pub fn confidential_with_keys(
+        id: impl Into<String>,
+        keys: JwkSet,
+        name: impl Into<String>,
+        redirect_uris: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Result<Self, Error> {
+        let mut client = Self::public(id, name, redirect_uris)?;
+        client.0.authentication = Authentication::of_keys(keys);
         Ok(client)
     }
 
@@ -188,8 +215,7 @@ impl ConfiguredClient {
         keys: JwkSet,
         scopes: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        let keys = ClientKeys::Fixed(Arc::new(keys));
-        Self::machine_with(id.into(), Authentication::Keys { keys, algorithm: None }, scopes)
+        Self::machine_with(id.into(), Authentication::of_keys(keys), scopes)
     }
 
     fn machine_with(
@@ -203,6 +229,7 @@ impl ConfiguredClient {
             redirect_uris: Vec::new(),
             authentication,
             wants_refresh_tokens: false,
+            is_dpop_bound: false,
             machine_scopes: Some(scopes.into_iter().map(Into::into).collect()),
             source: ClientSource::Configured,
             approvers: Approvers::None,
@@ -223,6 +250,12 @@ pub(super) fn redirect_uris(metadata: &Map<String, Value>) -> Result<Vec<String>
 
 pub(super) fn wants_refresh_tokens(metadata: &Map<String, Value>) -> bool {
     list(metadata, "grant_types").is_some_and(|types| types.contains(&"refresh_token"))
+}
+
+pub(super) fn is_dpop_bound(metadata: &Map<String, Value>) -> Result<bool, &'static str> {
+    metadata
+        .get("dpop_bound_access_tokens")
+        .map_or(Ok(false), |stated| stated.as_bool().ok_or("`dpop_bound_access_tokens` must be `true` or `false`"))
 }
 
 /// Returns an array of strings. Anything else is an empty list.

@@ -34,6 +34,9 @@ pub(super) struct AuthorizationRequest {
     pub(super) state: Option<String>,
     pub(super) challenge: String,
     pub(super) scopes: Vec<String>,
+    /// The thumbprint of the key to which the client has bound the code (`dpop_jkt`).
+    #[serde(default)]
+    pub(super) key: Option<String>,
 }
 
 /// The grant that a code stands for.

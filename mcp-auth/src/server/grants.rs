@@ -9,7 +9,7 @@ use tokio::task::JoinError;
 
 use super::{
     audit::Event,
-    client::Client,
+    client::{Authentication, Client},
     inner::Inner,
     login::{Tokens, UpstreamError, UpstreamTokenError},
     oauth_error::OAuthError,
@@ -48,6 +48,10 @@ pub(super) struct Grant {
     /// The answer to the refresh that has created this generation.
     pub(super) answer: Option<Answer>,
     pub(super) tokens: Tokens,
+    /// The thumbprint of the key to which the last tokens are bound: always the access token, and the refresh token if the
+    /// client has no credentials.
+    #[serde(default)]
+    pub(super) key: Option<String>,
     /// The times of the approval and of the last refresh, and the end, in seconds since the Unix epoch.
     pub(super) created: f64,
     pub(super) used: f64,
@@ -83,11 +87,24 @@ impl Grant {
         is_idle || self.expires <= now
     }
 
-    /// Returns the answer to a refresh that was answered a moment ago.
-    pub(super) fn repeated(&self, token: &RefreshToken, client: &Client, scopes: &[String], now: f64) -> Option<Value> {
+    /// Returns whether a refresh token may be used only with another key.
+    pub(super) fn is_bound_to_another(&self, client: &Client, key: Option<&str>) -> bool {
+        client.authentication == Authentication::None && self.key.is_some() && self.key.as_deref() != key
+    }
+
+    /// Returns the answer to a refresh with a key that was answered a moment ago.
+    pub(super) fn repeated(
+        &self,
+        token: &RefreshToken,
+        client: &Client,
+        key: Option<&str>,
+        scopes: &[String],
+        now: f64,
+    ) -> Option<Value> {
         let answer = self.answer.as_ref().filter(|answer| now < answer.until)?;
         let is_same = token.generation + 1 == self.generation
             && self.client == client.id
+            && self.key.as_deref() == key
             && answer.tokens["scope"] == scopes.join(" ");
         is_same.then(|| answer.tokens.clone())
     }
@@ -230,7 +247,7 @@ pub(super) const BINDINGS: [&str; 3] = [GRANT, ASSERTIONS, "jti"];
 pub(super) const GRANT: &str = "grant";
 pub(super) const ASSERTIONS: &str = "assertions";
 
-/// Signs an access token, which is bound by a claim with an identifier.
+/// Signs an access token, which is bound by a claim with an identifier, and to the key with a thumbprint.
 pub(super) async fn access_token(
     server: &Inner,
     subject: &str,
@@ -238,6 +255,7 @@ pub(super) async fn access_token(
     scopes: &[String],
     claims: &Map<String, Value>,
     bound: Option<(&str, &str)>,
+    key: Option<&str>,
 ) -> Result<String, OAuthError> {
     let (options, now) = (&server.options, server.clock.unix().floor());
     let mut token = claims.clone();
@@ -255,6 +273,9 @@ pub(super) async fn access_token(
     token.extend(own.as_object().cloned().unwrap_or_default());
     if let Some((claim, id)) = bound {
         token.insert(claim.to_owned(), json!(id));
+    }
+    if let Some(key) = key {
+        token.insert("cnf".to_owned(), json!({"jkt": key}));
     }
     Ok(server.keys.sign(&Value::Object(token)).await)
 }

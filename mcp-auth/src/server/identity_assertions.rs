@@ -13,9 +13,9 @@ use super::{
     inner::Inner,
     oauth_error::OAuthError,
     parameters::Parameters,
-    users,
+    proofs, users,
 };
-use crate::{audience::Audience, jose::Jws, shares::Peer};
+use crate::{audience::Audience, dpop::Proof, jose::Jws, shares::Peer};
 
 pub(super) const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
@@ -36,6 +36,7 @@ pub(super) async fn exchange(
     server: &Inner,
     client: &Client,
     form: &Parameters<'_>,
+    proof: Option<&Proof>,
     peer: Peer,
 ) -> Result<(String, Vec<String>), OAuthError> {
     // Without credentials of the client, a stolen assertion would be enough.
@@ -52,12 +53,14 @@ pub(super) async fn exchange(
     }
     let scopes = server.options.grantable_scopes(claims.get("scope").and_then(Value::as_str))?;
     let scopes = narrowed(&scopes, form.get("scope"))?;
+    proofs::remember(server, proof, &subject).await?;
     // The clock of the provider may be ahead.
     let id = users::assertions(server, &subject, issued - LEEWAY).await?;
     let id =
         id.ok_or_else(|| invalid("the grants of the user were ended after it was issued, or in the minute before"))?;
     let (copied, bound) = (server.options.copied_claims(&claims), (grants::ASSERTIONS, id.as_str()));
-    let token = grants::access_token(server, &subject, client, &scopes, &copied, Some(bound)).await?;
+    let key = proofs::key(proof);
+    let token = grants::access_token(server, &subject, client, &scopes, &copied, Some(bound), key).await?;
     Event::new("issuance", peer).principal(&server.options.issuer, &subject).client(client.id.as_str()).record();
     Ok((token, scopes))
 }

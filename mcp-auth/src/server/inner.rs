@@ -4,7 +4,7 @@ use super::{
     clients::Clients, cookies::Cookies, ended::Ended, keys::SigningKeys, options::Options, seal::Sealer, store::Store,
     upstream::Upstream,
 };
-use crate::{audience::Audience, clock::Clock};
+use crate::{audience::Audience, clock::Clock, dpop::Proofs};
 
 /// State shared by all requests to an authorization server.
 pub(super) struct Inner {
@@ -12,6 +12,8 @@ pub(super) struct Inner {
     pub(super) audience: Audience,
     pub(super) upstream: Upstream,
     pub(super) clients: Clients,
+    /// Verifies proofs of clients. Absent if tokens are not bound to keys.
+    pub(super) proofs: Option<Proofs>,
     pub(super) keys: Arc<SigningKeys>,
     pub(super) ended: Ended,
     pub(super) store: Store,

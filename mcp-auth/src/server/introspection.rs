@@ -59,6 +59,10 @@ async fn describe(server: &Inner, client: &Client, token: &str) -> Result<Option
         return Ok(None);
     }
     let mut description = json!({"active": true, "token_type": "Bearer"});
+    if let Some(confirmation) = claims.get("cnf") {
+        description["token_type"] = json!("DPoP");
+        description["cnf"] = confirmation.clone();
+    }
     for name in CLAIMS {
         description[name] = claims.get(name).cloned().unwrap_or_default();
     }

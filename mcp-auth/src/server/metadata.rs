@@ -66,6 +66,9 @@ pub(super) fn respond(server: &Inner) -> Response<Bytes> {
     if options.identity_assertions {
         metadata["authorization_grant_profiles_supported"] = json!([identity_assertions::PROFILE]);
     }
+    if server.proofs.is_some() {
+        metadata["dpop_signing_alg_values_supported"] = json!(Algorithm::names());
+    }
     if options.registration {
         metadata["registration_endpoint"] = json!(options.url(&endpoints.registration));
     }

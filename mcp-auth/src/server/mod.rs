@@ -25,6 +25,7 @@ mod oauth_error;
 mod options;
 mod page;
 mod parameters;
+mod proofs;
 mod pushed;
 mod random;
 mod redirect_uri;

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::{Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 use mcp_runtime::backend::BackendError;
 use serde_json::json;
 
@@ -18,11 +18,14 @@ pub(super) struct OAuthError {
     pub(super) description: Cow<'static, str>,
     /// The client, if it is known.
     pub(super) client: Option<String>,
+    /// The nonce for the next proof of the client.
+    pub(super) dpop_nonce: Option<HeaderValue>,
 }
 
 impl OAuthError {
     pub(super) fn new(code: &'static str, description: impl Into<Cow<'static, str>>) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, code, description: description.into(), client: None }
+        let (status, description) = (StatusCode::BAD_REQUEST, description.into());
+        Self { status, code, description, client: None, dpop_nonce: None }
     }
 
     pub(super) fn invalid_client(description: impl Into<Cow<'static, str>>) -> Self {
@@ -48,6 +51,7 @@ impl OAuthError {
     pub(super) fn response(&self) -> Response<Bytes> {
         let body = json!({"error": self.code, "error_description": self.description});
         let mut response = reply::json(self.status, &body);
+        reply::set_nonce(&mut response, self.dpop_nonce.clone());
         match self.status {
             StatusCode::UNAUTHORIZED => reply::set(&mut response, header::WWW_AUTHENTICATE, "Basic"),
             // Within the time in which a refresh may be repeated.

@@ -62,6 +62,9 @@ pub(super) async fn register(server: &Inner, body: &[u8], sender: Sender<'_>) ->
     if let Some(name) = client.name {
         response["client_name"] = json!(name);
     }
+    if client.is_dpop_bound && server.proofs.is_some() {
+        response["dpop_bound_access_tokens"] = json!(true);
+    }
     if let Some(secret) = secret {
         response["client_secret"] = json!(secret);
         response["client_secret_expires_at"] = json!(0);
@@ -97,6 +100,7 @@ fn describe(metadata: &Map<String, Value>) -> Result<(Client, Option<String>), O
             .as_deref()
             .map_or(Authentication::None, |secret| Authentication::Secret(random::hash(secret))),
         wants_refresh_tokens: wants_refresh_tokens(metadata),
+        is_dpop_bound: client::is_dpop_bound(metadata).map_err(invalid)?,
         machine_scopes: None,
         source: ClientSource::Registered,
         approvers: Approvers::None,

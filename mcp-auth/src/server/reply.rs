@@ -4,6 +4,8 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::Value;
 
+use crate::dpop::DPOP_NONCE;
+
 /// Returns a response with JSON, which no cache stores.
 pub(super) fn json(status: StatusCode, body: &Value) -> Response<Bytes> {
     let mut response = with_body(status, body.to_string());
@@ -53,6 +55,7 @@ pub(super) fn method_not_allowed(allowed: &'static str) -> Response<Bytes> {
 /// Lets every web page read a response. The endpoints for clients use no cookies.
 pub(super) fn for_every_origin(mut response: Response<Bytes>) -> Response<Bytes> {
     set(&mut response, header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
+    set(&mut response, header::ACCESS_CONTROL_EXPOSE_HEADERS, "dpop-nonce");
     response
 }
 
@@ -60,13 +63,18 @@ pub(super) fn for_every_origin(mut response: Response<Bytes>) -> Response<Bytes>
 pub(super) fn preflight() -> Response<Bytes> {
     let mut response = empty(StatusCode::NO_CONTENT);
     set(&mut response, header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST");
-    set(&mut response, header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, mcp-protocol-version");
+    set(&mut response, header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, dpop, mcp-protocol-version");
     set(&mut response, header::ACCESS_CONTROL_MAX_AGE, "3600");
     response
 }
 
 pub(super) fn set(response: &mut Response<Bytes>, name: HeaderName, value: &'static str) {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
+}
+
+/// Adds the nonce for the next proof of the client.
+pub(super) fn set_nonce(response: &mut Response<Bytes>, nonce: Option<HeaderValue>) {
+    response.headers_mut().extend(nonce.map(|nonce| (DPOP_NONCE, nonce)));
 }
 
 fn with_body(status: StatusCode, body: String) -> Response<Bytes> {

@@ -20,11 +20,11 @@ use super::{
     logout,
     oauth_error::OAuthError,
     parameters::{Parameters, Sender},
-    random, reply,
+    proofs, random, reply,
     seal::Purpose,
     users,
 };
-use crate::shares::Peer;
+use crate::{dpop::Proof, shares::Peer};
 
 /// The bounds of the length of a PKCE verifier.
 const VERIFIER: std::ops::RangeInclusive<usize> = 43..=128;
@@ -33,19 +33,30 @@ const VERIFIER: std::ops::RangeInclusive<usize> = 43..=128;
 pub(super) async fn issue(server: &Arc<Inner>, body: &[u8], sender: Sender<'_>) -> Result<Response<Bytes>, OAuthError> {
     let form = Parameters::parse(body).map_err(|why| OAuthError::new("invalid_request", why))?;
     let client = server.clients.authenticate(sender, &form).await?;
-    let tokens = tokens(server, &client, &form, sender.peer).await.map_err(|error| error.of_client(&client.id))?;
-    Ok(reply::json(StatusCode::OK, &tokens))
+    let of_client = |error: OAuthError| error.of_client(&client.id);
+    let (proof, next_nonce) = proofs::check_for_tokens(server, &client, sender).map_err(of_client)?;
+    let tokens = tokens(server, &client, &form, proof, sender.peer).await.map_err(of_client)?;
+    let mut response = reply::json(StatusCode::OK, &tokens);
+    reply::set_nonce(&mut response, next_nonce);
+    Ok(response)
 }
 
-async fn tokens(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
+async fn tokens(
+    server: &Arc<Inner>,
+    client: &Client,
+    form: &Parameters<'_>,
+    proof: Option<Proof>,
+    peer: Peer,
+) -> Result<Value, OAuthError> {
     check_resource(server, form)?;
     match form.get("grant_type") {
-        Some("authorization_code") => exchange(server, client, form, peer).await,
-        Some("refresh_token") => refresh(server, client, form, peer).await,
-        Some("client_credentials") => for_machine(server, client, form, peer).await,
+        Some("authorization_code") => exchange(server, client, form, proof.as_ref(), peer).await,
+        Some("refresh_token") => refresh(server, client, form, proof, peer).await,
+        Some("client_credentials") => for_machine(server, client, form, proof.as_ref(), peer).await,
         Some(identity_assertions::GRANT_TYPE) if server.options.identity_assertions => {
-            let (token, scopes) = identity_assertions::exchange(server, client, form, peer).await?;
-            Ok(response(server, &token, &scopes))
+            let proof = proof.as_ref();
+            let (token, scopes) = identity_assertions::exchange(server, client, form, proof, peer).await?;
+            Ok(response(server, &token, &scopes, proofs::key(proof)))
         }
         Some(_) => Err(OAuthError::new("unsupported_grant_type", "the grant type is not supported")),
         None => Err(OAuthError::new("invalid_request", "`grant_type` is missing")),
@@ -53,7 +64,13 @@ async fn tokens(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>, pee
 }
 
 /// Exchanges a code.
-async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
+async fn exchange(
+    server: &Inner,
+    client: &Client,
+    form: &Parameters<'_>,
+    proof: Option<&Proof>,
+    peer: Peer,
+) -> Result<Value, OAuthError> {
     let required = |name: &'static str| {
         form.get(name).ok_or_else(|| OAuthError::new("invalid_request", format!("`{name}` is missing")))
     };
@@ -70,10 +87,14 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: 
         if !VERIFIER.contains(&verifier.len()) || random::hash(verifier) != request.challenge {
             return invalid("the verifier does not match the challenge");
         }
+        if request.key.is_some() && request.key.as_deref() != proofs::key(proof) {
+            return invalid("the code is bound to another key");
+        }
         Ok(())
     })
     .await?;
     let ValidCode { code, key, version } = found;
+    proofs::remember(server, proof, &code.subject).await?;
     let issued = code.issued();
     let Code { request, subject, claims, tokens, expires: _ } = code;
     let options = &server.options;
@@ -92,6 +113,7 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: 
         generation: 0,
         answer: None,
         tokens,
+        key: proofs::key(proof).map(str::to_owned),
         created,
         used: created,
         expires,
@@ -110,17 +132,23 @@ async fn exchange(server: &Inner, client: &Client, form: &Parameters<'_>, peer: 
     Ok(tokens)
 }
 
-/// Replaces a refresh token. A repetition within a few seconds by the same client gets the same tokens. Otherwise, a token
+/// Replaces a refresh token. A repetition within a few seconds by the same client and key gets the same tokens. Otherwise, a token
 /// that was replaced before ends the grant, since it or its successor was stolen.
 ///
 /// See [RFC 9700, 4.14.2](https://www.rfc-editor.org/rfc/rfc9700#section-4.14.2).
-async fn refresh(server: &Arc<Inner>, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
+async fn refresh(
+    server: &Arc<Inner>,
+    client: &Client,
+    form: &Parameters<'_>,
+    proof: Option<Proof>,
+    peer: Peer,
+) -> Result<Value, OAuthError> {
     let token = form.get("refresh_token").unwrap_or_default();
     let token: RefreshToken = server.sealer.open_text(Purpose::RefreshToken, token).ok_or_else(invalid)?;
     let (id, scope) = (token.grant.clone(), form.get("scope").map(str::to_owned));
     let (shared, client) = (Arc::clone(server), client.clone());
-    grants::exclusively(server, &id, async move { replace(&shared, &client, &token, scope.as_deref(), peer).await })
-        .await?
+    let work = async move { replace(&shared, &client, &token, scope.as_deref(), proof.as_ref(), peer).await };
+    grants::exclusively(server, &id, work).await?
 }
 
 fn invalid() -> OAuthError {
@@ -132,9 +160,11 @@ async fn replace(
     client: &Client,
     token: &RefreshToken,
     scope: Option<&str>,
+    proof: Option<&Proof>,
     peer: Peer,
 ) -> Result<Value, OAuthError> {
-    let id = &token.grant;
+    let (id, key) = (&token.grant, proofs::key(proof));
+    let mut unused = proof;
     let refreshed = |grant: &Grant| {
         Event::new("refresh", peer).principal(&server.options.issuer, &grant.subject).client(client.id.as_str())
     };
@@ -144,10 +174,11 @@ async fn replace(
         if grant.has_expired(server, now) {
             return Err(invalid());
         }
+        proofs::remember(server, unused.take(), &grant.subject).await?;
         let scopes = narrowed(&grant.scopes, scope);
         if grant.generation != token.generation {
             if let Ok(scopes) = &scopes
-                && let Some(answer) = grant.repeated(token, client, scopes, now)
+                && let Some(answer) = grant.repeated(token, client, key, scopes, now)
             {
                 refreshed(&grant).reason("the client has repeated the request").record();
                 return Ok(answer);
@@ -164,9 +195,13 @@ async fn replace(
         if grant.client != client.id {
             return Err(OAuthError::new("invalid_grant", "the refresh token was issued to another client"));
         }
+        if grant.is_bound_to_another(client, key) {
+            return Err(OAuthError::new("invalid_grant", "the refresh token is bound to another key"));
+        }
         let scopes = scopes?;
         if let Some(mut grant) = grants::renew(server, id, grant, version, peer).await? {
             grant.generation += 1;
+            grant.key = key.map(str::to_owned);
             grant.used = server.clock.unix();
             let tokens = respond(server, client, &grant, id, &scopes, true).await?;
             grant.remember(&tokens, server.clock.unix());
@@ -181,15 +216,23 @@ async fn replace(
 }
 
 /// Issues a token to a machine, in its own name.
-async fn for_machine(server: &Inner, client: &Client, form: &Parameters<'_>, peer: Peer) -> Result<Value, OAuthError> {
+async fn for_machine(
+    server: &Inner,
+    client: &Client,
+    form: &Parameters<'_>,
+    proof: Option<&Proof>,
+    peer: Peer,
+) -> Result<Value, OAuthError> {
     let Some(scopes) = client.machine_scopes.as_ref().filter(|_| client.authentication != Authentication::None) else {
         return Err(OAuthError::new("unauthorized_client", "the client may act only for users"));
     };
     let scopes = narrowed(scopes, form.get("scope"))?;
     let subject = format!("{MACHINE}{}", client.id);
-    let token = grants::access_token(server, &subject, client, &scopes, &Map::new(), None).await?;
+    proofs::remember(server, proof, &subject).await?;
+    let key = proofs::key(proof);
+    let token = grants::access_token(server, &subject, client, &scopes, &Map::new(), None, key).await?;
     Event::new("issuance", peer).principal(&server.options.issuer, &subject).client(client.id.as_str()).record();
-    Ok(response(server, &token, &scopes))
+    Ok(response(server, &token, &scopes, key))
 }
 
 async fn respond(
@@ -201,19 +244,19 @@ async fn respond(
     is_refreshed: bool,
 ) -> Result<Value, OAuthError> {
     let claims = server.options.copied_claims(&grant.all_claims());
-    let token =
-        grants::access_token(server, &grant.subject, client, scopes, &claims, Some((grants::GRANT, id))).await?;
-    let mut response = response(server, &token, scopes);
+    let (bound, key) = (Some((grants::GRANT, id)), grant.key.as_deref());
+    let token = grants::access_token(server, &grant.subject, client, scopes, &claims, bound, key).await?;
+    let mut response = response(server, &token, scopes, key);
     if is_refreshed {
         response["refresh_token"] = json!(grants::refresh_token(server, id, grant.generation)?);
     }
     Ok(response)
 }
 
-fn response(server: &Inner, token: &str, scopes: &[String]) -> Value {
+fn response(server: &Inner, token: &str, scopes: &[String], key: Option<&str>) -> Value {
     json!({
         "access_token": token,
-        "token_type": "Bearer",
+        "token_type": if key.is_some() { "DPoP" } else { "Bearer" },
         "expires_in": server.options.access_token_lifetime.as_secs(),
         "scope": scopes.join(" "),
     })

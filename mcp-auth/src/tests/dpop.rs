@@ -34,7 +34,7 @@ fn jwt(issuer: &Signer, clock: &Clock, options: Dpop) -> Jwt {
     Jwt::unbound(ISSUER.to_owned(), keys, clock.clone()).resource(RESOURCE).dpop(options).unwrap()
 }
 
-fn thumbprint(signer: &Signer) -> String {
+pub(super) fn thumbprint(signer: &Signer) -> String {
     Jwk::parse(signer.jwk().as_object().unwrap()).unwrap().thumbprint()
 }
 

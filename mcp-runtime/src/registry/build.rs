@@ -232,34 +232,23 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reports tools whose page is not registered, and pages that hosts would not show.
+    /// Reports annotated tools whose page is not registered. The tools of upstream servers may have pages that are not.
     #[cfg(feature = "ui")]
     pub(super) fn check_pages(&mut self, registry: &super::Registry) {
-        let tools = registry.functions().map(|(function, _)| function).filter(|tool| tool.kind() == EntryKind::Tool);
-        for tool in tools {
-            let problem = match crate::ui::ToolUi::of(&tool.common().meta) {
-                Err(error) => format!("the `ui` of the `_meta` of {} is invalid: {error}", source_of(tool)),
-                Ok(crate::ui::ToolUi { resource_uri: Some(uri), .. }) => {
-                    let page =
-                        registry.functions().find(|(page, _)| page.resource().is_some_and(|page| page.uri == uri));
-                    match page {
-                        Some((page, _)) if page.is_page() => continue,
-                        Some((page, _)) => format!(
-                            "{} is the page of {}, but has another media type than `{}`, or another scheme than `{}`",
-                            source_of(page),
-                            source_of(tool),
-                            crate::ui::MEDIA_TYPE,
-                            crate::ui::SCHEME,
-                        ),
-                        None => format!(
-                            "{} has the page `{uri}`, which is not registered\nhelp: add its function with `Server::with`",
-                            source_of(tool)
-                        ),
-                    }
-                }
-                Ok(_) => continue,
+        for (tool, _) in registry.functions() {
+            if tool.kind() != EntryKind::Tool || tool.common().source.function.is_empty() {
+                continue;
+            }
+            let Ok(crate::ui::ToolUi { resource_uri: Some(uri), .. }) = crate::ui::ToolUi::of(&tool.common().meta)
+            else {
+                continue;
             };
-            self.problems.push(problem);
+            if !registry.functions().any(|(page, _)| page.is_page() && **page.key() == uri) {
+                self.problems.push(format!(
+                    "{} has the page `{uri}`, which is not registered\nhelp: add its function with `Server::with`",
+                    source_of(tool)
+                ));
+            }
         }
     }
 

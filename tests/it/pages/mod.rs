@@ -1,11 +1,6 @@
 //! Pages of MCP Apps.
 
-use mcp_runtime::{
-    Fault, Json, Revision, Server,
-    function::{ResourceEntry, ToolEntry},
-    testing::TestClient,
-    tool, ui,
-};
+use mcp_runtime::{Fault, Json, Revision, Server, function::ToolEntry, resource, testing::TestClient, tool, ui};
 use mcp_tests::{golden::GoldenFiles, messages, schemas::Official};
 use serde_json::{Map, Value, json};
 
@@ -223,43 +218,52 @@ async fn a_page_is_one_text() {
     assert_eq!((error.code, &*error.message), (-32603, "no notes"));
 }
 
+/// Show a resource that is no page.
+#[tool(meta("ui" = { "resourceUri": "notes://plain" }))]
+fn show_resource() -> &'static str {
+    "text"
+}
+
+/// Text.
+#[resource("notes://plain", mime = "text/html;profile=mcp-app")]
+fn plain() -> &'static str {
+    "text"
+}
+
 #[test]
 fn mistakes_are_reported_when_the_server_is_built() {
-    let at = |function: &str| format!("`{function}` ({}:", file!());
-    let here = format!("({}:", file!());
-    let text = |_: Map<String, Value>, _| async { "text" };
-    let tool = |ui: Value| ToolEntry::new("shown", json!({"type": "object"}), text).with_meta("ui", ui);
-    let page =
-        |uri: &'static str, media_type: &'static str| ResourceEntry::new(uri, "page", text).mime_type(media_type);
-    let html = "text/html;profile=mcp-app";
-    let other = "is the page of `shown`";
-    let empty = || Server::empty("bad", "1.0.0");
-    for (server, expected) in [
-        (
-            empty().with::<show>().with_state(Notes(Vec::new())),
-            [at("show"), "has the page `ui://notes/board`, which is not registered\nhelp: add its function".to_owned()],
-        ),
-        (
-            server(&[]).only(|entry| entry.name != "board"),
-            [at("move_note"), "has the page `ui://notes/board`, which is not registered".to_owned()],
-        ),
-        (
-            empty().with_entry(tool(json!({"resourceUri": "ui://a/b"}))).with_entry(page("ui://a/b", "text/html")),
-            [here.clone(), format!("{other} ({}:", file!())],
-        ),
-        (
-            empty().with_entry(tool(json!({"resourceUri": "a://b"}))).with_entry(page("a://b", html)),
-            [here.clone(), "another scheme than `ui://`".to_owned()],
-        ),
-        (empty().with_entry(tool(json!({"visibility": "app"}))), [here.clone(), "invalid type".to_owned()]),
+    let empty = || Server::empty("bad", "1.0.0").with_state(Notes(Vec::new()));
+    let missing = |tool: &str, page: &str| {
+        let problem =
+            format!("has the page `{page}`, which is not registered\nhelp: add its function with `Server::with`");
+        (format!("`{tool}` ({}:", file!()), problem)
+    };
+    for (server, (source, expected)) in [
+        (empty().with::<show>(), missing("show", "ui://notes/board")),
+        (server(&[]).only(|entry| entry.name != "board"), missing("move_note", "ui://notes/board")),
+        (empty().with::<show_resource>().with::<plain>(), missing("show_resource", "notes://plain")),
         (
             empty().with_mcp_extension(EXTENSION, json!({})),
-            ["declared by the server itself".to_owned(), EXTENSION.to_owned()],
+            (format!("the extension `{EXTENSION}`"), "is declared by the server itself".to_owned()),
         ),
     ] {
         let problems = server.check().unwrap_err().problems().join("\n");
-        assert!(expected.iter().all(|part| problems.contains(part)), "{expected:?}\n{problems}");
+        assert!(problems.contains(&source) && problems.contains(&expected), "{source} {expected}\n{problems}");
     }
-    let valid = empty().with_entry(tool(json!({"resourceUri": "ui://a/b"}))).with_entry(page("ui://a/b", html));
-    assert!(valid.check().is_ok());
+}
+
+/// The entries of an upstream server may have any `_meta`.
+#[test]
+fn pages_of_entries_from_values_are_not_checked() {
+    let text = |_: Map<String, Value>, _| async { "text" };
+    for ui in [json!({"resourceUri": "ui://upstream/page"}), json!({"visibility": "app"}), json!(7)] {
+        let tool = ToolEntry::new("shown", json!({"type": "object"}), text).with_meta("ui", ui.clone());
+        let lines = play(
+            Revision::V2026_07_28,
+            Server::empty("proxy", "1.0.0").with_entry(tool),
+            &json!({}),
+            &[("tools/list", json!({}))],
+        );
+        assert_eq!(lines[1]["result"]["tools"][0]["_meta"]["ui"], ui);
+    }
 }

@@ -49,17 +49,17 @@ fn invalid_arguments_are_reported_before_the_call() {
     for (args, message) in [
         (
             &[][..],
-            "error: the name of the tool is missing\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`\n",
+            "error: the name of the tool is missing\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`, `show_board`\n",
         ),
         (&["serach_notes"], "error: unknown tool `serach_notes`\nhelp: did you mean `search_notes`?\n"),
         (
             &["frobnicate"],
-            "error: unknown tool `frobnicate`\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`\n",
+            "error: unknown tool `frobnicate`\nhelp: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`, `show_board`\n",
         ),
         (
             &["no-such-package", "add_note"],
             "error: unknown tool `no-such-package`\n\
-             help: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`\n\
+             help: available tools: `add_note`, `count_notes`, `delete_note`, `search_notes`, `show_board`\n\
              help: `no-such-package` is not a server either: neither a package of this workspace nor a URL\n",
         ),
         (&["delete_note"], "error: `delete_note`: missing argument `id` (integer)\n"),

@@ -211,9 +211,12 @@ async fn log_in(world: &World, id: &str, assertion: &str) -> Reaction {
 }
 
 #[tokio::test]
-async fn a_client_with_a_document_authenticates_with_the_keys_in_it() {
-    let (world, signer) = (World::new().await, Signer::p256("key"));
+async fn a_client_that_acts_for_users_authenticates_with_the_keys_of_its_document_or_configuration() {
+    let signer = Signer::p256("key");
     let keys = jwks(&[&signer]);
+    let configured = keys.to_string().parse::<JwkSet>().unwrap();
+    let agent = ConfiguredClient::confidential_with_keys("agent", configured, "Agent", [super::REDIRECT]).unwrap();
+    let world = World::with(|builder| builder.with_client(agent)).await;
     let (_host, id) = document(move |document| {
         document["token_endpoint_auth_method"] = json!("private_key_jwt");
         document["token_endpoint_auth_signing_alg"] = json!("ES256");
@@ -221,19 +224,21 @@ async fn a_client_with_a_document_authenticates_with_the_keys_in_it() {
         document["jwks"] = keys.clone();
     })
     .await;
-    let tokens = log_in(&world, &id, &sign(&signer, &id, &json!({}))).await;
-    assert_eq!(tokens.status, 200, "{tokens:?}");
-    let tokens = tokens.json();
-    let refresh = async |parameters: &[(&str, &str)]| {
-        let own = [("grant_type", "refresh_token"), ("refresh_token", tokens["refresh_token"].as_str().unwrap())];
-        world.token(&[&own[..], parameters].concat()).await
-    };
-    assert_eq!(refresh(&[("client_id", &id)]).await.status, 401, "the identifier alone proves nothing");
-    let assertion = sign(&signer, &id, &json!({}));
-    assert_eq!(refresh(&[("client_assertion_type", TYPE), ("client_assertion", &assertion)]).await.status, 200);
-    // A machine is configured: documents are not trusted with scopes without a user.
-    let response = machine_token(&world, &sign(&signer, &id, &json!({})), &[]).await;
-    assert_eq!((response.status, &response.json()["error"]), (400, &json!("unauthorized_client")));
+    for id in [id.as_str(), "agent"] {
+        let tokens = log_in(&world, id, &sign(&signer, id, &json!({}))).await;
+        assert_eq!(tokens.status, 200, "{tokens:?}");
+        let tokens = tokens.json();
+        let refresh = async |parameters: &[(&str, &str)]| {
+            let own = [("grant_type", "refresh_token"), ("refresh_token", tokens["refresh_token"].as_str().unwrap())];
+            world.token(&[&own[..], parameters].concat()).await
+        };
+        assert_eq!(refresh(&[("client_id", id)]).await.status, 401, "the identifier alone proves nothing");
+        let assertion = sign(&signer, id, &json!({}));
+        assert_eq!(refresh(&[("client_assertion_type", TYPE), ("client_assertion", &assertion)]).await.status, 200);
+        // A machine is configured: documents are not trusted with scopes without a user.
+        let response = machine_token(&world, &sign(&signer, id, &json!({})), &[]).await;
+        assert_eq!((response.status, &response.json()["error"]), (400, &json!("unauthorized_client")));
+    }
 }
 
 #[tokio::test]

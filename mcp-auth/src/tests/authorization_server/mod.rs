@@ -5,6 +5,7 @@ mod attacks;
 mod audit;
 mod clients;
 mod consent;
+mod dpop;
 mod flow;
 mod identity_assertions;
 mod logout;

@@ -182,8 +182,11 @@ pub(crate) fn requester(
         RoundParams::decode(input_responses.map(RawJson::text), request_state.map(RawJson::text), keys, &binding)?;
     let encoding = Arc::clone(request.encoding());
     let capabilities = meta.client_capabilities.map_or("{}", RawJson::text);
-    let (keys, span) = (Arc::clone(keys), request.operation.round_span());
-    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, keys, binding, encoding, span))))
+    if let Some(earlier) = params.traceparent() {
+        request.operation.continues(earlier);
+    }
+    let (keys, traceparent) = (Arc::clone(keys), request.operation.traceparent());
+    Ok(Some(Arc::new(RoundsRequester::new(params, capabilities, keys, binding, encoding, traceparent))))
 }
 
 /// Returns the call of a method without a function.

@@ -24,7 +24,6 @@ use crate::{
     jsonrpc::raw,
     mutex::Mutex,
     revision::encode::Object,
-    telemetry::RoundSpan,
 };
 
 /// The parameters that a client adds to a request from the second round on.
@@ -64,6 +63,11 @@ impl RoundParams {
         };
         Ok(Self { responses, state })
     }
+
+    /// Returns the `traceparent` of the previous round, as the client has returned it.
+    pub(crate) fn traceparent(&self) -> Option<&str> {
+        self.state.as_ref()?.traceparent.as_deref()
+    }
 }
 
 /// The requester of one round of a call.
@@ -80,7 +84,8 @@ pub(crate) struct RoundsRequester {
     keys: Arc<StateKeys>,
     binding: Binding,
     encoding: Arc<Encoding>,
-    span: Option<RoundSpan>,
+    /// The `traceparent` of the round.
+    traceparent: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -132,13 +137,9 @@ impl RoundsRequester {
         keys: Arc<StateKeys>,
         binding: Binding,
         encoding: Arc<Encoding>,
-        span: Option<RoundSpan>,
+        traceparent: Option<String>,
     ) -> Self {
         let RoundParams { responses, state } = params;
-        let earlier = state.as_ref().and_then(|state| state.traceparent.as_deref());
-        if let (Some(span), Some(earlier)) = (&span, earlier) {
-            span.continues(earlier);
-        }
         let (asked, RequestState { answered, once, rejected, .. }) = match state {
             Some(state) => (Some(state.asked.clone()), state),
             None => (None, RequestState::default()),
@@ -154,7 +155,7 @@ impl RoundsRequester {
             keys,
             binding,
             encoding,
-            span,
+            traceparent,
         }
     }
 
@@ -199,7 +200,7 @@ impl RoundsRequester {
         let rejections = questions.iter().filter_map(|asked| Some((&asked.question.key, asked.rejection.as_ref()?)));
         let rejected = rejections.map(|(key, rejection)| (key.clone(), rejection.attempts)).collect();
         let (answered, once) = (round.answered.clone(), self.once.lock().clone());
-        let traceparent = self.span.as_ref().and_then(RoundSpan::traceparent);
+        let traceparent = self.traceparent.clone();
         let state = RequestState { asked, answered, rejected, once, traceparent };
         let state = self.keys.seal(&self.binding.digest(), state)?;
         let mut out = Vec::new();

@@ -18,7 +18,7 @@ use crate::{
     handler::{Function, entry::EntryKind},
     jsonrpc::{Id, raw},
     revision::Dialect,
-    telemetry::{self, EnterContext, Network, RoundSpan, SharedTelemetry, Telemetry, TraceCarrier},
+    telemetry::{self, EnterContext, Network, SharedTelemetry, Telemetry, TraceCarrier},
 };
 
 /// The methods that the runtime knows. Others are counted as [`OTHER`].
@@ -201,13 +201,18 @@ impl Operation {
         }
     }
 
-    /// Returns the span as that of a request that may end with questions. `None` if it is not recorded.
-    pub(crate) fn round_span(&self) -> Option<RoundSpan> {
-        let mut round = None;
-        if !self.span.is_disabled() {
-            self.update(|measured| round = Some(RoundSpan::new(&measured.telemetry, &self.span)));
+    /// Links the span to that of the request that this one continues.
+    pub(crate) fn continues(&self, traceparent: &str) {
+        let earlier = TraceCarrier::validated(|key| (key == "traceparent").then_some(Cow::Borrowed(traceparent)));
+        if !self.span.is_disabled() && !earlier.is_empty() {
+            self.update(|measured| measured.telemetry.span_continues(&self.span, &earlier));
         }
-        round.filter(|_| self.unsampled.is_none())
+    }
+
+    /// Returns the `traceparent` of the span, unless it is not recorded.
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        let is_recorded = !self.span.is_disabled() && self.unsampled.is_none();
+        if is_recorded { self.carrier().traceparent.map(Cow::into_owned) } else { None }
     }
 
     /// Records the id of a request to the client.
