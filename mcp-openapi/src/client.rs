@@ -93,7 +93,7 @@ impl Client {
         ctx: &Context,
     ) -> Result<ToolResult, String> {
         let secrets = self.secrets(operation, ctx).await?;
-        let mut request = build(operation, base, &self.headers, secrets, arguments)?;
+        let mut request = build(&operation.0, base, &self.headers, secrets, arguments)?;
         for _ in 0..=MAX_REDIRECTS {
             let next = (request.method().clone(), request.uri().clone(), request.headers().clone());
             let response = self.http.request(request).await;
@@ -123,7 +123,7 @@ impl Client {
     async fn secrets<'a>(&self, operation: &'a Operation, ctx: &Context) -> Result<Vec<Secret<'a>>, String> {
         let Some(authenticate) = &self.authenticate else { return Ok(Vec::new()) };
         let mut missing = None;
-        'alternatives: for alternative in &operation.security {
+        'alternatives: for alternative in &operation.0.security {
             let mut secrets = Vec::new();
             for credential in alternative {
                 let Some(secret) = authenticate(&credential.scheme, ctx.clone()).await else {
@@ -163,12 +163,12 @@ impl Client {
         let is_json = media == "application/json" || media.ends_with("+json");
         // Some services do not declare their JSON.
         let value =
-            (is_json || operation.output.is_some()).then(|| serde_json::from_slice::<Value>(&body).ok()).flatten();
+            (is_json || operation.0.output.is_some()).then(|| serde_json::from_slice::<Value>(&body).ok()).flatten();
         let mut result = match value {
             Some(value) => {
                 let value = match &self.shape {
                     Some(shape) => shape(operation, value),
-                    None if operation.output.is_some() => without_null(value),
+                    None if operation.0.output.is_some() => without_null(value),
                     None => value,
                 };
                 ToolResult::new([value.to_string()]).with_structured(value)
@@ -177,7 +177,7 @@ impl Client {
             None => ToolResult::new([content(&media, uri, body)]),
         };
         // A tool with a schema for its results must have one.
-        if operation.output.is_some() && !result.structured.as_ref().is_some_and(Value::is_object) {
+        if operation.0.output.is_some() && !result.structured.as_ref().is_some_and(Value::is_object) {
             result = result.with_structured(Map::new());
         }
         if let Some(next) = next {

@@ -78,7 +78,7 @@ pub use mcp_openapi_macros::import as __import;
 
 use self::client::Client;
 pub use self::operation::Operation;
-use self::operation::Place;
+use self::operation::{Description, Place};
 
 /// What `mcp-config` shares with this crate.
 #[doc(hidden)]
@@ -252,7 +252,7 @@ impl Api {
         let mut unused: Vec<&String> = self.parameters.keys().collect();
         let mut tools = Vec::with_capacity(self.operations.len());
         for text in self.operations {
-            let operation: Result<Operation, _> = serde_json::from_str(text);
+            let operation: Result<Description, _> = serde_json::from_str(text);
             let mut operation = operation.expect("the macro writes operations");
             let base = match base(self.base_url.as_deref().unwrap_or(&operation.server)) {
                 Ok(base) => base,
@@ -264,17 +264,17 @@ impl Api {
             unused.retain(|name| operation.parameters.iter().all(|parameter| parameter.name != **name));
             let (input, fixed) = fix(&mut operation, &client.headers, &self.parameters);
             let output = operation.output.clone();
-            let operation = Arc::new(operation);
+            let operation = Arc::new(Operation(operation));
             let (called, client) = (operation.clone(), client.clone());
             let call = move |mut arguments: Map<String, Value>, ctx: Context| {
                 let (client, operation, base) = (client.clone(), called.clone(), base.clone());
                 arguments.extend(fixed.iter().map(|(name, value)| (name.clone(), value.clone())));
                 async move { client.call(&operation, &base, &arguments, &ctx).await }
             };
-            let mut tool = ToolEntry::new(operation.name.clone(), input, call)
-                .description(operation.description.clone())
-                .hints(hints(&operation.method));
-            if let Some(title) = &operation.title {
+            let mut tool = ToolEntry::new(operation.0.name.clone(), input, call)
+                .description(operation.0.description.clone())
+                .hints(hints(operation.method()));
+            if let Some(title) = &operation.0.title {
                 tool = tool.title(title.clone());
             }
             if let Some(output) = output {
@@ -290,7 +290,7 @@ impl Api {
 }
 
 /// Removes the arguments that the program sets. Returns the schema of the rest, and the arguments that are added to each call.
-fn fix(operation: &mut Operation, headers: &HeaderMap, values: &Map<String, Value>) -> (Value, Map<String, Value>) {
+fn fix(operation: &mut Description, headers: &HeaderMap, values: &Map<String, Value>) -> (Value, Map<String, Value>) {
     let mut input = operation.input.take();
     let mut fixed = Map::new();
     operation.parameters.retain(|parameter| {

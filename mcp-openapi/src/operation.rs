@@ -4,8 +4,44 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// An operation of the document.
+#[derive(Debug)]
+pub struct Operation(pub(crate) Description);
+
+impl Operation {
+    /// Reads a description as the macro writes it.
+    #[doc(hidden)]
+    pub fn __new(description: Value) -> Result<Self, serde_json::Error> {
+        serde_json::from_value(description).map(Self)
+    }
+
+    /// Returns the `operationId`.
+    pub fn id(&self) -> Option<&str> {
+        self.0.id.as_deref()
+    }
+
+    /// Returns the method, such as `GET`.
+    pub fn method(&self) -> &str {
+        &self.0.method
+    }
+
+    /// Returns the path, such as `/pets/{petId}`.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// Returns the tags in the document.
+    pub fn tags(&self) -> &[String] {
+        &self.0.tags
+    }
+
+    /// Returns whether the document marks the operation as deprecated.
+    pub fn is_deprecated(&self) -> bool {
+        self.0.deprecated
+    }
+}
+
 #[derive(Debug, Deserialize)]
-pub struct Operation {
+pub(crate) struct Description {
     pub(crate) name: String,
     id: Option<String>,
     pub(crate) title: Option<String>,
@@ -23,33 +59,6 @@ pub struct Operation {
     pub(crate) body: Option<Body>,
     /// The alternatives, each with the credentials that it needs.
     pub(crate) security: Vec<Vec<Credential>>,
-}
-
-impl Operation {
-    /// Returns the `operationId`.
-    pub fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    /// Returns the method, such as `GET`.
-    pub fn method(&self) -> &str {
-        &self.method
-    }
-
-    /// Returns the path, such as `/pets/{petId}`.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
-    /// Returns the tags in the document.
-    pub fn tags(&self) -> &[String] {
-        &self.tags
-    }
-
-    /// Returns whether the document marks the operation as deprecated.
-    pub fn is_deprecated(&self) -> bool {
-        self.deprecated
-    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::{
-    operation::{Body, BodyKind, Operation, Parameter, Place, Style},
+    operation::{Body, BodyKind, Description, Parameter, Place, Style},
     style::{encode, encode_reserved, pairs, simple, text},
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Secret<'a> {
 ///
 /// Returns which argument cannot be sent, for the model.
 pub(crate) fn build(
-    operation: &Operation,
+    operation: &Description,
     base: &str,
     headers: &HeaderMap,
     secrets: Vec<Secret<'_>>,
@@ -94,7 +94,7 @@ pub(crate) fn build(
 }
 
 /// Fills the template. No argument adds or removes a segment.
-fn path(operation: &Operation, arguments: &Map<String, Value>) -> Result<String, String> {
+fn path(operation: &Description, arguments: &Map<String, Value>) -> Result<String, String> {
     let mut segments = Vec::new();
     for segment in operation.path.split('/') {
         let mut filled = String::new();
