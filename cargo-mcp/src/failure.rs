@@ -2,6 +2,8 @@
 
 use std::{fmt::Display, process::ExitCode};
 
+use rmcp::model::ErrorData;
+
 use crate::output::{AnsiColor, ERROR, Style, errln};
 
 /// Why a command failed, and what to do about it.
@@ -10,6 +12,7 @@ pub(crate) struct Failure {
     kind: FailureKind,
     message: String,
     help: Vec<String>,
+    error: Option<Box<ErrorData>>,
 }
 
 /// The kinds of failures, with the exit codes that scripts rely on.
@@ -29,6 +32,12 @@ impl Failure {
     /// Creates a failure for an operation that the server executed or rejected.
     pub(crate) fn tool(message: impl Display) -> Self {
         Self::new(FailureKind::Tool, message)
+    }
+
+    /// Creates a failure for a request that the server has answered with an error.
+    pub(crate) fn response(what: &str, error: ErrorData) -> Self {
+        let failure = Self::tool(format_args!("{what}: {} (code {})", error.message, error.code.0));
+        Self { error: Some(Box::new(error)), ..failure }
     }
 
     /// Creates a failure for an invalid command line, or for a file that it names.
@@ -57,7 +66,7 @@ impl Failure {
     }
 
     fn new(kind: FailureKind, message: impl Display) -> Self {
-        Self { kind, message: message.to_string(), help: Vec::new() }
+        Self { kind, message: message.to_string(), help: Vec::new(), error: None }
     }
 
     /// Adds a suggestion.
@@ -69,6 +78,11 @@ impl Failure {
     /// Returns the message without the suggestions.
     pub(crate) fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Returns the error of the server, if it has answered the request with one.
+    pub(crate) fn server_error(&self) -> Option<&ErrorData> {
+        self.error.as_deref()
     }
 
     /// Prints the failure to stderr.

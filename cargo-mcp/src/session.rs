@@ -332,11 +332,14 @@ pub(crate) fn print_raw(result: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// Converts an error response to a failure.
 pub(crate) fn rejection(session: &Session, what: &str, error: ErrorData) -> Failure {
-    let failure = Failure::tool(format_args!("{what}: {} (code {})", error.message, error.code.0));
-    match (missing_capability_help(session, &error.message), error.data) {
-        (Some(help), _) => failure.help(help),
-        (None, Some(data)) => failure.help(format_args!("error data: {data}")),
-        (None, None) => failure,
+    let help = match (missing_capability_help(session, &error.message), &error.data) {
+        (Some(help), _) => Some(help.to_owned()),
+        (None, data) => data.as_ref().map(|data| format!("error data: {data}")),
+    };
+    let failure = Failure::response(what, error);
+    match help {
+        Some(help) => failure.help(help),
+        None => failure,
     }
 }
 

@@ -89,6 +89,30 @@ await run({
         assert.match(await page.evaluate(() => app.openLink('https://example.com').catch(error => error.message)), /not opened/);
         assert.match(await page.evaluate(() => app.openLink('file:///etc/passwd').catch(error => error.message)), /only http/);
     },
+    'the page gets only display modes that it has declared, and the log stays visible': async () => {
+        assert.deepEqual(await page.evaluate(() => app.request('ui/request-display-mode', { mode: 'pip' })), { mode: 'inline' });
+        await page.evaluate(() => app.requestDisplayMode('fullscreen'));
+        const right = await tab.evaluate(() => document.getElementById('view').getBoundingClientRect().right);
+        assert.equal(right, await tab.evaluate(() => document.getElementById('log').getBoundingClientRect().left));
+        await page.evaluate(() => app.request('ui/initialize', {
+            protocolVersion: '2026-01-26', appInfo: { name: 'test', version: '1' }, appCapabilities: { availableDisplayModes: ['inline'] },
+        }));
+        const mode = await page.evaluate(() => app.request('ui/request-display-mode', { mode: 'fullscreen' }));
+        assert.deepEqual(mode, { mode: 'inline' });
+        assert.equal(await tab.evaluate(() => document.getElementById('view').className), 'border');
+        await page.evaluate(() => app.notify('ui/notifications/initialized', {}));
+    },
+    'a page that reloads itself is filled again': async () => {
+        await page.evaluate(() => { setTimeout(() => location.reload()); });
+        await eventually(async () => assert.equal(await page.evaluate(() => events.filter(([kind]) => kind === 'result').length), 1));
+        assert.deepEqual(await notes(), ['Milk']);
+    },
+    'errors of the server keep their code, and summaries are short': async () => {
+        const error = await page.evaluate(() => app.read('ui://notes/missing').catch(({ code, data }) => ({ code, data })));
+        assert.deepEqual(error, { code: -32002, data: { uri: 'ui://notes/missing' } });
+        await page.evaluate(() => app.request('x'.repeat(10_000), {}).catch(() => undefined));
+        assert.equal(Math.max(...(await log()).map(([kind]) => kind.length)), 200);
+    },
     'the page is isolated': async () => {
         const blocked = await page.evaluate(async forbidden => {
             const attempt = async action => { try { await action(); return 'done'; } catch (error) { return error.name; } };
@@ -132,10 +156,12 @@ await run({
         assert.equal((await log()).length, before);
     },
     'a reload ends the page, and reads it again': async () => {
-        await tab.click('#reload');
+        await tab.evaluate(() => { for (const _ of 'twice') document.getElementById('reload').click(); });
         await eventually(async () => assert.ok((await log()).some(([kind]) => kind === '→ ui/resource-teardown')));
         await eventually(() => assert.ok(page.isDetached()));
         page = await view();
+        assert.equal((await log()).filter(([kind]) => kind === '→ ui/resource-teardown').length, 1);
+        assert.equal(await tab.locator('#view iframe').count(), 1);
         assert.deepEqual(await notes(), ['Milk']);
     },
     'the messages conform to the schemas of the npm package': async () => {

@@ -65,6 +65,8 @@ def answer(method: str, params: dict) -> dict:
             return {"resources": []}
         case "resources/templates/list":
             return {"resourceTemplates": []}
+        case "resources/read" if params["uri"] != PAGE:
+            return None
         case "resources/read":
             ui = {"prefersBorder": True, "csp": {"connectDomains": connect}}
             return {"contents": [{"uri": PAGE, "mimeType": MIME_TYPE, "text": page, "_meta": {"ui": ui}}]}
@@ -80,5 +82,7 @@ for line in sys.stdin:
         continue
     result = answer(message["method"], message.get("params", {}))
     error = {"code": -32601, "message": "unknown method"}
+    if message["method"] == "resources/read":
+        error = {"code": -32002, "message": "Resource not found", "data": {"uri": message["params"]["uri"]}}
     outcome = {"error": error} if result is None else {"result": result}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}), flush=True)

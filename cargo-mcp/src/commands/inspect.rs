@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::connection(format_args!("the Inspector ended with {status}"))
             .help("its output is shown above; it requires Node.js 22.19 or newer")),
-        Err(error) => Err(Failure::connection(format_args!("the Inspector cannot be observed: {error}"))),
+        Err(error) => Err(Failure::connection(format_args!("cannot wait for the Inspector: {error}"))),
     }
 }
 

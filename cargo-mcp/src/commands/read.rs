@@ -96,7 +96,7 @@ async fn read_failure(session: &Session, uri: &str, error: ErrorData) -> Result<
         return Ok(rejection(session, &format!("`{uri}`"), error));
     }
     // `error.data` only repeats the URI.
-    let failure = Failure::tool(format_args!("`{uri}`: {} (code {})", error.message, error.code.0));
+    let failure = Failure::response(&format!("`{uri}`"), error);
     let resources = session.resources().await?;
     let templates = session.templates().await?;
     // The URI is no misspelled form of a template that it matches.

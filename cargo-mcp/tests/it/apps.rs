@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::{Value, json};
@@ -51,7 +51,10 @@ struct App {
 
 impl App {
     fn start(server: &Server) -> Self {
-        let mut command = server.command(&["app", "add_note", "title=Milk", "--no-open", "--revision", "2025-11-25"]);
+        Self::start_with(server.command(&["app", "add_note", "title=Milk", "--no-open", "--revision", "2025-11-25"]))
+    }
+
+    fn start_with(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut url = String::new();
         BufReader::new(process.stdout.as_mut().expect("a pipe")).read_line(&mut url).expect("a line");
@@ -131,6 +134,35 @@ fn only_the_browser_that_knows_the_url_reaches_the_host() {
     assert!(policy.ends_with(&format!("frame-ancestors http://{authority}")), "{policy}");
     assert_eq!(app.send(sandbox, &format!("GET /{sandbox_path}"), "Host: rebound.example\r\n", "").0, 403);
     assert_eq!(app.send(sandbox, "GET /", &sandbox_host, "").0, 404);
+}
+
+/// The arguments of a program can be read by other users.
+#[cfg(unix)]
+#[test]
+fn the_browser_gets_a_private_file_that_redirects_to_the_host() {
+    use std::{os::unix::fs::PermissionsExt as _, path::Path, thread::sleep, time::Duration};
+
+    let server = Server::new(&server());
+    let browser = server.path("browser");
+    fs::write(&browser, "#!/bin/sh\necho \"$1\" > \"$0.part\"\nmv \"$0.part\" \"$0.opened\"\n").expect("a script");
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o700)).expect("a program");
+    let mut command = server.command(&["app", "add_note", "title=Milk", "--revision", "2025-11-25"]);
+    command.env("BROWSER", &browser);
+    let mut app = App::start_with(command);
+    let opened = (0..500).find_map(|_| {
+        sleep(Duration::from_millis(20));
+        fs::read_to_string(server.path("browser.opened")).ok()
+    });
+    let opened = opened.expect("a browser");
+    let file = Path::new(opened.trim().strip_prefix("file://").expect("a file"));
+    let url = format!("http://{}{}", app.authority, app.path);
+    assert!(fs::read_to_string(file).expect("a file").contains(&format!("content=\"0; url={url}\"")));
+    let directory = file.parent().expect("a directory");
+    assert_eq!(fs::metadata(directory).expect("a directory").permissions().mode() & 0o777, 0o700);
+
+    Command::new("kill").args(["-INT", &app.process.id().to_string()]).status().expect("it runs");
+    assert!(app.process.wait().expect("it ends").success());
+    assert!(!directory.exists());
 }
 
 #[test]

@@ -53,7 +53,8 @@
             return this.request("ui/update-model-context", typeof context === "string" ? { content: text(context) } : context);
         }
 
-        // Sends a message to the chat in the name of the user.
+        // Sends a message to the chat in the name of the user. The schema defines its content as a list of blocks, which hosts
+        // expect; the text of the specification shows a single block.
         sendMessage(content) {
             return this.request("ui/message", { role: "user", content: typeof content === "string" ? text(content) : content });
         }

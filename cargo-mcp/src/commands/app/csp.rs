@@ -6,7 +6,8 @@ use serde_json::Value;
 /// part of the policy.
 ///
 /// Frames inherit the policy of the sandbox that creates them, so that it holds for the page, too. `form-action` is not
-/// declared by pages; without it, a form could send data to any origin.
+/// declared by pages; without it, a form could send data to any origin. No directive blocks DNS prefetching, and browsers that
+/// do not know `webrtc` permit connections between peers.
 pub(super) fn policy(declared: &Value) -> (String, Vec<String>) {
     let mut rejected = Vec::new();
     let mut sources = |member: &str, first: &str| {
@@ -25,16 +26,21 @@ pub(super) fn policy(declared: &Value) -> (String, Vec<String>) {
     let policy = format!(
         "default-src 'none'; script-src 'unsafe-inline' {resources}; style-src 'unsafe-inline' {resources}; \
          img-src data: {resources}; media-src data: {resources}; font-src {resources}; connect-src {connect}; \
-         frame-src {frames}; object-src 'none'; base-uri {base}; form-action 'none'"
+         frame-src {frames}; object-src 'none'; base-uri {base}; form-action 'none'; webrtc 'block'"
     );
     (policy, rejected)
 }
 
-/// Returns whether a domain is an origin, and cannot end its directive or the policy.
+/// Returns whether a domain is an origin, as the attribute of a page defines it: a scheme, a host, which may begin with `*.`,
+/// and optionally a port. It cannot end its directive or the policy.
 fn is_origin(domain: &str) -> bool {
-    let Some((scheme, host)) = domain.split_once("://") else { return false };
-    let is_host = |letter: char| letter.is_ascii_alphanumeric() || "-.:[]*/_~%".contains(letter);
-    ["http", "https", "ws", "wss"].contains(&scheme) && !host.is_empty() && host.chars().all(is_host)
+    let Some((scheme, authority)) = domain.split_once("://") else { return false };
+    let (host, port) = authority.split_once(':').map_or((authority, None), |(host, port)| (host, Some(port)));
+    let is_label =
+        |label: &str| !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    ["http", "https", "ws", "wss"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+        && host.strip_prefix("*.").unwrap_or(host).split('.').all(is_label)
+        && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
 #[cfg(test)]
@@ -50,7 +56,7 @@ mod tests {
             policy,
             "default-src 'none'; script-src 'unsafe-inline' 'self'; style-src 'unsafe-inline' 'self'; \
              img-src data: 'self'; media-src data: 'self'; font-src 'self'; connect-src 'none'; frame-src 'none'; \
-             object-src 'none'; base-uri 'self'; form-action 'none'"
+             object-src 'none'; base-uri 'self'; form-action 'none'; webrtc 'block'"
         );
         assert!(rejected.is_empty());
     }
@@ -88,6 +94,13 @@ mod tests {
             "https://a.example *",
             "https://a.example\r\nX-Header: 1",
             "https://a.example\u{e9}",
+            "https://*",
+            "https://a.*.example",
+            "https://a.example/",
+            "https://a.example/path",
+            "https://user@a.example",
+            "https://a.example:99999",
+            "http://127.0.0.1:*",
         ] {
             let (policy, rejected) = policy(&json!({"connectDomains": [domain]}));
             assert!(policy.contains("connect-src 'none';"), "{policy}");

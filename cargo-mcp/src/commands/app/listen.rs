@@ -26,9 +26,9 @@ use super::csp::policy;
 
 /// A request of the host's page.
 pub(super) enum HostRequest {
-    /// What to show.
+    /// Returns the view.
     View(oneshot::Sender<Value>),
-    /// A request for the server.
+    /// Passes a request on to the server.
     Forward { method: String, params: Value, answer: oneshot::Sender<Value> },
 }
 

@@ -6,6 +6,8 @@ mod listen;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use rmcp::model::{CallToolResult, Tool};
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use url::Url;
 
 use self::listen::{HostRequest, Listeners};
 use super::{call, read};
@@ -16,6 +18,7 @@ use crate::{
     output::{errln, escape_line, outln},
     pages,
     session::{NamedServer, Session, SessionArgs, interrupt, with},
+    temporary::private_directory_in,
 };
 
 /// The maximum number of requests that are handled at the same time. Further ones wait.
@@ -25,10 +28,12 @@ const MAX_REQUESTS: usize = 16;
 ///
 /// Calls the tool, and serves a minimal host for MCP Apps on the loopback interface, which embeds the page that the tool
 /// names. It shows the messages between page and host, answers the page, and passes its tool calls on to the server.
-/// The page is isolated: it has the content security policy that it declares, no permissions, and no storage. Reloading
-/// the page reads it again from the server. Ctrl-C ends the command.
+/// The page is isolated: it has the content security policy that it declares, no permissions, and no storage. Most browsers
+/// cannot block WebRTC and DNS prefetching, through which a page can still send data. Reloading the page reads it again
+/// from the server. Ctrl-C ends the command.
 ///
-/// The variable `BROWSER` names the program that opens the host.
+/// The variable `BROWSER` names the program that opens the host. It gets a private file that redirects to the URL, since other
+/// users can read the arguments of programs.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "cargo mcp app [OPTIONS] [SERVER] TOOL [KEY=VALUE]... [-- COMMAND...]",
@@ -88,6 +93,21 @@ fn without_page(tool: &Tool, tools: &[Tool]) -> Failure {
     }
 }
 
+/// Opens a URL through a file that only the user can read. Other users can read the arguments of the browser.
+fn open_privately(url: &str) -> Result<TempDir, Failure> {
+    let unwritable = |error: std::io::Error| Failure::usage(format_args!("cannot write a temporary file: {error}"));
+    let directory = private_directory_in(&std::env::temp_dir(), "cargo-mcp-app-").map_err(unwritable)?;
+    let path = directory.path().join("open.html");
+    let html =
+        format!("<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={url}\"><a href=\"{url}\">Open</a>\n");
+    std::fs::write(&path, html).map_err(unwritable)?;
+    match Url::from_file_path(&path) {
+        Ok(file) => open(file.as_str()),
+        Err(()) => open(&path.to_string_lossy()),
+    }
+    Ok(directory)
+}
+
 /// A tool with its page and its result.
 struct View<'a> {
     session: &'a Session,
@@ -111,9 +131,8 @@ impl View<'_> {
             .await
             .map_err(|error| Failure::connection(format_args!("cannot listen on 127.0.0.1: {error}")))?;
         outln!("{}", listeners.url());
-        if !no_open {
-            open(listeners.url());
-        }
+        // The directory is deleted when the command ends.
+        let _redirect = if no_open { None } else { Some(open_privately(listeners.url())?) };
         let mut running = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -123,8 +142,9 @@ impl View<'_> {
                             HostRequest::View(answer) => (answer, self.describe(&listeners).await),
                             HostRequest::Forward { method, params, answer } => (answer, self.forward(&method, params).await),
                         };
-                        let _ = answer.send(response.unwrap_or_else(|failure| {
-                            json!({"error": {"code": -32000, "message": failure.message()}})
+                        let _ = answer.send(response.unwrap_or_else(|failure| match failure.server_error() {
+                            Some(error) => json!({ "error": error }),
+                            None => json!({"error": {"code": -32000, "message": failure.message()}}),
                         }));
                     });
                 }
