@@ -208,7 +208,7 @@ async fn a_page_is_one_text() {
         ),
         &format!("<body style=\"background: url(&quot;{image}&quot;)\">"),
         &format!("<img alt=\"&quot;a&quot;\" src=\"{image}\">"),
-        "<script>document.title = \"<\\/script><\\!--\";\n// fetch(\"https://comment.example\")\n</script></body>",
+        "<script>document.title = \"\\x3c/script>\\x3c!--\";\n// fetch(\"https://comment.example\")\n</script></body>",
     ] {
         assert!(html.contains(expected), "{expected}\nis missing in\n{html}");
     }
