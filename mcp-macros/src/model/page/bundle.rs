@@ -325,9 +325,15 @@ impl Bundler<'_> {
         let kind = tag.get("type").unwrap_or_default().to_ascii_lowercase();
         let is_module = kind == "module";
         let is_code = is_module || kind.is_empty() || kind.contains("javascript");
+        // Scripts of SVG.
         for target in ["href", "xlink:href"].into_iter().filter_map(|name| tag.get(name)) {
-            let message = format!("a script of SVG cannot load `{target}`");
-            self.report(source, at, format_args!("{message}\nhelp: write `<script src>` outside of the SVG"));
+            match Target::of(target) {
+                Target::Url(url) => self.check_url(source, at, Use::Resource, url),
+                _ => {
+                    let message = format!("`{target}` cannot become part of a script of SVG");
+                    self.report(source, at, format_args!("{message}\nhelp: write `<script src>` outside of the SVG"));
+                }
+            }
         }
         let Some(reference) = tag.get("src").map(str::to_owned) else {
             if is_code {
@@ -530,8 +536,8 @@ mod tests {
             ("<style>@font-face { src: local(a), url(data:application/octet-stream,A) }</style>", fonts),
             ("<svg><use href='img/dot.svg#a'/></svg>", "`<use>` cannot load `img/dot.svg#a`"),
             ("<svg><use xlink:href='https://a.example/a.svg#a'/></svg>", "`<use>` cannot load"),
-            ("<svg><script href='https://b.example/x'></script></svg>", "a script of SVG cannot load"),
-            ("<svg><script xlink:href='board.js'></script></svg>", "a script of SVG cannot load `board.js`"),
+            ("<svg><script href='https://b.example/x'></script></svg>", forbidden),
+            ("<svg><script xlink:href='board.js'></script></svg>", "`board.js` cannot become part of a script of SVG"),
             ("<iframe srcdoc='\n<img src=https://b.example/x>'>", "srcdoc of page:2: "),
             ("<iframe srcdoc='<script>fetch(\"https://b.example/x\")</script>'>", forbidden),
             ("<meta http-equiv=Refresh content='0; url=https://b.example/x'>", "would replace the page"),
